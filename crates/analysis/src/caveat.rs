@@ -150,6 +150,12 @@ codes! {
     StartedForProfiles = "started_for_profiles",
     /// Processes that have nothing to do with the run used this machine's CPUs.
     Contaminated = "contaminated",
+    /// The machine did a fixed piece of work faster before some starts than before others.
+    MachineChanged = "machine_changed",
+    /// Throughput fell within the measured window.
+    Slowdown = "slowdown",
+    /// Throughput went up and down between levels within the measured window.
+    Cyclic = "cyclic",
     /// The server did not rest while others had their turn.
     BusyInOthersTurns = "busy_in_others_turns",
     /// Requests took so long that many reached from their server's turn into another's.

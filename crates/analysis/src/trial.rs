@@ -12,6 +12,7 @@ use crate::cell::{CellKey, Shape};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse};
+use crate::steadiness::{Steadiness, steadiness};
 use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Beside, Context, Limiter, limiter};
 
@@ -44,6 +45,8 @@ pub struct TrialResult {
     pub machine: MachineResult,
     /// `None`: the load had all the time.
     pub turns: Option<TurnsResult>,
+    /// What throughput did within the measured window; `None`: too few intervals to tell, or it took turns.
+    pub steadiness: Option<Steadiness>,
     pub limiter: Limiter,
 }
 
@@ -121,11 +124,8 @@ pub(crate) fn trial(
         refuses: subject.refuses,
         checks: &record.checks,
     };
-    let mut load = verdict::load(&own, asked, &context);
-    // Its books are of all answers. A rate of them would count what is answered after a turn, and no time for it.
-    if let Some(rps) = turns.as_ref().and_then(|turns| turns.throughput_rps) {
-        load.throughput_rps = rps;
-    }
+    let load = with_turns(verdict::load(&own, asked, &context), turns.as_ref());
+    let steadiness = turns.is_none().then(|| steadiness(&load.intervals)).flatten();
     let caveats = verdict::trial(
         &load,
         watched,
@@ -137,6 +137,7 @@ pub(crate) fn trial(
             facts,
             machine: &machine,
             turns: turns.as_ref(),
+            steadiness: steadiness.as_ref(),
         },
     );
     let valid = verdict::is_valid(&caveats);
@@ -154,9 +155,10 @@ pub(crate) fn trial(
         valid,
         refused: verdict::is_refused(&caveats),
         caveats,
-        error_share: error_share(&load),
+        error_share: load.error_share(),
         limiter: limiter(&load, &server, &backends, &machine),
         machine,
+        steadiness,
         turns,
         load,
         server,
@@ -164,9 +166,11 @@ pub(crate) fn trial(
     }
 }
 
-fn error_share(load: &LoadResult) -> f64 {
-    let bad = load.exchanges.lost() + load.outcomes.wrong();
-    bad as f64 / load.exchanges.due().max(1) as f64
+/// The load with the throughput of its turns: its books are of all answers, and a rate of them would count what is answered after a
+/// turn, and no time for it.
+fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
+    let throughput_rps = turns.and_then(|turns| turns.throughput_rps).unwrap_or(load.throughput_rps);
+    LoadResult { throughput_rps, ..load }
 }
 
 /// CPUs that an arm's subject could use at a time.
@@ -198,10 +202,10 @@ mod tests {
     #[test]
     fn errors_are_a_share_of_what_was_due() {
         let mut load = fixture::result(&fixture::record(0), None);
-        assert_eq!(error_share(&load), 0.0, "nothing was");
+        assert_eq!(load.error_share(), 0.0, "nothing was");
         (load.exchanges.scheduled, load.exchanges.failed) = (40, 7);
         (0..3).for_each(|_| load.outcomes.count(Outcome::UnexpectedBody));
-        assert_eq!(error_share(&load), 0.25);
+        assert_eq!(load.error_share(), 0.25);
     }
 
     /// A trial of a control that refuses, whose `refusals` and `resets` are all that it saw.

@@ -677,10 +677,17 @@ pub struct Marker {
     pub label: String,
 }
 
-/// What CPU time costs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// What it costs to have a server up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
+    /// Price of a CPU for an hour, used or not.
     pub per_vcpu_hour: f64,
+    /// Price of 2³⁰ bytes of memory for an hour; `None`: memory costs nothing.
+    pub per_gib_hour: Option<f64>,
+    /// Share of its CPUs that a server may use on average: above 0, up to 1. `None`: all of them.
+    pub utilisation: Option<f64>,
+    /// Hours after which a server is started anew; `None`: it never is.
+    pub lifetime_hours: Option<f64>,
 }
 
 #[cfg(test)]

@@ -20,11 +20,29 @@ pub struct StartRecord {
     pub launch: usize,
     /// Continues a launch whose first processes were lost with the run: see `dyno run --resume`.
     pub resumed: bool,
+    /// A fixed piece of work right before; `None`: nobody did it, or it could not be timed.
+    pub canary: Option<Canary>,
     /// What was started, in that order: back ends, then the subject. Empty where dyno started nothing, but loaded a server that
     /// was there.
     pub parts: Vec<PartStart>,
     /// Why this start ended before its plan was done, in words; `None` if it did what was planned.
     pub failure: Option<Failure>,
+}
+
+/// A fixed piece of work, done several times on the CPUs of a server before it is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Canary {
+    /// Steps of each piece.
+    pub steps: u64,
+    pub pieces: Vec<CanaryPiece>,
+}
+
+/// How long one piece of the work took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CanaryPiece {
+    pub wall_ns: u64,
+    /// CPU time of the thread: without what others took.
+    pub cpu_ns: u64,
 }
 
 impl StartRecord {

@@ -1,5 +1,6 @@
 //! A run: walks its plan, launch by launch, and records what happens.
 
+mod canary;
 mod first;
 mod judge;
 mod price;

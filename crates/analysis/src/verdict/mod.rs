@@ -14,6 +14,7 @@ mod warming;
 
 use std::collections::BTreeSet;
 
+use dyno_archive::plan::Model;
 use dyno_archive::start::PartStart;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Party};
@@ -28,6 +29,7 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{Ceiling, Config, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, SplitBy};
+use crate::steadiness::{Pattern, Steadiness};
 use crate::turns::TurnsResult;
 use thresholds::SERVER_FULL;
 
@@ -85,12 +87,15 @@ pub(crate) struct Beside<'a> {
     pub(crate) machine: &'a MachineResult,
     /// `None`: the load had all the time.
     pub(crate) turns: Option<&'a TurnsResult>,
+    /// `None`: too few intervals tell.
+    pub(crate) steadiness: Option<&'a Steadiness>,
 }
 
 /// Every reason to distrust a trial, its load's included, the gravest first. `server`: as in [`Context`].
 pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Beside<'_>) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
     all.extend(checks_waived(load, beside));
+    all.extend(beside.steadiness.and_then(|steadiness| unsteady(load, steadiness)));
     // The load's caveats say that nobody watched the server.
     let Some(server) = server else { return all };
     all.extend(server::caveats(server, beside.record, beside.party));
@@ -102,6 +107,34 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(beside.turns.and_then(|turns| longer_than_turns(load, turns)));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// Throughput that did not stay where it was, in a closed loop, which takes what it is given.
+fn unsteady(load: &LoadResult, steadiness: &Steadiness) -> Option<Caveat> {
+    if load.config.model != Model::Closed {
+        return None;
+    }
+    let rates: Vec<String> =
+        steadiness.pieces.iter().map(|piece| format!("{:.0}", piece.throughput_rps)).collect();
+    let levels = rates.join(", ");
+    let evidence = json!({"pieces": steadiness.pieces, "last_to_first": steadiness.last_to_first});
+    let (code, message) = match steadiness.pattern {
+        Pattern::Slowdown => (
+            Code::Slowdown,
+            format!(
+                "Throughput fell within the measured window, by levels of {levels} requests/s: the mean is of none of them. See when in the explorer, and what else changed then."
+            ),
+        ),
+        Pattern::Cyclic => (
+            Code::Cyclic,
+            format!(
+                "Throughput went up and down within the measured window, by levels of {levels} requests/s: how much of each is in the mean is chance. Measure for several of its periods."
+            ),
+        ),
+        // Warming has rules of its own.
+        Pattern::Flat | Pattern::WarmUp => return None,
+    };
+    Some(Caveat::new(code, Severity::Warning, message, evidence))
 }
 
 /// Share of what a server uses in its own turns that it may use in all of others' without a word. dyno's own checks cost a fast server a few

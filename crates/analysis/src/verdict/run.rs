@@ -4,6 +4,7 @@ use dyno_archive::plan::{NotServed, Plan, Subject};
 use dyno_archive::run::Run;
 use serde_json::{Map, Value, json};
 
+use crate::canary::canary;
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::stats::{PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
 
@@ -55,6 +56,7 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     all.extend(not_started(run));
     all.extend(ended_early(run));
     all.extend(mixed(run));
+    all.extend(machine_changed(run));
     all.extend(limits_not_set(run));
     all.extend(not_served(plan));
     all.extend(same_numbers(peaks));
@@ -161,6 +163,21 @@ fn not_served(plan: &Plan) -> Option<Caveat> {
     };
     let each: Vec<String> = alike.iter().map(sentence).collect();
     (!each.is_empty()).then(|| info(Code::NotServed, format!("{}.", each.join(". "))))
+}
+
+/// How many times as long a fixed piece of work may take before one start as before another without a word.
+const CHANGED: f64 = 1.15;
+
+/// A machine that was not the same all the time.
+fn machine_changed(run: &Run) -> Option<Caveat> {
+    let canary = canary(run).filter(|canary| canary.slowest_to_fastest >= CHANGED)?;
+    let times = || canary.starts.iter().map(|start| start.wall_us / 1e3);
+    let (fastest, slowest) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+    let message = format!(
+        "The machine itself was not the same all the time: a fixed piece of work took {fastest:.1} ms before one start and {slowest:.1} ms before another. Starts of one block are close in time and compare; ranges over the repeats hold the machine as well."
+    );
+    let evidence = json!({"slowest_to_fastest": canary.slowest_to_fastest, "piece_us": canary.piece_us});
+    Some(Caveat::new(Code::MachineChanged, Severity::Warning, message, evidence))
 }
 
 fn limits_not_set(run: &Run) -> Option<Caveat> {

@@ -168,6 +168,7 @@ impl Machine {
         let fails = server.fails.as_ref().filter(|fails| fails.block == planned.block);
         let listening_ns = (server.startup_ms + u64::from(planned.block)) * MS;
         Some(StartRecord {
+            canary: None,
             start: launch,
             launch,
             resumed: false,

@@ -418,6 +418,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
     let message =
         "check \"plaintext\": GET /plaintext: wanted the body \"Hello, World!\", got:\n200\n\n?????????????";
     StartRecord {
+        canary: None,
         start: launch,
         launch,
         resumed: false,

@@ -6,7 +6,7 @@ use std::io;
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Isolation, Plan};
 use dyno_archive::probe::Probe;
-use dyno_archive::start::{Failure, PartStart};
+use dyno_archive::start::{Canary, Failure, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
 use dyno_launch::network::Network;
@@ -19,6 +19,7 @@ use dyno_observer::probes::Probes;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
+use super::canary;
 use super::judge::{harness, interrupted};
 use super::start::RunSetup;
 use super::trial::Measured;
@@ -104,6 +105,12 @@ impl Runner<'_> {
         Supervision { guard: self.guard, interrupts: self.interrupts }
     }
 
+    /// What the machine does of a fixed piece of work on the CPUs of a launch's server.
+    fn canary(&self, launch: usize) -> Option<Canary> {
+        let arm = self.plan.arms_of(launch).next()?;
+        canary::sing(&arm.conditions.placement.subject)
+    }
+
     /// Binds this thread to the generator's CPUs of a launch: threads of its loads inherit them.
     fn keep_to_own_cpus(&self, launch: usize) -> Result<(), RunError> {
         let mut placements = self.plan.arms_of(launch).map(|arm| &arm.conditions.placement);
@@ -145,6 +152,7 @@ impl Runner<'_> {
         for start in &mut *starts {
             (self.on)(Event::Starting { launch: start.record.launch });
             self.keep_to_own_cpus(start.record.launch)?;
+            start.record.canary = self.canary(start.record.launch);
             let is_up = self.bring_up(network, start, setup, lived);
             self.heed(is_up, start, setup)?;
         }
@@ -380,7 +388,7 @@ fn network_of(plan: &Plan, launch: usize) -> io::Result<Network> {
 }
 
 fn empty_start(start: usize, launch: usize, resumed: bool) -> StartRecord {
-    StartRecord { start, launch, resumed, parts: Vec::new(), failure: None }
+    StartRecord { start, launch, resumed, ..StartRecord::default() }
 }
 
 /// The record of a part that is up.

@@ -4,7 +4,7 @@ use dyno_archive::plan::{NotServed, Subject};
 use dyno_archive::profile::ProfileRecord;
 use dyno_archive::resumption::{Difference, Resumption};
 use dyno_archive::run::{Header, Run};
-use dyno_archive::start::{LimitKind, LimitReadBack, WarmUpEnd};
+use dyno_archive::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, WarmUpEnd};
 use dyno_archive::{Facts, TrialRecord};
 
 use super::{Case, Judged};
@@ -46,6 +46,15 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
             (load.cut_short, load.window_ns) = (true, (100_000_000, 500_000_000));
         },
         just_not: |w| w.run.trials[0].load.window_ns = (100_000_000, 500_000_000),
+        otherwise: None,
+    },
+    Case {
+        code: Code::MachineChanged,
+        severity: Severity::Warning,
+        says: "a fixed piece of work took 20.0 ms before one start and 23.0 ms before another",
+        evidence: r#"{"slowest_to_fastest": 1.15}"#,
+        trips: |w| w.canaries([2000, 2300]),
+        just_not: |w| w.canaries([2000, 2299]),
         otherwise: None,
     },
     Case {
@@ -250,6 +259,14 @@ impl RunWorld {
             facts: Facts::default(),
             subjects: vec![subject("2")],
         });
+    }
+
+    /// A piece of work took so many hundredths of a millisecond before the first two starts.
+    fn canaries(&mut self, took: [u64; 2]) {
+        for (start, took) in self.run.starts.iter_mut().zip(took) {
+            let piece = CanaryPiece { wall_ns: took * 10_000, cpu_ns: took * 10_000 };
+            start.canary = Some(Canary { steps: 1, pieces: vec![piece] });
+        }
     }
 
     fn limit(&mut self, read_back: Option<&str>, reason: Option<&str>) {

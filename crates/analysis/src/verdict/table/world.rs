@@ -21,6 +21,7 @@ use crate::fixture;
 use crate::load::{Ceiling, Config, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, server_use};
+use crate::steadiness::steadiness;
 use crate::turns::TurnsResult;
 use crate::verdict::{self, Beside, Context, Limiter};
 
@@ -67,6 +68,7 @@ impl Judged for World {
         match self.command {
             Command::Load => load.caveats,
             Command::Run => {
+                let steadiness = self.turns.is_none().then(|| steadiness(&load.intervals)).flatten();
                 let beside = Beside {
                     record: &self.record,
                     party: Party::SUBJECT,
@@ -75,6 +77,7 @@ impl Judged for World {
                     facts: &self.facts,
                     machine: &MachineResult::new(&self.record),
                     turns: self.turns.as_ref(),
+                    steadiness: steadiness.as_ref(),
                 };
                 verdict::trial(&load, Some(&self.server()), &beside)
             }

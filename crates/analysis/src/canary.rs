@@ -1,0 +1,81 @@
+//! The canary: how fast the machine did one and the same piece of work before each start.
+
+use dyno_archive::run::Run;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::stats::median;
+
+/// The fixed piece of work over the starts of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CanaryResult {
+    /// In order of time.
+    pub starts: Vec<CanaryStart>,
+    /// Time of the slowest start's piece, as a multiple of the fastest one's.
+    pub slowest_to_fastest: f64,
+    /// Median over the starts of the time that a piece took, microseconds.
+    pub piece_us: f64,
+}
+
+/// Before one start.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CanaryStart {
+    /// Name of the arm that was then started.
+    pub subject: String,
+    /// Counted from 1.
+    pub block: u32,
+    /// Median time that a piece took, microseconds.
+    pub wall_us: f64,
+    /// Median CPU time that it took: without what others took. Microseconds.
+    pub cpu_us: f64,
+}
+
+/// `None`: no start had a canary.
+#[must_use]
+pub(crate) fn canary(run: &Run) -> Option<CanaryResult> {
+    let plan = &run.header.plan;
+    let of_start = |start: &dyno_archive::StartRecord| {
+        let pieces = &start.canary.as_ref()?.pieces;
+        let us = |pick: fn(&dyno_archive::start::CanaryPiece) -> u64| {
+            median(&pieces.iter().map(|piece| pick(piece) as f64 / 1e3).collect::<Vec<_>>())
+        };
+        let launch = &plan.launches[start.launch];
+        Some(CanaryStart {
+            subject: plan.arms[*launch.arms.first()?].name.clone(),
+            block: launch.block + 1,
+            wall_us: us(|piece| piece.wall_ns)?,
+            cpu_us: us(|piece| piece.cpu_ns)?,
+        })
+    };
+    let starts: Vec<CanaryStart> = run.starts.iter().filter_map(of_start).collect();
+    let times: Vec<f64> = starts.iter().map(|start| start.wall_us).collect();
+    let (slowest, fastest) =
+        (times.iter().copied().fold(0.0, f64::max), times.iter().copied().fold(f64::INFINITY, f64::min));
+    let piece_us = median(&times)?;
+    Some(CanaryResult { slowest_to_fastest: slowest / fastest, starts, piece_us }).filter(|_| fastest > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::start::{Canary, CanaryPiece};
+
+    use super::*;
+    use crate::fixture::five_blocks;
+
+    #[test]
+    fn a_canary_is_told_start_by_start() {
+        let mut run = five_blocks();
+        assert_eq!(canary(&run), None);
+        let piece = |ms: u64| CanaryPiece { wall_ns: ms * 1_000_000, cpu_ns: ms * 900_000 };
+        let of = |all: [u64; 3]| Some(Canary { steps: 1, pieces: all.map(piece).to_vec() });
+        let start =
+            |start, launch, canary| dyno_archive::StartRecord { start, launch, canary, ..Default::default() };
+        run.starts = vec![start(0, 0, of([30, 31, 90])), start(1, 1, None), start(2, 2, of([40, 41, 20]))];
+        let found = canary(&run).unwrap();
+        assert_eq!(
+            found.starts.iter().map(|s| (s.wall_us, s.cpu_us)).collect::<Vec<_>>(),
+            [(31e3, 27.9e3), (40e3, 36e3)]
+        );
+        assert!((found.slowest_to_fastest - 40.0 / 31.0).abs() < 1e-12 && found.piece_us == 35.5e3);
+    }
+}

@@ -1,0 +1,210 @@
+//! Whether throughput stayed on one level while a trial was measured, and what it did where not.
+//!
+//! Barrett et al. ("Virtual machine warmup blows hot and cold", OOPSLA 2017) cut a series of times into pieces of one level each and
+//! name what they see: flat, warm-up, slowdown, or no steady state. Here the series is throughput by interval, the pieces are those of
+//! PELT ([`crate::stats::changes`]), and a level is another one only where it differs by more than a bound.
+
+use dyno_archive::Phase;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::load::IntervalResult;
+use crate::stats::{changes, median};
+
+/// Fewest intervals that tell levels from noise.
+pub const INTERVALS: usize = 10;
+
+/// Share by which levels differ that are two.
+const ANOTHER_LEVEL: f64 = 0.05;
+
+/// Fewest intervals of a piece.
+const PIECE: usize = 3;
+
+/// What a change costs, in variances of the noise and logarithms of the length: above the 2 of Schwarz's criterion, because the noise of
+/// neighbouring intervals is alike.
+const PENALTY: f64 = 4.0;
+
+/// The least noise that is reckoned with, as a share: constant values have none.
+const LEAST_NOISE: f64 = 0.003;
+
+/// What throughput did within the measured window.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Steadiness {
+    pub pattern: Pattern,
+    /// Pieces of one level each, in order of time.
+    pub pieces: Vec<Piece>,
+    /// Level of the last piece, as a multiple of the first.
+    pub last_to_first: f64,
+}
+
+/// What a series does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// One level.
+    Flat,
+    /// It ends on its highest level.
+    WarmUp,
+    /// It ends below an earlier level.
+    Slowdown,
+    /// It goes up and down again.
+    Cyclic,
+}
+
+/// A stretch of time on one level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Piece {
+    /// Since the load began.
+    pub start_s: f64,
+    pub end_s: f64,
+    /// Mean of the intervals.
+    pub throughput_rps: f64,
+}
+
+/// Of the measured intervals. `None`: too few of them, or one without an answer.
+#[must_use]
+pub fn steadiness(intervals: &[IntervalResult]) -> Option<Steadiness> {
+    let own: Vec<&IntervalResult> = intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
+    let logs: Vec<f64> = own.iter().map(|interval| interval.throughput_rps.ln()).collect();
+    if own.len() < INTERVALS || logs.iter().any(|log| !log.is_finite()) {
+        return None;
+    }
+    let ends = levels(&logs);
+    let starts = [0].into_iter().chain(ends.iter().copied());
+    let piece = |(from, to): (usize, &usize)| Piece {
+        start_s: own[from].start_s,
+        end_s: own[to - 1].end_s,
+        throughput_rps: mean(&logs[from..*to]).exp(),
+    };
+    let pieces: Vec<Piece> = starts.zip(&ends).map(piece).collect();
+    let rates: Vec<f64> = pieces.iter().map(|piece| piece.throughput_rps).collect();
+    Some(Steadiness { pattern: pattern(&rates), last_to_first: rates[rates.len() - 1] / rates[0], pieces })
+}
+
+/// Ends of the pieces on levels of their own.
+fn levels(logs: &[f64]) -> Vec<usize> {
+    let noise = noise(logs).max(LEAST_NOISE);
+    let penalty = PENALTY * noise * noise * (logs.len() as f64).ln();
+    let mut ends = changes::ends(&tamed(logs, noise), PIECE, penalty);
+    // Neighbours of nearly one level are one: the closest first.
+    loop {
+        let start = |piece: usize| if piece == 0 { 0 } else { ends[piece - 1] };
+        let level = |piece: usize| median(&logs[start(piece)..ends[piece]]).unwrap_or(0.0);
+        let apart = |piece: usize| (level(piece + 1) - level(piece)).abs();
+        let closest = (0..ends.len().saturating_sub(1)).min_by(|a, b| apart(*a).total_cmp(&apart(*b)));
+        match closest.filter(|piece| apart(*piece) < ANOTHER_LEVEL.ln_1p()) {
+            Some(piece) => {
+                ends.remove(piece);
+            }
+            None => return ends,
+        }
+    }
+}
+
+/// Standard deviation of the noise: of the differences of neighbours, which a change of level is in but once. By their median, so that a
+/// stall in one interval does not count.
+fn noise(logs: &[f64]) -> f64 {
+    let differences: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    // The median of |x| of a normal distribution is 0.6745 of its deviation; a difference has the noise of two.
+    median(&differences).unwrap_or(0.0) / 0.6745 / std::f64::consts::SQRT_2
+}
+
+/// The series without what stands alone: an interval far from both neighbours is no level.
+fn tamed(logs: &[f64], noise: f64) -> Vec<f64> {
+    const FAR: f64 = 4.0;
+    let around = |i: usize| median(&logs[i.saturating_sub(2)..(i + 3).min(logs.len())]).unwrap_or(logs[i]);
+    (0..logs.len())
+        .map(|i| if (logs[i] - around(i)).abs() > FAR * noise { around(i) } else { logs[i] })
+        .collect()
+}
+
+fn mean(of: &[f64]) -> f64 {
+    of.iter().sum::<f64>() / of.len() as f64
+}
+
+fn pattern(rates: &[f64]) -> Pattern {
+    let last = rates[rates.len() - 1];
+    let highest = rates.iter().copied().fold(0.0, f64::max);
+    let turns = rates.windows(3).filter(|three| (three[1] - three[0]) * (three[2] - three[1]) < 0.0).count();
+    match rates.len() {
+        1 => Pattern::Flat,
+        // Up, down and up again, or down, up and down.
+        _ if turns >= 2 => Pattern::Cyclic,
+        _ if last >= highest / (1.0 + ANOTHER_LEVEL) => Pattern::WarmUp,
+        _ => Pattern::Slowdown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::reported;
+    use crate::stats::draws::Normal;
+
+    fn intervals(rates: &[f64]) -> Vec<IntervalResult> {
+        let one = reported()
+            .trials
+            .remove(0)
+            .load
+            .intervals
+            .into_iter()
+            .find(|i| i.phase == Phase::Measured)
+            .unwrap();
+        let interval = |(k, rps): (usize, &f64)| IntervalResult {
+            start_s: k as f64,
+            end_s: (k + 1) as f64,
+            throughput_rps: *rps,
+            ..one.clone()
+        };
+        rates.iter().enumerate().map(interval).collect()
+    }
+
+    /// Levels, each of so many intervals, with noise of so much.
+    fn series(levels: &[(f64, usize)], noise: f64, normal: &mut Normal) -> Vec<IntervalResult> {
+        let all = levels.iter().flat_map(|(rps, n)| std::iter::repeat_n(*rps, *n));
+        let rates: Vec<f64> = all.map(|rps| rps * (noise * normal.draw()).exp()).collect();
+        intervals(&rates)
+    }
+
+    fn share(levels: &[(f64, usize)], noise: f64, pattern: Pattern) -> f64 {
+        let mut normal = Normal(levels.len() as u64 + (noise * 1e4) as u64);
+        const WORLDS: usize = 200;
+        let is_it = |_: &usize| steadiness(&series(levels, noise, &mut normal)).unwrap().pattern == pattern;
+        (0..WORLDS).filter(is_it).count() as f64 / WORLDS as f64
+    }
+
+    #[test]
+    fn patterns_are_told_through_noise() {
+        for noise in [0.0, 0.01, 0.02] {
+            assert!(share(&[(1000.0, 30)], noise, Pattern::Flat) >= 0.95, "{noise}");
+            assert!(share(&[(800.0, 10), (1000.0, 20)], noise, Pattern::WarmUp) >= 0.95, "{noise}");
+            assert!(
+                share(&[(500.0, 5), (800.0, 10), (1000.0, 20)], noise, Pattern::WarmUp) >= 0.95,
+                "{noise}"
+            );
+            assert!(share(&[(1000.0, 20), (880.0, 10)], noise, Pattern::Slowdown) >= 0.95, "{noise}");
+            let cycle = [(1000.0, 6), (850.0, 6), (1000.0, 6), (850.0, 6), (1000.0, 6)];
+            assert!(share(&cycle, noise, Pattern::Cyclic) >= 0.95, "{noise}");
+        }
+        // A difference that nobody cares about is no level of its own.
+        assert!(share(&[(1000.0, 15), (1030.0, 15)], 0.005, Pattern::Flat) >= 0.95);
+    }
+
+    #[test]
+    fn a_stall_is_no_level_and_pieces_tell_when() {
+        let mut rates = vec![1000.0; 20];
+        rates[7] = 100.0;
+        assert_eq!(steadiness(&intervals(&rates)).unwrap().pattern, Pattern::Flat);
+        let found = steadiness(&intervals(&[vec![900.0; 8], vec![450.0; 12]].concat())).unwrap();
+        assert_eq!((found.pattern, found.pieces.len(), found.pieces[1].start_s), (Pattern::Slowdown, 2, 8.0));
+        assert!((found.last_to_first - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn too_few_intervals_tell_nothing() {
+        assert_eq!(steadiness(&intervals(&[1000.0; 9])), None);
+        let mut rates = vec![1000.0; 20];
+        rates[3] = 0.0;
+        assert_eq!(steadiness(&intervals(&rates)), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! The canary: a fixed piece of work before each start, on the CPUs that the server will have. A machine that has become slower shows in
+//! it, and a server that is worse does not.
+
+use std::hint::black_box;
+use std::thread;
+
+use dyno_archive::start::{Canary, CanaryPiece};
+use dyno_driver::sys::thread_run_ns;
+use dyno_launch::set_affinity;
+use dyno_observer::monotonic_ns;
+
+/// Pieces of each canary: about half a second together.
+const PIECES: usize = 10;
+
+/// Steps of a piece. Each needs the one before, and a word from anywhere in the buffer.
+const STEPS: u32 = 10_000_000;
+
+/// Words of the buffer: 2 MiB, more than a CPU's first caches, which neighbours share less.
+const WORDS: usize = 1 << 18;
+
+/// Works on some CPUs. `None`: no thread can be bound to them.
+pub(super) fn sing(cpus: &[u32]) -> Option<Canary> {
+    let cpus = cpus.to_vec();
+    // On a thread of its own, whose CPUs are nobody else's concern.
+    let singing = thread::spawn(move || {
+        set_affinity(&cpus).ok()?;
+        let mut words: Vec<u64> = (0..WORDS as u64).collect();
+        let pieces = (0..PIECES).map(|_| piece(&mut words)).collect();
+        Some(Canary { steps: u64::from(STEPS), pieces })
+    });
+    singing.join().ok().flatten()
+}
+
+/// Times one piece: both clocks are read right before and right after it, so that nothing else is in it.
+fn piece(words: &mut [u64]) -> CanaryPiece {
+    let (cpu_ns, wall_ns) = (thread_run_ns(), monotonic_ns());
+    work(words);
+    let (wall_ns, cpu_ns) = (monotonic_ns() - wall_ns, thread_run_ns() - cpu_ns);
+    CanaryPiece { wall_ns, cpu_ns }
+}
+
+fn work(words: &mut [u64]) {
+    let mut x = 1u64;
+    for _ in 0..STEPS {
+        // Knuth's multiplier (The Art of Computer Programming 2, §3.3.4).
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let word = &mut words[(x >> 46) as usize];
+        x ^= *word;
+        *word = x;
+    }
+    black_box(x);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_piece_is_timed_by_both_clocks() {
+        let canary = sing(&dyno_launch::allowed_cpus()).expect("this thread may run where it runs");
+        assert_eq!((canary.pieces.len(), canary.steps), (PIECES, u64::from(STEPS)));
+        assert!(canary.pieces.iter().all(|piece| piece.wall_ns > 0 && piece.cpu_ns > 0));
+        assert_eq!(sing(&[4000]), None, "there is no such CPU");
+    }
+}
