@@ -5,11 +5,14 @@
 
 pub mod backend;
 pub mod calibration;
+pub mod canary;
+pub mod capacity;
 pub mod caveat;
 pub mod ceiling;
 pub mod cell;
 pub mod compare;
 pub mod comparison;
+pub mod cost;
 pub mod experiment;
 #[cfg(test)]
 mod fixture;
@@ -31,6 +34,7 @@ pub mod scaling;
 pub mod series;
 pub mod server;
 pub mod stats;
+pub mod steadiness;
 pub mod steady;
 pub mod subject;
 pub mod summary;

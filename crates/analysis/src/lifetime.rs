@@ -10,6 +10,7 @@ use dyno_archive::{Interval, Party, Phase, Sample, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cost::{self, Held};
 use crate::stats::Repeated;
 
 /// The lives of an arm's starts. Empty where no control group tells the CPU time of what has ended.
@@ -54,13 +55,9 @@ pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
     let cpu_us_per_request = Repeated::new(
         starts.iter().filter(|life| life.whole).filter_map(Lifetime::cpu_us_per_request).collect(),
     );
-    let price = |cost: &Cost| Some(cost_of_billion(cpu_us_per_request.median?, *cost));
+    // Start-ups and warm-ups are in its CPU time already.
+    let price = |cost: &Cost| Some(cost::of_billion(cpu_us_per_request.median?, Held::default(), *cost));
     Lifetimes { cost_per_billion_requests: plan.cost.as_ref().and_then(price), starts, cpu_us_per_request }
-}
-
-/// The price of 10⁹ requests: x µs each are x × 1,000 s of CPU time.
-pub(crate) fn cost_of_billion(cpu_us_per_request: f64, cost: Cost) -> f64 {
-    cpu_us_per_request * 1e3 / 3600.0 * cost.per_vcpu_hour
 }
 
 impl Lifetime {
@@ -144,7 +141,7 @@ mod tests {
     #[test]
     fn a_life_counts_from_exec_to_the_end_of_its_last_trial() {
         let mut run = five_blocks();
-        run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.36 });
+        run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.36, ..Cost::default() });
         let launch = run.header.plan.launches.iter().position(|l| l.arms == [1] && l.block == 2).unwrap();
         let own: Vec<usize> = (0..run.header.plan.trials.len())
             .filter(|t| run.header.plan.trials[*t].launch == launch)

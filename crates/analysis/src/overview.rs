@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::backend::BackendResult;
 use crate::cell::{CellKey, Shape};
+use crate::cost::{self, CostResult, Held};
 use crate::grid::Grid;
-use crate::lifetime::cost_of_billion;
 use crate::metric::{self, THROUGHPUT};
 use crate::ranking::{Places, Ranking};
 use crate::series::Series;
@@ -60,6 +60,8 @@ pub struct OverviewRow {
     pub cpu_us_per_request: Option<f64>,
     /// Price of the CPU time of 10⁹ requests at the reference step, in the currency of `[cost] per_vcpu_hour`.
     pub cost_per_billion_requests: Option<f64>,
+    /// The same, with its range and its parts.
+    pub cost: Option<CostResult>,
     /// Highest anonymous memory (resident, where that is all there is) in any sample of any measured window. Not the
     /// kernel's own peak, which holds page cache.
     pub memory_peak_bytes: Option<f64>,
@@ -303,6 +305,18 @@ impl<'a> RowMaker<'a> {
         subject.backends.iter().map(row).collect()
     }
 
+    /// What its requests cost at a step; `None`: the suite names no price, or the CPU time is not known.
+    fn cost(&self, arm: usize, subject: &SubjectResult, at: &Summary) -> Option<CostResult> {
+        let conditions = &self.plan.arms[arm].conditions;
+        let held = Held {
+            cpus: conditions.limits.cpus.unwrap_or(conditions.placement.subject.len() as f64),
+            memory_bytes: at.memory_bytes.median.unwrap_or(0.0),
+            startup_s: subject.startup_ms.ready.median.unwrap_or(0.0) / 1e3,
+        };
+        let between = at.cpu_us_per_request.spread().filter(|_| at.cpu_us_per_request.values.len() > 1);
+        cost::result(at.cpu_us_per_request.median?, between, held, self.plan.cost?)
+    }
+
     fn is_planned(&self, index: usize) -> bool {
         self.plan.trials.iter().any(|t| (t.arm, t.workload) == (index, self.workload))
     }
@@ -321,6 +335,7 @@ impl<'a> RowMaker<'a> {
         let trials = || self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
         let peak_or_reference = best.or(at_reference);
+        let cost = at_reference.and_then(|s| self.cost(index, subject, s));
         let reference = &plan.load.steps[self.reference];
         OverviewRow {
             reference_cell: CellKey { arm: index, workload: self.workload, step: self.reference },
@@ -348,10 +363,8 @@ impl<'a> RowMaker<'a> {
             response_p50_us: median(|s| &s.response_p50_us),
             response_p99_us: median(|s| &s.response_p99_us),
             cpu_us_per_request: median(|s| &s.cpu_us_per_request),
-            cost_per_billion_requests: plan
-                .cost
-                .zip(median(|s| &s.cpu_us_per_request))
-                .map(|(cost, us)| cost_of_billion(us, cost)),
+            cost_per_billion_requests: cost.map(|cost| cost.per_billion),
+            cost,
             memory_peak_bytes: trials().filter_map(|t| metric::memory(t)).reduce(f64::max),
             backends: self.backends(subject, at_reference, &trials().copied().collect::<Vec<_>>()),
             startup_ms: subject.startup_ms.ready.median,
@@ -477,7 +490,7 @@ mod tests {
     #[test]
     fn a_row_says_what_its_step_cost_and_what_was_checked() {
         let mut run = five_blocks();
-        run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.05 });
+        run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.05, ..Cost::default() });
         for trial in &mut run.trials {
             let answers = trial.load.books.completed;
             for (sample, share) in trial.load.samples.iter_mut().zip([0, 1]) {

@@ -5,6 +5,7 @@ use dyno_archive::{Facts, TrialRecord, plan};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::canary::{CanaryResult, canary};
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
 use crate::comparison::{Comparison, comparisons};
@@ -47,6 +48,8 @@ pub struct Report {
     pub experiment: Option<ExperimentResult>,
     /// Arms that are the same under two names, against each other.
     pub twins: Vec<Effect>,
+    /// How fast the machine did a fixed piece of work before each start; `None`: nobody looked.
+    pub canary: Option<CanaryResult>,
     /// How throughput grows with the requests in flight; empty without two levels of anything.
     pub scaling: Vec<ScalingResult>,
     /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over both.
@@ -136,6 +139,7 @@ pub fn report(run: &Run) -> Report {
         comparisons,
         experiment: None,
         twins: Vec::new(),
+        canary: canary(run),
         scaling,
         protocols,
         wire,

@@ -4,6 +4,7 @@
 
 pub mod answer;
 pub mod calibration;
+pub mod capacity;
 pub mod compare;
 pub mod csv;
 pub mod format;

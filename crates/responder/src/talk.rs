@@ -1,5 +1,7 @@
 //! The bytes that answer those of a connection, without its socket.
 
+use std::hint::black_box;
+
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::server::{Answer, Cut, Event, Server};
 use dyno_wire::h2::settings::ServerSettings;
@@ -77,11 +79,13 @@ pub(crate) struct Answers {
     h1: [[[Vec<u8>; 2]; 2]; 3],
     /// By route; then with the body and without.
     h2: [[Answer; 2]; 3],
+    /// Rounds of work that each takes.
+    work: u32,
 }
 
 impl Answers {
-    /// `to_all`: in place of the contract's, whatever is asked for.
-    pub(crate) fn new(writes: Writes, to_all: Option<&Content>) -> Answers {
+    /// `to_all`: in place of the contract's, whatever is asked for. `work`: rounds of work that each answer takes besides.
+    pub(crate) fn new(writes: Writes, to_all: Option<&Content>, work: u32) -> Answers {
         let cut = if writes == Writes::Batch { Cut::Two } else { Cut::Three };
         let content = |route: Route| match to_all {
             Some(Content { media, body }) => ((200, "OK"), media.as_str(), body.as_slice()),
@@ -101,15 +105,27 @@ impl Answers {
                 let fields = [(":status", &status[..]), ("content-type", media), ("content-length", &length)];
                 [whole, b""].map(|body| Answer::new(&fields, body, cut))
             }),
+            work,
+        }
+    }
+
+    /// The work of one answer. Each round needs the one before: about a nanosecond.
+    fn toil(&self) {
+        let mut x = 1u64;
+        for _ in 0..self.work {
+            // Knuth's multiplier (The Art of Computer Programming 2, §3.3.4).
+            x = black_box(x.wrapping_mul(6_364_136_223_846_793_005));
         }
     }
 
     fn h1(&self, head: &request::Head<'_>) -> &[u8] {
+        self.toil();
         let wants = Wants::of(head.method);
         &self.h1[Route::of(head.target) as usize][wants as usize][usize::from(!head.persists())]
     }
 
     fn h2(&self, request: Request) -> &Answer {
+        self.toil();
         &self.h2[request.route as usize][request.wants as usize]
     }
 }
@@ -222,7 +238,7 @@ mod tests {
 
     /// What a fresh connection says to bytes that come in pieces of a length.
     fn say(bytes: &[u8], piece: usize) -> (Vec<u8>, bool) {
-        let answers = Answers::new(Writes::Batch, None);
+        let answers = Answers::new(Writes::Batch, None, 0);
         let mut talk = Talk::default();
         let mut out = Vec::new();
         let goes_on = bytes.chunks(piece).all(|piece| receive(&mut talk, piece, &answers, &mut out));
@@ -260,7 +276,7 @@ mod tests {
     #[test]
     fn what_it_is_given_answers_everything() {
         let content = Content { media: "application/json".into(), body: b"{}".to_vec() };
-        let answers = Answers::new(Writes::Batch, Some(&content));
+        let answers = Answers::new(Writes::Batch, Some(&content), 100);
         for path in ["/plaintext", "/city/v1/get?id=7"] {
             let asked = encode::request("GET", path, "h", &[], b"").unwrap();
             let mut out = Vec::new();

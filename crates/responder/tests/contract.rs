@@ -27,7 +27,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn serve(writes: Writes) -> SocketAddr {
     let addr = SocketAddr::from(([127, 0, 0, 1], ports::free_port()));
-    let server = std::thread::spawn(move || dyno_responder::serve(addr.port(), writes, None));
+    let server = std::thread::spawn(move || dyno_responder::serve(addr.port(), writes, None, 0));
     while TcpStream::connect(addr).is_err() {
         assert!(!server.is_finished(), "it could not listen: {:?}", server.join());
         std::thread::sleep(Duration::from_millis(5));

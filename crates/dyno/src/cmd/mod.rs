@@ -41,7 +41,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
             dyno_responder::hold_closed(port)?;
             Ok(Exit::Valid)
         }
-        Command::ServeNull { port, while_stdin, write, answer, answer_type } => {
+        Command::ServeNull { port, while_stdin, write, answer, answer_type, work } => {
             if while_stdin {
                 std::thread::spawn(|| {
                     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
@@ -50,7 +50,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
             }
             let to_all = answer
                 .map(|answer| dyno_responder::Content { media: answer_type, body: answer.into_bytes() });
-            dyno_responder::serve(port, write.into(), to_all.as_ref())?;
+            dyno_responder::serve(port, write.into(), to_all.as_ref(), work)?;
             Ok(Exit::Valid)
         }
     }

@@ -8,12 +8,13 @@ use dyno_analysis::stats::Repeated;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
+use dyno_archive::plan::Cost;
 use maud::{Markup, html};
 
 use super::of::Of;
 use super::table::{Cell, Column, cell, table_of, text, value};
 use super::{counted, figure, note, repeats_of, step_table, swatch, trial_table};
-use crate::format::{bytes, micros, number, percent, quantity};
+use crate::format::{bytes, micros, number, or_dash, percent, quantity};
 
 pub(super) fn cost(report: &Report) -> Markup {
     html! {
@@ -164,17 +165,43 @@ fn backends(report: &Report) -> Markup {
     }
 }
 
-/// The price of a billion requests' CPU time. Empty if the suite names no price of CPU time.
+/// The price of a billion requests. Empty if the suite names no price of CPU time.
 fn price(report: &Report) -> Markup {
     let Some(cost) = report.run.cost else { return Markup::default() };
-    let columns: [Column<'_, OverviewRow>; 3] = [
+    let range = |(low, high): (f64, f64)| format!("{}–{}", number(low), number(high));
+    let columns: [Column<'_, OverviewRow>; 5] = [
         ("Subject", &|r| text(&r.title)),
         ("#CPU per request", &|r| value(r.cpu_us_per_request, micros)),
         ("#Cost", &|r| value(r.cost_per_billion_requests, number)),
+        ("#Between", &|r| text(or_dash(r.cost.and_then(|cost| cost.between), range))),
+        ("#Of it for memory", &|r| value(r.cost.map(|cost| cost.of_memory), number)),
     ];
     html! {
         h3 { "Cost of a billion requests" } "\n"
         (table_of("sortable", &columns, &report.overview, |r| Of::row(report, r)))
-        (note(&format!("At {} per vCPU and hour, every CPU fully used.", cost.per_vcpu_hour)))
+        (note(&at_prices(cost)))
     }
+}
+
+/// The prices, and what they are of.
+fn at_prices(cost: Cost) -> String {
+    let utilisation =
+        cost.utilisation.map_or_else(|| "fully".into(), |share| format!("for {}", percent(share)));
+    let memory = cost.per_gib_hour.map_or_else(
+        || "memory free of charge".into(),
+        |price| format!("{price} per GiB and hour of the memory that it held"),
+    );
+    let lives = cost.lifetime_hours.map_or_else(
+        || "started once and for ever".into(),
+        |hours| {
+            format!(
+                "started anew after every {} hours, in whose first moments it serves nothing",
+                number(hours)
+            )
+        },
+    );
+    format!(
+        "At {} per vCPU and hour, every CPU of the server used {utilisation}; {memory}; {lives}. Between: the ends of the interval, or range, of the CPU time per request.",
+        cost.per_vcpu_hour
+    )
 }

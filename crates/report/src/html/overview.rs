@@ -151,7 +151,7 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
     vec![
         name_cell(report, r),
         peak_cell(r).with_bar(ends.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
-        text(crate::overview::place(r)).sorted_by(r.places.map(|p| p.best as f64 + p.worst as f64 / 1e6)),
+        text(crate::overview::place(r)).sorted_by(r.places.map(|p| p.best as f64)),
         at_own(text(p50).sorted_by(r.response_p50_us)).with_hint(ratio(|to| to.response_p50)),
         at_own(text(p99).sorted_by(r.response_p99_us))
             .with_bar(ends.p99)

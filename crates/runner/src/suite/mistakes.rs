@@ -27,6 +27,17 @@ fn expected(source: &str, line: usize, underlined: &str, message: &str) -> Strin
 
 /// `(lines from the eighth on, line, what is underlined there, how the message begins)`.
 const CASES: &[(&str, usize, &str, &str)] = &[
+    ("[cost]\nper_vcpu_hour = -1.0", 9, "-1.0", "a price is 0 or more"),
+    ("[cost]\nper_vcpu_hour = 1.0\nper_gib_hour = -0.5", 10, "-0.5", "a price is 0 or more"),
+    ("[cost]\nper_vcpu_hour = 1.0\nutilisation = 1.5", 10, "1.5", "how much of its CPUs"),
+    ("[cost]\nper_vcpu_hour = 1.0\nlifetime_hours = 0.0", 10, "0.0", "a server lives for more than 0 hours"),
+    (
+        "[experiment]\nkind = \"dose\"\nvary = { cpu = [1, 2] }",
+        10,
+        "[1, 2]",
+        "\"cpu\" cannot be varied (did you mean \"cpus\"?)",
+    ),
+    ("[suite]\ntwin = \"gone\"", 9, "\"gone\"", "`twin` names the subject that is entered twice"),
     // The second of two that have the same key.
     ("[[workloads]]\npath = \"second\"", 9, "\"second\"", "the path \"second\" must begin with a slash"),
     ("[[workloads]]\npath = \"/\"\nname = \"first\"", 10, "\"first\"", "two workloads are called \"first\""),

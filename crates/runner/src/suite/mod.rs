@@ -12,7 +12,7 @@ pub(crate) mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Experiment, Isolation, Marker, Order, ReportOptions, Suite, Workload};
+use dyno_archive::plan::{Cost, Experiment, Isolation, Marker, Order, ReportOptions, Suite, Workload};
 use dyno_archive::probe::Probe;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::{is_backend, not_a_backend};
@@ -57,7 +57,7 @@ pub struct SuiteFile {
     pub load: SuiteLoad,
     /// For each workload, the indices of its steps in the load.
     pub steps_of: Vec<Vec<usize>>,
-    pub cost: Option<dyno_archive::plan::Cost>,
+    pub cost: Option<Cost>,
     /// SHA-256 of each file that its requests name, by its name.
     pub files: BTreeMap<String, String>,
     pub report: ReportOptions,
@@ -119,7 +119,7 @@ struct Raw {
     workloads: Vec<RawWorkload>,
     #[serde(default)]
     load: RawLoad,
-    cost: Option<dyno_archive::plan::Cost>,
+    cost: Option<RawCost>,
     #[serde(default)]
     report: RawReport,
     #[serde(default)]
@@ -255,13 +255,45 @@ impl Raw {
             workloads: shaped.into_iter().map(|shaped| shaped.workload).collect(),
             load,
             steps_of,
-            cost: self.cost,
+            cost: self.cost.map(check_cost).transpose()?,
             files: files.seen(),
             report: ReportOptions { baseline: self.report.baseline, markers: self.report.markers },
             observe: self.observe.probes(),
             probe_price: self.observe.price,
         })
     }
+}
+
+/// Prices as a suite has them.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCost {
+    per_vcpu_hour: f64,
+    per_gib_hour: Option<f64>,
+    utilisation: Option<f64>,
+    lifetime_hours: Option<f64>,
+}
+
+fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
+    let RawCost { per_vcpu_hour, per_gib_hour, utilisation, lifetime_hours } = raw;
+    let is_price = |price: f64| price.is_finite() && price >= 0.0;
+    let wrong = |key, message: &str| Err(mistake(key, message).within("cost"));
+    if !is_price(per_vcpu_hour) {
+        return wrong("per_vcpu_hour", "a price is 0 or more");
+    }
+    if per_gib_hour.is_some_and(|price| !is_price(price)) {
+        return wrong("per_gib_hour", "a price is 0 or more");
+    }
+    if utilisation.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+        return wrong(
+            "utilisation",
+            "how much of its CPUs a server may use on average is a share: above 0, up to 1",
+        );
+    }
+    if lifetime_hours.is_some_and(|hours| !(hours.is_finite() && hours > 0.0)) {
+        return wrong("lifetime_hours", "a server lives for more than 0 hours");
+    }
+    Ok(Cost { per_vcpu_hour, per_gib_hour, utilisation, lifetime_hours })
 }
 
 const PAGES_HAVE_VISITORS: &str = "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`";

@@ -1,0 +1,94 @@
+//! What a billion requests cost.
+
+use dyno_archive::plan::Cost;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What a server holds while it is up, beside the CPU time of its requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Held {
+    /// CPUs that are paid for. 0: not known, and then memory is left out.
+    pub(crate) cpus: f64,
+    pub(crate) memory_bytes: f64,
+    /// Seconds of each start in which nothing is served.
+    pub(crate) startup_s: f64,
+}
+
+/// The price of 10⁹ requests, with what it consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CostResult {
+    /// In the currency of `[cost]`.
+    pub per_billion: f64,
+    /// The same at the ends of the interval, or range, of the CPU time per request; `None`: of one repeat alone.
+    pub between: Option<(f64, f64)>,
+    /// What of it is paid for memory.
+    pub of_memory: f64,
+}
+
+/// The price of 10⁹ requests of so many microseconds of CPU time each.
+///
+/// A server with c CPUs, of which it uses the share u, serves u · c / t requests a second that cost t CPU seconds each. An hour of it costs
+/// c CPUs and its memory, whatever it serves. It serves nothing while it starts, once in a lifetime.
+pub(crate) fn of_billion(cpu_us: f64, held: Held, cost: Cost) -> f64 {
+    cpu_us * 1e3 / 3600.0 / cost.utilisation.unwrap_or(1.0)
+        * (cost.per_vcpu_hour + memory_per_cpu(held, cost))
+        * up(held, cost)
+}
+
+/// Price of the memory beside each CPU, for an hour.
+fn memory_per_cpu(held: Held, cost: Cost) -> f64 {
+    let gib = held.memory_bytes / f64::from(1 << 30);
+    let per_cpu = if held.cpus > 0.0 { gib / held.cpus } else { 0.0 };
+    cost.per_gib_hour.unwrap_or(0.0) * per_cpu
+}
+
+/// How many hours are paid for each that is served in.
+fn up(held: Held, cost: Cost) -> f64 {
+    let share = cost.lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
+    if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY }
+}
+
+/// The price with its interval. `cpu_us`: CPU time per request, and the ends of its interval. `None`: it cannot be served within a lifetime.
+pub(crate) fn result(cpu_us: f64, between: Option<(f64, f64)>, held: Held, cost: Cost) -> Option<CostResult> {
+    let of = |us| of_billion(us, held, cost);
+    let without = of_billion(cpu_us, Held { memory_bytes: 0.0, ..held }, cost);
+    let result = CostResult {
+        per_billion: of(cpu_us),
+        between: between.map(|(low, high)| (of(low), of(high))),
+        of_memory: of(cpu_us) - without,
+    };
+    Some(result).filter(|result| result.per_billion.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CPU: Cost =
+        Cost { per_vcpu_hour: 0.036, per_gib_hour: None, utilisation: None, lifetime_hours: None };
+
+    #[test]
+    fn cpu_time_is_priced_by_the_hour() {
+        // 100 µs each are 100,000 CPU seconds, 27.8 hours.
+        assert!((of_billion(100.0, Held::default(), CPU) - 1.0).abs() < 1e-12);
+        let half = Cost { utilisation: Some(0.5), ..CPU };
+        assert!((of_billion(100.0, Held::default(), half) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn memory_and_start_ups_are_paid_for_beside_the_requests() {
+        let held = Held { cpus: 2.0, memory_bytes: f64::from(1 << 30), startup_s: 36.0 };
+        // Half a GiB beside each CPU, at a tenth of its price.
+        let memory = Cost { per_gib_hour: Some(0.0072), ..CPU };
+        let priced = result(100.0, Some((90.0, 120.0)), held, memory).unwrap();
+        assert!((priced.per_billion - 1.1).abs() < 1e-12 && (priced.of_memory - 0.1).abs() < 1e-12);
+        let (low, high) = priced.between.unwrap();
+        assert!((low - 0.99).abs() < 1e-12 && (high - 1.32).abs() < 1e-12);
+        // A tenth of every life is its start.
+        let short = Cost { lifetime_hours: Some(0.1), ..CPU };
+        assert!((of_billion(100.0, held, short) - 1.0 / 0.9).abs() < 1e-12);
+        assert_eq!(result(100.0, None, Held { startup_s: 360.0, ..held }, short), None);
+        // Nobody knows how many CPUs there are.
+        assert!((of_billion(100.0, Held { cpus: 0.0, ..held }, memory) - 1.0).abs() < 1e-12);
+    }
+}
