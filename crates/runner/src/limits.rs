@@ -107,7 +107,9 @@ pub const RUNTIME_VALUES: usize = 64;
 /// Intervals into which a slice is cut where loads take turns: the first of each is its edge, which comparisons leave out.
 pub const INTERVALS_OF_SLICE: u64 = 4;
 
-/// Length of a slice where loads take turns, unless the suite says otherwise; the shortest; and the longest.
-pub const TURN_NS: u64 = 400_000_000;
+/// Lengths of the turns that subjects take where a suite does not say, the first that fits its duration: in short ones the machine changes
+/// less from one to the next (docs/performance.md), and of long loads more of them cannot be kept apart. And the shortest and the longest
+/// that a suite may ask for: in a shorter one its edges are most of it, in a longer one the machine changes.
+pub const TURNS_NS: [u64; 3] = [100_000_000, 200_000_000, 400_000_000];
 pub const LEAST_TURN_NS: u64 = 100_000_000;
 pub const MOST_TURN_NS: u64 = 2_000_000_000;

@@ -260,6 +260,13 @@ impl Server {
         Server::of(command, &[])
     }
 
+    /// The same with so many rounds of work more per answer.
+    pub fn null_that_works(rounds: u32) -> Server {
+        let mut command = Command::new(DYNO);
+        command.arg("serve-null");
+        Server::of(command, &["--work", &rounds.to_string()])
+    }
+
     /// The HTTP/2 server of another implementation.
     pub fn streams(mode: &[&str]) -> Server {
         let count_port = free_port().to_string();

@@ -6,6 +6,7 @@ mod broken;
 mod database;
 mod drive;
 mod elasticsearch;
+mod experiments;
 mod failures;
 mod inside;
 mod interrupts;

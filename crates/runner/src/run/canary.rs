@@ -9,11 +9,11 @@ use dyno_driver::sys::thread_run_ns;
 use dyno_launch::set_affinity;
 use dyno_observer::monotonic_ns;
 
-/// Pieces of each canary: about half a second together.
+/// Pieces of each canary: about a fifth of a second together.
 const PIECES: usize = 10;
 
 /// Steps of a piece. Each needs the one before, and a word from anywhere in the buffer.
-const STEPS: u32 = 10_000_000;
+const STEPS: u32 = 1_000_000;
 
 /// Words of the buffer: 2 MiB, more than a CPU's first caches, which neighbours share less.
 const WORDS: usize = 1 << 18;

@@ -143,7 +143,9 @@ impl<'scope> Beside<'scope> {
         launched: &Launched<'_>,
     ) -> Self {
         let workload = &plan.workloads[plan.trials[trial].workload];
-        let pause = Duration::from_nanos(plan.load.interval_ns);
+        // Where subjects take turns, a check in others' turns is their burden: the more there are, the seldomer it comes.
+        let taken_ns = plan.slice_ns.map(|slice_ns| slice_ns * plan.arms.len() as u64);
+        let pause = Duration::from_nanos(taken_ns.unwrap_or(plan.load.interval_ns));
         let listener = listener(&launched.subject.listeners, workload).expect("a load is sent to it");
         let listener = Arc::clone(listener);
         let (to_prober, stop_prober) = mpsc::channel();

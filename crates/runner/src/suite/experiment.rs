@@ -86,8 +86,11 @@ impl RawExperiment {
                 for (place, level) in levels.iter().enumerate() {
                     let below = |mistake: Mistake| mistake.within(factor.clone()).within("vary");
                     let arm = at(arm.clone(), factor, level).map_err(|m| below(m.below(place)))?;
-                    let said: Vec<String> =
-                        said.iter().cloned().chain([format!("{factor} {level}")]).collect();
+                    let said: Vec<String> = said
+                        .iter()
+                        .cloned()
+                        .chain([format!("{} {level}", factor.trim_start_matches(ENV))])
+                        .collect();
                     next.push((arm, said));
                 }
             }
@@ -215,7 +218,7 @@ mod tests {
         assert_eq!(ids(&dose), ["a, cpus 0.5", "a, cpus 1", "null"]);
         let levels: Vec<_> = dose.subjects.iter().map(|s| (s.level, s.limits.limits.cpus)).collect();
         assert_eq!(levels, [(Some(0.5), Some(0.5)), (Some(1.0), Some(1.0)), (None, None)]);
-        assert_eq!(dose.slice_ns, Some(400_000_000));
+        assert_eq!(dose.slice_ns, Some(100_000_000));
         let more = suite("kind = \"dose\"\nvary = { cpus = [0.25, 0.5, 1] }").unwrap();
         assert_eq!((more.subjects.len(), more.slice_ns), (4, None));
         let asked = parse("subjects = [\"a\"]\n[suite]\norder = \"random\"\n[experiment]\nkind = \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }").unwrap();

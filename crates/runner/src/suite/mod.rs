@@ -221,15 +221,11 @@ impl Raw {
         if has_pages && self.load.in_flight.is_some() {
             return Err(of_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
-        let asked = self.suite.order.unwrap_or_default();
-        let (order, has_interval) = (asked.of_starts(), self.load.interval.is_some());
-        let slice_ns = turns::slice_ns(asked, self.suite.slice.as_deref(), &self.load)?;
+        let order = self.suite.order.unwrap_or_default().of_starts();
+        let turns =
+            turns::asked(self.suite.order, self.suite.slice.as_deref(), &self.load, experiment.is_some())?;
         let (load, steps_of) = self.load.check(&shaped, order)?;
-        let is_left_open = experiment.is_some() && self.suite.order.is_none() && !has_interval;
-        let slice_ns = match is_left_open {
-            true => turns::default_ns(load.decided(), subjects.len(), has_pages),
-            false => slice_ns,
-        };
+        let slice_ns = turns.slice_ns(load.decided(), subjects.len(), has_pages);
         let load = turns::taken(load, slice_ns, has_pages)?;
         if has_pages {
             check_pages(load.decided()).map_err(of_load)?;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::SuiteFile;
 use super::load::{RawLoad, SuiteLoad};
-use crate::limits::{INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURN_NS};
+use crate::limits::{INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURNS_NS};
 
 /// The order of subjects, as suites write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -29,25 +29,67 @@ impl RawOrder {
     }
 }
 
-/// Length of the slices, nanoseconds; `None`: subjects do not take turns.
-pub(super) fn slice_ns(order: RawOrder, slice: Option<&str>, load: &RawLoad) -> Result<Option<u64>, Mistake> {
+/// What a suite says of turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turns {
+    /// Nobody takes any.
+    None,
+    /// Nothing is said: an experiment takes them where it can.
+    Open,
+    /// They are taken; the length of the slices, nanoseconds, or that which suits the load.
+    Taken(Option<u64>),
+}
+
+/// Reads what a suite says of turns. `order`: as it is written. `is_experiment`: it is about what its subjects differ in.
+pub(super) fn asked(
+    order: Option<RawOrder>,
+    slice: Option<&str>,
+    load: &RawLoad,
+    is_experiment: bool,
+) -> Result<Turns, Mistake> {
     let of_suite = |key, message: String| mistake(key, message).within("suite");
-    if order != RawOrder::Interleaved {
+    if order != Some(RawOrder::Interleaved) {
         let message = "`slice` belongs to `order = \"interleaved\"`; in other orders nobody takes turns";
-        return slice.map_or(Ok(None), |_| Err(of_suite("slice", message.into())));
+        let is_open = is_experiment && order.is_none() && load.interval.is_none();
+        let none = if is_open { Turns::Open } else { Turns::None };
+        return slice.map_or(Ok(none), |_| Err(of_suite("slice", message.into())));
     }
     if load.interval.is_some() {
         let message = "with `order = \"interleaved\"` an interval is a quarter of a slice; leave `interval` out, or give `slice` in [suite]";
         return Err(super::load::of_load(mistake("interval", message)));
     }
-    let ns = slice.map_or(Ok(TURN_NS), units::span).map_err(|why| of_suite("slice", why))?;
+    let Some(slice) = slice else { return Ok(Turns::Taken(None)) };
+    let ns = units::span(slice).map_err(|why| of_suite("slice", why))?;
     if (LEAST_TURN_NS..=MOST_TURN_NS).contains(&ns) && ns.is_multiple_of(INTERVALS_OF_SLICE) {
-        return Ok(Some(ns));
+        return Ok(Turns::Taken(Some(ns)));
     }
     Err(of_suite(
         "slice",
         "a slice is 100ms to 2s long: in a shorter one its edges are most of it, in a longer one the machine changes".into(),
     ))
+}
+
+/// Most subjects that take turns without being asked to.
+const TAKE_TURNS: usize = 3;
+
+impl Turns {
+    /// Length of the slices for a load of so many subjects, nanoseconds; `None`: they take no turns.
+    pub(super) fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
+        let longest_ns = TURNS_NS[TURNS_NS.len() - 1];
+        // Counters are read in every quarter of every turn, of all: of many subjects in short ones that takes the generator's CPU.
+        let are_few = subjects <= TAKE_TURNS;
+        let fitting = TURNS_NS
+            .into_iter()
+            .filter(|ns| are_few || *ns == longest_ns)
+            .find(|ns| check_time(load, subjects, *ns).is_ok());
+        match self {
+            Turns::None => None,
+            Turns::Open => fitting.filter(|_| are_few && check_steps(load, has_pages).is_ok()),
+            Turns::Taken(Some(ns)) => Some(ns),
+            // What fits none of them is refused where the length is checked.
+            Turns::Taken(None) => fitting.or(Some(longest_ns)),
+        }
+    }
 }
 
 /// The load as it is where it takes turns in slices of this length, or as it was where it takes none.
@@ -58,18 +100,6 @@ pub(super) fn taken(load: SuiteLoad, slice_ns: Option<u64>, has_pages: bool) -> 
     let Some(slice_ns) = slice_ns else { return Ok(load) };
     check_steps(load.decided(), has_pages)?;
     Ok(load.measured_by(slice_ns / INTERVALS_OF_SLICE))
-}
-
-/// Most subjects that take turns without being asked to.
-const TAKE_TURNS: usize = 3;
-
-/// Length of the slices where a suite is about what its subjects differ in, and says nothing of their order; `None`: they cannot take
-/// turns, or are too many for it.
-pub(super) fn default_ns(load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
-    let can = subjects <= TAKE_TURNS
-        && check_steps(load, has_pages).is_ok()
-        && check_time(load, subjects, TURN_NS).is_ok();
-    can.then_some(TURN_NS)
 }
 
 fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
@@ -134,8 +164,8 @@ mod tests {
     fn turns_are_measured_in_quarters() {
         let suite = |of_suite| suite(of_suite, "connections = [1, 2]").unwrap();
         let usual = suite("order = \"interleaved\"");
-        assert_eq!((usual.order, usual.slice_ns), (Order::Random, Some(400_000_000)));
-        assert_eq!(usual.load.decided().interval_ns, 100_000_000);
+        assert_eq!((usual.order, usual.slice_ns), (Order::Random, Some(100_000_000)));
+        assert_eq!(usual.load.decided().interval_ns, 25_000_000);
         assert_eq!(usual.load.decided().order, Order::Random);
         let asked = suite("order = \"interleaved\"\nslice = \"200ms\"");
         assert_eq!((asked.slice_ns, asked.load.decided().interval_ns), (Some(200_000_000), 50_000_000));
@@ -159,10 +189,23 @@ mod tests {
     }
 
     #[test]
+    fn turns_are_as_short_as_can_be_kept_apart() {
+        let of = |duration: &str| {
+            let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
+            suite("order = \"interleaved\"", &load).unwrap().slice_ns
+        };
+        assert_eq!(
+            (of("10s"), of("30s"), of("60s")),
+            (Some(100_000_000), Some(200_000_000), Some(400_000_000))
+        );
+    }
+
+    #[test]
     fn no_more_is_asked_than_can_be_kept_apart() {
         let of = |duration: &str, subjects| {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
-            check_length(&suite("order = \"interleaved\"", &load).unwrap(), subjects)
+            let turns = "order = \"interleaved\"\nslice = \"400ms\"";
+            check_length(&suite(turns, &load).unwrap(), subjects)
         };
         assert!(of("40s", 2).is_ok() && of("50s", 1).is_ok() && of("1h", 1).is_ok());
         assert!(of("60s", 2).is_err());
