@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use dyno_analysis::capacity::CapacityResult;
 use dyno_analysis::compare::Compared;
 use dyno_analysis::server::watch::Watched;
 use dyno_analysis::{LoadResult, Report};
@@ -47,4 +48,9 @@ fn the_schema_of_a_look_at_a_running_server_is_documented() {
 #[test]
 fn the_schema_of_a_comparison_is_documented() {
     check("compare.schema.json", &written::<Compared>());
+}
+
+#[test]
+fn the_schema_of_a_search_for_capacity_is_documented() {
+    check("find.schema.json", &written::<CapacityResult>());
 }

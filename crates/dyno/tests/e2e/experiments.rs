@@ -29,14 +29,25 @@ fn a_toggle_is_told_with_its_reason_and_a_twin_is_no_change() {
     assert_eq!(effect["to"], "null, DYNO_NULL_WORK 20000");
     let because = effect["because"].as_str().unwrap();
     assert!(because.starts_with("work"), "{because}");
+    // A machine that others use may spoil trials; from those that are left nothing is concluded then.
+    let are_valid = report["trials"].as_array().unwrap().iter().all(|trial| trial["valid"] == true);
     let throughput = &effect["rows"][0];
-    assert_eq!((&throughput["metric"], &throughput["verdict"]), (&"throughput_rps".into(), &"lower".into()));
-    assert!(throughput["estimate"]["high"].as_f64().unwrap() < 0.9, "{throughput:#}");
+    assert_eq!(throughput["metric"], "throughput_rps");
+    if are_valid {
+        assert_eq!(throughput["verdict"], "lower", "{throughput:#}");
+        assert!(throughput["estimate"]["high"].as_f64().unwrap() < 0.9, "{throughput:#}");
+    } else {
+        assert!(
+            ["lower", "too_few", "missing"].contains(&throughput["verdict"].as_str().unwrap()),
+            "{throughput:#}"
+        );
+    }
     let [twin] = report["twins"].as_array().unwrap().as_slice() else { panic!("one twin: {report:#}") };
     assert_eq!((&twin["from"], &twin["changed"]), (&"null, DYNO_NULL_WORK 0".into(), &Value::Array(vec![])));
     assert_eq!(report["canary"]["starts"].as_array().unwrap().len(), 15);
     let page = fs::read_to_string(place.run_folder().unwrap().join("report.html")).unwrap();
-    assert!(page.contains("What changes what") && page.contains("Because of work"));
+    let reason = if throughput["verdict"] == "lower" { "Because of work" } else { "They differ in work" };
+    assert!(page.contains("What changes what") && page.contains(reason));
 }
 
 /// A server with a millisecond of work per answer serves fewer than a thousand requests a second, whatever the machine.
