@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{ExperimentKind, Plan};
+use dyno_archive::plan::{Experiment, ExperimentKind, Plan};
 use dyno_archive::run::Run;
+use dyno_archive::start::LimitKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use crate::cell::{CellKey, Shape};
 use crate::compare::{self, Answer, Row, Verdict};
 use crate::grid::Grid;
+use crate::leaves::differing;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::Series;
@@ -37,6 +39,8 @@ pub struct Effect {
     pub changed: Vec<Change>,
     /// The only thing in which they differ, in words; `None`: there is none, or there are several.
     pub because: Option<String>,
+    /// A limit in which the two differ could not be set in a start of one of them: they may not differ at all.
+    pub not_set: bool,
     /// What it comes to, cell by cell.
     pub answers: Vec<Answer>,
     pub rows: Vec<Row>,
@@ -69,7 +73,7 @@ pub struct Dose {
 pub(crate) fn experiment(run: &Run, report: &Report) -> Option<ExperimentResult> {
     let plan = &run.header.plan;
     let experiment = plan.experiment.as_ref()?;
-    let arms = arms(plan);
+    let arms = arms(plan, experiment);
     let pairs = match experiment.kind {
         ExperimentKind::Ladder => arms.windows(2).map(|pair| (pair[0], pair[1])).collect(),
         ExperimentKind::Matrix => single_changes(plan, &arms),
@@ -80,9 +84,15 @@ pub(crate) fn experiment(run: &Run, report: &Report) -> Option<ExperimentResult>
     Some(ExperimentResult {
         kind: experiment.kind,
         factor: experiment.factor.clone(),
-        effects: effects(run, report, &pairs, experiment.factor.as_deref()),
+        effects: effects(run, report, &pairs, named_factor(experiment)),
         doses: doses(plan, report, &arms),
     })
+}
+
+/// The words for what is varied, where it is one thing: in a ladder each arm may have another.
+fn named_factor(experiment: &Experiment) -> Option<&str> {
+    let is_one = matches!(experiment.kind, ExperimentKind::Toggle | ExperimentKind::Dose);
+    experiment.factor.as_deref().filter(|_| is_one)
 }
 
 /// Arms that are the same under two names, against each other: what they differ by is noise.
@@ -98,11 +108,17 @@ pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
     effects(run, report, &pairs, None)
 }
 
-/// The arms that the experiment is about: those of controls are there for comparison, where there are others.
-fn arms(plan: &Plan) -> Vec<usize> {
+/// The arms that the experiment is about: those that it made, or else all but those of controls, which are there for comparison where
+/// there are others.
+fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
     let all = 0..plan.arms.len();
-    let asked: Vec<usize> = all.clone().filter(|arm| !plan.subject_of(*arm).control).collect();
-    let of_experiment = if asked.len() < 2 { all.collect() } else { asked };
+    let is_asked = |arm: &usize| match experiment.arms.is_empty() {
+        true => !plan.subject_of(*arm).control,
+        false => experiment.arms.contains(&plan.arms[*arm].name),
+    };
+    let asked: Vec<usize> = all.clone().filter(is_asked).collect();
+    let are_controls = asked.len() < 2 && experiment.arms.is_empty();
+    let of_experiment = if are_controls { all.collect() } else { asked };
     // A twin is no change.
     let is_first = |arm: &usize| {
         of_experiment.iter().all(|other| other >= arm || !changes(plan, *other, *arm).is_empty())
@@ -135,7 +151,8 @@ fn effects(run: &Run, report: &Report, pairs: &[(usize, usize)], factor: Option<
         Effect {
             from: plan.arms[*from].name.clone(),
             to: plan.arms[*to].name.clone(),
-            because: because(&changed, factor),
+            because: because(&changed, factor).filter(|_| are_set(run, &[*from, *to], &changed)),
+            not_set: !are_set(run, &[*from, *to], &changed),
             answers: compare::answers(&rows, None, &[]),
             changed,
             rows,
@@ -155,26 +172,69 @@ fn because(changed: &[Change], factor: Option<&str>) -> Option<String> {
     })
 }
 
+/// Whether every limit in which arms differ was set in all of their starts.
+fn are_set(run: &Run, arms: &[usize], changed: &[Change]) -> bool {
+    const LIMITS: [(&str, LimitKind); 3] = [
+        ("cpus", LimitKind::CpuQuota),
+        ("memory_bytes", LimitKind::Memory),
+        ("open_files", LimitKind::OpenFiles),
+    ];
+    let plan = &run.header.plan;
+    let is_changed = |kind: LimitKind| {
+        let name = LIMITS.iter().find(|(_, of)| *of == kind).map(|(name, _)| *name);
+        changed.iter().any(|change| Some(change.what.as_str()) == name)
+    };
+    let starts = run
+        .starts
+        .iter()
+        .filter(|start| plan.launches[start.launch].arms.iter().any(|arm| arms.contains(arm)));
+    let mut limits = starts.filter_map(|start| start.subject()).flat_map(|part| &part.limits);
+    !limits.any(|limit| limit.read_back.is_none() && is_changed(limit.kind))
+}
+
 impl Effect {
     /// Whether anything is shown to differ.
     #[must_use]
     pub fn is_shown(&self) -> bool {
-        self.rows.iter().any(|row| matches!(row.verdict, Verdict::Higher | Verdict::Lower))
+        is_shown(&self.rows)
     }
 
     /// Why the arms may differ, as a sentence.
     #[must_use]
     pub fn reason(&self) -> String {
+        self.reason_where(self.is_shown())
+    }
+
+    /// Why the arms may differ in a cell, as a sentence: of what is not shown there is no cause.
+    #[must_use]
+    pub fn reason_in(&self, cell: &Answer) -> String {
+        let own: Vec<Row> = self
+            .rows
+            .iter()
+            .filter(|row| (&row.workload, row.step) == (&cell.workload, cell.step))
+            .cloned()
+            .collect();
+        self.reason_where(is_shown(&own))
+    }
+
+    fn reason_where(&self, is_shown: bool) -> String {
         let names = || self.changed.iter().map(|change| change.what.as_str()).collect::<Vec<_>>().join(", ");
         match (&self.because, self.changed.len()) {
             (_, 0) => "The two are the same: what differs is noise.".into(),
-            (Some(because), _) if self.is_shown() => {
+            _ if self.not_set => {
+                format!("A limit could not be set here, so they may not differ at all: {}.", names())
+            }
+            (Some(because), _) if is_shown => {
                 format!("Because of {because}: it is all that they differ in.")
             }
             (Some(because), _) => format!("They differ in {because} alone."),
             (None, _) => format!("Which of it does it cannot be told: {} are confounded.", names()),
         }
     }
+}
+
+fn is_shown(rows: &[Row]) -> bool {
+    rows.iter().any(|row| matches!(row.verdict, Verdict::Higher | Verdict::Lower))
 }
 
 /// In what two arms differ, as planned.
@@ -213,26 +273,17 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
     found
 }
 
-/// Differences between two JSON values, by the path of names to each.
+/// A change for each place at which two JSON values differ. The last name on the way says what it is: `cpus` of `limits`.
 fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<Change>) {
-    if a == b {
-        return;
-    }
-    if let (Value::Object(own), Value::Object(other)) = (a, b) {
-        let keys: BTreeSet<&String> = own.keys().chain(other.keys()).collect();
-        for key in keys {
-            let of = |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or(Value::Null);
-            // The last name says what it is: `cpus` of `limits`.
-            walk(key, &of(own), &of(other), found);
-        }
-        return;
-    }
     let text = |value: &Value| match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     };
-    found.push(Change { what: name.into(), from: text(a), to: text(b) });
+    differing(name, a, b, &mut |path, a, b| {
+        let what = path.rsplit('.').next().unwrap_or(path).into();
+        found.push(Change { what, from: text(a), to: text(b) });
+    });
 }
 
 /// Metrics of which the answer to a dose is told.
@@ -281,7 +332,9 @@ fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use dyno_archive::TrialRecord;
-    use dyno_archive::plan::{Arm, Arrivals, Experiment, Launch, Subject, Trial};
+    use dyno_archive::plan::{Arm, Arrivals, Launch, Subject, Trial};
+    use dyno_archive::start::{LimitReadBack, PartStart};
+    use dyno_archive::{Party, StartRecord};
 
     use super::*;
     use crate::fixture;
@@ -299,7 +352,7 @@ mod tests {
                 arm
             })
             .collect();
-        plan.experiment = Some(Experiment { kind, factor: None });
+        plan.experiment = Some(Experiment { kind, factor: None, arms: Vec::new() });
         plan.load.steps = vec![fixture::step(Arrivals::Closed)];
         let each = 0..arms.len();
         plan.launches =
@@ -388,6 +441,52 @@ mod tests {
         assert!(matrix.effects.iter().all(|effect| effect.because.is_some()));
         assert!(!matrix.effects[1].is_shown());
         assert_eq!(matrix.effects[1].reason(), "They differ in open_files (→ 64) alone.");
+    }
+
+    #[test]
+    fn what_stands_beside_an_experiment_is_none_of_it() {
+        let arms: [(&str, u64, fn(&mut Arm)); 3] = [
+            ("one", 100, |arm| arm.level = Some(1.0)),
+            ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
+            ("beside", 400, |arm| arm.conditions.limits.open_files = Some(64)),
+        ];
+        let mut run = run(ExperimentKind::Dose, &arms);
+        let experiment = run.header.plan.experiment.as_mut().unwrap();
+        experiment.arms = vec!["one".into(), "two".into()];
+        let result = crate::report::report(&run).experiment.unwrap();
+        assert_eq!(between(&result), [("one", "two")]);
+        assert!(result.doses.iter().any(|dose| dose.doubling.is_some()));
+    }
+
+    #[test]
+    fn a_limit_that_could_not_be_set_is_no_reason() {
+        let arms: [(&str, u64, fn(&mut Arm)); 2] =
+            [("whole", 100, as_it_is), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
+        let mut run = run(ExperimentKind::Toggle, &arms);
+        let mut part = PartStart::new(Party::SUBJECT, "half".into());
+        part.limits.push(LimitReadBack {
+            kind: LimitKind::CpuQuota,
+            asked: "0.5".into(),
+            read_back: None,
+            reason: Some("no".into()),
+        });
+        run.starts = vec![StartRecord { launch: 1, parts: vec![part], ..StartRecord::default() }];
+        let result = crate::report::report(&run).experiment.unwrap();
+        assert_eq!((&result.effects[0].because, result.effects[0].not_set), (&None, true));
+        assert!(result.effects[0].reason().contains("could not be set here"));
+    }
+
+    #[test]
+    fn a_cause_is_named_only_where_something_is_shown() {
+        let arms: [(&str, u64, fn(&mut Arm)); 2] =
+            [("whole", 100, as_it_is), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
+        let mut effect = result(ExperimentKind::Toggle, &arms).effects.remove(0);
+        let cell = effect.answers[0].clone();
+        assert!(effect.reason_in(&cell).starts_with("Because of cpus"));
+        let elsewhere = Answer { workload: "another".into(), ..cell };
+        assert_eq!(effect.reason_in(&elsewhere), "They differ in cpus (→ 0.5) alone.");
+        effect.changed.clear();
+        assert!(effect.reason().contains("noise"));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod experiment;
 mod fixture;
 pub mod grid;
 pub mod inside;
+mod leaves;
 pub mod lifetime;
 pub mod load;
 pub mod machine;

@@ -309,7 +309,11 @@ impl<'a> RowMaker<'a> {
     fn cost(&self, arm: usize, subject: &SubjectResult, at: &Summary) -> Option<CostResult> {
         let conditions = &self.plan.arms[arm].conditions;
         let held = Held {
-            cpus: conditions.limits.cpus.unwrap_or(conditions.placement.subject.len() as f64),
+            cpus: conditions
+                .limits
+                .cpus
+                .unwrap_or(f64::INFINITY)
+                .min(conditions.placement.subject.len() as f64),
             memory_bytes: at.memory_bytes.median.unwrap_or(0.0),
             startup_s: subject.startup_ms.ready.median.unwrap_or(0.0) / 1e3,
         };

@@ -71,7 +71,7 @@ impl Ranking {
     }
 
     /// The places that each may have: behind all that are told apart from it above, and before all below. Because all pairs are
-    /// allowed for, the places of all hold at once, with the confidence of one interval (Al Mohamad, Goeman and van Zwet,
+    /// allowed for, the places of all hold at once, with the confidence of one interval where there are five launches or more (Al Mohamad, Goeman and van Zwet,
     /// "Simultaneous confidence intervals for ranks with application to ranking institutions", 2022). `None`: too few values.
     #[must_use]
     pub fn places(&self) -> Vec<Option<Places>> {

@@ -205,6 +205,8 @@ pub struct Experiment {
     pub kind: ExperimentKind,
     /// What is varied, in the words of whoever asks; `None`: the arms say it.
     pub factor: Option<String>,
+    /// Names of the arms that it made of a subject; none: all arms are its arms but those of controls.
+    pub arms: Vec<String>,
 }
 
 /// How arms are set against each other.

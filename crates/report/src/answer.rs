@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use dyno_analysis::compare::Answer;
 use dyno_analysis::comparison::Comparison;
 use dyno_analysis::experiment::Effect;
 use dyno_analysis::overview::{OverviewRow, Tie};
@@ -35,8 +36,8 @@ const EFFECTS: usize = 3;
 fn effects(report: &Report) -> Vec<String> {
     let Some(experiment) = &report.experiment else { return Vec::new() };
     let said = |effect: &Effect| {
-        let reason = effect.reason();
-        effect.answers.iter().map(move |of| format!("{}. {reason}", compare::answer(of))).collect::<Vec<_>>()
+        let sentence = |of: &Answer| format!("{}. {}", compare::answer(of), effect.reason_in(of));
+        effect.answers.iter().map(sentence).collect::<Vec<_>>()
     };
     let (shown, others): (Vec<&Effect>, Vec<&Effect>) =
         experiment.effects.iter().partition(|effect| effect.is_shown());

@@ -43,6 +43,18 @@ pub fn text(result: &CapacityResult) -> String {
     if result.limited_by_generator {
         lines.push("  ! The generator, not the server, was the limit there: the server may do more. Give it another CPU (--threads), or another machine.".into());
     }
+    if result.limited_by_connections {
+        lines.push("  ! Most places for requests were taken there, so that others waited in the generator: more connections (-c) may show more.".into());
+    }
+    if result.percentile_unknown > 0 {
+        lines.push(format!(
+            "  ! {} of the loads had too few requests for a percentile of the objective, and the longest response time stood for it: make them longer (-d), or begin higher (-r).",
+            count(result.percentile_unknown as u64)
+        ));
+    }
+    if let Some(why) = &result.ended {
+        lines.push(format!("  ! Ended early: {why}"));
+    }
     if !result.settled {
         lines.push("  ! Not settled: the bounds are not as close as asked, or not each decided by most of its loads.".into());
     }
@@ -64,6 +76,8 @@ mod tests {
             error_share: 0.0,
             kept: missed.is_none(),
             generator: false,
+            full: false,
+            requests: 2000.0,
             missed: missed.map(Into::into),
         }
     }
@@ -85,6 +99,9 @@ mod tests {
             missed_by: Votes { agree: 1, loads: 2 },
             settled: true,
             limited_by_generator: false,
+            limited_by_connections: false,
+            percentile_unknown: 0,
+            ended: None,
             trials,
         };
         assert_eq!(
@@ -93,6 +110,11 @@ mod tests {
         );
         (result.settled, result.limited_by_generator) = (false, true);
         assert!(text(&result).contains("was the limit there") && text(&result).contains("Not settled"));
+        (result.ended, result.limited_by_connections, result.percentile_unknown) =
+            (Some("it died".into()), true, 2);
+        let said = text(&result);
+        assert!(said.contains("Ended early: it died") && said.contains("more connections"), "{said}");
+        assert!(said.contains("2 of the loads"), "{said}");
         (result.kept_rps, result.settled) = (None, true);
         assert!(text(&result).starts_with("  p99<5ms missed at every rate, down to 1,020 requests/s"));
         assert!(line(&result.trials[1]).ends_with("missed: p99 6.1 ms"));

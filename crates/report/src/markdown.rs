@@ -34,6 +34,11 @@ pub fn render(report: &Report) -> String {
     let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(report));
     if let Some(experiment) = &report.experiment {
         let _ = writeln!(out, "## What changes what\n\n{}", effects(&experiment.effects));
+        for effect in &experiment.effects {
+            let reason = format!("{} against {}: {}", effect.to, effect.from, effect.reason());
+            let _ = writeln!(out, "- {}", escape(&reason));
+        }
+        out.push('\n');
     }
     if !report.twins.is_empty() {
         let _ = writeln!(out, "## Twins\n\n{}", effects(&report.twins));

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use dyno_archive::plan::{Body, Request};
 use dyno_archive::secret::{is_perhaps_secret, is_secret};
@@ -100,9 +101,21 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent).chain([&mut row.title])
     });
     let titles = report.subjects.iter_mut().map(|subject| &mut subject.title);
+    let effects = effects_of(&mut report.experiment, &mut report.twins).flat_map(|effect| {
+        let rows = effect.rows.iter_mut().map(|row| &mut row.sentence);
+        rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.sentence)).chain(&mut effect.because)
+    });
     let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
     let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
-    trials.chain(caveats).chain(steps).chain(rows).chain(titles).chain(cells)
+    trials.chain(caveats).chain(steps).chain(rows).chain(titles).chain(effects).chain(cells)
+}
+
+/// What experiments and twins come to.
+fn effects_of<'a>(
+    experiment: &'a mut Option<ExperimentResult>,
+    twins: &'a mut [Effect],
+) -> impl Iterator<Item = &'a mut Effect> {
+    experiment.iter_mut().flat_map(|experiment| &mut experiment.effects).chain(twins)
 }
 
 /// Texts by dyno that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
@@ -128,7 +141,23 @@ fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let rows = report.overview.iter_mut().map(|row| &mut row.workload);
     let comparisons = report.comparisons.iter_mut().map(|comparison| &mut comparison.workload);
     let protocols = report.protocols.iter_mut().flat_map(|p| [&mut p.workload, &mut p.baseline]);
-    plan.chain(trials).chain(steps).chain(rows).chain(comparisons).chain(protocols)
+    let experiment = report.experiment.iter_mut().flat_map(|experiment| {
+        let doses = experiment.doses.iter_mut().map(|dose| &mut dose.workload);
+        experiment.effects.iter_mut().flat_map(names_of_effect).chain(doses)
+    });
+    let twins = report.twins.iter_mut().flat_map(names_of_effect);
+    plan.chain(trials)
+        .chain(steps)
+        .chain(rows)
+        .chain(comparisons)
+        .chain(protocols)
+        .chain(experiment)
+        .chain(twins)
+}
+
+fn names_of_effect(effect: &mut Effect) -> impl Iterator<Item = &mut String> {
+    let rows = effect.rows.iter_mut().map(|row| &mut row.workload);
+    rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.workload))
 }
 
 /// The URLs and paths of all trials: a token may be in one under a name that does not say so.
@@ -327,14 +356,22 @@ impl Secrets {
         let mut rest = source;
         // The string before: it names the next one if only a `=` is between them.
         let mut before = "";
+        // What names all strings of a list, while it goes on.
+        let mut of_list: Option<&str> = None;
         while let Some(at) = rest.find(['"', '\'']) {
             let quote = quote_of(&rest[at..]);
             let (outside, inside) = (&rest[..at], &rest[at + quote.len()..]);
             let (value, after) = inside.split_at(end_of_string(inside, quote));
-            let name = outside.trim_end().strip_suffix('=').map_or("", |key| match key.trim() {
+            let begins = outside.trim_end().strip_suffix('[').map(str::trim_end);
+            let named = begins.unwrap_or(outside.trim_end()).strip_suffix('=').map(|key| match key.trim() {
                 "" => before,
                 key => key.rsplit([' ', '{', ',', '[', '\t', '\n']).next().unwrap_or_default(),
             });
+            of_list = match begins {
+                Some(_) => named,
+                None => of_list.filter(|_| outside.trim() == ","),
+            };
+            let name = named.or(of_list).unwrap_or_default();
             let value_shown = match is_secret(name) || is_perhaps_secret(name) {
                 true => self.withhold(value),
                 false => self.without_password(value),

@@ -221,6 +221,7 @@ pub(crate) fn skip_those_behind(
         let (backend, why) = needed.find_map(|b| Some((b, b.skipped.as_ref()?)))?;
         Some(format!("its back end {}: {why}", backend.name))
     };
+    // What one arm of a subject lacks costs its other arms, too: what they were to be compared with is not there.
     for (subject, needed) in subject_of.iter().zip(of_arm) {
         let skipped = &mut subjects[*subject].skipped;
         if skipped.is_none() {

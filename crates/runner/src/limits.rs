@@ -113,3 +113,6 @@ pub const INTERVALS_OF_SLICE: u64 = 4;
 pub const TURNS_NS: [u64; 3] = [100_000_000, 200_000_000, 400_000_000];
 pub const LEAST_TURN_NS: u64 = 100_000_000;
 pub const MOST_TURN_NS: u64 = 2_000_000_000;
+
+/// The shortest turn in which a CPU quota, refilled every 100 ms, is what it says.
+pub const TURN_OF_QUOTA_NS: u64 = 1_000_000_000;

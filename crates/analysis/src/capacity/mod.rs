@@ -29,6 +29,13 @@ pub struct CapacityResult {
     pub settled: bool,
     /// The generator, not the server, was the limit at `missed_rps`: the server may do more.
     pub limited_by_generator: bool,
+    /// The connections, and not the server, were the limit at `missed_rps`: in most of its loads half of the places for requests or more
+    /// were taken, so that others waited in the generator. With more of them the server may do more.
+    pub limited_by_connections: bool,
+    /// Loads with too few requests for a percentile of the objective: the longest response time stood for it.
+    pub percentile_unknown: usize,
+    /// Why the search ended before its end; `None`: it did not.
+    pub ended: Option<String>,
     /// Every load, in order of time.
     pub trials: Vec<CapacityTrial>,
 }
@@ -49,9 +56,17 @@ impl Votes {
 
 impl CapacityResult {
     #[must_use]
-    pub fn new(objective: &Objective, found: Found, trials: Vec<CapacityTrial>) -> CapacityResult {
+    pub fn new(
+        objective: &Objective,
+        found: Found,
+        ended: Option<String>,
+        trials: Vec<CapacityTrial>,
+    ) -> CapacityResult {
         let Found { kept_rps, missed_rps, settled } = found;
-        let at_missed = || trials.iter().filter(|trial| Some(trial.rate_rps) == missed_rps);
+        let missed = || trials.iter().filter(|trial| Some(trial.rate_rps) == missed_rps && !trial.kept);
+        let most = |is_it: fn(&CapacityTrial) -> bool| {
+            2 * missed().filter(|trial| is_it(trial)).count() > missed().count()
+        };
         CapacityResult {
             schema: SCHEMA,
             objective: objective.text().into(),
@@ -60,7 +75,10 @@ impl CapacityResult {
             kept_by: Votes::of(&trials, kept_rps, true),
             missed_by: Votes::of(&trials, missed_rps, false),
             settled,
-            limited_by_generator: at_missed().any(|trial| trial.generator),
+            limited_by_generator: most(|trial| trial.generator),
+            limited_by_connections: most(|trial| trial.full),
+            percentile_unknown: trials.iter().filter(|trial| trial.requests < objective.requests()).count(),
+            ended,
             trials,
         }
     }
@@ -79,6 +97,10 @@ pub struct CapacityTrial {
     pub kept: bool,
     /// The generator, and not the server, missed it.
     pub generator: bool,
+    /// Half of the places for requests or more were taken on average.
+    pub full: bool,
+    /// Requests that were due.
+    pub requests: f64,
     /// What was missed, in words; `None`: nothing was.
     pub missed: Option<String>,
 }
@@ -94,6 +116,8 @@ impl CapacityTrial {
             error_share: load.error_share(),
             kept: judged == Judged::Kept,
             generator: matches!(judged, Judged::GeneratorMissed(_)),
+            full: load.in_flight.mean >= 0.5 * load.places() as f64,
+            requests: load.exchanges.due() as f64,
             missed: match judged {
                 Judged::Kept => None,
                 Judged::Missed(what) | Judged::GeneratorMissed(what) => Some(what),
@@ -119,11 +143,14 @@ mod tests {
         ];
         let objective = Objective::parse("errors<1%", &|_| Err(String::new())).unwrap();
         let found = Found { kept_rps: Some(100.0), missed_rps: Some(200.0), settled: true };
-        let result = CapacityResult::new(&objective, found, trials);
+        let result = CapacityResult::new(&objective, found, None, trials);
         assert_eq!(result.kept_by, Votes { agree: 2, loads: 3 });
         assert_eq!(result.missed_by, Votes { agree: 1, loads: 1 });
         assert!(result.limited_by_generator && result.trials[1].missed.as_deref() == Some("late"));
-        let none = CapacityResult::new(&objective, Found::default(), Vec::new());
-        assert_eq!((none.kept_by, none.limited_by_generator), (Votes::default(), false));
+        let none = CapacityResult::new(&objective, Found::default(), Some("gone".into()), Vec::new());
+        assert_eq!(
+            (none.kept_by, none.limited_by_generator, none.percentile_unknown),
+            (Votes::default(), false, 0)
+        );
     }
 }

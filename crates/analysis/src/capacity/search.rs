@@ -80,7 +80,12 @@ impl Search {
     #[must_use]
     pub fn new(start_rps: f64, width: Width) -> Search {
         assert!(start_rps > 0.0 && width.0 > 0.0, "a search begins above 0, and ends with a width");
-        Search { start_rps: start_rps.clamp(LEAST_RPS, MOST_RPS), width, votes: BTreeMap::new(), loads: 0 }
+        Search {
+            start_rps: rate(key(start_rps.clamp(LEAST_RPS, MOST_RPS))),
+            width,
+            votes: BTreeMap::new(),
+            loads: 0,
+        }
     }
 
     /// Takes what came of a load at a rate.
@@ -96,33 +101,23 @@ impl Search {
     /// What is to be done next.
     #[must_use]
     pub fn next(&self) -> Next {
-        for stage in &STAGES {
-            let found = self.bounds(stage.votes);
-            if self.loads >= LOADS {
-                return Next::Done(self.best(found));
-            }
-            if let Some(rate) = self.rate_for(stage, found) {
-                return Next::Try(rate);
+        let next = STAGES.iter().find_map(|stage| self.rate_for(stage, self.bounds(stage.votes)));
+        match next {
+            Some(rate) if self.loads < LOADS => Next::Try(rate),
+            Some(_) => Next::Done(self.so_far()),
+            None => {
+                let last = self.bounds(STAGES[STAGES.len() - 1].votes);
+                Next::Done(Found { settled: last.kept_rps.is_some() && last.missed_rps.is_some(), ..last })
             }
         }
-        let last = self.bounds(STAGES[STAGES.len() - 1].votes);
-        Next::Done(Found { settled: last.kept_rps.is_some() && last.missed_rps.is_some(), ..last })
     }
 
-    /// The bounds as far as they are known.
+    /// The bounds as far as they are known: by the most votes that decide about anything.
     #[must_use]
     pub fn so_far(&self) -> Found {
-        self.best(Found::default())
-    }
-
-    /// The bounds by so many votes; where there are none yet, those of fewer.
-    fn best(&self, found: Found) -> Found {
-        let by_one = self.bounds(1);
-        Found {
-            kept_rps: found.kept_rps.or(by_one.kept_rps),
-            missed_rps: found.missed_rps.or(by_one.missed_rps),
-            settled: false,
-        }
+        let by_votes = STAGES.iter().rev().map(|stage| self.bounds(stage.votes));
+        let is_known = |found: &Found| found.kept_rps.is_some() || found.missed_rps.is_some();
+        by_votes.into_iter().find(is_known).unwrap_or_default()
     }
 
     /// The lowest rate that missed by so many votes, and the highest below it that kept.
@@ -150,10 +145,9 @@ impl Search {
         match (kept_rps, missed_rps) {
             (None, None) => Some(open_between(0.0, 2.0 * MOST_RPS).unwrap_or(self.start_rps)),
             (Some(low), None) => open_between(low, 2.0 * MOST_RPS)
-                .or_else(|| (low < MOST_RPS).then(|| (2.0 * low).min(MOST_RPS))),
-            (None, Some(high)) => {
-                open_between(0.0, high).or_else(|| (high > LEAST_RPS).then(|| (high / 2.0).max(LEAST_RPS)))
-            }
+                .or_else(|| (low < MOST_RPS).then(|| rate(key((2.0 * low).min(MOST_RPS))))),
+            (None, Some(high)) => open_between(0.0, high)
+                .or_else(|| (high > LEAST_RPS).then(|| rate(key((high / 2.0).max(LEAST_RPS))))),
             (Some(low), Some(high)) => {
                 let is_close = high / low <= 1.0 + self.width.0 * stage.times_width;
                 (!is_close).then(|| open_between(low, high).unwrap_or_else(|| rate(key((low * high).sqrt()))))
@@ -181,7 +175,10 @@ mod tests {
         let mut search = Search::new(start, Width(width));
         loop {
             match search.next() {
-                Next::Try(rate) => search.tell(rate, if kept(rate) { Tried::Kept } else { Tried::Missed }),
+                Next::Try(rate) => {
+                    assert_eq!(self::rate(key(rate)), rate, "results name the rate that was tried");
+                    search.tell(rate, if kept(rate) { Tried::Kept } else { Tried::Missed });
+                }
                 Next::Done(found) => return (found, search.loads),
             }
         }

@@ -1,13 +1,12 @@
 //! In what two runs differ beside what is compared: machine, dyno, load, requests, conditions, services behind.
 
-use std::collections::BTreeSet;
-
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Side;
+use crate::leaves::differing;
 
 /// Memory may differ by this share between two boots of one machine.
 const MEMORY: f64 = 0.01;
@@ -100,24 +99,16 @@ impl Found {
     }
 
     fn walk_shown(&mut self, name: &str, a: &Value, b: &Value, is_shown: bool) {
-        if a == b {
-            return;
-        }
-        if let (Value::Object(own), Value::Object(other)) = (a, b) {
-            let keys: BTreeSet<&String> = own.keys().chain(other.keys()).collect();
-            for key in keys {
-                let of = |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or(Value::Null);
-                self.walk_shown(&format!("{name}.{key}"), &of(own), &of(other), is_shown);
+        differing(name, a, b, &mut |name, a, b| {
+            let numbers = a.as_f64().zip(b.as_f64());
+            let is_near = |(a, b): (f64, f64)| (a - b).abs() <= MEMORY * a.max(b);
+            if name == "machine.memory_bytes" && numbers.is_some_and(is_near) {
+                return;
             }
-            return;
-        }
-        let numbers = a.as_f64().zip(b.as_f64());
-        let is_near = |(a, b): (f64, f64)| (a - b).abs() <= MEMORY * a.max(b);
-        if name == "machine.memory_bytes" && numbers.is_some_and(is_near) {
-            return;
-        }
-        let text =
-            |value: &Value| is_shown.then(|| value.as_str().map_or_else(|| value.to_string(), Into::into));
-        self.all.push(Difference { what: name.into(), a: text(a), b: text(b) });
+            let text = |value: &Value| {
+                is_shown.then(|| value.as_str().map_or_else(|| value.to_string(), Into::into))
+            };
+            self.all.push(Difference { what: name.into(), a: text(a), b: text(b) });
+        });
     }
 }

@@ -105,10 +105,10 @@ impl Runner<'_> {
         Supervision { guard: self.guard, interrupts: self.interrupts }
     }
 
-    /// What the machine does of a fixed piece of work on the CPUs of a launch's server.
+    /// What the machine does of a fixed piece of work on the first CPU of a launch's server.
     fn canary(&self, launch: usize) -> Option<Canary> {
         let arm = self.plan.arms_of(launch).next()?;
-        canary::sing(&arm.conditions.placement.subject)
+        canary::sing(*arm.conditions.placement.subject.first()?)
     }
 
     /// Binds this thread to the generator's CPUs of a launch: threads of its loads inherit them.
@@ -149,10 +149,13 @@ impl Runner<'_> {
         setup: &RunSetup,
         lived: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
+        // All before the first server is up, which may be busy at rest.
+        for start in &mut *starts {
+            start.record.canary = self.canary(start.record.launch);
+        }
         for start in &mut *starts {
             (self.on)(Event::Starting { launch: start.record.launch });
             self.keep_to_own_cpus(start.record.launch)?;
-            start.record.canary = self.canary(start.record.launch);
             let is_up = self.bring_up(network, start, setup, lived);
             self.heed(is_up, start, setup)?;
         }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::plan::{Experiment, ExperimentKind};
+use dyno_archive::secret::{is_perhaps_secret, is_secret};
 use dyno_subject::limits_keys::{self, RawLimits};
 use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::nearest;
+use dyno_workload::units;
 use serde::Deserialize;
 
 use super::subjects::{SuiteSubject, check_requests};
@@ -50,9 +52,15 @@ pub(super) fn arms(
     raw: Option<RawExperiment>,
 ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
     let Some(raw) = raw else { return Ok((written, None)) };
-    let subjects = if raw.vary.is_empty() { raw.listed(written) } else { raw.varied(written) };
-    let subjects = subjects.map_err(|mistake| mistake.within("experiment"))?;
-    Ok((subjects, Some(Experiment { kind: raw.kind, factor: raw.factor })))
+    let within = |mistake: Mistake| mistake.within("experiment");
+    let (subjects, arms) = if raw.vary.is_empty() {
+        (raw.listed(written).map_err(within)?, Vec::new())
+    } else {
+        let (made, others) = raw.varied(written).map_err(within)?;
+        let names = made.iter().map(SuiteSubject::id).collect();
+        (made.into_iter().chain(others).collect(), names)
+    };
+    Ok((subjects, Some(Experiment { kind: raw.kind, factor: raw.factor, arms })))
 }
 
 impl RawExperiment {
@@ -74,8 +82,9 @@ impl RawExperiment {
         }
     }
 
-    /// Arms made of the first subject: one for each value of what is varied, or for each combination. Those after it stay as they are.
-    fn varied(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
+    /// Arms made of the first subject: one for each value of what is varied, or for each combination; and the subjects after it, which
+    /// stay as they are.
+    fn varied(&self, written: Vec<SuiteSubject>) -> Result<(Vec<SuiteSubject>, Vec<SuiteSubject>), Mistake> {
         self.check_factors()?;
         let mut rest = written.into_iter();
         let first = rest.next().ok_or_else(|| mistake("vary", "there is no subject to vary"))?;
@@ -86,11 +95,8 @@ impl RawExperiment {
                 for (place, level) in levels.iter().enumerate() {
                     let below = |mistake: Mistake| mistake.within(factor.clone()).within("vary");
                     let arm = at(arm.clone(), factor, level).map_err(|m| below(m.below(place)))?;
-                    let said: Vec<String> = said
-                        .iter()
-                        .cloned()
-                        .chain([format!("{} {level}", factor.trim_start_matches(ENV))])
-                        .collect();
+                    let said: Vec<String> =
+                        said.iter().cloned().chain([self::said(factor, place, level)]).collect();
                     next.push((arm, said));
                 }
             }
@@ -102,11 +108,11 @@ impl RawExperiment {
             level,
             ..arm
         };
-        let levels: Vec<Option<f64>> = match self.vary.values().next() {
-            Some(levels) if is_dose => levels.iter().map(number).collect(),
+        let levels: Vec<Option<f64>> = match self.vary.iter().next() {
+            Some((factor, levels)) if is_dose => levels.iter().map(|level| on_scale(factor, level)).collect(),
             _ => vec![None; arms.len()],
         };
-        Ok(arms.into_iter().zip(levels).map(arm).chain(rest).collect())
+        Ok((arms.into_iter().zip(levels).map(arm).collect(), rest.collect()))
     }
 
     fn check_factors(&self) -> Result<(), Mistake> {
@@ -136,15 +142,15 @@ impl RawExperiment {
         let (first, values) = self.vary.iter().next().expect("something is varied");
         match self.kind {
             ExperimentKind::Toggle if count != 2 => wrong(format!(
-                "a toggle has two arms, and these are {count}: a `dose` has levels, a `matrix` combinations"
+                "a toggle has two arms, and these are {count}: a `dose` has levels, an `ablation` values, a `matrix` combinations"
             )),
             ExperimentKind::Dose if self.vary.len() > 1 => {
                 wrong("a dose varies one thing; for several take `kind = \"matrix\"`".into())
             }
-            ExperimentKind::Dose if values.iter().any(|v| number(v).is_none_or(|n| n <= 0.0)) => {
+            ExperimentKind::Dose if values.iter().any(|v| on_scale(first, v).is_none_or(|n| n <= 0.0)) => {
                 Err(mistake(
                     "vary",
-                    "the levels of a dose are numbers above 0; for others take `kind = \"matrix\"`",
+                    "the levels of a dose are numbers above 0; for others take `kind = \"ablation\"`",
                 )
                 .below(first.clone()))
             }
@@ -156,7 +162,23 @@ impl RawExperiment {
     }
 }
 
-/// The value of a level on a scale.
+/// Where a level stands on the scale of its factor; `None`: there is none, or it is none of it.
+fn on_scale(factor: &str, level: &Level) -> Option<f64> {
+    match (factor, level) {
+        ("memory", Level::Text(text)) => units::bytes(text).ok().map(|bytes| bytes as f64),
+        ("variant", _) => None,
+        _ => number(level),
+    }
+}
+
+/// What a label says of a level. Values of variables whose names say that they are secret are in no label.
+fn said(factor: &str, place: usize, level: &Level) -> String {
+    let name = factor.trim_start_matches(ENV);
+    let hides = factor.starts_with(ENV) && (is_secret(name) || is_perhaps_secret(name));
+    if hides { format!("{name} #{}", place + 1) } else { format!("{name} {level}") }
+}
+
+/// The value of a level that is a number.
 fn number(level: &Level) -> Option<f64> {
     match level {
         Level::Number(n) => Some(*n),
@@ -218,8 +240,11 @@ mod tests {
         assert_eq!(ids(&dose), ["a, cpus 0.5", "a, cpus 1", "null"]);
         let levels: Vec<_> = dose.subjects.iter().map(|s| (s.level, s.limits.limits.cpus)).collect();
         assert_eq!(levels, [(Some(0.5), Some(0.5)), (Some(1.0), Some(1.0)), (None, None)]);
-        assert_eq!(dose.slice_ns, Some(100_000_000));
-        let more = suite("kind = \"dose\"\nvary = { cpus = [0.25, 0.5, 1] }").unwrap();
+        // The quota's period is as long as a turn.
+        assert_eq!(dose.slice_ns, None);
+        let files = suite("kind = \"dose\"\nvary = { files = [64, 128] }").unwrap();
+        assert_eq!(files.slice_ns, Some(100_000_000));
+        let more = suite("kind = \"dose\"\nvary = { files = [64, 128, 256] }").unwrap();
         assert_eq!((more.subjects.len(), more.slice_ns), (4, None));
         let asked = parse("subjects = [\"a\"]\n[suite]\norder = \"random\"\n[experiment]\nkind = \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }").unwrap();
         assert_eq!((asked.slice_ns, &*asked.subjects[1].env["X"]), (None, "1"));
@@ -231,6 +256,26 @@ mod tests {
                 .kind,
             ExperimentKind::Toggle
         );
+    }
+
+    #[test]
+    fn memory_can_be_a_dose_and_secrets_are_in_no_name() {
+        let dose = suite("kind = \"dose\"\nvary = { memory = [\"64MiB\", \"128MiB\"] }").unwrap();
+        assert_eq!(dose.subjects[1].level, Some(f64::from(128 << 20)));
+        assert_eq!(dose.experiment.unwrap().arms, ["a, memory 64MiB", "a, memory 128MiB"]);
+        let secret = suite("kind = \"toggle\"\nvary = { \"env.API_TOKEN\" = [\"x1\", \"x2\"] }").unwrap();
+        assert_eq!(ids(&secret), ["a, API_TOKEN #1", "a, API_TOKEN #2", "null"]);
+    }
+
+    #[test]
+    fn a_quota_and_turns_do_not_go_together_by_themselves() {
+        let limited = |more: &str| {
+            let text = format!(
+                "subjects = [\"a\"]\n{more}[experiment]\nkind = \"toggle\"\nvary = {{ files = [64, 128] }}"
+            );
+            parse(&text).unwrap().slice_ns
+        };
+        assert_eq!((limited(""), limited("[limits]\ncpus = 0.5\n")), (Some(100_000_000), None));
     }
 
     #[test]

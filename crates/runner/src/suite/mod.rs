@@ -21,7 +21,7 @@ use dyno_subject::paths::Name;
 use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake, positive};
 use dyno_workload::text::FileError;
-use dyno_workload::workloads::{RawWorkload, check_workloads};
+use dyno_workload::workloads::{CheckedWorkload, RawWorkload, check_workloads};
 use serde::Deserialize;
 
 use crate::files::Folder;
@@ -225,7 +225,12 @@ impl Raw {
         let turns =
             turns::asked(self.suite.order, self.suite.slice.as_deref(), &self.load, experiment.is_some())?;
         let (load, steps_of) = self.load.check(&shaped, order)?;
+        let has_quota =
+            limits.limits.cpus.is_some() || subjects.iter().any(|s| s.limits.limits.cpus.is_some());
+        let turns = if has_quota { turns.unless_asked() } else { turns };
         let slice_ns = turns.slice_ns(load.decided(), subjects.len(), has_pages);
+        check_lengths(&subjects, &shaped)?;
+        turns::check_quota(slice_ns, has_quota)?;
         let load = turns::taken(load, slice_ns, has_pages)?;
         if has_pages {
             check_pages(load.decided()).map_err(of_load)?;
@@ -290,6 +295,23 @@ fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
         return wrong("lifetime_hours", "a server lives for more than 0 hours");
     }
     Ok(Cost { per_vcpu_hour, per_gib_hour, utilisation, lifetime_hours })
+}
+
+/// Checks that no workload takes from a subject what its entry says.
+fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
+    let own = workloads.iter().find(|shaped| shaped.workload.requests_per_connection.is_some());
+    let given = subjects.iter().find(|subject| subject.requests_per_connection.is_some());
+    match own.zip(given) {
+        None => Ok(()),
+        Some((workload, subject)) => Err(mistake(
+            "requests_per_connection",
+            format!(
+                "workload {:?} has requests per connection of its own, which are above those of {}; give them in one place",
+                workload.workload.name,
+                subject.id()
+            ),
+        )),
+    }
 }
 
 const PAGES_HAVE_VISITORS: &str = "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`";

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::SuiteFile;
 use super::load::{RawLoad, SuiteLoad};
-use crate::limits::{INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURNS_NS};
+use crate::limits::{INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURN_OF_QUOTA_NS, TURNS_NS};
 
 /// The order of subjects, as suites write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -73,6 +73,11 @@ pub(super) fn asked(
 const TAKE_TURNS: usize = 3;
 
 impl Turns {
+    /// The same, with nothing left open. CPU quotas are refilled every 100 ms, about once a turn: how much of one falls into a turn is chance.
+    pub(super) fn unless_asked(self) -> Turns {
+        if self == Turns::Open { Turns::None } else { self }
+    }
+
     /// Length of the slices for a load of so many subjects, nanoseconds; `None`: they take no turns.
     pub(super) fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
         let longest_ns = TURNS_NS[TURNS_NS.len() - 1];
@@ -89,6 +94,21 @@ impl Turns {
             // What fits none of them is refused where the length is checked.
             Turns::Taken(None) => fitting.or(Some(longest_ns)),
         }
+    }
+}
+
+/// Checks that no CPU quota is refilled only a few times in a turn.
+///
+/// # Errors
+/// One is.
+pub(super) fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
+    match slice_ns.filter(|ns| has_quota && *ns < TURN_OF_QUOTA_NS) {
+        None => Ok(()),
+        Some(_) => Err(mistake(
+            "order",
+            "a CPU quota (`cpus`) is refilled every 100 ms, and a server that rested begins its turn with a full one: in short turns the quota measures chance; give `slice = \"1s\"` or more, or leave `order = \"interleaved\"` out",
+        )
+        .within("suite")),
     }
 }
 
@@ -181,6 +201,7 @@ mod tests {
             ("order = \"interleaved\"\nslice = \"50ms\"", closed, "100ms to 2s"),
             ("order = \"interleaved\"\nslice = \"3s\"", closed, "100ms to 2s"),
             (turns, "connections = [1]\ninterval = \"1s\"", "leave `interval` out"),
+            ("order = \"interleaved\"\n[limits]\ncpus = 0.5", closed, "refilled every 100 ms"),
             (turns, "connections = [1]\nrate = [100]", "100 requests per second is an open loop"),
         ] {
             let error = suite(of_suite, of_load).unwrap_err();

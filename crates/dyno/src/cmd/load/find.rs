@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dyno_analysis::Code;
 use dyno_analysis::capacity::{CapacityResult, CapacityTrial, Next, Objective, Search, Tried, Width};
 use dyno_analysis::load::Config;
 use dyno_analysis::verdict::{self, Context};
@@ -20,31 +21,35 @@ const DURATION_NS: u64 = 2_000_000_000;
 const WARMUP_NS: u64 = 500_000_000;
 
 /// Rate that a search begins at unless given, requests per second.
-const START: &str = "1000";
+const START_RPS: f64 = 1000.0;
 
 pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     let objective =
         Objective::parse(objective, &units::duration).map_err(|why| bad(format!("--find: {why}")))?;
-    let start_rps = check(&args)?;
-    args.rate.get_or_insert_with(|| START.into());
-    args.duration.get_or_insert(Ns(DURATION_NS));
+    let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
+    let start_rps = check(&args, objective.requests() / (duration_ns as f64 / 1e9))?;
+    args.rate = Some(start_rps.to_string());
     if args.warmup.0 == 0 {
         args.warmup = Ns(WARMUP_NS);
     }
     let ready = Ready::new(args)?;
+    super::outputs::check_files(&ready.args)?;
+    if let Some(note) = spec::note_on_threads(&ready.args, &ready.spec) {
+        terminal::say(&note);
+    }
     dyno_runner::load::preflight(&ready.spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
     let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
     let result = search(&ready, &objective, start_rps, &interrupts)?;
     write(&ready.args, &result)?;
     Ok(match result.kept_rps {
-        _ if interrupts.count() > 0 => Exit::Failed,
-        Some(_) if result.settled => Exit::Valid,
+        _ if interrupts.count() > 0 || result.ended.is_some() => Exit::Failed,
+        Some(_) if result.settled && !result.limited_by_generator => Exit::Valid,
         _ => Exit::Invalid,
     })
 }
 
-/// The rate to begin at.
-fn check(args: &LoadArgs) -> anyhow::Result<f64> {
+/// The rate to begin at. `least_rps`: where the objective's percentiles are known.
+fn check(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
     let given = [
         ("-n", args.requests.is_some()),
         ("--save", args.save.is_some()),
@@ -52,13 +57,15 @@ fn check(args: &LoadArgs) -> anyhow::Result<f64> {
         ("--hgrm", args.hgrm.is_some()),
         ("--hlog", args.hlog.is_some()),
         ("--trace", args.trace.is_some()),
+        ("--metrics", args.metrics.is_some()),
+        ("--ramp-connections", args.ramp_connections.is_some()),
         ("--resource", !args.resources.is_empty()),
         ("--format csv", args.format == LoadFormat::Csv),
     ];
     if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
         return Err(bad(format!("--find makes many loads, and {option} is for one; leave one of them out")));
     }
-    let rate = args.rate.as_deref().unwrap_or(START);
+    let Some(rate) = args.rate.as_deref() else { return Ok(START_RPS.max(least_rps.ceil())) };
     let rate = units::count(rate).map_err(|_| {
         bad(format!("--rate: with --find it is the rate to begin at, one number; {rate:?} is not"))
     })?;
@@ -74,46 +81,55 @@ fn search(
     let width = ready.args.width.unwrap_or(DEFAULT_WIDTH) / 100.0;
     let mut search = Search::new(start_rps, Width(width));
     let mut trials = Vec::new();
-    let found = loop {
-        match search.next() {
-            Next::Done(found) => break found,
-            Next::Try(_) if interrupts.count() > 0 => break search.so_far(),
-            Next::Try(rate) => {
-                let trial = tried(ready, objective, rate, interrupts)?;
-                // A load that was cut short says nothing.
-                if interrupts.count() > 0 {
-                    break search.so_far();
-                }
+    let (found, ended) = loop {
+        let rate = match search.next() {
+            Next::Done(found) => break (found, None),
+            Next::Try(rate) => rate,
+        };
+        let tried = match interrupts.count() {
+            0 => tried(ready, objective, (rate, trials.len()), interrupts),
+            _ => Err(String::new()),
+        };
+        // A load that was cut short says nothing.
+        if interrupts.count() > 0 {
+            break (search.so_far(), Some("the user ended it".into()));
+        }
+        match tried {
+            Err(why) => break (search.so_far(), Some(why)),
+            Ok(trial) => {
                 search.tell(rate, if trial.kept { Tried::Kept } else { Tried::Missed });
                 say(&trial);
                 trials.push(trial);
             }
         }
     };
-    Ok(CapacityResult::new(objective, found, trials))
+    Ok(CapacityResult::new(objective, found, ended, trials))
 }
 
 /// How far apart the bounds may lie unless told, in per cent.
 const DEFAULT_WIDTH: f64 = 2.0;
 
-/// One load at a rate.
+/// One load at a rate, with draws of its own. `Err`: it could not begin, or nothing was answered at all; as a sentence.
 fn tried(
     ready: &Ready,
     objective: &Objective,
-    rate: f64,
+    (rate, number): (f64, usize),
     interrupts: &Interrupts,
-) -> anyhow::Result<CapacityTrial> {
+) -> Result<CapacityTrial, String> {
     let arrivals = match ready.args.arrival {
         ArrivalArg::Constant => Arrivals::Constant { rate },
         ArrivalArg::Poisson => Arrivals::Poisson { rate },
     };
-    let spec =
-        Spec { step: dyno_archive::plan::Step { arrivals, ..ready.spec.step.clone() }, ..ready.spec.clone() };
+    let step = dyno_archive::plan::Step { arrivals, ..ready.spec.step.clone() };
+    let seed = ready.spec.seed.wrapping_add(number as u64);
+    let spec = Spec { step, seed, ..ready.spec.clone() };
     let config: Config = spec::config(&spec, &ready.url, &ready.workload);
-    let record = dyno_runner::load::run(&spec, &mut Interrupted(interrupts));
-    let record = record.map_err(|message| anyhow::anyhow!(message))?;
+    let record = dyno_runner::load::run(&spec, &mut Interrupted(interrupts))?;
     let result = verdict::load(&record, config, &Context::default());
-    Ok(CapacityTrial::new(rate, &result, objective.judge(&result, rate)))
+    match result.caveats.iter().find(|caveat| caveat.code == Code::NoAnswers) {
+        Some(nothing) => Err(nothing.message.clone()),
+        None => Ok(CapacityTrial::new(rate, &result, objective.judge(&result))),
+    }
 }
 
 /// A line for whoever waits.
