@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json bb59cdac13cb947f33960b9db3a70a547e0f59c454dc04c15cd13324175ef586
+// Made by types.mjs from docs/schema/report.schema.json cffb014532c691e8c9378f342d8e1fd89f9185ffacd9c9f99ed38e8eafbb9b49
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -50,6 +50,9 @@ export type Code =
   | "server_starved"
   | "started_for_profiles"
   | "contaminated"
+  | "machine_changed"
+  | "slowdown"
+  | "cyclic"
   | "busy_in_others_turns"
   | "longer_than_turns"
   | "accept_queue_full"
@@ -233,11 +236,19 @@ export type Model = "closed" | "open";
  * The part of a trial an instant belongs to.
  */
 export type Phase = ("warmup" | "measured") | "drain";
+/**
+ * What a series does.
+ */
+export type Pattern = "flat" | "warm_up" | "slowdown" | "cyclic";
 
 /**
  * Everything that is computed from a run's archive.
  */
 export interface Report {
+  /**
+   * How fast the machine did a fixed piece of work before each start; `None`: nobody looked.
+   */
+  canary: CanaryResult | null;
   /**
    * Caveats about the whole run.
    */
@@ -288,6 +299,44 @@ export interface Report {
    * What went over the wire, by subject and protocol.
    */
   wire: WireResult[];
+}
+/**
+ * The fixed piece of work over the starts of a run.
+ */
+export interface CanaryResult {
+  /**
+   * Median over the starts of the time that a piece took, microseconds.
+   */
+  piece_us: number;
+  /**
+   * Time of the slowest start's piece, as a multiple of the fastest one's.
+   */
+  slowest_to_fastest: number;
+  /**
+   * In order of time.
+   */
+  starts: CanaryStart[];
+}
+/**
+ * Before one start.
+ */
+export interface CanaryStart {
+  /**
+   * Counted from 1.
+   */
+  block: number;
+  /**
+   * Median CPU time that it took: without what others took. Microseconds.
+   */
+  cpu_us: number;
+  /**
+   * Name of the arm that was then started.
+   */
+  subject: string;
+  /**
+   * Median time that a piece took, microseconds.
+   */
+  wall_us: number;
 }
 /**
  * A reason to distrust a number: what it means for the reader, the evidence, and what to do.
@@ -497,6 +546,10 @@ export interface Effect {
    * Names of the arms; ratios are `to` ÷ `from`.
    */
   from: string;
+  /**
+   * A limit in which the two differ could not be set in a start of one of them: they may not differ at all.
+   */
+  not_set: boolean;
   rows: Row[];
   to: string;
 }
@@ -621,6 +674,10 @@ export interface OverviewRow {
   checks_waived: number;
   control: boolean;
   /**
+   * The same, with its range and its parts.
+   */
+  cost: CostResult | null;
+  /**
    * Price of the CPU time of 10⁹ requests at the reference step, in the currency of `[cost] per_vcpu_hour`.
    */
   cost_per_billion_requests: number | null;
@@ -735,6 +792,26 @@ export interface StepCaveat {
    * The gravest of those repeats.
    */
   severity: Severity;
+}
+/**
+ * The price of 10⁹ requests, with what it consists of.
+ */
+export interface CostResult {
+  /**
+   * The same at the ends of the interval, or range, of the CPU time per request; `None`: of one repeat alone.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  between: [number, number] | null;
+  /**
+   * What of it is paid for memory.
+   */
+  of_memory: number;
+  /**
+   * In the currency of `[cost]`.
+   */
+  per_billion: number;
 }
 /**
  * The places that a series may have by its tests: counted from 1, the best first.
@@ -972,10 +1049,25 @@ export interface RunFacts {
   workloads: Workload[];
 }
 /**
- * What CPU time costs.
+ * What it costs to have a server up.
  */
 export interface Cost {
+  /**
+   * Hours after which a server is started anew; `None`: it never is.
+   */
+  lifetime_hours: number | null;
+  /**
+   * Price of 2³⁰ bytes of memory for an hour; `None`: memory costs nothing.
+   */
+  per_gib_hour: number | null;
+  /**
+   * Price of a CPU for an hour, used or not.
+   */
   per_vcpu_hour: number;
+  /**
+   * Share of its CPUs that a server may use on average: above 0, up to 1. `None`: all of them.
+   */
+  utilisation: number | null;
 }
 /**
  * Facts about the machine and about this dyno, read when the run began.
@@ -2076,6 +2168,10 @@ export interface TrialResult {
    * What the subject used; empty if it was not watched.
    */
   server: ServerUse;
+  /**
+   * What throughput did within the measured window; `None`: too few intervals to tell, or it took turns.
+   */
+  steadiness: Steadiness | null;
   step: StepResult;
   subject: string;
   /**
@@ -3201,6 +3297,34 @@ export interface TlsUse {
    * Such as `TLSv1.3`.
    */
   version: string | null;
+}
+/**
+ * What throughput did within the measured window.
+ */
+export interface Steadiness {
+  /**
+   * Level of the last piece, as a multiple of the first.
+   */
+  last_to_first: number;
+  pattern: Pattern;
+  /**
+   * Pieces of one level each, in order of time.
+   */
+  pieces: Piece[];
+}
+/**
+ * A stretch of time on one level.
+ */
+export interface Piece {
+  end_s: number;
+  /**
+   * Since the load began.
+   */
+  start_s: number;
+  /**
+   * Mean of the intervals.
+   */
+  throughput_rps: number;
 }
 export interface StepResult {
   connections: number;
