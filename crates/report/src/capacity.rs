@@ -43,8 +43,8 @@ pub fn text(result: &CapacityResult) -> String {
     if result.limited_by_generator {
         lines.push("  ! The generator, not the server, was the limit there: the server may do more. Give it another CPU (--threads), or another machine.".into());
     }
-    if result.limited_by_connections {
-        lines.push("  ! Most places for requests were taken there, so that others waited in the generator: more connections (-c) may show more.".into());
+    if result.connections_taken {
+        lines.push("  ! The connections were taken there, and others waited for one: that is the server's limit, or that of so few of them; more connections (-c) tell which.".into());
     }
     if result.percentile_unknown > 0 {
         lines.push(format!(
@@ -99,7 +99,7 @@ mod tests {
             missed_by: Votes { agree: 1, loads: 2 },
             settled: true,
             limited_by_generator: false,
-            limited_by_connections: false,
+            connections_taken: false,
             percentile_unknown: 0,
             ended: None,
             trials,
@@ -110,7 +110,7 @@ mod tests {
         );
         (result.settled, result.limited_by_generator) = (false, true);
         assert!(text(&result).contains("was the limit there") && text(&result).contains("Not settled"));
-        (result.ended, result.limited_by_connections, result.percentile_unknown) =
+        (result.ended, result.connections_taken, result.percentile_unknown) =
             (Some("it died".into()), true, 2);
         let said = text(&result);
         assert!(said.contains("Ended early: it died") && said.contains("more connections"), "{said}");

@@ -29,9 +29,9 @@ pub struct CapacityResult {
     pub settled: bool,
     /// The generator, not the server, was the limit at `missed_rps`: the server may do more.
     pub limited_by_generator: bool,
-    /// The connections, and not the server, were the limit at `missed_rps`: in most of its loads half of the places for requests or more
-    /// were taken, so that others waited in the generator. With more of them the server may do more.
-    pub limited_by_connections: bool,
+    /// In most loads that missed it at `missed_rps` half of the places for requests or more were taken on average, so that others waited in
+    /// the generator: that is the server's limit, or that of so few connections.
+    pub connections_taken: bool,
     /// Loads with too few requests for a percentile of the objective: the longest response time stood for it.
     pub percentile_unknown: usize,
     /// Why the search ended before its end; `None`: it did not.
@@ -76,7 +76,7 @@ impl CapacityResult {
             missed_by: Votes::of(&trials, missed_rps, false),
             settled,
             limited_by_generator: most(|trial| trial.generator),
-            limited_by_connections: most(|trial| trial.full),
+            connections_taken: most(|trial| trial.full),
             percentile_unknown: trials.iter().filter(|trial| trial.requests < objective.requests()).count(),
             ended,
             trials,
