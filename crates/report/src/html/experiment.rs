@@ -13,10 +13,10 @@ use crate::overview::label_in_words;
 
 /// The section; empty without an experiment and without twins.
 pub(super) fn section(report: &Report) -> Markup {
-    let experiment = report.experiment.as_ref();
-    if experiment.is_none() && report.twins.is_empty() {
+    if !is_there(report) {
         return Markup::default();
     }
+    let experiment = report.experiment.as_ref();
     let body = html! {
         @if let Some(experiment) = experiment {
             (figure("effects", &title(experiment.factor.as_deref()), EFFECTS, &rows(&experiment.effects)))
@@ -30,6 +30,11 @@ pub(super) fn section(report: &Report) -> Markup {
         }
     };
     super::section("experiment", "What changes what", &body)
+}
+
+/// Whether there is anything to show.
+pub(super) fn is_there(report: &Report) -> bool {
+    report.experiment.is_some() || !report.twins.is_empty()
 }
 
 fn title(factor: Option<&str>) -> String {

@@ -16,6 +16,7 @@ pub(super) fn header(report: &Report) -> Markup {
     let nav = [
         ("answer", "Answer"),
         ("overview", "Overview"),
+        ("experiment", "What changes what"),
         ("load", "Load"),
         ("response", "Response time"),
         ("cost", "Cost"),
@@ -25,6 +26,8 @@ pub(super) fn header(report: &Report) -> Markup {
         ("explorer", "Explorer"),
         ("method", "Method"),
     ];
+    let sections =
+        nav.into_iter().filter(|(id, _)| *id != "experiment" || super::experiment::is_there(report));
     html! {
         header {
             p.brand { "dyno" }
@@ -36,7 +39,7 @@ pub(super) fn header(report: &Report) -> Markup {
                 " · Linux " (facts.kernel.as_deref().unwrap_or("of unknown version")) " · "
                 (plural(report.run.repeats.into(), "repeat")) " · seed " (report.run.seed)
             }
-            nav aria-label="Sections" { @for (id, name) in nav { a href={ "#" (id) } { (name) } } }
+            nav aria-label="Sections" { @for (id, name) in sections { a href={ "#" (id) } { (name) } } }
         }
         "\n"
         div.legend id="legend" hidden {}
