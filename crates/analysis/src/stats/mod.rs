@@ -5,7 +5,6 @@ pub mod changes;
 pub(crate) mod draws;
 mod estimate;
 pub mod permutation;
-pub mod quantile;
 pub mod scaling;
 
 use schemars::JsonSchema;
