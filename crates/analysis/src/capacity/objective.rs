@@ -4,6 +4,7 @@ use crate::LoadResult;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::place::Place;
 use crate::load::{Percentiles, SAMPLES_BEYOND};
+use crate::verdict::MOST_LOST;
 
 /// Conditions that all have to hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,10 +34,6 @@ const QUANTILES: [(&str, f64); 8] = [
     ("p99.99", 0.9999),
     ("max", 1.0),
 ];
-
-/// Share of failed or wrongly answered requests that no load may have where the objective says nothing of them: that from which on `dyno
-/// load` refuses its own result.
-const ERRORS: f64 = 0.01;
 
 /// How a load stands to an objective.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +81,7 @@ impl Objective {
             ));
         }
         let says_errors = self.conditions.iter().any(|condition| matches!(condition, Condition::Errors(_)));
-        (!says_errors && error_share >= ERRORS).then(|| errors(error_share))
+        (!says_errors && error_share >= MOST_LOST).then(|| errors(error_share))
     }
 
     /// Judges a load.

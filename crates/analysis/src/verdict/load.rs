@@ -183,7 +183,7 @@ fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
 }
 
 /// Largest share of due requests that may get no answer. With more, the rest is not the load that was asked for.
-const MOST_LOST: f64 = 0.01;
+pub(crate) const MOST_LOST: f64 = 0.01;
 
 fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let exchanges = result.exchanges;

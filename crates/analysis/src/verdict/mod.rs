@@ -23,6 +23,7 @@ use serde_json::json;
 pub use limiter::{Confidence, Limiter, Resource, limiter};
 pub use thresholds::GENERATOR_BUSY;
 
+pub(crate) use load::MOST_LOST;
 pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};
