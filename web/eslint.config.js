@@ -2,8 +2,8 @@ import js from "@eslint/js";
 import tseslint from "typescript-eslint";
 
 // Every number after the archive is computed once, in crates/analysis; the viewer picks and shows. These files compute: places on
-// the page, texts of numbers, colours. None of them may import another, so what was measured comes to them one number at a time.
-const MAY_COMPUTE = ["src/format.ts", "src/icicle.ts", "src/layout.ts", "src/theme.ts"];
+// the page, texts of numbers, colours, and costs at the reader's prices. None of them may import another, so what was measured comes to them one number at a time.
+const MAY_COMPUTE = ["src/cost.ts", "src/format.ts", "src/icicle.ts", "src/layout.ts", "src/theme.ts"];
 const COMPUTES = "what is measured is computed in crates/analysis, and places on the page in src/layout.ts; texts are joined by templates";
 const ARITHMETIC = [
   "BinaryExpression[operator=/^([-+*\\/%&|^]|\\*\\*|<<|>>>?)$/]",

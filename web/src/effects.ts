@@ -4,7 +4,7 @@ import { type Choice, shownWorkloads } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import type { Figure } from "./figure.ts";
 import { number, stepName } from "./format.ts";
-import { barsHeight, labelIn, labelRoom, ratioEnds } from "./layout.ts";
+import { barsHeight, floorEnds, labelIn, labelRoom, ratioEnds } from "./layout.ts";
 import type { Report, Row } from "./schema.ts";
 import { subjectColour } from "./theme.ts";
 
@@ -41,6 +41,15 @@ export const effects: Figure = {
         data: [[estimate.low, place], [estimate.high, place]],
       }];
     });
+    // What would have been told from no difference in fewer than four of five such comparisons.
+    const floors = lines.flatMap((line, place) => {
+      const { estimate } = line.row;
+      if (estimate === null) return [];
+      return [{
+        type: "line", symbol: "none", silent: true, lineStyle: { width: 9, color: "#8888", cap: "butt" },
+        data: floorEnds(estimate.detectable).map((ratio) => [ratio, place]),
+      }];
+    });
     const one = {
       type: "line", symbol: "none", silent: true, data: [],
       markLine: { symbol: "none", silent: true, label: { show: false }, lineStyle: { type: "dashed" }, data: [{ xAxis: 1 }] },
@@ -60,7 +69,7 @@ export const effects: Figure = {
       xAxis: { type: "log", min: ends[0], max: ends[1], name: "ratio; left of 1: less, right of 1: more", nameLocation: "middle", nameGap: 24, axisLabel: { formatter: number, hideOverlap: true } },
       yAxis: { type: "category", inverse: true, data: lines.map(({ name }) => name), axisLabel: { interval: 0, ...labelIn(left) }, splitLine: { show: false } },
       series: [
-        one, ...intervals, { type: "scatter", symbolSize: 6, data: dots, ...noted },
+        ...floors, one, ...intervals, { type: "scatter", symbolSize: 6, data: dots, ...noted },
         { type: "scatter", symbol: "diamond", symbolSize: 11, data: means, ...noted },
       ] as NonNullable<Option["series"]>,
     };

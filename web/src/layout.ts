@@ -190,3 +190,8 @@ export function wrap(text: string, width = 60): string {
   }
   return lines.join("\n");
 }
+
+/** The ends of what would not have been told from a ratio of 1, on both sides. */
+export function floorEnds(detectable: number): [number, number] {
+  return [1 / detectable, detectable];
+}

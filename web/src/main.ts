@@ -8,6 +8,7 @@ import { addFlames } from "./flame.ts";
 import { foldLongTexts } from "./fold.ts";
 import { stepName } from "./format.ts";
 import { cardsNote, followingParts, shownOf } from "./parts.ts";
+import { addPrices } from "./prices.ts";
 import type { Report } from "./schema.ts";
 import { followingTables } from "./table.ts";
 import { isDark, onThemeChange, subjectColour } from "./theme.ts";
@@ -29,6 +30,7 @@ class Page {
     this.followSelection();
     for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart]")) this.addChart(figure);
     addFlames(this.report);
+    addPrices();
     this.addTrialPicker();
     this.select({});
     foldLongTexts();

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json cffb014532c691e8c9378f342d8e1fd89f9185ffacd9c9f99ed38e8eafbb9b49
+// Made by types.mjs from docs/schema/report.schema.json e383a165f21b77d16d54a284a3986782142db8dd93342c8f7cf201a177421c39
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -50,6 +50,7 @@ export type Code =
   | "server_starved"
   | "started_for_profiles"
   | "contaminated"
+  | "done_again"
   | "machine_changed"
   | "slowdown"
   | "cyclic"
@@ -246,6 +247,10 @@ export type Pattern = "flat" | "warm_up" | "slowdown" | "cyclic";
  */
 export interface Report {
   /**
+   * Between which rates each arm stops keeping the suite's objective; empty: it has none, or no open loops.
+   */
+  brackets: Bracket[];
+  /**
    * How fast the machine did a fixed piece of work before each start; `None`: nobody looked.
    */
   canary: CanaryResult | null;
@@ -299,6 +304,59 @@ export interface Report {
    * What went over the wire, by subject and protocol.
    */
   wire: WireResult[];
+}
+/**
+ * The rates between which an arm stops keeping the objective with a workload, over one kind of connection. A rate is decided by most of its
+ * repeats, because one may be wrong by chance.
+ */
+export interface Bracket {
+  /**
+   * In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
+   */
+  by_repeat_rps: number[];
+  connections: number;
+  /**
+   * 95 % interval of that over repeats; `None`: fewer than five.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  interval_rps: [number, number] | null;
+  /**
+   * The highest rate that most repeats kept, below all that they did not; requests per second. `None`: none is.
+   */
+  kept_rps: number | null;
+  /**
+   * The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
+   */
+  limited_by_generator: boolean;
+  /**
+   * The lowest rate that most repeats missed; `None`: all were kept.
+   */
+  missed_rps: number | null;
+  pipeline: number;
+  rates: RateVotes[];
+  streams: number;
+  subject: string;
+  workload: string;
+}
+/**
+ * How the repeats at a rate stand to the objective.
+ */
+export interface RateVotes {
+  kept: Votes;
+  /**
+   * What was missed in the first that missed it.
+   */
+  missed: string | null;
+  rate_rps: number;
+}
+/**
+ * Loads at one rate, and how many of them agree with what is said of it.
+ */
+export interface Votes {
+  agree: number;
+  loads: number;
 }
 /**
  * The fixed piece of work over the starts of a run.
@@ -699,6 +757,10 @@ export interface OverviewRow {
    */
   memory_peak_bytes: number | null;
   /**
+   * What 10⁹ requests use at the reference step, whatever it costs; `None`: the CPU time is not known.
+   */
+  paid: Paid | null;
+  /**
    * The load point of that step.
    */
   peak_at: Shape | null;
@@ -812,6 +874,19 @@ export interface CostResult {
    * In the currency of `[cost]`.
    */
   per_billion: number;
+}
+/**
+ * What 10⁹ requests use of a server all of whose CPUs are used fully: of one that uses the share u of them it is paid for 1 / u times as long.
+ */
+export interface Paid {
+  /**
+   * Hours of one CPU.
+   */
+  cpu_hours: number;
+  /**
+   * Hours of a GiB of memory, which is held beside the CPUs whatever is served.
+   */
+  gib_hours: number;
 }
 /**
  * The places that a series may have by its tests: counted from 1, the best first.
@@ -1009,6 +1084,10 @@ export interface ProtocolComparison {
  */
 export interface RunFacts {
   /**
+   * Repeats after which the run ended, because what was asked of it was known; `None`: it was to make all of them.
+   */
+  answered_after: number | null;
+  /**
    * Name of the arm that others are compared with; `None`: the suite names none.
    */
   baseline: string | null;
@@ -1019,6 +1098,14 @@ export interface RunFacts {
   id: string;
   load: Load;
   markers: Marker[];
+  /**
+   * What the load's rates are shares of; `None`: they were written as rates, or there are none.
+   */
+  measured_first: MeasuredFirst | null;
+  /**
+   * What servers are to keep at the rates of open loops, as it was written; `None`: nothing is asked of that.
+   */
+  objective: string | null;
   /**
    * Share of the measured time that was spent on reading counters, on the generator's CPUs: the median over the trials.
    * `None`: no trial tells.
@@ -1238,6 +1325,34 @@ export interface UntilSteady {
 export interface Marker {
   connections: number;
   label: string;
+}
+/**
+ * A run that told at which rates another is to load.
+ */
+export interface MeasuredFirst {
+  capacities: Capacity[];
+  /**
+   * Its id.
+   */
+  run: string;
+  /**
+   * The rates, as shares of the capacities.
+   */
+  shares: number[];
+}
+/**
+ * What the slowest subject of a suite did with a workload.
+ */
+export interface Capacity {
+  /**
+   * Right answers per second in closed loops.
+   */
+  rps: number;
+  /**
+   * Name of the arm.
+   */
+  subject: string;
+  workload: string;
 }
 /**
  * What is asked of a server: one request, or a weighted mix of them.
@@ -2784,6 +2899,13 @@ export interface Client {
  * fewer than 20 samples lie beyond it.
  */
 export interface Percentiles {
+  /**
+   * 95 % intervals of the percentiles p50 to p99.9, by their names; empty where nobody asked. They take requests for independent, which those
+   * of one stall are not: so this is the least that a percentile of one load may be off.
+   */
+  bounds_us?: {
+    [k: string]: Bounds;
+  };
   count: number;
   /**
    * The longest wait known, of right answers and unanswered; microseconds. Percentiles that fall among the unanswered are
@@ -2805,6 +2927,13 @@ export interface Percentiles {
    * Exchanges that were due and got no right answer; 0 where the distribution is of something that cannot fail.
    */
   unanswered: number;
+}
+/**
+ * Values between which a percentile lies, microseconds; `None`: no value of so small a sample bounds it, or an unanswered request does.
+ */
+export interface Bounds {
+  high: number | null;
+  low: number | null;
 }
 /**
  * The CPUs of the generator over the window, and what was left of them.

@@ -150,6 +150,8 @@ codes! {
     StartedForProfiles = "started_for_profiles",
     /// Processes that have nothing to do with the run used this machine's CPUs.
     Contaminated = "contaminated",
+    /// Trials were measured again, because something else used the machine while they were measured first; both are kept.
+    DoneAgain = "done_again",
     /// The machine did a fixed piece of work faster before some starts than before others.
     MachineChanged = "machine_changed",
     /// Throughput fell within the measured window.
@@ -214,6 +216,16 @@ pub(crate) fn info(code: Code, message: impl Into<String>) -> Caveat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each has its paragraph, in the words that pages have.
+    #[test]
+    fn the_methodology_explains_every_code() {
+        let methodology = include_str!("../../../docs/methodology.md");
+        for code in Code::ALL {
+            let line = format!("- `{code}`: {}", code.meaning());
+            assert!(methodology.contains(&line), "docs/methodology.md, Caveats, lacks: {line}");
+        }
+    }
 
     #[test]
     fn codes_are_explained_and_refuse_in_words() {

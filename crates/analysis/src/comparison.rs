@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cell::CellKey;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
-use crate::stats::{Estimate, Over, Pairs, Repeated, holm};
+use crate::stats::{Estimate, Looks, Over, Pairs, Repeated, holm};
 
 /// An arm against the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired by block.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -46,8 +46,8 @@ pub struct PairEstimate {
 }
 
 impl PairEstimate {
-    fn of(pairs: &Pairs) -> Option<PairEstimate> {
-        let (estimate, over) = pairs.estimate()?;
+    fn of(pairs: &Pairs, looks: Looks) -> Option<PairEstimate> {
+        let (estimate, over) = pairs.estimate(looks)?;
         Some(PairEstimate { estimate, over })
     }
 }
@@ -79,7 +79,7 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     for step in steps {
         let own: Vec<usize> = (0..all.len()).filter(|i| step_of(&all[*i]) == step).collect();
         let (known, ps): (Vec<usize>, Vec<f64>) =
-            own.iter().filter_map(|i| Some((*i, pairs[*i].chance()?))).unzip();
+            own.iter().filter_map(|i| Some((*i, pairs[*i].chance(Looks::of(plan))?))).unzip();
         let chances: BTreeMap<usize, f64> = known.into_iter().zip(holm(&ps)).collect();
         for i in own {
             all[i].tie = !pairs[i].are_apart(chances.get(&i).copied());
@@ -91,7 +91,8 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
 fn comparison(plan: &Plan, key: CellKey, own: &Cell<'_>, base: (usize, &Cell<'_>)) -> Comparison {
     let metrics = own.ratios_to(base.1);
     let of = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_default();
-    let estimate = |metric| PairEstimate::of(&own.series(metric).pairs_with(&base.1.series(metric)));
+    let estimate =
+        |metric| PairEstimate::of(&own.series(metric).pairs_with(&base.1.series(metric)), Looks::of(plan));
     let step = &plan.load.steps[key.step];
     let throughput_ratio = of(&metric::THROUGHPUT);
     Comparison {

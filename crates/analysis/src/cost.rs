@@ -25,27 +25,36 @@ pub struct CostResult {
     pub of_memory: f64,
 }
 
+/// What 10⁹ requests use of a server all of whose CPUs are used fully: of one that uses the share u of them it is paid for 1 / u times as long.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Paid {
+    /// Hours of one CPU.
+    pub cpu_hours: f64,
+    /// Hours of a GiB of memory, which is held beside the CPUs whatever is served.
+    pub gib_hours: f64,
+}
+
+impl Paid {
+    /// Of requests of so many microseconds of CPU time each. A server with c CPUs serves c / t requests a second that take t CPU seconds each. It
+    /// serves nothing while it starts, once in a lifetime (hours; `None`: it lives for ever). `None`: it does nothing else in its life.
+    pub(crate) fn of(cpu_us: f64, held: Held, lifetime_hours: Option<f64>) -> Option<Paid> {
+        let starting = lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
+        let cpu_hours = cpu_us * 1e3 / 3600.0 / (1.0 - starting);
+        let gib = held.memory_bytes / f64::from(1 << 30);
+        let gib_hours = if held.cpus > 0.0 { cpu_hours * gib / held.cpus } else { 0.0 };
+        (starting < 1.0).then_some(Paid { cpu_hours, gib_hours })
+    }
+
+    /// The price.
+    fn at(self, cost: Cost) -> f64 {
+        let memory = self.gib_hours * cost.per_gib_hour.unwrap_or(0.0);
+        (self.cpu_hours * cost.per_vcpu_hour + memory) / cost.utilisation.unwrap_or(1.0)
+    }
+}
+
 /// The price of 10⁹ requests of so many microseconds of CPU time each.
-///
-/// A server with c CPUs, of which it uses the share u, serves u · c / t requests a second that cost t CPU seconds each. An hour of it costs
-/// c CPUs and its memory, whatever it serves. It serves nothing while it starts, once in a lifetime.
 pub(crate) fn of_billion(cpu_us: f64, held: Held, cost: Cost) -> f64 {
-    cpu_us * 1e3 / 3600.0 / cost.utilisation.unwrap_or(1.0)
-        * (cost.per_vcpu_hour + memory_per_cpu(held, cost))
-        * up(held, cost)
-}
-
-/// Price of the memory beside each CPU, for an hour.
-fn memory_per_cpu(held: Held, cost: Cost) -> f64 {
-    let gib = held.memory_bytes / f64::from(1 << 30);
-    let per_cpu = if held.cpus > 0.0 { gib / held.cpus } else { 0.0 };
-    cost.per_gib_hour.unwrap_or(0.0) * per_cpu
-}
-
-/// How many hours are paid for each that is served in.
-fn up(held: Held, cost: Cost) -> f64 {
-    let share = cost.lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
-    if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY }
+    Paid::of(cpu_us, held, cost.lifetime_hours).map_or(f64::INFINITY, |paid| paid.at(cost))
 }
 
 /// The price with its interval. `cpu_us`: CPU time per request, and the ends of its interval. `None`: it cannot be served within a lifetime.

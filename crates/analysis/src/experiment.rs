@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Experiment, ExperimentKind, Plan};
+use dyno_archive::plan::{Experiment, ExperimentKind, Plan, Subject};
 use dyno_archive::run::Run;
 use dyno_archive::start::LimitKind;
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ use crate::leaves::differing;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::Series;
-use crate::stats::{Estimate, median};
+use crate::stats::{Estimate, Looks, median};
 
 /// An experiment of a suite.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -74,19 +74,29 @@ pub(crate) fn experiment(run: &Run, report: &Report) -> Option<ExperimentResult>
     let plan = &run.header.plan;
     let experiment = plan.experiment.as_ref()?;
     let arms = arms(plan, experiment);
-    let pairs = match experiment.kind {
+    Some(ExperimentResult {
+        kind: experiment.kind,
+        factor: experiment.factor.clone(),
+        effects: effects(run, report, &pairs(plan, experiment), named_factor(experiment)),
+        doses: doses(plan, report, &arms),
+    })
+}
+
+/// Arms that are set against each other.
+pub(crate) fn pairs(plan: &Plan, experiment: &Experiment) -> Vec<(usize, usize)> {
+    let arms = arms(plan, experiment);
+    match experiment.kind {
         ExperimentKind::Ladder => arms.windows(2).map(|pair| (pair[0], pair[1])).collect(),
         ExperimentKind::Matrix => single_changes(plan, &arms),
         ExperimentKind::Ablation | ExperimentKind::Toggle | ExperimentKind::Dose => {
             arms.iter().skip(1).map(|arm| (arms[0], *arm)).collect()
         }
-    };
-    Some(ExperimentResult {
-        kind: experiment.kind,
-        factor: experiment.factor.clone(),
-        effects: effects(run, report, &pairs, named_factor(experiment)),
-        doses: doses(plan, report, &arms),
-    })
+    }
+}
+
+/// Whether two arms are the same under two names.
+pub(crate) fn are_twins(plan: &Plan, a: usize, b: usize) -> bool {
+    changes(plan, a, b).is_empty()
 }
 
 /// The words for what is varied, where it is one thing: in a ladder each arm may have another.
@@ -103,7 +113,7 @@ pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
     let pairs: Vec<(usize, usize)> = all
         .clone()
         .flat_map(|a| all.clone().skip(a + 1).map(move |b| (a, b)))
-        .filter(|(a, b)| changes(plan, *a, *b).is_empty())
+        .filter(|(a, b)| are_twins(plan, *a, *b))
         .collect();
     effects(run, report, &pairs, None)
 }
@@ -120,9 +130,8 @@ fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
     let are_controls = asked.len() < 2 && experiment.arms.is_empty();
     let of_experiment = if are_controls { all.collect() } else { asked };
     // A twin is no change.
-    let is_first = |arm: &usize| {
-        of_experiment.iter().all(|other| other >= arm || !changes(plan, *other, *arm).is_empty())
-    };
+    let is_first =
+        |arm: &usize| of_experiment.iter().all(|other| other >= arm || !are_twins(plan, *other, *arm));
     of_experiment.iter().copied().filter(is_first).collect()
 }
 
@@ -251,6 +260,10 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
             to: variant(&subject_b.variant),
         });
     }
+    let revision = |subject: &Subject| subject.revision.as_ref().map(|revision| revision.name.clone());
+    if revision(subject_a) != revision(subject_b) {
+        found.push(Change { what: "revision".into(), from: revision(subject_a), to: revision(subject_b) });
+    }
     let (arm_a, arm_b) = (&plan.arms[a], &plan.arms[b]);
     let names: BTreeSet<&String> = arm_a.conditions.env.keys().chain(arm_b.conditions.env.keys()).collect();
     let differs = |name: &&&String| arm_a.conditions.env.get(**name) != arm_b.conditions.env.get(**name);
@@ -305,7 +318,7 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
             step: Shape::of(&plan.load.steps[key.step]),
             metric: metric.key,
             title: metric.title,
-            doubling: Estimate::of_pairs(&doublings),
+            doubling: Estimate::of_pairs_at(Looks::of(plan), &doublings),
             doubling_median: median(&doublings),
         })
     };

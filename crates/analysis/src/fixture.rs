@@ -151,6 +151,8 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         subjects_folders: Vec::new(),
         seed: 1,
         repeats: 5,
+        stop: None,
+        again: 0,
         order: Order::Fixed,
         slice_ns: None,
         experiment: None,
@@ -162,6 +164,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         backends: Vec::new(),
         workloads: vec![workload()],
         load: load(),
+        measured_first: None,
         trials: Vec::new(),
         not_served: Vec::new(),
         report: ReportOptions::default(),
@@ -280,6 +283,23 @@ pub fn five_blocks() -> Run {
     run(plan, Vec::new(), trials)
 }
 
+/// So many blocks of servers at one step, with as many answers as `answers` says for an arm in a block.
+pub fn blocks_of(subjects: Vec<Subject>, blocks: u32, answers: impl Fn(usize, u32) -> u64) -> Run {
+    let mut plan = plan(subjects);
+    plan.load.steps = vec![step(Arrivals::Closed)];
+    plan.repeats = blocks;
+    let arms = 0..plan.arms.len();
+    plan.launches =
+        (0..blocks).flat_map(|block| arms.clone().map(move |arm| Launch::alone(arm, block))).collect();
+    let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {
+        let arm = planned.arms[0];
+        plan.trials.push(plan::Trial { launch, arm, workload: 0, step: 0, seed: 0 });
+        trial_record(launch, record(answers(arm, planned.block)))
+    });
+    let trials: Vec<TrialRecord> = trials.collect();
+    run(plan, Vec::new(), trials)
+}
+
 /// A run of a plan, as its archive has it.
 pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Run {
     let header = Header {
@@ -291,7 +311,7 @@ pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Ru
         facts: Facts::default(),
         resumptions: Vec::new(),
     };
-    Run { header, starts, trials, profiles: Vec::new() }
+    Run { header, starts, trials, profiles: Vec::new(), contaminated: Vec::new() }
 }
 
 fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {

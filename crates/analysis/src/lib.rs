@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod budget;
 pub mod calibration;
 pub mod canary;
 pub mod capacity;
@@ -37,6 +38,7 @@ pub mod server;
 pub mod stats;
 pub mod steadiness;
 pub mod steady;
+pub mod stopping;
 pub mod subject;
 pub mod summary;
 pub mod tables;

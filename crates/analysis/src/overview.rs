@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use crate::backend::BackendResult;
 use crate::cell::{CellKey, Shape};
-use crate::cost::{self, CostResult, Held};
+use crate::cost::{self, CostResult, Held, Paid};
 use crate::grid::Grid;
 use crate::metric::{self, THROUGHPUT};
 use crate::ranking::{Places, Ranking};
 use crate::series::Series;
-use crate::stats::{PAIRS_TO_TELL_APART, Repeated};
+use crate::stats::{Looks, PAIRS_TO_TELL_APART, Repeated};
 use crate::subject::{SubjectFailure, SubjectResult};
 use crate::summary::{StepCaveat, Summary};
 use crate::trial::TrialResult;
@@ -62,6 +62,8 @@ pub struct OverviewRow {
     pub cost_per_billion_requests: Option<f64>,
     /// The same, with its range and its parts.
     pub cost: Option<CostResult>,
+    /// What 10⁹ requests use at the reference step, whatever it costs; `None`: the CPU time is not known.
+    pub paid: Option<Paid>,
     /// Highest anonymous memory (resident, where that is all there is) in any sample of any measured window. Not the
     /// kernel's own peak, which holds page cache.
     pub memory_peak_bytes: Option<f64>,
@@ -178,7 +180,7 @@ pub fn overview(
             let peak = |row: &OverviewRow| peak_of(row).unwrap_or(-1.0);
             a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
         });
-        ties.extend(rank(&mut rows, grid));
+        ties.extend(rank(&mut rows, grid, Looks::of(plan)));
         compare(&mut rows);
         all.extend(rows);
     }
@@ -186,11 +188,11 @@ pub fn overview(
 }
 
 /// Gives a workload's rows their tie groups and places, and returns the ties.
-fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>) -> Vec<Tie> {
+fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
     let ranked: Vec<usize> =
         (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
-    let ranking = Ranking::new(&peaks);
+    let ranking = Ranking::new(&peaks, looks);
     let groups = ranking.groups();
     for ((i, group), places) in ranked.iter().zip(&groups).zip(ranking.places()) {
         (rows[*i].tie_group, rows[*i].places) = (*group, places);
@@ -306,9 +308,21 @@ impl<'a> RowMaker<'a> {
     }
 
     /// What its requests cost at a step; `None`: the suite names no price, or the CPU time is not known.
-    fn cost(&self, arm: usize, subject: &SubjectResult, at: &Summary) -> Option<CostResult> {
+    fn cost(&self, held: Held, at: &Summary) -> Option<CostResult> {
+        let between = at.cpu_us_per_request.spread().filter(|_| at.cpu_us_per_request.values.len() > 1);
+        cost::result(at.cpu_us_per_request.median?, between, held, self.plan.cost?)
+    }
+
+    /// What its requests use of a server at a step; `None`: the CPU time is not known.
+    fn paid(&self, held: Held, at: &Summary) -> Option<Paid> {
+        let lifetime = self.plan.cost.and_then(|cost| cost.lifetime_hours);
+        Paid::of(at.cpu_us_per_request.median?, held, lifetime)
+    }
+
+    /// What its server holds at a step.
+    fn held(&self, arm: usize, subject: &SubjectResult, at: &Summary) -> Held {
         let conditions = &self.plan.arms[arm].conditions;
-        let held = Held {
+        Held {
             cpus: conditions
                 .limits
                 .cpus
@@ -316,9 +330,7 @@ impl<'a> RowMaker<'a> {
                 .min(conditions.placement.subject.len() as f64),
             memory_bytes: at.memory_bytes.median.unwrap_or(0.0),
             startup_s: subject.startup_ms.ready.median.unwrap_or(0.0) / 1e3,
-        };
-        let between = at.cpu_us_per_request.spread().filter(|_| at.cpu_us_per_request.values.len() > 1);
-        cost::result(at.cpu_us_per_request.median?, between, held, self.plan.cost?)
+        }
     }
 
     fn is_planned(&self, index: usize) -> bool {
@@ -339,7 +351,8 @@ impl<'a> RowMaker<'a> {
         let trials = || self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
         let peak_or_reference = best.or(at_reference);
-        let cost = at_reference.and_then(|s| self.cost(index, subject, s));
+        let cost = at_reference.and_then(|s| self.cost(self.held(index, subject, s), s));
+        let paid = at_reference.and_then(|s| self.paid(self.held(index, subject, s), s));
         let reference = &plan.load.steps[self.reference];
         OverviewRow {
             reference_cell: CellKey { arm: index, workload: self.workload, step: self.reference },
@@ -369,6 +382,7 @@ impl<'a> RowMaker<'a> {
             cpu_us_per_request: median(|s| &s.cpu_us_per_request),
             cost_per_billion_requests: cost.map(|cost| cost.per_billion),
             cost,
+            paid,
             memory_peak_bytes: trials().filter_map(|t| metric::memory(t)).reduce(f64::max),
             backends: self.backends(subject, at_reference, &trials().copied().collect::<Vec<_>>()),
             startup_ms: subject.startup_ms.ready.median,
@@ -568,7 +582,7 @@ mod tests {
             };
             let peaks: Vec<Series> = group.iter().zip(differs).map(peak).collect();
             let members: Vec<usize> = (0..rows.len()).collect();
-            let tie = tie(&members, &Ranking::new(&peaks), &|n| &rows[n])?;
+            let tie = tie(&members, &Ranking::new(&peaks, Looks::AtTheEnd), &|n| &rows[n])?;
             Some((tie.best, tie.with.join(" "), tie.mutual))
         };
         let tie = |best: &str, with: &str, mutual| Some((best.to_string(), with.to_string(), mutual));

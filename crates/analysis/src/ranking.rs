@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::series::Series;
-use crate::stats::{PAIRS_TO_TELL_APART, Pairs, holm};
+use crate::stats::{Looks, PAIRS_TO_TELL_APART, Pairs, holm};
 
 /// Series of one metric, each set against each other. Among `n` of them there are `n(n − 1) / 2` tests, of which one in twenty
 /// would tell two apart by chance alone: the values of p are those of Holm.
@@ -25,13 +25,13 @@ pub struct Places {
 
 impl Ranking {
     #[must_use]
-    pub fn new(series: &[Series]) -> Ranking {
+    pub fn new(series: &[Series], looks: Looks) -> Ranking {
         let n = series.len();
         let pairs: Vec<(usize, usize)> =
             (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low))).collect();
         let tested: Vec<Pairs> = pairs.iter().map(|(a, b)| series[*a].pairs_with(&series[*b])).collect();
         let known: Vec<(usize, f64)> =
-            tested.iter().enumerate().filter_map(|(i, pairs)| Some((i, pairs.chance()?))).collect();
+            tested.iter().enumerate().filter_map(|(i, pairs)| Some((i, pairs.chance(looks)?))).collect();
         let adjusted = holm(&known.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
         let mut chance: Vec<Option<f64>> = vec![None; pairs.len()];
         known.iter().zip(adjusted).for_each(|((i, _), p)| chance[*i] = Some(p));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn of(series: &[Series]) -> (Vec<Option<usize>>, Vec<Option<(usize, usize)>>) {
-        let ranking = Ranking::new(series);
+        let ranking = Ranking::new(series, Looks::AtTheEnd);
         let places = ranking.places().into_iter().map(|p| p.map(|p| (p.best, p.worst)));
         (ranking.groups(), places.collect())
     }
@@ -151,7 +151,7 @@ mod tests {
         const WORLDS: usize = 1000;
         for _ in 0..WORLDS {
             let equals: Vec<Series> = (0..10).map(|_| series(&normal.values(6, 100.0, 0.05))).collect();
-            let ranking = Ranking::new(&equals);
+            let ranking = Ranking::new(&equals, Looks::AtTheEnd);
             alarms += usize::from(ranking.places().iter().flatten().any(|p| (p.best, p.worst) != (1, 10)));
         }
         let share = alarms as f64 / WORLDS as f64;
@@ -170,7 +170,8 @@ mod tests {
                 crate::stats::median(b).partial_cmp(&crate::stats::median(a)).unwrap()
             });
             let all: Vec<Series> = servers.iter().map(|(_, values)| series(values)).collect();
-            let places: Vec<Places> = Ranking::new(&all).places().into_iter().flatten().collect();
+            let places: Vec<Places> =
+                Ranking::new(&all, Looks::AtTheEnd).places().into_iter().flatten().collect();
             let holds = |((truth, _), p): (&(usize, Vec<f64>), &Places)| (p.best..=p.worst).contains(truth);
             held += usize::from(servers.iter().zip(&places).all(holds));
             narrower += usize::from(places.iter().all(|p| p.worst - p.best <= 6));

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::canary::{CanaryResult, canary};
+use crate::capacity::{Bracket, brackets};
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
 use crate::comparison::{Comparison, comparisons};
@@ -17,6 +18,7 @@ use crate::profile::{ProfileResult, profiles};
 use crate::protocols::{self, ProtocolComparison};
 use crate::scaling::{ScalingResult, scaling};
 use crate::stats::median;
+use crate::stopping;
 use crate::subject::{SubjectResult, subject};
 use crate::summary::{Summary, summaries};
 use crate::tables::{Table, overview_table, trials_table};
@@ -52,6 +54,8 @@ pub struct Report {
     pub canary: Option<CanaryResult>,
     /// How throughput grows with the requests in flight; empty without two levels of anything.
     pub scaling: Vec<ScalingResult>,
+    /// Between which rates each arm stops keeping the suite's objective; empty: it has none, or no open loops.
+    pub brackets: Vec<Bracket>,
     /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over both.
     pub protocols: Vec<ProtocolComparison>,
     /// What went over the wire, by subject and protocol.
@@ -73,13 +77,19 @@ pub struct RunFacts {
     pub command: Vec<String>,
     pub facts: Facts,
     pub repeats: u32,
+    /// Repeats after which the run ended, because what was asked of it was known; `None`: it was to make all of them.
+    pub answered_after: Option<u32>,
     pub load: plan::Load,
+    /// What the load's rates are shares of; `None`: they were written as rates, or there are none.
+    pub measured_first: Option<plan::MeasuredFirst>,
     pub workloads: Vec<plan::Workload>,
     /// Names of the arms in the order in which they were to run, block by block.
     pub order: Vec<Vec<String>>,
     /// Name of the arm that others are compared with; `None`: the suite names none.
     pub baseline: Option<String>,
     pub markers: Vec<plan::Marker>,
+    /// What servers are to keep at the rates of open loops, as it was written; `None`: nothing is asked of that.
+    pub objective: Option<String>,
     pub cost: Option<plan::Cost>,
     pub suite_source: String,
     /// Names of the suite's profiles that it was read with, the later ones above the earlier.
@@ -124,6 +134,7 @@ pub fn report(run: &Run) -> Report {
     let comparisons = comparisons(plan, &grid);
     let protocols = protocols::protocols(plan, &grid);
     let scaling = scaling(plan, &grid);
+    let brackets = brackets(plan, &grid);
     let wire = wire(&trials);
     let tables = vec![overview_table(&overview), trials_table(&trials)];
     let mut report = Report {
@@ -141,6 +152,7 @@ pub fn report(run: &Run) -> Report {
         twins: Vec::new(),
         canary: canary(run),
         scaling,
+        brackets,
         protocols,
         wire,
         tables,
@@ -148,7 +160,16 @@ pub fn report(run: &Run) -> Report {
     };
     report.experiment = experiment(run, &report);
     report.twins = twins(run, &report);
+    report.run.answered_after = answered_after(run, &report);
     report
+}
+
+/// The repeats of a run that has fewer than it could have, because it was answered.
+fn answered_after(run: &Run, report: &Report) -> Option<u32> {
+    let plan = &run.header.plan;
+    let made =
+        run.trials.iter().map(|trial| plan.launches[plan.trials[trial.trial].launch].block + 1).max()?;
+    (made < plan.repeats && stopping::is_answered(run, report)).then_some(made)
 }
 
 fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
@@ -167,11 +188,14 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         command: run.header.command.clone(),
         facts: run.header.facts.clone(),
         repeats: plan.repeats,
+        answered_after: None,
         load: plan.load.clone(),
+        measured_first: plan.measured_first.clone(),
         workloads: plan.workloads.clone(),
         order: order.collect(),
         baseline: plan.report.baseline.clone(),
         markers: plan.report.markers.clone(),
+        objective: plan.report.objective.as_ref().map(|objective| objective.text.clone()),
         cost: plan.cost,
         suite_source: plan.suite.source.clone(),
         profiles: plan.suite.profiles.clone(),

@@ -124,6 +124,23 @@ impl Series {
         Pairs { launches, rounds: rounds.into_iter().filter(|_| are_all).flatten().collect() }
     }
 
+    /// Of each block that both have, the ratio to another series, and those of its rounds, if the two took turns.
+    pub(crate) fn by_block_with(&self, base: &Series) -> Vec<(f64, Vec<f64>)> {
+        let of_block = |(block, own): (u32, f64)| {
+            let theirs = base.at(block)?;
+            let is_one = self.turned.get(&block) == base.turned.get(&block);
+            let rounds = self
+                .rounds
+                .get(&block)
+                .zip(base.rounds.get(&block))
+                .filter(|(own, theirs)| is_one && own.len() == theirs.len());
+            let rounds =
+                rounds.map(|(own, theirs)| own.iter().zip(theirs).map(|(own, base)| own / base).collect());
+            is_one.then(|| (own / theirs, rounds.unwrap_or_default()))
+        };
+        self.blocks().filter_map(of_block).collect()
+    }
+
     /// The points of blocks that both have, and in which both took turns with each other, or none.
     fn paired_with(&self, other: &Series) -> impl Iterator<Item = (Point, Point)> {
         let of = |block: u32| other.by_block.iter().find(|(b, _)| *b == block).map(|(_, point)| *point);
@@ -136,7 +153,7 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Over;
+    use crate::stats::{Looks, Over};
     use Point::{Beyond, Known, Missing};
 
     fn series(values: &[f64]) -> Series {
@@ -163,7 +180,7 @@ mod tests {
         let (base, higher) = (turns(7, [100.0, 101.0, 99.0]), turns(7, [102.0, 103.0, 101.0]));
         let pairs = higher.pairs_with(&base);
         assert_eq!((pairs.launches.len(), pairs.rounds.len()), (3, 18));
-        let (estimate, over) = pairs.estimate().unwrap();
+        let (estimate, over) = pairs.estimate(Looks::AtTheEnd).unwrap();
         assert_eq!(over, Over::Rounds);
         assert!(estimate.low < 1.02 && estimate.high > 1.02 && estimate.low > 1.01, "{estimate:?}");
         assert!(pairs.are_apart_alone() && base.pairs_with(&higher).are_apart_alone());
@@ -171,7 +188,7 @@ mod tests {
         assert!(!turns(7, [104.0, 105.0, 99.1]).pairs_with(&base).are_apart_alone());
         // Loads that began at other instants took no turns with each other.
         let apart = turns(9, [102.0, 103.0, 101.0]).pairs_with(&base);
-        assert_eq!((apart.launches.len(), apart.rounds.len(), apart.estimate()), (0, 0, None));
+        assert_eq!((apart.launches.len(), apart.rounds.len(), apart.estimate(Looks::AtTheEnd)), (0, 0, None));
     }
 
     #[test]

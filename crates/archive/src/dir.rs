@@ -22,6 +22,9 @@ use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 /// The folder of profiles.
 const PROFILES: &str = "profiles";
 
+/// The folder of trials that were done again, as they were measured first.
+const CONTAMINATED: &str = "contaminated";
+
 /// Why a run cannot be read or written.
 #[derive(Debug, Error)]
 pub enum ArchiveError {
@@ -126,6 +129,13 @@ impl RunDir {
         self.write(&format!("trials/{:04}.json", trial.trial), trial)
     }
 
+    /// Keeps a trial that is done again.
+    pub fn write_contaminated(&self, trial: &TrialRecord) -> Result<(), ArchiveError> {
+        let folder = self.path.join(CONTAMINATED);
+        fs::create_dir_all(&folder).map_err(|source| ArchiveError::Write { path: folder, source })?;
+        self.write(&format!("{CONTAMINATED}/{:04}.json", trial.trial), trial)
+    }
+
     pub fn write_profile(&self, profile: &ProfileRecord) -> Result<(), ArchiveError> {
         self.write(&format!("{PROFILES}/{:04}.json", profile.trial), profile)
     }
@@ -160,18 +170,29 @@ impl RunDir {
             .collect::<Result<_, _>>()?;
         let twice = check::no_two_alike("starts", starts.iter().map(|s| s.start));
         holds_together(&self.path.join("starts"), twice)?;
-        let trials: Vec<TrialRecord> = self
-            .files("trials")?
-            .iter()
-            .map(|path| read_trial(&header, &starts, path))
-            .collect::<Result<_, _>>()?;
+        let trials = self.trials("trials", &header, &starts)?;
+        // Archives in which nothing was done again have no folder of that.
+        let has_again = self.path.join(CONTAMINATED).exists();
+        let contaminated = if has_again { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
         let profiles = self.profiles(&header.plan)?;
-        let mut run = Run { header, starts, trials, profiles };
-        let twice = check::no_two_alike("trials", run.trials.iter().map(|t| t.trial));
-        holds_together(&self.path.join("trials"), twice)?;
+        let mut run = Run { header, starts, trials, contaminated, profiles };
         run.starts.sort_by_key(|s| s.start);
-        run.trials.sort_by_key(|t| t.trial);
         Ok(run)
+    }
+
+    /// The trials in a folder, by index in the plan.
+    fn trials(
+        &self,
+        folder: &str,
+        header: &Header,
+        starts: &[StartRecord],
+    ) -> Result<Vec<TrialRecord>, ArchiveError> {
+        let read = |path: &PathBuf| read_trial(header, starts, path);
+        let mut all: Vec<TrialRecord> = self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
+        let twice = check::no_two_alike("trials", all.iter().map(|t| t.trial));
+        holds_together(&self.path.join(folder), twice)?;
+        all.sort_by_key(|t| t.trial);
+        Ok(all)
     }
 
     /// By index of their trials. Archives of before there were profiles have no folder of them.

@@ -18,6 +18,11 @@ pub struct Plan {
     /// Decides the order within blocks and every random arrival.
     pub seed: u64,
     pub repeats: u32,
+    /// What ends the run before all repeats are made; `None`: nothing does.
+    pub stop: Option<Stop>,
+    /// The most trials that are done again because something else used the machine meanwhile. Archives of before that have none.
+    #[serde(default)]
+    pub again: u32,
     /// Of the subjects within a block.
     pub order: Order,
     /// Length of the slices of time in which the arms of a block, all up at once, are loaded in turn; nanoseconds. `None`: one arm
@@ -32,6 +37,8 @@ pub struct Plan {
     pub backends: Vec<Backend>,
     pub workloads: Vec<Workload>,
     pub load: Load,
+    /// What its rates are shares of; `None`: they were written as rates, or there are none.
+    pub measured_first: Option<MeasuredFirst>,
     /// In the order they will run.
     pub launches: Vec<Launch>,
     /// In the order they will run.
@@ -157,6 +164,8 @@ impl Placement {
 pub struct Subject {
     pub name: String,
     pub variant: Option<String>,
+    /// Of its own files; `None`: those that lay in the folder of its definition.
+    pub revision: Option<Revision>,
     pub title: String,
     pub language: String,
     pub description: String,
@@ -175,14 +184,28 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// `name` or `name/variant`: how a subject is told from all others in a run.
+    /// `name` or `name/variant`, with `@revision` where it has one: how a subject is told from all others in a run.
     #[must_use]
     pub fn id(&self) -> String {
-        match &self.variant {
-            Some(variant) => format!("{}/{variant}", self.name),
-            None => self.name.clone(),
-        }
+        server_id(&self.name, self.variant.as_deref(), self.revision.as_ref())
     }
+}
+
+/// A server's name among others.
+#[must_use]
+pub fn server_id(name: &str, variant: Option<&str>, revision: Option<&Revision>) -> String {
+    let variant = variant.map(|variant| format!("/{variant}")).unwrap_or_default();
+    let revision = revision.map(|revision| format!("@{}", revision.name)).unwrap_or_default();
+    format!("{name}{variant}{revision}")
+}
+
+/// A state of a repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Revision {
+    /// As it was asked for, such as `main`.
+    pub name: String,
+    /// Hash of the commit; `None`: the files as they lay in the work tree.
+    pub commit: Option<String>,
 }
 
 /// A subject under conditions: what is compared with other arms. Trials of one arm differ by workload, step and block alone.
@@ -197,6 +220,35 @@ pub struct Arm {
     /// Places among the plan's back ends of those that are up with it, in the order in which they are started.
     pub backends: Vec<usize>,
     pub conditions: Conditions,
+}
+
+/// What the slowest subject of a suite did with a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Capacity {
+    pub workload: String,
+    /// Right answers per second in closed loops.
+    pub rps: f64,
+    /// Name of the arm.
+    pub subject: String,
+}
+
+/// A run that told at which rates another is to load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredFirst {
+    /// Its id.
+    pub run: String,
+    /// The rates, as shares of the capacities.
+    pub shares: Vec<f64>,
+    pub capacities: Vec<Capacity>,
+}
+
+/// A question whose answer ends a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stop {
+    /// Keys of the metrics in which it is to be known whether arms differ.
+    pub metrics: Vec<String>,
+    /// The ratio within which they count as the same: 0.02 for 2 %. `None`: only a difference is an answer.
+    pub same_within: Option<f64>,
 }
 
 /// A question about arms, put so that it has an answer.
@@ -670,6 +722,33 @@ pub struct ReportOptions {
     /// Name of the arm that others are compared with.
     pub baseline: Option<String>,
     pub markers: Vec<Marker>,
+    /// What servers are to keep at the rates of open loops; `None`: nothing is asked of that.
+    pub objective: Option<Objective>,
+}
+
+/// Conditions that all have to hold of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Objective {
+    /// As it was written.
+    pub text: String,
+    pub conditions: Vec<Condition>,
+}
+
+/// One condition of an objective.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// A percentile of the response time below a bound.
+    Quantile {
+        name: String,
+        /// 0 to 1.
+        q: f64,
+        below_us: f64,
+    },
+    /// The mean of right answers below a bound.
+    Mean { below_us: f64 },
+    /// Failed or wrongly answered requests, below this share of those that were due.
+    Errors { below: f64 },
 }
 
 /// A vertical line on the charts, set by the user.

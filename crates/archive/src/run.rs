@@ -28,6 +28,8 @@ pub struct Run {
     pub starts: Vec<StartRecord>,
     /// By index in the plan. Trials that have not run are absent.
     pub trials: Vec<TrialRecord>,
+    /// By index in the plan: what was measured first of trials that were done again. They count for nothing.
+    pub contaminated: Vec<TrialRecord>,
     /// By index of their trials.
     pub profiles: Vec<ProfileRecord>,
 }

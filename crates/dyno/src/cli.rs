@@ -48,6 +48,7 @@ impl Cli {
             }
         })?;
         refuse_subjects_of_a_resumed_run(&mut command, &matches)?;
+        refuse_to_measure_runs(&mut command, &matches)?;
         Cli::from_arg_matches(&matches)
     }
 }
@@ -68,6 +69,24 @@ fn refuse_subjects_of_a_resumed_run(
     Ok(())
 }
 
+/// Refuses options of measurements where runs are compared that are measured already.
+fn refuse_to_measure_runs(
+    command: &mut clap::Command,
+    matches: &clap::ArgMatches,
+) -> Result<(), clap::Error> {
+    let Some(("compare", compare)) = matches.subcommand() else { return Ok(()) };
+    let is_given = |name: &&&str| compare.value_source(name) == Some(ValueSource::CommandLine);
+    match compare::OF_REVISIONS.iter().find(is_given) {
+        Some(name) if !compare.contains_id("rev") => {
+            let name = if *name == "folders" { "subjects" } else { name };
+            let message =
+                format!("--{name} is for servers that are measured, with --rev; these runs are there");
+            Err(command.error(ErrorKind::ArgumentConflict, message))
+        }
+        _ => Ok(()),
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a suite: from a file to a report.
@@ -79,7 +98,7 @@ pub enum Command {
     /// Make the report of a run again, from its archive.
     Report(ReportArgs),
     /// Set two runs, or two subjects of one, against each other: ratios, verdicts, gates.
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
     /// Look at a server that runs already, whoever loads it.
     Watch(WatchArgs),
     /// Stacks of a run's servers, for other tools, or one profile beside another.
@@ -586,13 +605,22 @@ pub enum PlanFormat {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno plan suites/hello.toml\n  dyno plan suites/hello.toml --only nginx --repeats 5\n  dyno plan suites/hello.toml --format json | jq .trials\n\nNothing is built or started. It takes what `dyno run` takes.\n\nExit status: 0 the plan is printed, 2 wrong usage or a wrong suite, 141 nobody read it to its end."
+    after_help = "Examples:\n  dyno plan suites/hello.toml\n  dyno plan suites/hello.toml --only nginx --repeats 5\n  dyno plan suites/hello.toml --format json | jq .trials\n  dyno plan suites/two-percent.toml --budget 30m\n\nNothing is built or started. It takes what `dyno run` takes. With --budget it says how many repeats, and how long a load, tell the most in that time, by what varied in an earlier run of the suite, the pilot.\n\nExit status: 0 the plan is printed, 2 wrong usage or a wrong suite, 141 nobody read it to its end."
 )]
 pub struct PlanArgs {
     /// The suite file.
     pub suite: PathBuf,
     #[command(flatten)]
     pub choices: Choices,
+    /// Plan for so much time, such as 30m: how many repeats, and how long a load, tell the most.
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    pub budget: Option<Ns>,
+    /// The run that shows what varies [default: the latest of the suite in --runs].
+    #[arg(long, value_name = "RUN", requires = "budget")]
+    pub pilot: Option<PathBuf>,
+    /// Folder in which the pilot is looked for.
+    #[arg(long, value_name = "FOLDER", default_value = "runs", requires = "budget")]
+    pub runs: PathBuf,
     /// Form of the plan.
     #[arg(long, value_enum, default_value = "text")]
     pub format: PlanFormat,

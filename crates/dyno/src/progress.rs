@@ -79,6 +79,10 @@ impl Progress {
             Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),
             Event::Interval { trial, interval } => self.interval(plan, *trial, interval),
             Event::Profiling { trial } => self.now(&format!("{} · takes stacks", shape(plan, *trial))),
+            Event::Contaminated { trial } => {
+                let what = format!("{}: something else used the machine; once more", shape(plan, *trial));
+                self.line(&line(&what));
+            }
             Event::TrialEnded { trial, .. } => {
                 self.bar.inc(1);
                 if let Some(result) = result(*trial) {

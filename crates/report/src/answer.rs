@@ -11,16 +11,16 @@ use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{PAIRS_TO_TELL_APART, Repeated};
 
-use crate::compare;
 use crate::format::{list, number, plural};
 use crate::overview::label_in_words;
+use crate::{brackets, compare};
 
 /// The sentences at the head of a report.
 #[must_use]
 pub fn sentences(report: &Report) -> Vec<String> {
     let first = if report.experiment.is_some() { None } else { winner(report) };
     let rest = [protocols(report), ties(report).filter(|_| report.experiment.is_none()), twins(report)];
-    let judged = [validity(report), failures(report)];
+    let judged = [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
     let mut all: Vec<String> =
         first.into_iter().chain(effects(report)).chain(rest.into_iter().chain(judged).flatten()).collect();
     if all.is_empty() {
@@ -286,7 +286,8 @@ fn validity(report: &Report) -> Option<String> {
     let run = &report.run;
     let refused = report.trials.iter().filter(|t| t.refused).count();
     let asked = run.trials_done.checked_sub(refused)?;
-    let missing = run.trials_planned - run.trials_done;
+    // What was known already was not to be measured again.
+    let missing = if run.answered_after.is_some() { 0 } else { run.trials_planned - run.trials_done };
     let of_asked = match (asked, run.trials_invalid) {
         (0, _) => None,
         (1, 0) if missing + refused == 0 => Some("The only step is valid.".into()),
@@ -310,7 +311,10 @@ fn validity(report: &Report) -> Option<String> {
         1 => Some("1 planned step was not run.".into()),
         n => Some(format!("{n} planned steps were not run.")),
     };
-    let said: Vec<String> = [of_asked, of_refused, of_missing].into_iter().flatten().collect();
+    let of_answer = run.answered_after.map(|repeats| {
+        format!("The run ended after {repeats} of {} repeats, when it was known what was asked.", run.repeats)
+    });
+    let said: Vec<String> = [of_asked, of_refused, of_missing, of_answer].into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join(" "))
 }
 

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod brackets;
+pub mod budget;
 pub mod calibration;
 pub mod capacity;
 pub mod compare;

@@ -13,7 +13,7 @@ use dyno_analysis::summary::Summary;
 use crate::format::{
     Quantile, bytes, micros, millis, number, or_dash, percent, quantity, valid_repeats, wait_at_step,
 };
-use crate::{answer, compare, metrics, overview, redact, shell, terminal};
+use crate::{answer, brackets, compare, metrics, overview, redact, shell, terminal};
 
 /// Renders the report.
 #[must_use]
@@ -43,6 +43,9 @@ pub fn render(report: &Report) -> String {
     if !report.twins.is_empty() {
         let _ = writeln!(out, "## Twins\n\n{}", effects(&report.twins));
     }
+    if !report.brackets.is_empty() {
+        let _ = writeln!(out, "## Objective\n\n{}", brackets_table(report));
+    }
     let _ = writeln!(out, "## Steps\n\n{}", table_of(&STEPS, &report.summaries));
     let _ = writeln!(out, "{NOT_ANSWERED}\n");
     let _ = writeln!(out, "## Every metric\n\n{}", every_metric(report));
@@ -61,6 +64,15 @@ pub fn render(report: &Report) -> String {
         let _ = writeln!(out, "{}", escape(&said));
     }
     out
+}
+
+fn brackets_table(report: &Report) -> String {
+    let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rows = report.brackets.iter().map(|bracket| row(&brackets::cells(bracket).map(|cell| escape(&cell))));
+    let head = row(&brackets::HEAD.map(String::from));
+    let line = format!("|{}\n", "---|".repeat(brackets::HEAD.len()));
+    let objective = report.run.objective.as_deref().unwrap_or_default();
+    format!("{}: {}\n\n{head}{line}{}", escape(objective), brackets::EXPLAINED, rows.collect::<String>())
 }
 
 /// Note below the table of percentiles.

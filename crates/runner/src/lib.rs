@@ -18,6 +18,7 @@ pub mod prepare;
 pub mod price;
 pub mod profile;
 mod proof;
+pub mod revisions;
 pub mod run;
 mod runtime;
 pub mod single;

@@ -116,3 +116,11 @@ pub const MOST_TURN_NS: u64 = 2_000_000_000;
 
 /// The shortest turn in which a CPU quota, refilled every 100 ms, is what it says.
 pub const TURN_OF_QUOTA_NS: u64 = 1_000_000_000;
+
+/// Time that git has to check out a revision. Large repositories take minutes.
+pub const CHECK_OUT: Duration = Duration::from_secs(600);
+
+/// Of how many trials one may be done again because something else used the machine, and how many of a short plan: a run takes little longer
+/// than it says on a machine that is never quiet.
+pub const AGAIN_OF: usize = 10;
+pub const AGAIN_AT_LEAST: u32 = 2;

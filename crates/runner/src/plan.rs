@@ -20,7 +20,7 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
 use crate::backends::{self, Needs};
-use crate::limits::{IDLE, PLANNED, PROFILE};
+use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE};
 use crate::observe::Choice;
 use crate::price;
 use crate::run::warm;
@@ -125,11 +125,7 @@ pub fn resolve(
     let whole = |message: String| FileError::whole(&path, message);
     let document = profile::of_suite(&suite.suite)?;
     let located = |mistake: Mistake| document.locate(mistake);
-    let subject = |subject: usize| {
-        let arm = subject_of.iter().position(|of| *of == subject).expect("it has an arm");
-        planned_subject(&entries[arm], &definitions[subject], &served[subject], unmet)
-    };
-    let mut subjects: Vec<Subject> = (0..definitions.len()).map(subject).collect();
+    let mut subjects = planned_subjects((&entries, &subject_of), &definitions, &served, unmet);
     check_arms(&entries, &suite, overrides).map_err(located)?;
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
@@ -157,21 +153,25 @@ pub fn resolve(
     };
     let arms: Vec<Arm> = entries.iter().enumerate().map(arm).collect();
     let launches = order_launches(arms.len(), repeats, suite.order, seed);
+    let trials = list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed);
     let plan = Plan {
         suite: suite.suite,
         subjects_folders: folders.0.iter().map(|folder| folder.display().to_string()).collect(),
         seed,
         repeats,
+        stop: suite.stop,
+        again: if suite.again { again_at_most(trials.len()) } else { 0 },
         order: suite.order,
         slice_ns: suite.slice_ns,
         experiment: suite.experiment,
-        trials: list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed),
+        trials,
         not_served: not_served(&subjects, &served),
         subjects,
         arms,
         backends,
         workloads: suite.workloads,
         load,
+        measured_first: None,
         launches,
         report: suite.report,
         cost: suite.cost,
@@ -332,6 +332,7 @@ fn find(
     folders: &Folders,
     at: &dyn Fn(&'static str, String) -> FileError,
 ) -> Result<Definition, FileError> {
+    let folders = entry.revised.as_ref().map_or(folders, |revised| &revised.folders);
     let definition = folders.subject(&entry.name).map_err(|error| match error {
         NoDefinition::None(why) => at("use", why),
         NoDefinition::Wrong(error) => *error,
@@ -340,6 +341,20 @@ fn find(
         Some(variant) => definition.with_variant(variant).map_err(|m| at("variant", m)),
         None => Ok(definition),
     }
+}
+
+/// The subjects, each as the entry of its first arm has it.
+fn planned_subjects(
+    (entries, subject_of): (&[SuiteSubject], &[usize]),
+    definitions: &[Definition],
+    served: &[Vec<Result<(), String>>],
+    unmet: &Unmet<'_>,
+) -> Vec<Subject> {
+    let subject = |subject: usize| {
+        let arm = subject_of.iter().position(|of| *of == subject).expect("it has an arm");
+        planned_subject(&entries[arm], &definitions[subject], &served[subject], unmet)
+    };
+    (0..definitions.len()).map(subject).collect()
 }
 
 fn planned_subject(
@@ -351,6 +366,7 @@ fn planned_subject(
     Subject {
         name: entry.name.clone(),
         variant: entry.variant.clone(),
+        revision: entry.revised.as_ref().map(|revised| revised.revision.clone()),
         title: definition.title.clone(),
         language: definition.language.clone(),
         description: definition.description.clone(),
@@ -418,6 +434,11 @@ fn check_size(
             most => format!("{most} or fewer"),
         }
     ))
+}
+
+/// How many trials of a plan may be done again: a tenth, and two of a short one.
+fn again_at_most(trials: usize) -> u32 {
+    u32::try_from(trials / AGAIN_OF).unwrap_or(u32::MAX).max(AGAIN_AT_LEAST)
 }
 
 /// The launches: all arms once per block, each in a start of its own, in an order drawn for each block.

@@ -80,6 +80,10 @@ pub enum Event<'a> {
         trial: usize,
         interval: &'a Interval,
     },
+    /// Something else used the machine while a trial was measured: it is measured again.
+    Contaminated {
+        trial: usize,
+    },
     TrialEnded {
         trial: usize,
         record: &'a TrialRecord,
@@ -102,6 +106,10 @@ pub enum Event<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Complete,
+    /// What was asked of it was known after so many repeats.
+    Answered {
+        after: u32,
+    },
     /// The user interrupted it; finished trials are kept.
     Interrupted,
 }

@@ -122,6 +122,16 @@ pub fn count(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses a share above 0 and below 1: `2%`.
+pub fn share(text: &str) -> Result<f64, String> {
+    let percent = text.trim().strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
+    let is_share = |percent: &f64| percent.is_finite() && *percent > 0.0 && *percent < 100.0;
+    percent
+        .filter(is_share)
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("{text:?}: write a share above 0 and below 100 %, such as `2%`"))
+}
+
 /// Parses a size into bytes: `512MiB`, `1GiB`, `64KiB`, `1000000`, `100MB`.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a size; write it like 512MiB, 1GiB or 64KiB");

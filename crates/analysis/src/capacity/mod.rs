@@ -1,14 +1,19 @@
 //! Capacity: the highest rate of requests at which a server keeps an objective.
 
+mod brackets;
 mod objective;
 mod search;
+mod slowest;
 
+use dyno_archive::plan::Objective;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::LoadResult;
-pub use objective::{Judged, Objective};
+pub use brackets::{Bracket, RateVotes, brackets};
+pub use objective::{Judged, judge, objective, requests};
 pub use search::{Found, Next, Search, Tried, Width};
+pub use slowest::slowest;
 
 pub const SCHEMA: &str = "dyno.find/1";
 
@@ -69,7 +74,7 @@ impl CapacityResult {
         };
         CapacityResult {
             schema: SCHEMA,
-            objective: objective.text().into(),
+            objective: objective.text.clone(),
             kept_rps,
             missed_rps,
             kept_by: Votes::of(&trials, kept_rps, true),
@@ -77,7 +82,7 @@ impl CapacityResult {
             settled,
             limited_by_generator: most(|trial| trial.generator),
             connections_taken: most(|trial| trial.full),
-            percentile_unknown: trials.iter().filter(|trial| trial.requests < objective.requests()).count(),
+            percentile_unknown: trials.iter().filter(|trial| trial.requests < requests(objective)).count(),
             ended,
             trials,
         }
@@ -141,7 +146,7 @@ mod tests {
             trial(100.0, Judged::Missed("p99".into())),
             trial(100.0, Judged::Kept),
         ];
-        let objective = Objective::parse("errors<1%", &|_| Err(String::new())).unwrap();
+        let objective = super::objective("errors<1%", &|_| Err(String::new())).unwrap();
         let found = Found { kept_rps: Some(100.0), missed_rps: Some(200.0), settled: true };
         let result = CapacityResult::new(&objective, found, None, trials);
         assert_eq!(result.kept_by, Votes { agree: 2, loads: 3 });

@@ -1,27 +1,12 @@
 //! What a server is to keep: `p99<5ms,errors<0.1%`.
 
+use dyno_archive::plan::{Condition, Objective};
+
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::place::Place;
 use crate::load::{Percentiles, SAMPLES_BEYOND};
 use crate::verdict::MOST_LOST;
-
-/// Conditions that all have to hold.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Objective {
-    text: String,
-    conditions: Vec<Condition>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Condition {
-    /// A percentile of the response time: its name, its quantile, and the bound in microseconds.
-    Quantile(&'static str, f64, f64),
-    /// The mean of right answers, below so many microseconds.
-    Mean(f64),
-    /// Failed or wrongly answered requests, below this share of those that were due.
-    Errors(f64),
-}
 
 /// Percentiles that conditions may name.
 const QUANTILES: [(&str, f64); 8] = [
@@ -45,66 +30,59 @@ pub enum Judged {
     GeneratorMissed(String),
 }
 
-impl Objective {
-    /// Reads `p99<5ms,errors<0.1%`. `time`: reads a time, into nanoseconds.
-    ///
-    /// # Errors
-    /// What is wrong, and how it is written.
-    pub fn parse(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<Objective, String> {
-        let conditions = text.split(',').map(|one| condition(one.trim(), time)).collect::<Result<_, _>>()?;
-        Ok(Objective { text: text.trim().into(), conditions })
-    }
+/// Reads `p99<5ms,errors<0.1%`. `time`: reads a time, into nanoseconds.
+///
+/// # Errors
+/// What is wrong, and how it is written.
+pub fn objective(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<Objective, String> {
+    let conditions = text.split(',').map(|one| condition(one.trim(), time)).collect::<Result<_, _>>()?;
+    Ok(Objective { text: text.trim().into(), conditions })
+}
 
-    /// As it was asked.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
+/// Requests that a load needs for every percentile of an objective to be known.
+#[must_use]
+pub fn requests(objective: &Objective) -> f64 {
+    let needed = objective.conditions.iter().map(|condition| match condition {
+        Condition::Quantile { q, .. } if *q < 1.0 => SAMPLES_BEYOND / (1.0 - q),
+        _ => 0.0,
+    });
+    needed.fold(0.0, f64::max)
+}
 
-    /// Requests that a load needs for every percentile to be known.
-    #[must_use]
-    pub fn requests(&self) -> f64 {
-        let needed = self.conditions.iter().map(|condition| match condition {
-            Condition::Quantile(_, q, _) if *q < 1.0 => SAMPLES_BEYOND / (1.0 - q),
-            _ => 0.0,
-        });
-        needed.fold(0.0, f64::max)
+/// What every load has to keep: it answers as many as it is offered, and errors are few where nothing is said of them.
+fn missed_unasked(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<String> {
+    if load.keeps_up() == Some(false) {
+        let offered = load.offered_rps().unwrap_or(0.0);
+        return Some(format!(
+            "it fell behind: {:.0} right answers/s for {offered:.0} requests/s",
+            load.throughput_rps
+        ));
     }
+    let says_errors =
+        objective.conditions.iter().any(|condition| matches!(condition, Condition::Errors { .. }));
+    (!says_errors && error_share >= MOST_LOST).then(|| errors(error_share))
+}
 
-    /// What every load has to keep: it answers as many as it is offered, and errors are few where nothing is said of them.
-    fn missed_unasked(&self, load: &LoadResult, error_share: f64) -> Option<String> {
-        if load.keeps_up() == Some(false) {
-            let offered = load.offered_rps().unwrap_or(0.0);
-            return Some(format!(
-                "it fell behind: {:.0} right answers/s for {offered:.0} requests/s",
-                load.throughput_rps
-            ));
-        }
-        let says_errors = self.conditions.iter().any(|condition| matches!(condition, Condition::Errors(_)));
-        (!says_errors && error_share >= MOST_LOST).then(|| errors(error_share))
-    }
-
-    /// Judges a load.
-    #[must_use]
-    pub fn judge(&self, load: &LoadResult) -> Judged {
-        let error_share = load.error_share();
-        let missed = self.conditions.iter().find_map(|condition| condition.missed(load, error_share));
-        let missed = missed.or_else(|| self.missed_unasked(load, error_share));
-        let is_time = missed.is_some() && self.conditions.iter().any(Condition::is_of_time);
-        let refuses = |caveat: &&Caveat| {
-            caveat.severity == Severity::Invalid && is_generators(caveat.code)
-                || is_time && caveat.code == Code::GeneratorLate
-        };
-        match (load.caveats.iter().find(refuses), missed) {
-            (Some(caveat), _) => Judged::GeneratorMissed(caveat.message.clone()),
-            (None, Some(missed)) => Judged::Missed(missed),
-            (None, None) => Judged::Kept,
-        }
+/// Judges a load.
+#[must_use]
+pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
+    let error_share = load.error_share();
+    let missed = objective.conditions.iter().find_map(|condition| missed(condition, load, error_share));
+    let missed = missed.or_else(|| missed_unasked(objective, load, error_share));
+    let is_time = missed.is_some() && objective.conditions.iter().any(is_of_time);
+    let refuses = |caveat: &&Caveat| {
+        caveat.severity == Severity::Invalid && is_generators(caveat.code)
+            || is_time && caveat.code == Code::GeneratorLate
+    };
+    match (load.caveats.iter().find(refuses), missed) {
+        (Some(caveat), _) => Judged::GeneratorMissed(caveat.message.clone()),
+        (None, Some(missed)) => Judged::Missed(missed),
+        (None, None) => Judged::Kept,
     }
 }
 
 /// Whether a caveat that refuses a load is about the generator, and not about the server.
-const fn is_generators(code: Code) -> bool {
+pub(super) const fn is_generators(code: Code) -> bool {
     matches!(code, Code::GeneratorBusy | Code::GeneratorCrowded | Code::GeneratorThrottled)
 }
 
@@ -117,43 +95,41 @@ fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<C
     if name == "errors" {
         let share = bound.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
         return if share > 0.0 && share <= 100.0 {
-            Ok(Condition::Errors(share / 100.0))
+            Ok(Condition::Errors { below: share / 100.0 })
         } else {
             Err(wrong())
         };
     }
     let us = |text| time(text).map(|ns| ns as f64 / 1e3);
     if name == "mean" {
-        return Ok(Condition::Mean(us(bound)?));
+        return Ok(Condition::Mean { below_us: us(bound)? });
     }
     let (name, q) = QUANTILES.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
         let known: Vec<&str> = QUANTILES.iter().map(|(name, _)| *name).collect();
         format!("{name:?} cannot be an objective; there are {}, mean and errors", known.join(", "))
     })?;
-    Ok(Condition::Quantile(name, q, us(bound)?))
+    Ok(Condition::Quantile { name: name.into(), q, below_us: us(bound)? })
 }
 
 fn errors(share: f64) -> String {
     format!("errors {:.3} %", share * 100.0)
 }
 
-impl Condition {
-    const fn is_of_time(&self) -> bool {
-        !matches!(self, Condition::Errors(_))
-    }
+const fn is_of_time(condition: &Condition) -> bool {
+    !matches!(condition, Condition::Errors { .. })
+}
 
-    /// In what a load misses it; `None`: it keeps it.
-    fn missed(self, load: &LoadResult, error_share: f64) -> Option<String> {
-        let times = &load.response_time_us;
-        match self {
-            Condition::Errors(most) => (error_share >= most).then(|| errors(error_share)),
-            Condition::Mean(most) => match times.mean {
-                Some(mean) if mean < most => None,
-                Some(mean) => Some(format!("mean {}", ms(mean))),
-                None => Some("no right answer".into()),
-            },
-            Condition::Quantile(name, q, most) => quantile_missed(times, (name, q), most),
-        }
+/// In what a load misses a condition; `None`: it keeps it.
+fn missed(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<String> {
+    let times = &load.response_time_us;
+    match condition {
+        Condition::Errors { below } => (error_share >= *below).then(|| errors(error_share)),
+        Condition::Mean { below_us } => match times.mean {
+            Some(mean) if mean < *below_us => None,
+            Some(mean) => Some(format!("mean {}", ms(mean))),
+            None => Some("no right answer".into()),
+        },
+        Condition::Quantile { name, q, below_us } => quantile_missed(times, (name, *q), *below_us),
     }
 }
 
@@ -205,7 +181,7 @@ mod tests {
     fn judged(objective: &str, change: fn(&mut LoadResult)) -> Judged {
         let mut load = load();
         change(&mut load);
-        Objective::parse(objective, &time).unwrap().judge(&load)
+        judge(&super::objective(objective, &time).unwrap(), &load)
     }
 
     #[test]
@@ -254,7 +230,7 @@ mod tests {
 
     #[test]
     fn percentiles_need_requests() {
-        let needed = |text| Objective::parse(text, &time).unwrap().requests();
+        let needed = |text| requests(&objective(text, &time).unwrap());
         assert!((needed("p99<5ms,p99.9<9ms,errors<1%") - 20_000.0).abs() < 1e-6);
         assert_eq!((needed("errors<1%"), needed("max<5ms")), (0.0, 0.0));
     }
@@ -281,7 +257,7 @@ mod tests {
             ("p99<5", "no time"),
             ("", "is no condition"),
         ] {
-            let error = Objective::parse(text, &time).unwrap_err();
+            let error = objective(text, &time).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
         }
     }

@@ -81,14 +81,17 @@ impl Gate {
 }
 
 /// The metric of a name, or of a short one.
-fn metric(name: &str) -> Result<&'static Metric, String> {
+///
+/// # Errors
+/// There is none with ratios, as a sentence.
+pub fn metric(name: &str) -> Result<&'static Metric, String> {
     let key = SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, key)| key);
     let comparable = || METRICS.iter().filter(|metric| metric.has_ratios());
     comparable().find(|metric| metric.key == key).ok_or_else(|| {
         let short: Vec<&str> = SHORT.iter().map(|(short, _)| *short).collect();
         let all: Vec<&str> = comparable().map(|metric| metric.key).collect();
         format!(
-            "there is no metric {name:?} to gate by; there are {} and {}",
+            "there is no metric {name:?} to compare by; there are {} and {}",
             short.join(", "),
             all.join(", ")
         )

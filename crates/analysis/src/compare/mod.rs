@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use differences::Difference;
-pub use gate::{Gate, GateResult, GateState};
+pub use gate::{Gate, GateResult, GateState, metric};
 pub use verdict::Verdict;
 
 use crate::cell::{CellKey, Shape};
@@ -17,7 +17,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::Series;
-use crate::stats::{ALPHA, Estimate, Over, REPEATS_FOR_INTERVAL, Repeated, holm, permutation};
+use crate::stats::{ALPHA, Estimate, Looks, Over, REPEATS_FOR_INTERVAL, Repeated, holm, permutation};
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
@@ -176,11 +176,19 @@ fn rows_of(
 /// Arms of one run against each other, pair by pair: every row judged with all others allowed for. Controls are arms like others here.
 pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Vec<Vec<Row>> {
     let side = |arm| Side { run, report, arm: Some(arm) };
-    let of_pair = |(a, b): &(usize, usize)| rows_of(side(*a), side(*b), &[(*a, *b)], &METRICS, true).0;
+    let mut metrics = METRICS.to_vec();
+    let asked = run.header.plan.stop.iter().flat_map(|stop| &stop.metrics);
+    for metric in asked.filter_map(|key| metric(key).ok()) {
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    let of_pair = |(a, b): &(usize, usize)| rows_of(side(*a), side(*b), &[(*a, *b)], &metrics, true).0;
     let of_pairs: Vec<Vec<Row>> = pairs.iter().map(of_pair).collect();
     let lengths: Vec<usize> = of_pairs.iter().map(Vec::len).collect();
     let mut rows: Vec<Row> = of_pairs.into_iter().flatten().collect();
-    judge(&mut rows, None, &[]);
+    let same_within = run.header.plan.stop.as_ref().and_then(|stop| stop.same_within);
+    judge(&mut rows, same_within, &[]);
     let mut rows = rows.into_iter();
     lengths.into_iter().map(|length| rows.by_ref().take(length).collect()).collect()
 }
@@ -225,7 +233,8 @@ fn row(
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let metric = Metric::named(metric.key);
     let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
-    let (estimate, over) = estimate(&of_a, &of_b, is_paired);
+    let paired = is_paired.then(|| Looks::of(plan_a));
+    let (estimate, over) = estimate(&of_a, &of_b, paired);
     let p_permuted = permuted(&of_a, &of_b, is_paired);
     let pairs = if is_paired { of_b.ratios_to(&of_a).values } else { Vec::new() };
     let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
@@ -252,9 +261,10 @@ fn row(
 }
 
 /// The ratio of two series. A repeat without a value leaves none: those that are left would be chosen by what is measured.
-fn estimate(a: &Series, b: &Series, is_paired: bool) -> (Option<Estimate>, Option<Over>) {
-    if is_paired {
-        return b.pairs_with(a).estimate().unzip();
+/// `paired`: how its pairs were looked at; `None`: they are no pairs.
+fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>, Option<Over>) {
+    if let Some(looks) = paired {
+        return b.pairs_with(a).estimate(looks).unzip();
     }
     let of_two = || Estimate::of_two(&a.repeated().values, &b.repeated().values);
     ((a.is_known() && b.is_known()).then(of_two).flatten(), None)
@@ -328,6 +338,11 @@ fn notes(
         notes.push(format!("What is told of the others may be the machine: {drift}."));
     } else if !is_one_run && !rows.iter().any(|row| row.control) {
         notes.push("The runs have no control in common, such as the subject `null`, that would tell a change of the machine from one of the servers.".into());
+    }
+    if is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach {
+        notes.push("The run could end as soon as what its suite asks was answered: intervals hold at every look, and are wider than those of a fixed number of repeats.".into());
+    } else if [a, b].iter().any(|side| Looks::of(&side.run.header.plan) == Looks::AfterEach) {
+        notes.push("A run ended, or could have ended, when its own question was answered: how many repeats it has depends on what they showed, which intervals of two runs do not allow for.".into());
     }
     if rows.iter().any(|row| row.over == Some(Over::Rounds)) {
         notes.push(format!(

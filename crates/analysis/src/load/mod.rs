@@ -276,7 +276,8 @@ pub struct IntervalResult {
 #[must_use]
 pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
     let sums = Sums::new(record);
-    let response_time_us = Percentiles::of_due(&sums.times.response, sums.missing);
+    let response = &sums.times.response;
+    let response_time_us = Percentiles::of_due(response, sums.missing).with_bounds(response);
     LoadResult {
         schema: SCHEMA,
         valid: true,

@@ -1,8 +1,12 @@
 //! Distributions of times, as results have them.
 
+use std::collections::BTreeMap;
+
 use dyno_archive::Times;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::stats::ranks;
 
 /// Samples that must lie beyond a percentile for it to be given (docs/methodology.md).
 pub const SAMPLES_BEYOND: f64 = 20.0;
@@ -29,7 +33,21 @@ pub struct Percentiles {
     pub p99_9: Option<f64>,
     pub p99_99: Option<f64>,
     pub max: Option<f64>,
+    /// 95 % intervals of the percentiles p50 to p99.9, by their names; empty where nobody asked. They take requests for independent, which those
+    /// of one stall are not: so this is the least that a percentile of one load may be off.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub bounds_us: BTreeMap<&'static str, Bounds>,
 }
+
+/// Values between which a percentile lies, microseconds; `None`: no value of so small a sample bounds it, or an unanswered request does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Bounds {
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+}
+
+/// Percentiles that have bounds.
+const BOUNDED: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// Requests that were due and got no right answer: they rank above every right answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +102,57 @@ impl Percentiles {
             p99_9: at(0.999),
             p99_99: at(0.9999),
             max: times.max().map(us),
+            bounds_us: BTreeMap::new(),
         }
+    }
+
+    /// The same with the bounds of its percentiles, as far as these are given. Both are of one distribution.
+    #[must_use]
+    pub fn with_bounds(mut self, times: &Times) -> Percentiles {
+        let due = times.count() + self.unanswered;
+        let us = |rank: u64| times.at_rank(rank).map(|ns| ns as f64 / 1e3);
+        let is_given = |q: f64| due as f64 * (1.0 - q) + 1e-6 >= SAMPLES_BEYOND;
+        let bounds = |q: f64| {
+            let (low, high) = ranks(due, q);
+            Bounds { low: low.and_then(us), high: high.and_then(us) }
+        };
+        self.bounds_us =
+            BOUNDED.into_iter().filter(|(_, q)| is_given(*q)).map(|(name, q)| (name, bounds(q))).collect();
+        self
+    }
+
+    /// The bounds of a percentile; `None`: it has none.
+    #[must_use]
+    pub fn bounds_at(&self, q: f64) -> Option<(f64, f64)> {
+        let (name, _) = BOUNDED.into_iter().find(|(_, own)| *own == q)?;
+        let Bounds { low, high } = self.bounds_us.get(name)?;
+        low.zip(*high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::times::Recording;
+
+    use super::*;
+
+    fn of(values: impl Iterator<Item = u64>, missing: u64) -> Percentiles {
+        let mut times = Recording::new();
+        values.for_each(|us| times.record(us * 1000));
+        let times = times.seal();
+        Percentiles::of_due(&times, Missing { count: missing, longest_ns: None }).with_bounds(&times)
+    }
+
+    #[test]
+    fn bounds_are_those_of_order_statistics() {
+        let all = of(1..=1000, 0);
+        // By the binomial distribution: the 469th and the 532nd of a thousand hold the median.
+        let (low, high) = all.bounds_at(0.5).unwrap();
+        assert!((468.0..=470.0).contains(&low) && (531.0..=533.0).contains(&high), "{low} {high}");
+        assert!(all.bounds_at(0.9).is_some() && all.bounds_at(0.99).is_none(), "10 lie beyond p99");
+        // Ten of a hundred went unanswered: nobody knows how far up the percentile may lie.
+        let some = of(1..=900, 100);
+        assert_eq!(some.bounds_us["p90"].high, None);
+        assert!(some.bounds_us["p90"].low.is_some() && some.bounds_at(0.9).is_none());
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use super::{PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
+use super::{Looks, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
 
 /// Chance of a false alarm that tests and intervals allow.
 pub const ALPHA: f64 = 0.05;
@@ -34,19 +34,29 @@ impl Estimate {
     /// Of the ratios of pairs. `None`: too few, or one is not a positive number.
     #[must_use]
     pub fn of_pairs(ratios: &[f64]) -> Option<Estimate> {
-        Estimate::of_at_least(REPEATS_FOR_INTERVAL, ratios)
+        Estimate::of_pairs_at(Looks::AtTheEnd, ratios)
+    }
+
+    /// The same where the number of pairs was decided by them, as `looks` says.
+    #[must_use]
+    pub fn of_pairs_at(looks: Looks, ratios: &[f64]) -> Option<Estimate> {
+        Estimate::of_at_least(REPEATS_FOR_INTERVAL, looks, ratios)
     }
 
     /// The chance that so many ratios of pairs come of no difference: of three on, though they are too few for an interval that anybody
     /// should read.
     #[must_use]
-    pub fn chance(ratios: &[f64]) -> Option<f64> {
-        Estimate::of_at_least(PAIRS_TO_TELL_APART, ratios).map(|estimate| estimate.p)
+    pub fn chance(looks: Looks, ratios: &[f64]) -> Option<f64> {
+        Estimate::of_at_least(PAIRS_TO_TELL_APART, looks, ratios).map(|estimate| estimate.p)
     }
 
-    fn of_at_least(least: usize, ratios: &[f64]) -> Option<Estimate> {
+    fn of_at_least(least: usize, looks: Looks, ratios: &[f64]) -> Option<Estimate> {
         let logs = Moments::of(least, ratios)?;
-        Some(Estimate::of(logs.mean, logs.variance / logs.n, logs.n - 1.0))
+        let of = match looks {
+            Looks::AtTheEnd => Estimate::of,
+            Looks::AfterEach => Estimate::at_every_look,
+        };
+        Some(of(logs.mean, logs.variance / logs.n, logs.n - 1.0))
     }
 
     /// The ratio of `b` to `a`, whose repeats are no pairs. `None`: too few of either, or one is not a positive number.
@@ -72,6 +82,46 @@ impl Estimate {
             0.0 => 0.0,
             error => 2.0 * student.cdf(-(mean / error).abs()),
         };
+        Estimate {
+            ratio: mean.exp(),
+            low: (mean - half).exp(),
+            high: (mean + half).exp(),
+            p,
+            detectable: (half + student.inverse_cdf(POWER) * error).exp(),
+        }
+    }
+}
+
+/// Variance of the true difference, in units of that of a pair, for which the intervals at every look are shortest: servers that differ by as
+/// much as their pairs scatter are told apart by about ten. The intervals hold whatever it is.
+const MIXED_OVER: f64 = 1.0;
+
+impl Estimate {
+    /// Of a mean of logarithms, its variance, and the degrees of freedom of that; with an interval that holds at every look at once, so that
+    /// one may stop as soon as it tells enough. It is what an e-process of Student's t does not exclude: the likelihood ratio of t under a
+    /// normal mixture of true differences, against none, of which the chance to be ever above 1 / p is at most p (Ville, 1939). Formula:
+    /// Lindon, Ham, Tingley and Bojinov, "Anytime-valid linear models and regression adjusted causal inference in randomized experiments",
+    /// 2022, theorem 3.4, for one coefficient; Wang and Ramdas, "Anytime-valid t-tests and confidence sequences for Gaussian means with unknown
+    /// variance", 2023.
+    fn at_every_look(mean: f64, variance: f64, freedom: f64) -> Estimate {
+        let error = variance.sqrt();
+        let n = freedom + 1.0;
+        let shrunk = 1.0 / (1.0 + n * MIXED_OVER);
+        // The chance by the squared t over its freedom.
+        let chance = |x: f64| {
+            let inner = if x.is_finite() { (1.0 + shrunk * x) / (1.0 + x) } else { shrunk };
+            (inner.powf(n / 2.0) / shrunk.sqrt()).min(1.0)
+        };
+        // Where that is ALPHA. With very few pairs it never is, and nothing is excluded.
+        let inner = (ALPHA * ALPHA * shrunk).powf(1.0 / n);
+        let beyond =
+            if inner > shrunk { (freedom * (1.0 - inner) / (inner - shrunk)).sqrt() } else { f64::INFINITY };
+        let half = if error == 0.0 { 0.0 } else { beyond * error };
+        let p = match error {
+            0.0 if mean == 0.0 => 1.0,
+            error => chance((mean / error).powi(2) / freedom),
+        };
+        let student = StudentsT::new(0.0, 1.0, freedom).expect("freedom is positive");
         Estimate {
             ratio: mean.exp(),
             low: (mean - half).exp(),
@@ -192,16 +242,64 @@ mod tests {
         assert!((0.04..=0.06).contains(&alarms), "{alarms}");
     }
 
+    /// Whoever looks after each pair, and stops at the first that tells something, raises no more false alarms than are allowed.
+    #[test]
+    fn intervals_at_every_look_hold_at_the_look_that_stops() {
+        let stops = |normal: &mut Normal, truth: f64, spread: f64| {
+            let ratios = normal.values(40, truth, spread);
+            let tells = |n: &usize| {
+                let e = Estimate::of_pairs_at(Looks::AfterEach, &ratios[..*n]).unwrap();
+                e.low > 1.0 || e.high < 1.0
+            };
+            let stopped = (5..=40).find(tells);
+            let n = stopped.unwrap_or(40);
+            (stopped.is_some(), Estimate::of_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap(), n)
+        };
+        let alarms = share(40, |normal| stops(normal, 1.0, 0.03).0);
+        assert!(alarms <= 0.05, "{alarms}");
+        // Whoever peeks at an interval of a fixed size raises many.
+        let peeked = share(40, |normal| {
+            let ratios = normal.values(40, 1.0, 0.03);
+            (5..=40).any(|n| Estimate::of_pairs(&ratios[..n]).unwrap().p < ALPHA)
+        });
+        assert!(peeked > 0.15, "{peeked}");
+        let missed = share(41, |normal| {
+            let (_, e, _) = stops(normal, 1.05, 0.04);
+            !(e.low..=e.high).contains(&1.05)
+        });
+        assert!(missed <= 0.05, "{missed}");
+        // A difference as large as the spread is found by all but a few, in fewer pairs than a fixed number would take that has to be planned
+        // for the worst.
+        let mut taken = Vec::new();
+        let found = share(42, |normal| {
+            let (found, _, n) = stops(normal, 1.05, 0.05);
+            taken.push(n);
+            found
+        });
+        taken.sort_unstable();
+        assert!(found > 0.98, "{found}");
+        assert!((8..=20).contains(&taken[taken.len() / 2]), "{}", taken[taken.len() / 2]);
+        // The chance and the interval are two sides of one thing.
+        let agree = share(43, |normal| {
+            let e = Estimate::of_pairs_at(Looks::AfterEach, &normal.values(9, 1.04, 0.03)).unwrap();
+            (e.p < ALPHA) == (e.low > 1.0 || e.high < 1.0)
+        });
+        assert_eq!(agree, 1.0);
+        let exact = Estimate::of_pairs_at(Looks::AfterEach, &[2.0; 8]).unwrap();
+        assert!(exact.p < ALPHA && (exact.low - 2.0).abs() < 1e-12, "{exact:?}");
+        assert_eq!(Estimate::of_pairs_at(Looks::AfterEach, &[1.0; 8]).unwrap().p, 1.0);
+    }
+
     /// With three launches as well, which have no interval.
     #[test]
     fn the_chance_of_few_pairs_is_what_it_says() {
         for n in [3, 4, 6] {
             let alarms = share(30 + n as u64, |normal| {
-                Estimate::chance(&normal.values(n, 1.0, 0.03)).unwrap() < ALPHA
+                Estimate::chance(Looks::AtTheEnd, &normal.values(n, 1.0, 0.03)).unwrap() < ALPHA
             });
             assert!((0.04..=0.06).contains(&alarms), "{n}: {alarms}");
         }
-        assert_eq!(Estimate::chance(&[1.1, 1.1]), None);
+        assert_eq!(Estimate::chance(Looks::AtTheEnd, &[1.1, 1.1]), None);
     }
 
     #[test]

@@ -5,12 +5,14 @@ pub mod changes;
 pub(crate) mod draws;
 mod estimate;
 pub mod permutation;
+mod quantile;
 pub mod scaling;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use estimate::{ALPHA, Estimate, holm};
+pub use quantile::ranks;
 
 /// Fewest repeats, or pairs of repeats, for a confidence interval: rank statistics of fewer say next to nothing (Kalibera
 /// and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
@@ -118,6 +120,15 @@ pub struct Pairs {
     pub rounds: Vec<f64>,
 }
 
+/// When values are looked at that decide how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looks {
+    /// Once, when all are there that were planned.
+    AtTheEnd,
+    /// After each repeat: there is none after the one that answered what was asked.
+    AfterEach,
+}
+
 /// What an estimate of pairs is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -131,16 +142,17 @@ pub enum Over {
 impl Pairs {
     /// The ratio with its interval: over launches where there are enough, else over rounds. `None`: there are too few of both.
     #[must_use]
-    pub fn estimate(&self) -> Option<(Estimate, Over)> {
-        let of_launches = Estimate::of_pairs(&self.launches).map(|estimate| (estimate, Over::Launches));
+    pub fn estimate(&self, looks: Looks) -> Option<(Estimate, Over)> {
+        let of_launches =
+            Estimate::of_pairs_at(looks, &self.launches).map(|estimate| (estimate, Over::Launches));
         of_launches.or_else(|| Some((Estimate::of_pairs(&self.rounds)?, Over::Rounds)))
     }
 
     /// The chance of such launches if there is no difference. Rounds have no say: two equal servers whose starts differ by 2 % would be
     /// told apart by those of any few starts. `None`: fewer than three launches, or one has no ratio.
     #[must_use]
-    pub fn chance(&self) -> Option<f64> {
-        Estimate::chance(&self.launches)
+    pub fn chance(&self, looks: Looks) -> Option<f64> {
+        Estimate::chance(looks, &self.launches)
     }
 
     /// Whether they tell two subjects apart. `p`: the chance of such launches ([`Pairs::chance`]), with all others allowed for that are
@@ -160,9 +172,9 @@ impl Pairs {
     }
 
     /// The same where nothing is looked at beside it.
-    #[must_use]
+    #[cfg(test)]
     pub fn are_apart_alone(&self) -> bool {
-        self.are_apart(self.chance())
+        self.are_apart(self.chance(Looks::AtTheEnd))
     }
 }
 

@@ -55,6 +55,7 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     all.extend(started_for_profiles(run));
     all.extend(not_started(run));
     all.extend(ended_early(run));
+    all.extend(done_again(run));
     all.extend(mixed(run));
     all.extend(machine_changed(run));
     all.extend(limits_not_set(run));
@@ -91,6 +92,29 @@ fn ended_early(run: &Run) -> Option<Caveat> {
         seconds(closes.saturating_sub(opens))
     );
     Some(info(Code::CutShort, message))
+}
+
+/// Trials of which the first measurement counts for nothing.
+fn done_again(run: &Run) -> Option<Caveat> {
+    let plan = &run.header.plan;
+    let places: Vec<Value> = run
+        .contaminated
+        .iter()
+        .map(|record| {
+            let planned = &plan.trials[record.trial];
+            json!({
+                "subject": plan.arms[planned.arm].name, "workload": plan.workloads[planned.workload].name, "step": planned.step,
+                "block": plan.launches[planned.launch].block, "trial": record.trial,
+            })
+        })
+        .collect();
+    let message = match places.len() {
+        0 => return None,
+        1 => "One step was measured again, because something else used the machine meanwhile. The second measurement counts, whatever it says".to_string(),
+        n => format!("{n} steps were measured again, because something else used the machine meanwhile, or had to be with others of their turn. The second measurement counts, whatever it says"),
+    };
+    let message = format!("{message}; the first is in the archive (`contaminated/`).");
+    Some(Caveat::new(Code::DoneAgain, Severity::Info, message, json!({"trials": places})))
 }
 
 /// A run that the user resumed although something had changed: its parts are not one experiment.

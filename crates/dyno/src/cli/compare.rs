@@ -4,24 +4,31 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::{Choices, Places};
+
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno compare runs/before runs/after\n  dyno compare runs/hello-20260102-030405:nginx runs/hello-20260102-030405:h2o\n  dyno compare runs/before runs/after --fail-on 'cpu_us_per_request>+3%,p99>+10%' --format junit -o compare.xml\n\nRatios are B ÷ A. Two subjects of one run are compared in pairs of repeats; of two runs each subject with that of the same name. A verdict takes five repeats of each. Runs that differ in more than their servers (machine, dyno, load, limits, services behind) are refused.\n\nExit status: 0 no gate is missed, 1 one is, 2 wrong usage, no run, or runs that differ, 141 nobody read it to its end."
+    after_help = "Examples:\n  dyno compare runs/before runs/after\n  dyno compare runs/hello-20260102-030405:nginx runs/hello-20260102-030405:h2o\n  dyno compare runs/before runs/after --fail-on 'cpu_us_per_request>+3%,p99>+10%' --format junit -o compare.xml\n  dyno compare --rev main --rev HEAD suite.toml\n\nRatios are B ÷ A. Two subjects of one run are compared in pairs of repeats; of two runs each subject with that of the same name. A verdict takes five repeats of each. Runs that differ in more than their servers (machine, dyno, load, limits, services behind) are refused.\n\nWith --rev the server of a suite is measured in two revisions of its Git repository: each is checked out in a work tree of its own, which is gone afterwards, and built; both are loaded in turn. The suite, its files and what stands behind the server are those that lie here. The run is kept.\n\nExit status: 0 no gate is missed, 1 one is, or, with --rev, no step is valid, 2 wrong usage, no run, or runs that differ, 3 with --rev, the machine or the server failed, or it was ended early, 141 nobody read it to its end."
 )]
 pub struct CompareArgs {
-    /// Folder of a run, or RUN:SUBJECT.
+    /// Folder of a run, or RUN:SUBJECT; with --rev the suite file.
     #[arg(value_name = "A")]
     pub a: String,
-    /// What is set against it: folder of a run, or RUN:SUBJECT.
-    #[arg(value_name = "B")]
-    pub b: String,
+    /// What is set against it: folder of a run, or RUN:SUBJECT; not with --rev.
+    #[arg(value_name = "B", required_unless_present = "rev", conflicts_with = "rev")]
+    pub b: Option<String>,
+    /// Measure the suite's server as it is in this revision, and in that of a second --rev, or, without one, as it lies in the work
+    /// tree.
+    #[arg(long, value_name = "REVISION")]
+    pub rev: Vec<String>,
     /// Fail on changes beyond these that are no chance, such as `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub fail_on: Option<String>,
     /// Call two values the same if the interval of their ratio lies within this, such as `2%`.
     #[arg(long, value_name = "SHARE")]
     pub same_within: Option<String>,
-    /// Compare runs all the same that differ in more than their servers; every line says so.
+    /// Compare runs all the same that differ in more than their servers; every line says so. With --rev: measure revisions that
+    /// have the same server.
     #[arg(long)]
     pub anyway: bool,
     /// For whom [default: text].
@@ -30,7 +37,26 @@ pub struct CompareArgs {
     /// Write it here instead of to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub measured: Measured,
 }
+
+/// How revisions are measured.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "With --rev")]
+pub struct Measured {
+    #[command(flatten)]
+    pub choices: Choices,
+    /// Folder in which runs are kept, each in a folder of its own.
+    #[arg(long, value_name = "FOLDER", default_value = "runs")]
+    pub runs: PathBuf,
+    #[command(flatten)]
+    pub places: Places,
+}
+
+/// Names of the options that only revisions have.
+pub(super) const OF_REVISIONS: [&str; 8] =
+    ["profile", "only", "repeats", "seed", "driver", "observe", "runs", "folders"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompareFormat {

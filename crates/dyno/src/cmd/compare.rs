@@ -1,4 +1,6 @@
-//! `dyno compare A B`.
+//! `dyno compare A B`, and `dyno compare --rev A --rev B SUITE`.
+
+mod revisions;
 
 use std::path::Path;
 
@@ -17,17 +19,24 @@ use crate::terminal;
 pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let asked = Asked {
         gates: args.fail_on.as_deref().map(Gate::parse).transpose().map_err(bad)?.unwrap_or_default(),
-        same_within: args.same_within.as_deref().map(share).transpose()?,
+        same_within: args.same_within.as_deref().map(same_within).transpose()?,
     };
-    let (a, b) = (Of::read(&args.a)?, Of::read(&args.b)?);
+    let Some(other) = &args.b else { return revisions::run(args, &asked) };
+    let (a, b) = (Of::read(&args.a)?, Of::read(other)?);
     if a.run.header == b.run.header && a.arm.is_none_or(|arm| b.arm.is_none_or(|other| arm == other)) {
         return Err(bad(format!(
             "{} and {} are the same; name two subjects of the run, as {}:{}",
-            args.a, args.b, a.run.header.id, a.run.header.plan.arms[0].name
+            args.a, other, a.run.header.id, a.run.header.plan.arms[0].name
         )));
     }
     let compared = compare(a.side(), b.side(), &asked);
-    check(args, &compared)?;
+    check((&args.a, other), args.anyway, &compared)?;
+    write(args, &compared)?;
+    Ok(if compared.passed { Exit::Valid } else { Exit::Invalid })
+}
+
+/// Writes a comparison as it was asked for.
+fn write(args: &CompareArgs, compared: &Compared) -> anyhow::Result<()> {
     let form = match args.format {
         CompareFormat::Text => None,
         CompareFormat::Md => Some(Form::Markdown),
@@ -37,22 +46,20 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     };
     let output = args.output.as_deref();
     match form {
-        Some(form) => write_out(output, &for_reader(output, &render(&compared, form)))?,
-        None if is_standard_output(output) => terminal::print(&text(&compared, terminal::style()))?,
-        None => write_out(output, &text(&compared, Style::Plain))?,
+        Some(form) => write_out(output, &for_reader(output, &render(compared, form))),
+        None if is_standard_output(output) => terminal::print(&text(compared, terminal::style())),
+        None => write_out(output, &text(compared, Style::Plain)),
     }
-    Ok(if compared.passed { Exit::Valid } else { Exit::Invalid })
 }
 
 /// Refuses what is no answer: nothing in common, or runs that differ in more than their servers.
-fn check(args: &CompareArgs, compared: &Compared) -> anyhow::Result<()> {
+fn check((a, b): (&str, &str), anyway: bool, compared: &Compared) -> anyhow::Result<()> {
     if compared.rows.is_empty() {
         return Err(bad(format!(
-            "{} and {} have nothing in common that could be compared: no subject of the same name with the same step; name them, as RUN:SUBJECT",
-            args.a, args.b
+            "{a} and {b} have nothing in common that could be compared: no subject of the same name with the same step; name them, as RUN:SUBJECT"
         )));
     }
-    if args.anyway || compared.differences.is_empty() {
+    if anyway || compared.differences.is_empty() {
         return Ok(());
     }
     let each = compared.differences.iter().map(|difference| match (&difference.a, &difference.b) {
@@ -96,11 +103,6 @@ fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
     })
 }
 
-/// Reads a share, as in `2%`.
-fn share(text: &str) -> anyhow::Result<f64> {
-    let percent = text.trim().strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
-    let is_share = |percent: &f64| percent.is_finite() && *percent > 0.0 && *percent < 100.0;
-    percent.filter(is_share).map(|percent| percent / 100.0).ok_or_else(|| {
-        bad(format!("--same-within {text:?}: write a share above 0 and below 100 %, such as `2%`"))
-    })
+fn same_within(text: &str) -> anyhow::Result<f64> {
+    dyno_workload::units::share(text).map_err(|why| bad(format!("--same-within: {why}")))
 }

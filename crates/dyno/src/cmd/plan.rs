@@ -1,19 +1,21 @@
 //! `dyno plan SUITE`.
 
+mod budget;
+
 use std::time::Duration;
 
 use dyno_archive::plan::{
-    Arrivals, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, Workload,
+    Arrivals, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, Stop, Workload,
 };
 use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_report::format::{agreed, micros, number, phases, plural};
+use dyno_report::format::{agreed, micros, number, percent, phases, plural};
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
 
-use crate::cli::{PlanArgs, PlanFormat};
+use crate::cli::{Ns, PlanArgs, PlanFormat};
 use crate::clock::clock;
 use crate::exit::Exit;
 use crate::here::usable_cpus;
@@ -21,6 +23,7 @@ use crate::terminal::print;
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite, &args.choices.profile, usable_cpus())?;
+    let shares: Vec<String> = suite.shares.iter().map(|share| percent(*share)).collect();
     let subjects = args.places.subjects.find(Some(&args.suite))?;
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
@@ -28,12 +31,17 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let here = Prerequisites::new(&supervision);
     let planned =
         resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| here.unmet(subject))?;
+    if let Some(Ns(ns)) = args.budget {
+        return budget::run(args, &planned.plan, Duration::from_nanos(ns));
+    }
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";
             print(&super::report::for_reader(None, &plan))?;
         }
-        PlanFormat::Text => print(&dyno_report::terminal::shown(&describe(&planned.plan)))?,
+        PlanFormat::Text => {
+            print(&dyno_report::terminal::shown(&(describe(&planned.plan) + &describe_shares(&shares))))?;
+        }
     }
     Ok(Exit::Valid)
 }
@@ -73,20 +81,17 @@ fn describe(plan: &Plan) -> String {
         let (subject, workload) = (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
         add("not asked", format!("{subject:<22} {workload}: {}", not.reason));
     }
+    if let Some(stop) = &plan.stop {
+        add("ends early", describe_stop(stop));
+    }
     add("each", phases(&plan.load));
     for placement in placements(plan) {
         add("placement", placement);
     }
-    if plan.arms.iter().any(|arm| !arm.conditions.placement.is_disjoint()) {
-        add("!", "subjects and generator share CPUs: each slows the other".into());
-    } else if (0..plan.arms.len()).any(|arm| !plan.has_generator_apart(arm)) {
-        let first = match plan.load.priority {
-            Priority::Normal => "each slows the other",
-            Priority::Realtime => "the generator goes first",
-        };
-        add("!", format!("back ends and generator share CPUs: {first}"));
+    if let Some(sharing) = describe_sharing(plan) {
+        add("!", sharing);
     }
-    add("trials", format!("{} in {} starts", plan.trials.len(), plan.launches.len()));
+    add("trials", format!("{} in {} starts{}", plan.trials.len(), plan.launches.len(), describe_again(plan)));
     let warming = plan.load.until_steady.map_or(String::new(), |until| {
         format!(
             ", nor what a start needs to get warm beyond the first second or so (at most {} each)",
@@ -96,6 +101,43 @@ fn describe(plan: &Plan) -> String {
     let about = clock(Duration::from_nanos(expected_ns(plan)));
     add("time", format!("about {about}, builds not counted{warming}"));
     lines.join("\n") + "\n"
+}
+
+fn describe_stop(stop: &Stop) -> String {
+    let same = stop.same_within.map_or(String::new(), |s| format!(", or are the same within {}", percent(s)));
+    format!("as soon as it is known whether subjects differ in {}{same}", stop.metrics.join(", "))
+}
+
+fn describe_again(plan: &Plan) -> String {
+    let n = plan.again.min(u32::try_from(plan.trials.len()).unwrap_or(u32::MAX));
+    if n == 0 {
+        String::new()
+    } else {
+        format!("; of them {n} at most again, if something else uses the machine")
+    }
+}
+
+fn describe_sharing(plan: &Plan) -> Option<String> {
+    if plan.arms.iter().any(|arm| !arm.conditions.placement.is_disjoint()) {
+        return Some("subjects and generator share CPUs: each slows the other".into());
+    }
+    let first = match plan.load.priority {
+        Priority::Normal => "each slows the other",
+        Priority::Realtime => "the generator goes first",
+    };
+    let are_apart = (0..plan.arms.len()).all(|arm| plan.has_generator_apart(arm));
+    (!are_apart).then(|| format!("back ends and generator share CPUs: {first}"))
+}
+
+/// What follows the closed loops that tell a capacity.
+fn describe_shares(shares: &[String]) -> String {
+    if shares.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n  This is what comes first, with 3 repeats at most: it tells what the slowest subject can do. The run itself offers {} of that, as an open loop, and takes about as long for each.\n",
+        shares.join(", ")
+    )
 }
 
 fn describe_blocks(plan: &Plan) -> String {

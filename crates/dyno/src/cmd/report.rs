@@ -30,7 +30,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
             show(&report, &paths)?;
         }
     }
-    Ok(exit(&report, work_of(&run)))
+    Ok(exit(&report, work_of(&run, &report)))
 }
 
 fn format(form: ReportFormat) -> Format {
@@ -69,8 +69,11 @@ pub enum Work {
     Missing,
 }
 
-pub fn work_of(run: &Run) -> Work {
+pub fn work_of(run: &Run, report: &Report) -> Work {
     let plan = &run.header.plan;
+    if report.run.answered_after.is_some() {
+        return Work::Done;
+    }
     let is_whole = |record: &&TrialRecord| !was_cut(run, record);
     let done: BTreeSet<usize> = run.trials.iter().filter(is_whole).map(|record| record.trial).collect();
     let takes_part =

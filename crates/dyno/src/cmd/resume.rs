@@ -74,6 +74,12 @@ pub(super) fn resume(
             path.display()
         )));
     }
+    if run.header.plan.subjects.iter().any(|subject| subject.revision.is_some()) {
+        return Err(bad(format!(
+            "{} compares revisions, whose work trees are gone; compare them anew, with dyno compare --rev",
+            path.display()
+        )));
+    }
     let mut planned = Planned::again(run.header.plan.clone())?;
     let back = bring_back_those_behind(&mut planned.plan);
     let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);

@@ -2,15 +2,19 @@
 
 use std::path::Path;
 
+use dyno_analysis::capacity::slowest;
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::dir::{Header, Run};
-use dyno_archive::{RunDir, TrialRecord};
+use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
+use dyno_archive::{Plan, RunDir, TrialRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
-use dyno_runner::plan::{Planned, resolve};
+use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::Builds;
 use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
+use dyno_subject::definition::Definition;
+use dyno_subject::definition::find::Folders;
 use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::prepare::{Prepared, build_all};
@@ -38,9 +42,10 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
     progress.end();
     let run = dir.read()?;
-    // An interrupt after the last step was measured has cut nothing off.
-    let is_cut = ended == Ended::Interrupted && work_of(&run) == Work::Missing;
     let report = dyno_analysis::report::report(&run);
+    let work = work_of(&run, &report);
+    // An interrupt after the last step was measured has cut nothing off.
+    let is_cut = ended == Ended::Interrupted && work == Work::Missing;
     let paths = write_all(&dir, &report)?;
     if is_cut {
         let path = terminal::quoted(&dir.path().display().to_string());
@@ -50,7 +55,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     }
     // Standard output comes last: it fails if nobody reads it, and the rest must be said all the same.
     show(&report, &paths)?;
-    Ok(exit(&report, work_of(&run)))
+    Ok(exit(&report, work))
 }
 
 fn begin(
@@ -61,19 +66,103 @@ fn begin(
 ) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path, &args.choices.profile, usable_cpus())?;
-    let subjects = args.places.subjects.find(Some(path))?;
+    let folders = args.places.subjects.find(Some(path))?;
+    let beginning = Beginning { path, folders: &folders, cache, runs: &args.runs };
     let overrides = args.choices.overrides();
-    let here = Prerequisites::new(supervision);
-    let mut planned =
-        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| here.unmet(subject))?;
-    // Absolute, because the run may be resumed from another folder.
-    planned.plan.suite.path = std::path::absolute(path)?.display().to_string();
-    let builds = build_all(&mut planned, cache, supervision, progress)?;
-    let dir = RunDir::create_among(&args.runs, super::header(&planned.plan))?.held()?;
+    if suite.shares.is_empty() {
+        return beginning.begin(suite, &overrides, supervision, progress, &|_| Ok(()));
+    }
+    let first = beginning.measure_first(&suite, &overrides, supervision, progress)?;
+    let (mut planned, builds, dir) =
+        beginning.begin(suite.at(&first.capacities)?, &overrides, supervision, progress, &|_| Ok(()))?;
+    planned.plan.measured_first = Some(first);
+    dir.write_header(&Header { plan: planned.plan.clone(), ..dir.header()? })?;
     Ok((planned, builds, dir))
 }
 
-fn walk(
+/// Starts of each subject in the run that tells capacities: they only place the rates.
+const FIRST_REPEATS: u32 = 3;
+
+/// Where what a run begins with lies.
+pub(super) struct Beginning<'a> {
+    pub path: &'a Path,
+    pub folders: &'a Folders,
+    pub cache: &'a Path,
+    /// Where the run is kept.
+    pub runs: &'a Path,
+}
+
+impl Beginning<'_> {
+    /// Measures in closed loops, in a run of its own, what the slowest subject can do, of which a suite's rates are shares.
+    fn measure_first(
+        &self,
+        suite: &SuiteFile,
+        overrides: &Overrides,
+        supervision: &Supervision<'_>,
+        progress: &mut Progress,
+    ) -> anyhow::Result<MeasuredFirst> {
+        terminal::say(
+            "first, in closed loops, what the slowest subject can do: the rates are shares of that",
+        );
+        let (shares, mut suite) = (suite.shares.clone(), suite.clone());
+        suite.suite.name.push_str("-capacity");
+        suite.stop = None;
+        let repeats = overrides.repeats.unwrap_or(suite.repeats).min(FIRST_REPEATS);
+        let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
+        let (planned, builds, dir) = self.begin(suite, &overrides, supervision, progress, &|_| Ok(()))?;
+        let ended = walk(&planned, &builds, &dir, supervision, progress)?;
+        let run = dir.read()?;
+        let report = dyno_analysis::report::report(&run);
+        write_all(&dir, &report)?;
+        let path = terminal::quoted(&dir.path().display().to_string());
+        if ended == Ended::Interrupted {
+            anyhow::bail!(
+                "ended before it was known what the slowest subject can do; what was measured is in {path}"
+            );
+        }
+        let plan = &run.header.plan;
+        let capacities = slowest(plan, &report);
+        let is_known = |workload: &usize| {
+            let is_closed = |trial: &Trial| {
+                trial.workload == *workload && plan.load.steps[trial.step].arrivals.is_closed()
+            };
+            !plan.trials.iter().any(is_closed)
+                || capacities.iter().any(|capacity| capacity.workload == plan.workloads[*workload].name)
+        };
+        if let Some(unknown) = (0..plan.workloads.len()).find(|workload| !is_known(workload)) {
+            anyhow::bail!(
+                "no subject answered {:?} right in closed loops, so that the rates are shares of nothing; dyno report {path} says why",
+                plan.workloads[unknown].name
+            );
+        }
+        for Capacity { workload, rps, subject } in &capacities {
+            terminal::say(&format!("{workload}: {rps:.0}/s, {subject}"));
+        }
+        Ok(MeasuredFirst { run: run.header.id, shares, capacities })
+    }
+
+    /// Plans and builds what a suite asks for, and makes the run's archive, unless `check` finds that it cannot be an answer.
+    pub(super) fn begin(
+        &self,
+        suite: SuiteFile,
+        overrides: &Overrides,
+        supervision: &Supervision<'_>,
+        progress: &mut Progress,
+        check: &dyn Fn(&Plan) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Prepared> {
+        let here = Prerequisites::new(supervision);
+        let unmet = |subject: &Definition| here.unmet(subject);
+        let mut planned = resolve(suite, self.folders, overrides, &dyno_launch::allowed_cpus(), &unmet)?;
+        // Absolute, because the run may be resumed from another folder.
+        planned.plan.suite.path = std::path::absolute(self.path)?.display().to_string();
+        let builds = build_all(&mut planned, self.cache, supervision, progress)?;
+        check(&planned.plan)?;
+        let dir = RunDir::create_among(self.runs, super::header(&planned.plan))?.held()?;
+        Ok((planned, builds, dir))
+    }
+}
+
+pub(super) fn walk(
     planned: &Planned,
     builds: &Builds,
     dir: &RunDir,
@@ -104,6 +193,12 @@ fn walk(
 /// The result of one trial alone, for its line on the screen.
 fn result_of(header: &Header, dir: &RunDir, record: TrialRecord) -> Option<TrialResult> {
     let starts = vec![dir.read_start(record.start).ok()?];
-    let alone = Run { header: header.clone(), starts, trials: vec![record], profiles: Vec::new() };
+    let alone = Run {
+        header: header.clone(),
+        starts,
+        trials: vec![record],
+        profiles: Vec::new(),
+        contaminated: Vec::new(),
+    };
     dyno_analysis::report::report(&alone).trials.pop()
 }

@@ -1,6 +1,9 @@
 //! Experiments on real servers, and the search for a capacity.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -48,6 +51,113 @@ fn a_toggle_is_told_with_its_reason_and_a_twin_is_no_change() {
     let page = fs::read_to_string(place.run_folder().unwrap().join("report.html")).unwrap();
     let reason = if throughput["verdict"] == "lower" { "Because of work" } else { "They differ in work" };
     assert!(page.contains("What changes what") && page.contains(reason));
+}
+
+/// A repository in which a server got dearer by some thirty microseconds of work per answer, and its work tree as it was before.
+fn repository_of_two_commits(place: &Place) -> PathBuf {
+    let repository = place.path().join("repository");
+    let folder = repository.join("subjects/web");
+    fs::create_dir_all(&folder).unwrap();
+    let git = |words: &[&str]| {
+        let identity =
+            ["-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "init.defaultBranch=main"];
+        let output =
+            Command::new("git").args(identity).args(words).current_dir(&repository).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", text(&output));
+    };
+    let write = |work: u32| {
+        let subject = format!(
+            "name = \"web\"\ntitle = \"Web\"\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
+             [start]\ncommand = [\"sh\", \"-c\", \"exec {{dyno}} serve-null --port {{port}}\"]\nenv = {{ DYNO_NULL_WORK = \"{work}\" }}\n\
+             [ready]\npath = \"/plaintext\"\ndeadline = \"60s\"\n"
+        );
+        fs::write(folder.join("subject.toml"), subject).unwrap();
+    };
+    let suite = "subjects = [\"web\", \"null\"]\n[suite]\ntwin = \"web\"\n[[workloads]]\npath = \"/plaintext\"\n\
+                 [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\ntimeout = \"5s\"\n[report]\nbaseline = \"null\"\n";
+    fs::write(repository.join("suite.toml"), suite).unwrap();
+    git(&["init", "--quiet"]);
+    write(8_000);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "first"]);
+    git(&["branch", "before"]);
+    write(40_000);
+    git(&["commit", "--quiet", "--all", "--message", "dearer"]);
+    // What is not committed is measured only where no second revision is named.
+    write(8_000);
+    // A hook is nobody's to run but the user's.
+    let hook = repository.join(".git/hooks/post-checkout");
+    fs::write(&hook, "#!/bin/sh\ntouch \"$(git rev-parse --git-common-dir)/hook-was-run\"\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    repository
+}
+
+#[test]
+fn a_server_is_compared_with_itself_as_it_was() {
+    let place = Place::new();
+    let repository = repository_of_two_commits(&place);
+    let output = place.dyno(&[
+        "compare",
+        "--rev",
+        "before",
+        "--rev",
+        "main",
+        "repository/suite.toml",
+        "--fail-on",
+        "cpu_us_per_request>+20%",
+        "--format",
+        "json",
+    ]);
+    let status = output.status.code().unwrap();
+    let compared: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    assert_eq!(
+        (&compared["a"]["subject"], &compared["b"]["subject"]),
+        (&"web@before".into(), &"web@main".into())
+    );
+    place.assert_nothing_is_left();
+    let report = place.report();
+    // A machine that others use may spoil trials.
+    let are_valid = report["trials"].as_array().unwrap().iter().all(|trial| trial["valid"] == true);
+    if are_valid {
+        assert_eq!((status, &compared["gates"][0]["state"]), (1, &"missed".into()), "{compared:#}");
+    }
+    let effect = &report["experiment"]["effects"][0];
+    assert_eq!(effect["changed"][0]["what"], "revision", "{effect:#}");
+    assert_eq!(effect["because"], "revision (before → main)");
+    assert!(text(&output).contains("changes that are in no commit"), "{}", text(&output));
+    let git = |words: &[&str]| {
+        let output = Command::new("git").args(words).current_dir(&repository).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
+    assert_eq!(git(&["status", "--porcelain"]), " M subjects/web/subject.toml\n");
+    assert!(!repository.join(".git/hook-was-run").exists());
+    let run = place.run_folder().unwrap().display().to_string();
+    let resumed = place.dyno(&["run", "--resume", &run]);
+    assert!(text(&resumed).contains("whose work trees are gone"), "{}", text(&resumed));
+}
+
+#[test]
+fn revisions_that_cannot_be_compared_are_refused() {
+    let place = Place::new();
+    repository_of_two_commits(&place);
+    for (words, says) in [
+        (&["--rev", "nowhere"][..], "is no commit of the repository"),
+        (&["--rev", "--upload-pack=x"], "is no commit of the repository"),
+        (&["--rev", "main", "--rev", "HEAD"], "are one commit"),
+        (&["--rev", "before"], "is the same in before and worktree"),
+        (&["--rev", "main", "--only", "null"], "null lies in"),
+        (&["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
+        (&["--only", "web", "other"], "--only is for servers that are measured"),
+        (&[], "<B>"),
+    ] {
+        let output = place.dyno(&[&["compare", "repository/suite.toml"], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
+        assert!(text(&output).contains(says), "{words:?}: {}", text(&output));
+        place.assert_nothing_is_left();
+    }
+    assert!(place.run_folder().is_none(), "nothing is measured");
 }
 
 /// A server with a millisecond of work per answer serves fewer than a thousand requests a second, whatever the machine.

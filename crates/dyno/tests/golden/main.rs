@@ -78,6 +78,8 @@ fn plan() -> Plan {
         subjects_folders: vec!["subjects".into()],
         seed: SEED,
         repeats: 3,
+        stop: None,
+        again: 0,
         order: Order::Fixed,
         slice_ns: None,
         experiment: None,
@@ -85,6 +87,7 @@ fn plan() -> Plan {
         subjects,
         workloads: vec![workload()],
         load: load(),
+        measured_first: None,
         launches,
         trials,
         not_served: Vec::new(),
@@ -93,6 +96,7 @@ fn plan() -> Plan {
         report: ReportOptions {
             baseline: Some("slow".into()),
             markers: vec![Marker { connections: 8.0, label: "eight".into() }],
+            objective: None,
         },
         cost: None,
         probe_price: false,
@@ -457,7 +461,7 @@ fn run() -> Run {
         facts: machine::facts(),
         resumptions: Vec::new(),
     };
-    Run { header, starts, trials, profiles: Vec::new() }
+    Run { header, starts, trials, profiles: Vec::new(), contaminated: Vec::new() }
 }
 
 /// The archive that is kept; written anew, once, when updating.

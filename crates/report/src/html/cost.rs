@@ -165,21 +165,57 @@ fn backends(report: &Report) -> Markup {
     }
 }
 
-/// The price of a billion requests. Empty if the suite names no price of CPU time.
+/// The price of a billion requests, at prices that the reader may change. Empty if nobody knows what a request takes.
 fn price(report: &Report) -> Markup {
-    let Some(cost) = report.run.cost else { return Markup::default() };
+    if report.overview.iter().all(|row| row.paid.is_none()) {
+        return Markup::default();
+    }
+    let cost = report.run.cost;
     let range = |(low, high): (f64, f64)| format!("{}–{}", number(low), number(high));
-    let columns: [Column<'_, OverviewRow>; 5] = [
+    let columns: [Column<'_, OverviewRow>; 7] = [
         ("Subject", &|r| text(&r.title)),
         ("#CPU per request", &|r| value(r.cpu_us_per_request, micros)),
-        ("#Cost", &|r| value(r.cost_per_billion_requests, number)),
+        ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
+        ("#GiB hours", &|r| value(r.paid.map(|paid| paid.gib_hours), number)),
+        ("#Cost", &|r| price_of(r)),
         ("#Between", &|r| text(or_dash(r.cost.and_then(|cost| cost.between), range))),
         ("#Of it for memory", &|r| value(r.cost.map(|cost| cost.of_memory), number)),
     ];
+    let columns = if cost.is_some() { &columns[..] } else { &columns[..5] };
     html! {
         h3 { "Cost of a billion requests" } "\n"
-        (table_of("sortable", &columns, &report.overview, |r| Of::row(report, r)))
-        (note(&at_prices(cost)))
+        (prices(cost))
+        (table_of("sortable", columns, &report.overview, |r| Of::row(report, r)))
+        (note(&cost.map_or_else(|| NO_PRICE.into(), at_prices)))
+    }
+}
+
+const NO_PRICE: &str = "Hours of a CPU and of a GiB of memory that a billion requests take of a server all of whose CPUs are used. The suite names no prices ([cost]): set them above.";
+
+/// A cost, with what the viewer makes another of when prices change.
+fn price_of(row: &OverviewRow) -> Cell {
+    let shown = or_dash(row.cost_per_billion_requests, number);
+    match row.paid {
+        None => text(shown),
+        Some(paid) => {
+            cell(html! { span data-cpu-hours=(paid.cpu_hours) data-gib-hours=(paid.gib_hours) { (shown) } })
+                .sorted_by(row.cost_per_billion_requests)
+        }
+    }
+}
+
+/// Where the reader sets prices; the viewer shows it.
+fn prices(cost: Option<Cost>) -> Markup {
+    let input = |name: &str, label: &str, value: Option<f64>, most: Option<u32>| {
+        html! { label { (label) " " input type="number" name=(name) min="0" max=[most] step="any" value=[value]; } " " }
+    };
+    html! {
+        form id="prices" hidden {
+            (input("cpu", "Price of a vCPU, an hour", cost.map(|cost| cost.per_vcpu_hour), None))
+            (input("gib", "of a GiB, an hour", cost.and_then(|cost| cost.per_gib_hour), None))
+            (input("utilisation", "share of the CPUs that is used", cost.and_then(|cost| cost.utilisation), Some(1)))
+        }
+        "\n"
     }
 }
 

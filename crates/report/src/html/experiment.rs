@@ -41,7 +41,8 @@ fn title(factor: Option<&str>) -> String {
     factor.map_or_else(|| "What each change does".into(), |factor| format!("What {factor} does"))
 }
 
-const EFFECTS: &str = "A dot per pair of launches of one block, and the 95 % interval of their ratio where there are five pairs or more. On the line at 1 nothing changes. \
+const EFFECTS: &str = "A dot per pair of launches of one block, and the 95 % interval of their ratio where there are five pairs or more. On the line at 1 nothing changes; \
+                       grey is the noise floor, within which a difference would have been missed more often than once in five comparisons. \
                        Verdicts allow for all rows at once.";
 
 /// Columns of [`HEAD`] that hold numbers.

@@ -10,8 +10,9 @@ use maud::{Markup, html};
 
 use super::of::Of;
 use super::overview::marks;
-use super::table::{Cell, Column, cell, table_of, text, value};
+use super::table::{Cell, Column, Row, cell, table, table_of, text, value};
 use super::{counted, figure, note, repeats_of, step_table, trial_table, valid, whole};
+use crate::brackets;
 use crate::format::{Quantile, count, micros, number, percent, wait, wait_at_step};
 
 pub(super) fn under_load(report: &Report) -> Markup {
@@ -30,6 +31,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
         (figure("over-time", "Throughput over time", OVER_TIME, &over_time(report)))
         (errors(report))
         (scaling(report))
+        (objective(report))
     }
 }
 
@@ -67,6 +69,27 @@ fn scaling(report: &Report) -> Markup {
         h3 { "How throughput grows" } "\n"
         (table_of("sortable", &columns, &curves, of))
         (note("Knee: from so many requests in flight on more of them bring little. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over resampled launches, from five on. A residual far above the noise says that the law is not this server's."))
+    }
+}
+
+/// Between which rates servers stop keeping the objective. Empty without one.
+fn objective(report: &Report) -> Markup {
+    let Some(objective) = report.run.objective.as_ref().filter(|_| !report.brackets.is_empty()) else {
+        return Markup::default();
+    };
+    let head = brackets::HEAD.map(|name| {
+        if name.starts_with("Kept") || name == "Connections" { format!("#{name}") } else { name.into() }
+    });
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let rows: Vec<Row> = report
+        .brackets
+        .iter()
+        .map(|bracket| Row::from(brackets::cells(bracket).into_iter().map(text).collect::<Vec<Cell>>()))
+        .collect();
+    html! {
+        h3 { "Rates that keep " (objective) } "\n"
+        (table("sortable", &head, &rows))
+        (note(brackets::EXPLAINED))
     }
 }
 
@@ -125,7 +148,8 @@ pub(super) fn response(report: &Report) -> Markup {
     let what = "Response time counts from the instant a request was intended, service time from its sending, send lag is between the two. \
                 Percentiles are over all requests that were due: one that got no right answer ranks above every right answer. Where a \
                 percentile lies among those, as in > 1.20 s (5.9 % not answered), the time is the longest wait known, and an arrow \
-                stands for it in the chart. –: fewer than 20 samples lie beyond it, which is too few to give it.";
+                stands for it in the chart. –: fewer than 20 samples lie beyond it, which is too few to give it. \
+                Below a percentile of one step stands its 95 % interval by order statistics, which takes requests for independent: it is the least that it may be off.";
     let spectrum = "All repeats of the step; each line ends where fewer than 20 samples lie beyond, or where the unanswered begin.";
     html! {
         (figure("response", "Response time", what, &times))
@@ -142,7 +166,11 @@ fn percentile(p: &Percentiles, q: f64) -> Cell {
         dyno_analysis::load::place::Place::Beyond(u) => u.longest_wait,
         dyno_analysis::load::place::Place::TooFew => None,
     };
-    text(wait(p, q)).sorted_by(key)
+    let cell = text(wait(p, q)).sorted_by(key);
+    match p.bounds_at(q) {
+        Some((low, high)) => cell.with_small(format!("{}–{}", micros(low), micros(high))),
+        None => cell,
+    }
 }
 
 /// The p99 of each valid repeat.

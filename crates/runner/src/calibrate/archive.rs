@@ -42,6 +42,8 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         subjects_folders: Vec::new(),
         seed,
         repeats: 1,
+        stop: None,
+        again: 0,
         order: Order::Fixed,
         slice_ns: None,
         experiment: None,
@@ -57,6 +59,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         workloads,
         // What differs between arms, each of them says.
         load: Load { steps, ..usual },
+        measured_first: None,
         launches: (0..arms.len()).map(|arm| Launch::alone(arm, 0)).collect(),
         arms,
         trials,

@@ -9,7 +9,7 @@ use dyno_archive::plan::Plan;
 use dyno_archive::probe::{Probe, ProbesUse, Refused};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Interval, LoadRecord, Party, Sample};
+use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
 use dyno_contract::exchange::Business;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::inside::{Counting, Watching};
@@ -26,6 +26,13 @@ pub(super) struct Measured {
     pub(super) load: LoadRecord,
     /// Checks of the contract made while the load ran.
     pub(super) checks: Vec<CheckResult>,
+}
+
+impl Measured {
+    /// As the archive has it.
+    pub(super) fn of(self, trial: usize, start: usize) -> TrialRecord {
+        TrialRecord { trial, start, load: self.load, checks: self.checks, ceiling: None }
+    }
 }
 
 impl Runner<'_> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use dyno_analysis::{report, stopping};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Isolation, Plan};
 use dyno_archive::probe::Probe;
@@ -22,7 +23,6 @@ use dyno_subject::definition::Definition;
 use super::canary;
 use super::judge::{harness, interrupted};
 use super::start::RunSetup;
-use super::trial::Measured;
 use super::up::{self, Launched, Part};
 use super::{Ended, Event, RunError, Runner, Service};
 
@@ -48,9 +48,14 @@ impl Runner<'_> {
             probes: Probes::load(&observe),
         };
         setup.groups.sweep();
+        let mut block = 0;
         for launches in self.plan.launches_at_once() {
             if self.interrupts.count() > 0 {
                 return Ok(Ended::Interrupted);
+            }
+            let next = self.plan.launches[launches[0]].block;
+            if next != std::mem::replace(&mut block, next) && self.is_answered()? {
+                return Ok(Ended::Answered { after: next });
             }
             let mut starts = Vec::new();
             for launch in launches.into_iter().filter(|launch| !settled.contains(launch)) {
@@ -81,6 +86,16 @@ impl Runner<'_> {
             }
         }
         Ok(Ended::Complete)
+    }
+
+    /// Whether what was asked of the run is known by what is measured. Looked at between blocks alone: within one some arms have a repeat more
+    /// than others.
+    fn is_answered(&self) -> Result<bool, RunError> {
+        if self.plan.stop.is_none() {
+            return Ok(false);
+        }
+        let run = self.dir.read()?;
+        Ok(stopping::is_answered(&run, &report::report(&run)))
     }
 
     /// The arm of a start whose subject kept all promises about its life; `None`: it did not, or was not asked. One that it is let
@@ -301,15 +316,51 @@ impl Runner<'_> {
             ready.iter_mut().map(|(trial, start)| (*trial, Launched::of(&mut start.up))).collect();
         let measured = self.trial(&mut launched, &setup.probes);
         drop(launched);
-        let measured: Vec<Result<Measured, String>> = match measured {
-            Ok(measured) => measured.into_iter().map(Ok).collect(),
-            Err(why) => ready.iter().map(|_| Err(why.clone())).collect(),
+        let measured = match measured {
+            Ok(measured) => measured,
+            Err(why) => {
+                let mut all = ready.into_iter();
+                return all
+                    .try_for_each(|(_, start)| self.heed(Err(harness(why.clone()).into()), start, setup));
+            }
         };
-        for ((trial, start), measured) in ready.into_iter().zip(measured) {
-            let kept = measured.map_err(|why| harness(why).into()).and_then(|m| self.keep(trial, start, m));
+        let each = ready.iter().zip(measured);
+        let records: Vec<TrialRecord> =
+            each.map(|((trial, start), measured)| measured.of(*trial, start.record.start)).collect();
+        if self.put_aside(&ready, &records)? {
+            return Ok(());
+        }
+        for ((_, start), record) in ready.into_iter().zip(records) {
+            let kept = self.keep(start, record);
             self.heed(kept, start, setup)?;
         }
         Ok(())
+    }
+
+    /// Keeps trials apart that are to be measured again: something else used the machine while they were measured, they are not yet done again,
+    /// and the plan allows it. What is measured side by side is done again so. Returns whether they are.
+    fn put_aside(&mut self, of: &[(usize, &mut Start)], records: &[TrialRecord]) -> Result<bool, RunError> {
+        let is_cut = records.iter().any(|record| record.load.cut_short);
+        if self.plan.again == 0 || is_cut || self.interrupts.count() > 0 {
+            return Ok(false);
+        }
+        let facts = self.dir.header()?.facts;
+        let mut each = of.iter().zip(records);
+        let is_contaminated = each
+            .any(|((_, start), record)| stopping::is_contaminated(self.plan, &facts, &start.record, record));
+        if !is_contaminated {
+            return Ok(false);
+        }
+        let before = self.dir.read()?.contaminated;
+        let is_again = |record: &TrialRecord| before.iter().any(|first| first.trial == record.trial);
+        if before.len() + records.len() > self.plan.again as usize || records.iter().any(is_again) {
+            return Ok(false);
+        }
+        for record in records {
+            self.dir.write_contaminated(record)?;
+            (self.on)(Event::Contaminated { trial: record.trial });
+        }
+        Ok(true)
     }
 
     /// Puts the data behind a start back as it was, before a trial.
@@ -324,8 +375,8 @@ impl Runner<'_> {
     }
 
     /// Writes what a trial measured.
-    fn keep(&mut self, trial: usize, start: &mut Start, measured: Measured) -> Result<(), Stop> {
-        let Measured { load, checks } = measured;
+    fn keep(&mut self, start: &mut Start, mut record: TrialRecord) -> Result<(), Stop> {
+        let (trial, load) = (record.trial, &record.load);
         if load.cut_short && self.interrupts.count() == 0 && load.slices_ns.is_some() {
             // Another's server failed under the load that it took turns with.
             return Ok(());
@@ -333,7 +384,6 @@ impl Runner<'_> {
         if load.cut_short {
             return Err(interrupted().into());
         }
-        let mut record = TrialRecord { trial, start: start.record.start, load, checks, ceiling: None };
         let mut launched = Launched::of(&mut start.up);
         let served = launched.after_load(&mut record.load, &self.supervision());
         // Before the trial is there: one that is run again is profiled again.

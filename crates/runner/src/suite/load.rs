@@ -48,7 +48,7 @@ pub(super) struct RawLoad {
     order: Option<Order>,
     connections: Option<OneOrMany<u32>>,
     pub(super) in_flight: Option<OneOrMany<u32>>,
-    rate: Option<OneOrMany<Rate>>,
+    pub(super) rate: Option<OneOrMany<Rate>>,
     streams: Option<OneOrMany<u32>>,
     pipeline: Option<OneOrMany<u32>>,
     window_bits: Option<u32>,
@@ -88,6 +88,11 @@ enum Arrival {
 }
 
 impl RawLoad {
+    /// Makes it the closed loop that tells a capacity.
+    pub(super) fn be_closed(&mut self) {
+        (self.model, self.arrival) = (None, None);
+    }
+
     /// Mistakes are told from the whole suite on: workloads have steps of their own.
     pub(super) fn check(
         self,

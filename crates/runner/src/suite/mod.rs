@@ -3,41 +3,54 @@
 //! Each part is read as it is written (`Raw…`), then checked and given its defaults for the planner: `workloads` has the
 //! requests, `load` how many of them and when.
 
+mod asked;
 mod experiment;
 mod load;
 pub mod profile;
+mod stop;
 mod subjects;
 pub(crate) mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Cost, Experiment, Isolation, Marker, Order, ReportOptions, Suite, Workload};
+use dyno_analysis::capacity;
+use dyno_archive::plan::{
+    Capacity, Cost, Experiment, Isolation, Marker, Objective, Order, ReportOptions, Stop, Suite, Workload,
+};
 use dyno_archive::probe::Probe;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::{is_backend, not_a_backend};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
 use dyno_subject::placeholders::Place;
-use dyno_workload::mistake::{Mistake, mistake, positive};
+use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::FileError;
+use dyno_workload::units;
 use dyno_workload::workloads::{CheckedWorkload, RawWorkload, check_workloads};
 use serde::Deserialize;
 
 use crate::files::Folder;
 use crate::observe::RawObserve;
+pub use asked::AcrossRevisions;
+use asked::Asked;
 use experiment::RawExperiment;
+use load::RawLoad;
 pub use load::SuiteLoad;
-use load::{RawLoad, check_pages, of_load};
+use stop::RawStop;
 use subjects::RawSubject;
 pub use subjects::SuiteSubject;
-use turns::RawOrder;
+use turns::{Paced, RawOrder};
 
 /// A suite, checked, with every default filled in. Which subjects exist is not known yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuiteFile {
     pub suite: Suite,
     pub repeats: u32,
+    /// What ends a run before all repeats are made; `None`: nothing does.
+    pub stop: Option<Stop>,
+    /// Whether trials are done again during which something else used the machine.
+    pub again: bool,
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
     pub order: Order,
@@ -55,6 +68,8 @@ pub struct SuiteFile {
     pub backends: Vec<SuiteBackend>,
     pub workloads: Vec<Workload>,
     pub load: SuiteLoad,
+    /// Rates as shares of the capacity of the slowest subject, which is to be measured first, by this load; none: rates are rates.
+    pub shares: Vec<f64>,
     /// For each workload, the indices of its steps in the load.
     pub steps_of: Vec<Vec<usize>>,
     pub cost: Option<Cost>,
@@ -95,11 +110,46 @@ impl SuiteFile {
         Ok(suite)
     }
 
-    /// The same of a text that stands for a file.
+    /// The same suite with one of its subjects in several revisions in the place of all.
+    ///
+    /// # Errors
+    /// It cannot ask that, for it asks something else.
+    pub fn across(&self, revisions: &AcrossRevisions) -> Result<SuiteFile, FileError> {
+        self.asked(Asked::Across(revisions))
+    }
+
+    /// The same suite with rates that are shares of these capacities.
+    ///
+    /// # Errors
+    /// It has mistakes that its closed loop does not have.
+    pub fn at(&self, capacities: &[Capacity]) -> Result<SuiteFile, FileError> {
+        self.asked(Asked::At(capacities))
+    }
+
+    fn asked(&self, asked: Asked<'_>) -> Result<SuiteFile, FileError> {
+        let Suite { source, profiles, path, .. } = &self.suite;
+        SuiteFile::parse_for(Path::new(path), source, profiles, asked)
+    }
+
+    /// What [`SuiteFile::read`] reads, of a text that stands for a file.
     pub fn parse(path: &Path, source: &str, profiles: &[String]) -> Result<SuiteFile, FileError> {
+        let suite = SuiteFile::parse_for(path, source, profiles, Asked::AsWritten)?;
+        if !suite.shares.is_empty() {
+            // What is wrong at the rates is told now, and not when the capacities are measured.
+            suite.at(&[])?;
+        }
+        Ok(suite)
+    }
+
+    fn parse_for(
+        path: &Path,
+        source: &str,
+        profiles: &[String],
+        asked: Asked<'_>,
+    ) -> Result<SuiteFile, FileError> {
         let document = profile::document(path, source, profiles)?;
         let raw: Raw = document.read()?;
-        let mut suite = raw.check(path).map_err(|mistake| document.locate(mistake))?;
+        let mut suite = raw.check(path, asked).map_err(|mistake| document.locate(mistake))?;
         suite.suite.source = source.into();
         suite.suite.profiles = profiles.to_vec();
         Ok(suite)
@@ -127,6 +177,7 @@ struct Raw {
     #[serde(default)]
     backends: Vec<RawBackend>,
     experiment: Option<RawExperiment>,
+    stop: Option<RawStop>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -140,6 +191,18 @@ struct RawSuite {
     slice: Option<String>,
     isolation: Isolation,
     twin: Option<String>,
+    contaminated: Contaminated,
+}
+
+/// What is done with a trial during which something else used the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Contaminated {
+    /// It is done again, once, as long as the plan allows.
+    #[default]
+    Again,
+    /// It counts, with a caveat.
+    Counts,
 }
 
 /// A back end's table: its limits stand beside its name.
@@ -199,43 +262,37 @@ fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
 struct RawReport {
     baseline: Option<String>,
     markers: Vec<Marker>,
+    objective: Option<String>,
 }
 
+const NO_SUBJECTS: &str = "there are no subjects; name at least one, for instance `subjects = [\"null\"]` (`dyno subjects list` shows which there are)";
+
 impl Raw {
-    fn check(self, path: &Path) -> Result<SuiteFile, Mistake> {
+    fn check(mut self, path: &Path, asked: Asked<'_>) -> Result<SuiteFile, Mistake> {
         if self.subjects.is_empty() {
-            return Err(mistake(
-                "subjects",
-                "there are no subjects; name at least one, for instance `subjects = [\"null\"]` \
-                 (`dyno subjects list` shows which there are)",
-            ));
+            return Err(mistake("subjects", NO_SUBJECTS));
         }
-        let (subjects, experiment) = experiment::arms(subjects::check(self.subjects)?, self.experiment)?;
-        let subjects = subjects::with_twin(subjects, self.suite.twin.as_deref())?;
+        let twin = self.suite.twin.as_deref();
+        let (subjects, experiment) = asked.arms(subjects::check(self.subjects)?, self.experiment, twin)?;
         let backends = check_backends(self.backends)?;
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check().map_err(|m| m.within("limits"))?;
         let files = Folder::of_suite(path);
-        let shaped = check_workloads(self.workloads, &|name| files.read(name))?;
-        let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
-        if has_pages && self.load.in_flight.is_some() {
-            return Err(of_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
-        }
-        let order = self.suite.order.unwrap_or_default().of_starts();
-        let turns =
-            turns::asked(self.suite.order, self.suite.slice.as_deref(), &self.load, experiment.is_some())?;
-        let (load, steps_of) = self.load.check(&shaped, order)?;
-        let has_quota =
-            limits.limits.cpus.is_some() || subjects.iter().any(|s| s.limits.limits.cpus.is_some());
-        let turns = if has_quota { turns.unless_asked() } else { turns };
-        let slice_ns = turns.slice_ns(load.decided(), subjects.len(), has_pages);
+        let mut shaped = check_workloads(self.workloads, &|name| files.read(name))?;
+        let shares = asked.rates(&mut self.load, &mut shaped)?;
         check_lengths(&subjects, &shaped)?;
-        turns::check_quota(slice_ns, has_quota)?;
-        let load = turns::taken(load, slice_ns, has_pages)?;
-        if has_pages {
-            check_pages(load.decided()).map_err(of_load)?;
-        }
-        let repeats = positive("repeats", self.suite.repeats.unwrap_or(3)).map_err(|m| m.within("suite"))?;
+        let paced = Paced {
+            order: self.suite.order,
+            slice: self.suite.slice.as_deref(),
+            load: self.load,
+            is_experiment: experiment.is_some(),
+            has_quota: limits.limits.cpus.is_some()
+                || subjects.iter().any(|s| s.limits.limits.cpus.is_some()),
+            subjects: subjects.len(),
+        };
+        let (load, steps_of, slice_ns) = paced.check(&shaped)?;
+        let stop = self.stop.map(|stop| stop.check(subjects.len())).transpose()?;
+        let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {
             suite: Suite {
                 name: self.suite.name.unwrap_or(stem),
@@ -245,8 +302,10 @@ impl Raw {
                 path: path.display().to_string(),
             },
             repeats,
+            stop,
+            again: self.suite.contaminated == Contaminated::Again,
             seed: self.suite.seed,
-            order,
+            order: self.suite.order.unwrap_or_default().of_starts(),
             slice_ns,
             isolation: self.suite.isolation,
             limits,
@@ -255,14 +314,23 @@ impl Raw {
             backends,
             workloads: shaped.into_iter().map(|shaped| shaped.workload).collect(),
             load,
+            shares,
             steps_of,
             cost: self.cost.map(check_cost).transpose()?,
             files: files.seen(),
-            report: ReportOptions { baseline: self.report.baseline, markers: self.report.markers },
+            report: ReportOptions {
+                baseline: asked.baseline(self.report.baseline),
+                markers: self.report.markers,
+                objective: self.report.objective.as_deref().map(check_objective).transpose()?,
+            },
             observe: self.observe.probes(),
             probe_price: self.observe.price,
         })
     }
+}
+
+fn check_objective(text: &str) -> Result<Objective, Mistake> {
+    capacity::objective(text, &units::duration).map_err(|why| mistake("objective", why).within("report"))
 }
 
 /// Prices as a suite has them.
@@ -313,8 +381,6 @@ fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Re
         )),
     }
 }
-
-const PAGES_HAVE_VISITORS: &str = "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`";
 
 /// Where suites and subjects lie: the first folder of this name at or above a path.
 #[must_use]

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use dyno_archive::plan::server_id;
 use dyno_launch::environment::Inherit;
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
 use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake};
 use serde::{Deserialize, Deserializer, de};
+
+use crate::revisions::Revised;
 
 /// A subject's entry in the suite.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +19,8 @@ pub struct SuiteSubject {
     pub place: usize,
     pub name: String,
     pub variant: Option<String>,
+    /// Where its definition lies; `None`: where those of all subjects do.
+    pub revised: Option<Revised>,
     /// By which reports name it; `None`: by its name and variant.
     pub label: Option<String>,
     /// Where it stands on the scale that is varied; `None`: on none.
@@ -30,13 +35,11 @@ pub struct SuiteSubject {
 }
 
 impl SuiteSubject {
-    /// `name`, `name/variant`: how the server is told from others.
+    /// `name`, `name/variant`, `name@revision`: how the server is told from others.
     #[must_use]
     pub fn server(&self) -> String {
-        match &self.variant {
-            Some(variant) => format!("{}/{variant}", self.name),
-            None => self.name.clone(),
-        }
+        let revision = self.revised.as_ref().map(|revised| &revised.revision);
+        server_id(&self.name, self.variant.as_deref(), revision)
     }
 
     /// How its arm is told from all others.
@@ -83,6 +86,7 @@ impl Table {
             place: 0,
             name,
             variant: self.variant,
+            revised: None,
             label: self.name,
             level: None,
             limits: limits.check()?,

@@ -3,10 +3,11 @@
 use dyno_archive::plan::{Load, Order};
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::units;
+use dyno_workload::workloads::CheckedWorkload;
 use serde::Deserialize;
 
 use super::SuiteFile;
-use super::load::{RawLoad, SuiteLoad};
+use super::load::{RawLoad, SuiteLoad, check_pages, of_load};
 use crate::limits::{INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURN_OF_QUOTA_NS, TURNS_NS};
 
 /// The order of subjects, as suites write it.
@@ -31,7 +32,7 @@ impl RawOrder {
 
 /// What a suite says of turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turns {
+enum Turns {
     /// Nobody takes any.
     None,
     /// Nothing is said: an experiment takes them where it can.
@@ -41,7 +42,7 @@ pub(super) enum Turns {
 }
 
 /// Reads what a suite says of turns. `order`: as it is written. `is_experiment`: it is about what its subjects differ in.
-pub(super) fn asked(
+fn asked(
     order: Option<RawOrder>,
     slice: Option<&str>,
     load: &RawLoad,
@@ -56,7 +57,7 @@ pub(super) fn asked(
     }
     if load.interval.is_some() {
         let message = "with `order = \"interleaved\"` an interval is a quarter of a slice; leave `interval` out, or give `slice` in [suite]";
-        return Err(super::load::of_load(mistake("interval", message)));
+        return Err(of_load(mistake("interval", message)));
     }
     let Some(slice) = slice else { return Ok(Turns::Taken(None)) };
     let ns = units::span(slice).map_err(|why| of_suite("slice", why))?;
@@ -69,17 +70,52 @@ pub(super) fn asked(
     ))
 }
 
+/// What decides when the subjects of a suite are loaded.
+pub(super) struct Paced<'a> {
+    pub order: Option<RawOrder>,
+    pub slice: Option<&'a str>,
+    pub load: RawLoad,
+    pub is_experiment: bool,
+    pub has_quota: bool,
+    pub subjects: usize,
+}
+
+impl Paced<'_> {
+    /// The load, for each workload the indices of its steps, and the length of turns, if any are taken.
+    pub(super) fn check(
+        self,
+        shaped: &[CheckedWorkload],
+    ) -> Result<(SuiteLoad, Vec<Vec<usize>>, Option<u64>), Mistake> {
+        let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
+        if has_pages && self.load.in_flight.is_some() {
+            return Err(of_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
+        }
+        let turns = asked(self.order, self.slice, &self.load, self.is_experiment)?;
+        let turns = if self.has_quota { turns.unless_asked() } else { turns };
+        let (load, steps_of) = self.load.check(shaped, self.order.unwrap_or_default().of_starts())?;
+        let slice_ns = turns.slice_ns(load.decided(), self.subjects, has_pages);
+        check_quota(slice_ns, self.has_quota)?;
+        let load = taken(load, slice_ns, has_pages)?;
+        if has_pages {
+            check_pages(load.decided()).map_err(of_load)?;
+        }
+        Ok((load, steps_of, slice_ns))
+    }
+}
+
+const PAGES_HAVE_VISITORS: &str = "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`";
+
 /// Most subjects that take turns without being asked to.
 const TAKE_TURNS: usize = 3;
 
 impl Turns {
     /// The same, with nothing left open. CPU quotas are refilled every 100 ms, about once a turn: how much of one falls into a turn is chance.
-    pub(super) fn unless_asked(self) -> Turns {
+    fn unless_asked(self) -> Turns {
         if self == Turns::Open { Turns::None } else { self }
     }
 
     /// Length of the slices for a load of so many subjects, nanoseconds; `None`: they take no turns.
-    pub(super) fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
+    fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
         let longest_ns = TURNS_NS[TURNS_NS.len() - 1];
         // Counters are read in every quarter of every turn, of all: of many subjects in short ones that takes the generator's CPU.
         let are_few = subjects <= TAKE_TURNS;
@@ -101,7 +137,7 @@ impl Turns {
 ///
 /// # Errors
 /// One is.
-pub(super) fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
+fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
     match slice_ns.filter(|ns| has_quota && *ns < TURN_OF_QUOTA_NS) {
         None => Ok(()),
         Some(_) => Err(mistake(
@@ -116,7 +152,7 @@ pub(super) fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), 
 ///
 /// # Errors
 /// It cannot.
-pub(super) fn taken(load: SuiteLoad, slice_ns: Option<u64>, has_pages: bool) -> Result<SuiteLoad, Mistake> {
+fn taken(load: SuiteLoad, slice_ns: Option<u64>, has_pages: bool) -> Result<SuiteLoad, Mistake> {
     let Some(slice_ns) = slice_ns else { return Ok(load) };
     check_steps(load.decided(), has_pages)?;
     Ok(load.measured_by(slice_ns / INTERVALS_OF_SLICE))

@@ -1,6 +1,6 @@
 //! Cases: a whole run.
 
-use dyno_archive::plan::{NotServed, Subject};
+use dyno_archive::plan::{NotServed, Subject, Trial};
 use dyno_archive::profile::ProfileRecord;
 use dyno_archive::resumption::{Difference, Resumption};
 use dyno_archive::run::{Header, Run};
@@ -46,6 +46,20 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
             (load.cut_short, load.window_ns) = (true, (100_000_000, 500_000_000));
         },
         just_not: |w| w.run.trials[0].load.window_ns = (100_000_000, 500_000_000),
+        otherwise: None,
+    },
+    Case {
+        code: Code::DoneAgain,
+        severity: Severity::Info,
+        says: "One step was measured again, because something else used the machine meanwhile. The second measurement counts, whatever it says; the first is in the archive",
+        evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}]}"#,
+        trips: |w| {
+            w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
+            w.run.contaminated.push(w.run.trials[0].clone());
+        },
+        just_not: |w| {
+            w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
+        },
         otherwise: None,
     },
     Case {
@@ -226,7 +240,13 @@ impl Default for RunWorld {
         let starts = (0..3).map(|start| dyno_archive::StartRecord { start, launch: start, ..one.clone() });
         let trials = (0..3)
             .map(|trial| TrialRecord { start: trial, ..fixture::trial_record(trial, fixture::record(1)) });
-        let run = Run { header, starts: starts.collect(), trials: trials.collect(), profiles: Vec::new() };
+        let run = Run {
+            header,
+            starts: starts.collect(),
+            trials: trials.collect(),
+            profiles: Vec::new(),
+            contaminated: Vec::new(),
+        };
         RunWorld { run, peaks: Vec::new() }
     }
 }

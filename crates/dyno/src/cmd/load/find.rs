@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use dyno_analysis::Code;
-use dyno_analysis::capacity::{CapacityResult, CapacityTrial, Next, Objective, Search, Tried, Width};
+use dyno_analysis::capacity::{self, CapacityResult, CapacityTrial, Next, Search, Tried, Width};
 use dyno_analysis::load::Config;
 use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::Arrivals;
+use dyno_archive::plan::Objective;
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::load::{Reason, Spec, Watch};
 use dyno_workload::units;
@@ -25,9 +26,9 @@ const START_RPS: f64 = 1000.0;
 
 pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     let objective =
-        Objective::parse(objective, &units::duration).map_err(|why| bad(format!("--find: {why}")))?;
+        capacity::objective(objective, &units::duration).map_err(|why| bad(format!("--find: {why}")))?;
     let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
-    let start_rps = check(&args, objective.requests() / (duration_ns as f64 / 1e9))?;
+    let start_rps = check(&args, capacity::requests(&objective) / (duration_ns as f64 / 1e9))?;
     args.rate = Some(start_rps.to_string());
     if args.warmup.0 == 0 {
         args.warmup = Ns(WARMUP_NS);
@@ -128,7 +129,7 @@ fn tried(
     let result = verdict::load(&record, config, &Context::default());
     match result.caveats.iter().find(|caveat| caveat.code == Code::NoAnswers) {
         Some(nothing) => Err(nothing.message.clone()),
-        None => Ok(CapacityTrial::new(rate, &result, objective.judge(&result))),
+        None => Ok(CapacityTrial::new(rate, &result, capacity::judge(objective, &result))),
     }
 }
 

@@ -1,0 +1,305 @@
+//! How many starts, and how long a load, tell the most within a given time, by what a pilot run shows to vary (Kalibera and Jones,
+//! "Rigorous benchmarking in reasonable time", ISMM 2013, §6).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dyno_archive::run::Run;
+use schemars::JsonSchema;
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+use crate::cell::Shape;
+use crate::grid::Grid;
+use crate::metric::{CPU, Metric, THROUGHPUT};
+use crate::report::Report;
+use crate::stats::{ALPHA, REPEATS_FOR_INTERVAL, median};
+use crate::stopping::asked;
+
+pub const SCHEMA: &str = "dyno.budget/1";
+
+/// Fewest blocks of a pilot: two tell no variance that anybody should plan by.
+pub const PILOT: usize = 3;
+
+/// Lengths of the load that are looked at, as multiples of the pilot's.
+const LENGTHS: [f64; 9] = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0];
+
+/// The shortest load that is recommended: in a shorter one the window is mostly its edges.
+const SHORTEST_S: f64 = 0.8;
+
+/// A plan for a given time.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Budget {
+    pub schema: &'static str,
+    /// Id of the run that it is planned by.
+    pub pilot: String,
+    pub pilot_repeats: usize,
+    /// Time of a block beside its measured windows: starts, checks, warm-ups, stops. And of these windows. Seconds.
+    pub overhead_s: f64,
+    pub windows_s: f64,
+    pub repeats: u32,
+    /// Length of the load of each step.
+    pub duration_s: f64,
+    /// How long that takes, builds not counted.
+    pub takes_s: f64,
+    pub rows: Vec<Expected>,
+}
+
+/// What is to be expected of one metric of two arms at one step.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Expected {
+    pub subject_a: String,
+    pub subject_b: String,
+    pub workload: String,
+    pub step: Shape,
+    pub metric: &'static str,
+    pub title: &'static str,
+    /// Standard deviation of the logarithm of a pair's ratio that comes of its starts, however long the load is; and of the load, at the pilot's
+    /// length. The latter is `None` where there are no turns to tell them apart: all is then taken to come of the starts.
+    pub between_starts: f64,
+    pub within_starts: Option<f64>,
+    /// Half of the 95 % interval of the ratio that is to be expected: 0.01 for ± 1 %.
+    pub half_width: f64,
+    /// The change that would be told from none in four of five such runs: 0.015 for 1.5 % more.
+    pub detectable: f64,
+}
+
+/// Variances of the logarithm of a ratio.
+#[derive(Clone, Copy, Debug)]
+struct Noise {
+    between: f64,
+    /// Of the mean of a launch's load, at the pilot's length.
+    within: Option<f64>,
+}
+
+impl Noise {
+    /// Of the ratios of launches, and of the rounds of each.
+    fn of(launches: &[f64], rounds: &[Vec<f64>]) -> Option<Noise> {
+        let logs: Vec<f64> = launches.iter().map(|ratio| ratio.ln()).collect();
+        let total = variance(&logs)?;
+        let of_launch = |rounds: &Vec<f64>| {
+            let logs: Vec<f64> = rounds.iter().map(|ratio| ratio.ln()).collect();
+            Some(variance(&logs)? / logs.len() as f64)
+        };
+        let within: Option<Vec<f64>> = rounds.iter().map(of_launch).collect();
+        let within = within.filter(|all| all.len() == launches.len());
+        let within = within.map(|all| (all.iter().sum::<f64>() / all.len() as f64).min(total));
+        Some(Noise { between: total - within.unwrap_or(0.0), within })
+    }
+
+    /// Standard error of the mean of so many launches with a load of so many times the pilot's length.
+    fn error(self, launches: f64, length: f64) -> f64 {
+        ((self.between + self.within.unwrap_or(0.0) / length) / launches).sqrt()
+    }
+}
+
+/// The unbiased variance; `None`: fewer than two values, or one is no number.
+fn variance(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let sum = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    Some(sum / (n - 1.0)).filter(|variance| variance.is_finite())
+}
+
+/// The half of an interval, and the difference that is found in four of five, as logarithms.
+fn widths(noise: Noise, launches: u32, length: f64) -> (f64, f64) {
+    let error = noise.error(f64::from(launches), length);
+    let student = StudentsT::new(0.0, 1.0, f64::from(launches) - 1.0).expect("freedom is positive");
+    let half = student.inverse_cdf(1.0 - ALPHA / 2.0) * error;
+    (half, half + student.inverse_cdf(0.8) * error)
+}
+
+/// Plans a run like `pilot` that takes `budget_s` seconds at most.
+///
+/// # Errors
+/// A sentence: the pilot is too short, compares nothing, or the time is too short for any answer.
+pub fn budget(pilot: &Run, report: &Report, budget_s: f64) -> Result<Budget, String> {
+    let (overhead_s, windows_s) = times(pilot)?;
+    let noises = noises(pilot, report);
+    if noises.is_empty() {
+        return Err(format!(
+            "{} has no two subjects with {PILOT} valid repeats of one step: nothing is known of what varies",
+            pilot.header.id
+        ));
+    }
+    let pilot_s = pilot.header.plan.load.duration_ns as f64 / 1e9;
+    let launches = |length: f64| (budget_s / (overhead_s + windows_s * length)).floor();
+    let knows_within = noises.iter().all(|(_, noise)| noise.within.is_some());
+    let lengths = LENGTHS
+        .into_iter()
+        .filter(|length| *length == 1.0 || (knows_within && pilot_s * length >= SHORTEST_S));
+    let possible = lengths.filter(|length| launches(*length) >= REPEATS_FOR_INTERVAL as f64);
+    // What is known worst decides.
+    let worst = |length: &f64| {
+        let halves = noises.iter().map(|(_, noise)| widths(*noise, launches(*length) as u32, *length).0);
+        halves.fold(0.0, f64::max)
+    };
+    let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
+        let least = REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
+        format!("{budget_s:.0} s are too few: a verdict takes {REPEATS_FOR_INTERVAL} repeats, and those of this suite take {least:.0} s")
+    })?;
+    let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
+    let rows = noises.into_iter().map(|(row, noise)| {
+        let (half, detectable) = widths(noise, repeats, length);
+        Expected { half_width: half.exp_m1(), detectable: detectable.exp_m1(), ..row }
+    });
+    Ok(Budget {
+        schema: SCHEMA,
+        pilot: pilot.header.id.clone(),
+        pilot_repeats: blocks(pilot).len(),
+        overhead_s,
+        windows_s,
+        repeats,
+        duration_s: (pilot_s * length * 10.0).round() / 10.0,
+        takes_s: f64::from(repeats) * (overhead_s + windows_s * length),
+        rows: rows.collect(),
+    })
+}
+
+/// When the first load of each block began, in order.
+fn blocks(run: &Run) -> BTreeMap<u32, u64> {
+    let plan = &run.header.plan;
+    let mut began: BTreeMap<u32, u64> = BTreeMap::new();
+    for trial in &run.trials {
+        let block = plan.launches[plan.trials[trial.trial].launch].block;
+        let first = began.entry(block).or_insert(trial.load.began_ns);
+        *first = (*first).min(trial.load.began_ns);
+    }
+    began
+}
+
+/// Time of a block beside its windows, and of its windows; seconds.
+fn times(run: &Run) -> Result<(f64, f64), String> {
+    let plan = &run.header.plan;
+    let began: Vec<u64> = blocks(run).into_values().collect();
+    if began.len() < PILOT {
+        return Err(format!(
+            "{} has {} repeats, and a pilot has {PILOT} or more",
+            run.header.id,
+            began.len()
+        ));
+    }
+    let periods: Vec<f64> =
+        began.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64 / 1e9).collect();
+    let period = median(&periods).unwrap_or(0.0);
+    // Loads that took turns have one window together.
+    let windows: BTreeSet<(u32, u64, u64)> = run
+        .trials
+        .iter()
+        .map(|trial| {
+            let block = plan.launches[plan.trials[trial.trial].launch].block;
+            (block, trial.load.began_ns, trial.load.window_ns.1 - trial.load.window_ns.0)
+        })
+        .collect();
+    let all: u64 = windows.iter().map(|(_, _, length)| length).sum();
+    let windows_s = all as f64 / 1e9 / began.len() as f64;
+    Ok(((period - windows_s).max(0.0), windows_s))
+}
+
+/// What varies, for each comparison that the run is about.
+fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
+    let plan = &run.header.plan;
+    let grid = Grid::new(&report.trials);
+    let mut all = Vec::new();
+    for (a, b) in asked(plan) {
+        for (key, base) in grid.cells().filter(|(key, _)| key.arm == a) {
+            let Some(other) = grid.get(key.of_arm(b)) else { continue };
+            for metric in [&THROUGHPUT, &CPU] {
+                let metric = Metric::named(metric.key);
+                let pairs = other.series(metric).by_block_with(&base.series(metric));
+                let (launches, rounds): (Vec<f64>, Vec<Vec<f64>>) = pairs.into_iter().unzip();
+                let Some(noise) =
+                    Some(launches).filter(|l| l.len() >= PILOT).and_then(|l| Noise::of(&l, &rounds))
+                else {
+                    continue;
+                };
+                let row = Expected {
+                    subject_a: plan.arms[a].name.clone(),
+                    subject_b: plan.arms[b].name.clone(),
+                    workload: plan.workloads[key.workload].name.clone(),
+                    step: Shape::of(&plan.load.steps[key.step]),
+                    metric: metric.key,
+                    title: metric.title,
+                    between_starts: noise.between.sqrt(),
+                    within_starts: noise.within.map(f64::sqrt),
+                    half_width: 0.0,
+                    detectable: 0.0,
+                };
+                all.push((row, noise));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::Subject;
+
+    use super::*;
+    use crate::fixture;
+    use crate::stats::draws::Normal;
+
+    #[test]
+    fn variances_of_starts_and_of_loads_are_told_apart() {
+        let mut normal = Normal(3);
+        // Starts differ by 2 %, and rounds within one by 4 %.
+        let starts: Vec<f64> = normal.values(400, 1.0, 0.02);
+        let rounds: Vec<Vec<f64>> = starts.iter().map(|start| normal.values(16, *start, 0.04)).collect();
+        let mean = |of: &Vec<f64>| (of.iter().map(|r| r.ln()).sum::<f64>() / of.len() as f64).exp();
+        let launches: Vec<f64> = rounds.iter().map(mean).collect();
+        let noise = Noise::of(&launches, &rounds).unwrap();
+        assert!((noise.between.sqrt() - 0.02).abs() < 0.002, "{noise:?}");
+        assert!((noise.within.unwrap().sqrt() - 0.01).abs() < 0.001, "{noise:?}");
+        // What a plan promises is what comes of it: the spread of means of ten starts of a load twice as long.
+        let means: Vec<f64> = (0..2000)
+            .map(|_| {
+                let starts = normal.values(10, 1.0, 0.02);
+                let each = starts
+                    .iter()
+                    .map(|start| normal.values(32, *start, 0.04).iter().map(|r| r.ln()).sum::<f64>() / 32.0);
+                each.sum::<f64>() / 10.0
+            })
+            .collect();
+        let seen = variance(&means).unwrap().sqrt();
+        let promised = noise.error(10.0, 2.0);
+        assert!((promised / seen - 1.0).abs() < 0.1, "{promised} {seen}");
+    }
+
+    /// A pilot of four blocks, each ten seconds after the other, with a window of one second for each of two servers.
+    fn pilot() -> Run {
+        let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+        let mut run = fixture::blocks_of(vec![named("a"), named("b")], 4, |arm, block| {
+            10_000 + 100 * u64::from(block) + arm as u64 * (1000 + 37 * u64::from(block % 2))
+        });
+        for (number, trial) in run.trials.iter_mut().enumerate() {
+            trial.load.began_ns = (number as u64 / 2) * 10_000_000_000 + (number as u64 % 2) * 4_000_000_000;
+        }
+        run.header.plan.load.duration_ns = 1_000_000_000;
+        run
+    }
+
+    #[test]
+    fn a_budget_is_spent_on_starts_where_nothing_else_is_known() {
+        let run = pilot();
+        let report = crate::report::report(&run);
+        let planned = budget(&run, &report, 600.0).unwrap();
+        assert_eq!((planned.pilot_repeats, planned.overhead_s, planned.windows_s), (4, 8.0, 2.0));
+        assert_eq!((planned.repeats, planned.duration_s, planned.takes_s), (60, 1.0, 600.0));
+        let row = &planned.rows[0];
+        assert_eq!((&*row.subject_a, &*row.subject_b, row.metric), ("a", "b", "throughput_rps"));
+        assert!(
+            row.within_starts.is_none() && row.half_width > 0.0 && row.detectable > row.half_width,
+            "{row:?}"
+        );
+        let more = budget(&run, &report, 2400.0).unwrap();
+        // Four times as many starts tell half as much, but for Student's t.
+        assert!((1.9..2.1).contains(&(row.half_width / more.rows[0].half_width)), "{row:?}");
+        assert!(budget(&run, &report, 49.0).unwrap_err().contains("those of this suite take 50 s"));
+        let mut short = pilot();
+        short.trials.truncate(4);
+        assert!(budget(&short, &report, 600.0).unwrap_err().contains("has 2 repeats"));
+    }
+}

@@ -1,0 +1,170 @@
+//! Between which of a suite's rates each server stops keeping the objective.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::plan::Plan;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Votes;
+use super::objective::{Judged, judge};
+use crate::cell::Shape;
+use crate::grid::{Cell, Grid};
+
+/// The rates between which an arm stops keeping the objective with a workload, over one kind of connection. A rate is decided by most of its
+/// repeats, because one may be wrong by chance.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Bracket {
+    pub subject: String,
+    pub workload: String,
+    pub connections: u32,
+    pub streams: u32,
+    pub pipeline: u32,
+    /// The highest rate that most repeats kept, below all that they did not; requests per second. `None`: none is.
+    pub kept_rps: Option<f64>,
+    /// The lowest rate that most repeats missed; `None`: all were kept.
+    pub missed_rps: Option<f64>,
+    /// The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
+    pub limited_by_generator: bool,
+    pub rates: Vec<RateVotes>,
+    /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
+    pub by_repeat_rps: Vec<f64>,
+    /// 95 % interval of that over repeats; `None`: fewer than five.
+    pub interval_rps: Option<(f64, f64)>,
+}
+
+/// How the repeats at a rate stand to the objective.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RateVotes {
+    pub rate_rps: f64,
+    pub kept: Votes,
+    /// What was missed in the first that missed it.
+    pub missed: Option<String>,
+}
+
+/// What the repeats of a cell say: each whether it kept the objective, and what it missed.
+struct Repeats {
+    by_block: Vec<(u32, Judged)>,
+}
+
+impl Repeats {
+    fn kept(&self) -> usize {
+        self.by_block.iter().filter(|(_, judged)| *judged == Judged::Kept).count()
+    }
+
+    fn is_kept(&self) -> bool {
+        2 * self.kept() > self.by_block.len()
+    }
+
+    fn votes(&self, rate_rps: f64) -> RateVotes {
+        let missed = self.by_block.iter().find_map(|(_, judged)| match judged {
+            Judged::Missed(what) | Judged::GeneratorMissed(what) => Some(what.clone()),
+            Judged::Kept => None,
+        });
+        RateVotes { rate_rps, kept: Votes { agree: self.kept(), loads: self.by_block.len() }, missed }
+    }
+}
+
+/// For each arm, workload and kind of connection that has open loops at constant rates; none without an objective.
+#[must_use]
+pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
+    let Some(objective) = &plan.report.objective else { return Vec::new() };
+    let repeats = |cell: &Cell<'_>| Repeats {
+        by_block: cell.trials().iter().map(|trial| (trial.block, judge(objective, &trial.load))).collect(),
+    };
+    let mut all: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> = BTreeMap::new();
+    for (key, cell) in grid.cells() {
+        let shape = Shape::of(&plan.load.steps[key.step]);
+        if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
+            let of = (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);
+            all.entry(of).or_default().push((rate, repeats(cell)));
+        }
+    }
+    all.into_iter()
+        .map(|((arm, workload, connections, streams, pipeline), mut rates)| {
+            rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let of = (plan.arms[arm].name.clone(), plan.workloads[workload].name.clone());
+            Bracket { connections, streams, pipeline, ..bracket(of, &rates) }
+        })
+        .collect()
+}
+
+fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
+    let missed = rates.iter().position(|(_, repeats)| !repeats.is_kept());
+    let kept = missed.unwrap_or(rates.len()).checked_sub(1);
+    let is_generators = |repeats: &Repeats| {
+        repeats.by_block.iter().any(|(_, judged)| matches!(judged, Judged::GeneratorMissed(_)))
+    };
+    let by_repeat: Vec<f64> = blocks(rates).into_iter().map(|block| of_repeat(rates, block)).collect();
+    Bracket {
+        subject,
+        workload,
+        connections: 0,
+        streams: 0,
+        pipeline: 0,
+        kept_rps: kept.map(|place| rates[place].0),
+        missed_rps: missed.map(|place| rates[place].0),
+        limited_by_generator: missed.is_some_and(|place| is_generators(&rates[place].1)),
+        rates: rates.iter().map(|(rate, repeats)| repeats.votes(*rate)).collect(),
+        interval_rps: crate::stats::Repeated::new(by_repeat.clone()).interval,
+        by_repeat_rps: by_repeat,
+    }
+}
+
+/// The blocks that have all rates.
+fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
+    let has =
+        |block: u32| rates.iter().all(|(_, repeats)| repeats.by_block.iter().any(|(own, _)| *own == block));
+    let first = rates.first().map(|(_, repeats)| &repeats.by_block[..]).unwrap_or_default();
+    first.iter().map(|(block, _)| *block).filter(|block| has(*block)).collect()
+}
+
+/// The highest rate below all that one repeat missed.
+fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> f64 {
+    let is_kept = |(_, repeats): &&(f64, Repeats)| {
+        repeats.by_block.iter().any(|(own, judged)| *own == block && *judged == Judged::Kept)
+    };
+    rates.iter().take_while(is_kept).last().map_or(0.0, |(rate, _)| *rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Repeats of rates: which of them kept the objective.
+    fn of(rates: &[(f64, &[bool])]) -> Bracket {
+        let judged = |kept: &bool| if *kept { Judged::Kept } else { Judged::Missed("p99 9 ms".into()) };
+        let repeats = |kept: &[bool]| Repeats { by_block: (0..).zip(kept.iter().map(judged)).collect() };
+        let rates: Vec<(f64, Repeats)> = rates.iter().map(|(rate, kept)| (*rate, repeats(kept))).collect();
+        bracket(("a".into(), "w".into()), &rates)
+    }
+
+    const YES: bool = true;
+    const NO: bool = false;
+
+    #[test]
+    fn a_rate_is_decided_by_most_of_its_repeats() {
+        let found = of(&[
+            (100.0, &[YES, YES, YES, YES, YES]),
+            (200.0, &[YES, NO, YES, YES, YES]),
+            (300.0, &[YES, NO, NO, YES, NO]),
+            // By chance, above a rate that was missed.
+            (400.0, &[YES, NO, YES, YES, NO]),
+        ]);
+        assert_eq!((found.kept_rps, found.missed_rps), (Some(200.0), Some(300.0)));
+        assert_eq!(found.by_repeat_rps, [400.0, 100.0, 200.0, 400.0, 200.0]);
+        assert_eq!(found.interval_rps, Some((100.0, 400.0)));
+        assert_eq!((found.rates[1].kept.agree, found.rates[1].kept.loads), (4, 5));
+        assert_eq!(found.rates[1].missed.as_deref(), Some("p99 9 ms"));
+    }
+
+    #[test]
+    fn there_may_be_no_rate_that_is_kept_or_missed() {
+        let kept = of(&[(100.0, &[YES, YES])]);
+        assert_eq!((kept.kept_rps, kept.missed_rps, kept.interval_rps), (Some(100.0), None, None));
+        // Half of the repeats are not most of them.
+        let missed = of(&[(100.0, &[YES, NO])]);
+        assert_eq!((missed.kept_rps, missed.missed_rps), (None, Some(100.0)));
+        assert_eq!(missed.by_repeat_rps, [100.0, 0.0]);
+    }
+}

@@ -1,0 +1,117 @@
+//! When a run may end because what was asked of it is answered.
+
+use dyno_archive::plan::Plan;
+use dyno_archive::run::Run;
+use dyno_archive::{Facts, StartRecord, TrialRecord};
+
+use crate::caveat::Code;
+use crate::compare::{self, Row, Verdict};
+use crate::experiment;
+use crate::report::Report;
+use crate::stats::Looks;
+use crate::trial::trial;
+
+impl Looks {
+    /// How a run's repeats were looked at while they were made.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Looks {
+        if plan.stop.is_some() { Looks::AfterEach } else { Looks::AtTheEnd }
+    }
+}
+
+/// Whether a run that may stop early ([`Plan::stop`]) has answered what it was asked: of each two arms that are set against each
+/// other, at each step that both have, whether they differ in the metrics of the question, or that they do not by more than anybody cares about.
+/// The answers allow for all of them at once, and for a look after each repeat, so that a run may end at the first that says yes.
+#[must_use]
+pub fn is_answered(run: &Run, report: &Report) -> bool {
+    let plan = &run.header.plan;
+    let Some(stop) = &plan.stop else { return false };
+    let rows = compare::within(run, report, &asked(plan));
+    let is_asked = |row: &&Row| stop.metrics.iter().any(|metric| metric == row.metric);
+    let is_known = |row: &Row| matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same);
+    // Without a step that both have there is no answer to come.
+    let is_pair_known = |rows: &Vec<Row>| {
+        let mut of_question = rows.iter().filter(is_asked).peekable();
+        of_question.peek().is_some() && of_question.all(is_known)
+    };
+    !rows.is_empty() && rows.iter().all(is_pair_known)
+}
+
+/// The arms that are set against each other: by the experiment, or else all but controls and twins.
+pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
+    let takes_part = |arm: usize| {
+        let subject = plan.subject_of(arm);
+        subject.skipped.is_none() && subject.build_failed.is_none()
+    };
+    let pairs = match &plan.experiment {
+        Some(experiment) => experiment::pairs(plan, experiment),
+        None => {
+            let arms: Vec<usize> =
+                (0..plan.arms.len()).filter(|arm| !plan.subject_of(*arm).control).collect();
+            let all = arms.iter().enumerate().flat_map(|(i, a)| arms[i + 1..].iter().map(|b| (*a, *b)));
+            all.filter(|(a, b)| !experiment::are_twins(plan, *a, *b)).collect()
+        }
+    };
+    pairs.into_iter().filter(|(a, b)| takes_part(*a) && takes_part(*b)).collect()
+}
+
+/// Whether something else used the machine while a trial was measured: the hypervisor's other guests, other processes. Asked before it is
+/// known what was measured, so that a trial that is done again for that is no choice by its result.
+#[must_use]
+pub fn is_contaminated(plan: &Plan, facts: &Facts, start: &StartRecord, record: &TrialRecord) -> bool {
+    const CODES: [Code; 4] = [Code::Steal, Code::Contaminated, Code::ServerStarved, Code::GeneratorStarved];
+    let result = trial(plan, facts, Some(start), record);
+    result.caveats.iter().any(|caveat| CODES.contains(&caveat.code))
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::{Stop, Subject};
+
+    use super::*;
+    use crate::fixture;
+    use crate::stats::draws::Normal;
+
+    /// So many blocks of two servers, of which the second answers `ratio` times as much, with a spread of 2 %.
+    fn run(blocks: u32, ratio: f64, same_within: Option<f64>) -> Run {
+        let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+        let mut run = fixture::blocks_of(vec![named("a"), named("b")], blocks, |arm, block| {
+            let mut normal = Normal(u64::from(block) * 2 + arm as u64);
+            let noise = normal.values(1, 1.0, 0.02)[0];
+            (100_000.0 * noise * if arm == 1 { ratio } else { 1.0 }) as u64
+        });
+        run.header.plan.stop = Some(Stop { metrics: vec!["throughput_rps".into()], same_within });
+        run
+    }
+
+    fn answered_after(ratio: f64, same_within: Option<f64>) -> Option<u32> {
+        let is_answered = |blocks: &u32| {
+            let run = run(*blocks, ratio, same_within);
+            is_answered(&run, &crate::report::report(&run))
+        };
+        (1..=30).find(is_answered)
+    }
+
+    #[test]
+    fn a_run_is_answered_when_arms_differ_or_are_the_same_within_a_margin() {
+        let large = answered_after(1.2, None).unwrap();
+        let small = answered_after(1.04, None).unwrap();
+        assert!(large >= 5 && small > large, "{large} {small}");
+        assert_eq!(answered_after(1.0, None), None, "that they are the same was not asked");
+        let same = answered_after(1.0, Some(0.03)).unwrap();
+        assert!(same > 5, "{same}");
+        let mut other = run(10, 1.2, None);
+        other.header.plan.stop =
+            Some(Stop { metrics: vec!["server_cpu_us_per_request".into()], same_within: None });
+        assert!(!is_answered(&other, &crate::report::report(&other)), "of that nothing is known");
+        other.header.plan.stop = None;
+        assert!(!is_answered(&other, &crate::report::report(&other)));
+    }
+
+    #[test]
+    fn a_server_that_takes_no_part_is_not_waited_for() {
+        let mut run = run(8, 1.2, None);
+        run.header.plan.subjects[1].skipped = Some("no".into());
+        assert!(!is_answered(&run, &crate::report::report(&run)), "nothing is left to compare");
+    }
+}

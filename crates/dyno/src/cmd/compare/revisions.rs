@@ -1,0 +1,160 @@
+//! `dyno compare --rev A --rev B SUITE`: a server against itself, as it was.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use dyno_analysis::compare::{Asked, Side, compare};
+use dyno_archive::plan::{Plan, Revision};
+use dyno_launch::guard::Guard;
+use dyno_launch::supervision::Supervision;
+use dyno_runner::plan::Overrides;
+use dyno_runner::revisions::{Repository, Revised, WORK_TREE, WorkTrees};
+use dyno_runner::run::Ended;
+use dyno_runner::suite::{AcrossRevisions, SuiteFile, SuiteSubject};
+use dyno_subject::definition::find::Folders;
+
+use super::super::report::{Work, work_of, write_all};
+use super::super::run::{Beginning, walk};
+use super::write;
+use crate::cli::CompareArgs;
+use crate::exit::{Exit, bad};
+use crate::here::usable_cpus;
+use crate::progress::Progress;
+use crate::terminal::{self, Third};
+
+/// Repeats where neither the command line nor the suite asks for as many: a verdict takes so many.
+const REPEATS: u32 = 5;
+
+pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
+    let interrupts = terminal::catch_interrupts(
+        "ending after this step is taken down; press Ctrl-C again to end at once",
+        Third::Ends,
+    )?;
+    let mut progress = Progress::new();
+    let measured = &args.measured;
+    let cache = measured.places.cache_folder()?;
+    let guard = Guard::start()?;
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let path = Path::new(&args.a);
+    let suite = SuiteFile::read(path, &measured.choices.profile, usable_cpus())?;
+    let folders = measured.places.subjects.find(Some(path))?;
+    let entry = the_one(&suite, &folders, &measured.choices.only)?;
+    let repository = Repository::of(&entry.name, &folders, &supervision).map_err(bad)?;
+    let mut trees = WorkTrees::new(&repository, &guard)?;
+    let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
+    let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
+    let across = suite.across(&AcrossRevisions { place: entry.place, revised })?;
+    let repeats = measured.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
+    let overrides = Overrides { only: Vec::new(), repeats: Some(repeats), ..measured.choices.overrides() };
+    let beginning = Beginning { path, folders: &folders, cache: &cache, runs: &measured.runs };
+    let check = |plan: &Plan| differ(plan, &names).or_else(|why| if args.anyway { Ok(()) } else { Err(why) });
+    let (planned, builds, dir) = beginning.begin(across, &overrides, &supervision, &mut progress, &check)?;
+    let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
+    progress.end();
+    let run = dir.read()?;
+    let report = dyno_analysis::report::report(&run);
+    write_all(&dir, &report)?;
+    let kept = terminal::quoted(&dir.path().display().to_string());
+    let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
+    let compared = compare(side(0), side(1), asked);
+    let is_whole = work_of(&run, &report) == Work::Done;
+    let is_answer = report.trials.iter().any(|trial| trial.valid);
+    if is_whole && !is_answer {
+        terminal::say(&format!(
+            "\nNo step is valid, so that nothing is compared; dyno report {kept} tells why."
+        ));
+    }
+    if !is_whole {
+        let why = if ended == Ended::Interrupted { "it was interrupted" } else { "a revision failed" };
+        terminal::say(&format!("\nNot all that was planned is measured: {why}; dyno report {kept} tells."));
+    }
+    if !compared.rows.is_empty() {
+        write(args, &compared)?;
+    }
+    super::super::tell_kept(&dir, "The run is kept.");
+    Ok(match (is_whole && !compared.rows.is_empty(), is_answer && compared.passed) {
+        (false, _) => Exit::Failed,
+        (true, true) => Exit::Valid,
+        (true, false) => Exit::Invalid,
+    })
+}
+
+/// The entry of the suite that is compared: the one that is named, or else the only one that is no control.
+fn the_one(suite: &SuiteFile, folders: &Folders, only: &[String]) -> anyhow::Result<SuiteSubject> {
+    let is_asked = |entry: &&SuiteSubject| match only {
+        [] => folders.subject(&entry.name).is_ok_and(|definition| !definition.is_control()),
+        _ => only.iter().any(|name| [entry.id(), entry.server(), entry.name.clone()].contains(name)),
+    };
+    let asked: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_asked).collect();
+    if let [only] = asked[..] {
+        return Ok(only.clone());
+    }
+    let all: Vec<String> = suite.subjects.iter().map(SuiteSubject::id).collect();
+    Err(bad(format!(
+        "revisions are of one server, and {} of this suite are meant; name one with --only: {}",
+        if asked.is_empty() { "none".into() } else { asked.len().to_string() },
+        all.join(", ")
+    )))
+}
+
+/// The revisions that were asked for, each in its folders.
+fn check_out(
+    args: &CompareArgs,
+    repository: &Repository,
+    trees: &mut WorkTrees<'_>,
+    folders: &Folders,
+    supervision: &Supervision<'_>,
+) -> anyhow::Result<Vec<Revised>> {
+    if args.rev.len() > 2 {
+        return Err(bad(format!("--rev is given {} times; two revisions are compared", args.rev.len())));
+    }
+    let commits: Vec<String> = args
+        .rev
+        .iter()
+        .map(|name| repository.commit(name, supervision).map_err(bad))
+        .collect::<Result<_, _>>()?;
+    if let [a, b] = &commits[..]
+        && a == b
+    {
+        return Err(bad(format!(
+            "{} and {} are one commit, {a:.12}: there is nothing to compare; leave one out to compare it with the files as they lie here",
+            args.rev[0], args.rev[1]
+        )));
+    }
+    let mut revised = Vec::new();
+    for (name, commit) in args.rev.iter().zip(&commits) {
+        if name == WORK_TREE {
+            return Err(bad(format!(
+                "{WORK_TREE} is what files are called that are in no commit; give the revision as {commit:.12}"
+            )));
+        }
+        terminal::say(&format!("checking out {name} ({commit:.12})"));
+        let revision = Revision { name: name.clone(), commit: Some(commit.clone()) };
+        // A repository that git cannot check out is no wrong usage, and one without the server is.
+        revised.push(trees.add(revision, folders, supervision).map_err(bad)?);
+    }
+    if revised.len() == 1 {
+        revised.push(Repository::as_it_lies(folders));
+    } else if repository.is_changed(supervision) {
+        terminal::say("the work tree has changes that are in no commit: they are not measured");
+    }
+    Ok(revised)
+}
+
+/// Checks that the revisions are not the same server, as far as it is known what goes into it.
+fn differ(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
+    let [a, b] = &plan.subjects[..] else { return Ok(()) };
+    for (subject, name) in [a, b].into_iter().zip(names) {
+        if let Some(why) = subject.build_failed.as_ref().or(subject.skipped.as_ref()) {
+            return Err(anyhow!("{name} cannot be measured: {why}"));
+        }
+    }
+    let inputs = |of: &dyno_archive::plan::Subject| of.build.as_ref().map(|build| build.inputs.clone());
+    if (&a.definition, inputs(a)) != (&b.definition, inputs(b)) {
+        return Ok(());
+    }
+    Err(bad(format!(
+        "{} is the same in {} and {}: nothing that it is built and started from differs; --anyway measures them all the same",
+        a.name, names[0], names[1]
+    )))
+}

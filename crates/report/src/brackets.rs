@@ -1,0 +1,63 @@
+//! The rates between which servers stop keeping an objective, in words and cells.
+
+use dyno_analysis::capacity::{Bracket, RateVotes};
+use dyno_analysis::report::Report;
+
+use crate::format::number;
+
+/// Columns of [`cells`].
+pub(crate) const HEAD: [&str; 7] =
+    ["Subject", "Workload", "Connections", "Kept up to, requests/s", "Missed at", "Over repeats", "Rates"];
+
+/// A row of the table.
+pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
+    let rate = |rps: Option<f64>, none: &str| rps.map_or_else(|| none.into(), number);
+    let by = if bracket.limited_by_generator { " (by the generator)" } else { "" };
+    let repeats = match bracket.interval_rps {
+        Some((low, high)) => format!("{}–{}", number(low), number(high)),
+        None => bracket.by_repeat_rps.iter().map(|rps| number(*rps)).collect::<Vec<_>>().join(", "),
+    };
+    let votes =
+        |rate: &RateVotes| format!("{}: {} of {}", number(rate.rate_rps), rate.kept.agree, rate.kept.loads);
+    [
+        bracket.subject.clone(),
+        bracket.workload.clone(),
+        bracket.connections.to_string(),
+        rate(bracket.kept_rps, "none"),
+        format!("{}{by}", rate(bracket.missed_rps, "none")),
+        repeats,
+        bracket.rates.iter().map(votes).collect::<Vec<_>>().join("; "),
+    ]
+}
+
+/// What the brackets come to, in a sentence; `None`: there are none.
+pub(crate) fn sentence(report: &Report) -> Option<String> {
+    let objective = report.run.objective.as_ref()?;
+    let said = |bracket: &Bracket| {
+        let of = match (bracket.kept_rps, bracket.missed_rps) {
+            (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
+            (Some(kept), None) => format!("up to {}/s and more", number(kept)),
+            (None, Some(missed)) => format!("not at {}/s", number(missed)),
+            (None, None) => return None,
+        };
+        Some(format!("{} {of}", bracket.subject))
+    };
+    let all: Vec<String> = report.brackets.iter().filter_map(said).collect();
+    (!all.is_empty()).then(|| format!("{objective} is kept by {}.", all.join(", ")))
+}
+
+/// What the rates of the run are shares of, in a sentence; `None`: they are rates.
+pub(crate) fn shares(report: &Report) -> Option<String> {
+    let first = report.run.measured_first.as_ref()?;
+    let shares: Vec<String> = first.shares.iter().map(|share| crate::format::percent(*share)).collect();
+    let each =
+        first.capacities.iter().map(|of| format!("{} {}/s ({})", of.workload, number(of.rps), of.subject));
+    Some(format!(
+        "Rates are {} of what the slowest did in closed loops, measured first in {}: {}.",
+        shares.join(", "),
+        first.run,
+        each.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+pub(crate) const EXPLAINED: &str = "A rate is kept where most of its repeats kept the objective, and counts below all that were not. Over repeats: the 95 % interval of what each repeat alone says, from five on, else each. At the end of each row, how many repeats kept each rate.";

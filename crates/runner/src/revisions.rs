@@ -1,0 +1,178 @@
+//! Servers as they are in revisions of their repository, each in a work tree of its own that is gone afterwards.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use dyno_archive::plan::Revision;
+use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::folder;
+use dyno_launch::guard::Guard;
+use dyno_launch::supervision::{Interrupts, Supervision};
+use dyno_launch::tool::{Answer, Tool};
+use dyno_subject::definition::Role;
+use dyno_subject::definition::find::Folders;
+
+use crate::limits::CHECK_OUT;
+
+/// Where the definitions of a revision lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revised {
+    pub revision: Revision,
+    pub folders: Folders,
+}
+
+/// What the files of the work tree itself are called.
+pub const WORK_TREE: &str = "worktree";
+
+/// The repository that holds a server.
+#[derive(Debug)]
+pub struct Repository {
+    root: PathBuf,
+    /// Where the server's definition lies in it.
+    subject: PathBuf,
+}
+
+impl Repository {
+    /// The repository in which the definition of a subject lies.
+    ///
+    /// # Errors
+    /// A sentence: there is no such definition, or it lies in no repository.
+    pub fn of(name: &str, folders: &Folders, supervision: &Supervision<'_>) -> Result<Repository, String> {
+        let own = folders.0.iter().map(|folder| folder.join(name));
+        let Some(own) = own.into_iter().find(|own| own.join(Role::Subject.file()).is_file()) else {
+            return Err(format!(
+                "{name} lies in none of the folders of subjects, so that it has no revisions"
+            ));
+        };
+        let of_machine = |error: io::Error| format!("{}: {error}", own.display());
+        let own = own.canonicalize().map_err(of_machine)?;
+        let root = git(&own, "git rev-parse --show-toplevel", &[], supervision).map_err(|why| {
+            format!("{name} has no revisions: {} is in no Git repository ({why})", own.display())
+        })?;
+        let root = Path::new(&root).canonicalize().map_err(of_machine)?;
+        let subject = own.strip_prefix(&root);
+        let subject = subject.map_err(|_| format!("{} is not below {}", own.display(), root.display()))?;
+        Ok(Repository { subject: subject.into(), root })
+    }
+
+    /// The commit that a name stands for.
+    ///
+    /// # Errors
+    /// A sentence: there is none.
+    pub fn commit(&self, name: &str, supervision: &Supervision<'_>) -> Result<String, String> {
+        // A name that begins with a dash is no option; one that stands for a tag or a branch is of its commit.
+        const COMMAND: &str = "git rev-parse --verify --quiet --end-of-options \"$REVISION^{commit}\"";
+        let found = git(&self.root, COMMAND, &[("REVISION", name)], supervision);
+        found.map_err(|_| {
+            format!(
+                "{name:?} is no commit of the repository {}; `git log` and `git branch` show which there are",
+                self.root.display()
+            )
+        })
+    }
+
+    /// Whether something in the work tree is in no commit, as far as git says.
+    #[must_use]
+    pub fn is_changed(&self, supervision: &Supervision<'_>) -> bool {
+        // Without that a look would write to the repository.
+        const COMMAND: &str = "git --no-optional-locks status --porcelain";
+        git(&self.root, COMMAND, &[], supervision).is_ok_and(|changes| !changes.is_empty())
+    }
+
+    /// The work tree as it is.
+    #[must_use]
+    pub fn as_it_lies(folders: &Folders) -> Revised {
+        Revised { revision: Revision { name: WORK_TREE.into(), commit: None }, folders: folders.clone() }
+    }
+}
+
+/// Work trees beside the user's own. Git forgets them, and they are removed, when this is dropped.
+#[derive(Debug)]
+pub struct WorkTrees<'a> {
+    repository: &'a Repository,
+    folder: PathBuf,
+    trees: Vec<PathBuf>,
+    guard: &'a Guard,
+}
+
+impl<'a> WorkTrees<'a> {
+    /// # Errors
+    /// There can be no folder for them.
+    pub fn new(repository: &'a Repository, guard: &'a Guard) -> io::Result<WorkTrees<'a>> {
+        Ok(WorkTrees { folder: folder::make("revisions", guard)?, repository, trees: Vec::new(), guard })
+    }
+
+    /// Checks a commit out.
+    ///
+    /// # Errors
+    /// A sentence: git refuses, or the subject is not in it.
+    pub fn add(
+        &mut self,
+        revision: Revision,
+        folders: &Folders,
+        supervision: &Supervision<'_>,
+    ) -> Result<Revised, String> {
+        let Revision { name, commit } = &revision;
+        let tree = self.folder.join(self.trees.len().to_string());
+        let path = tree.to_string_lossy().into_owned();
+        let commit = commit.as_deref().unwrap_or(name);
+        self.trees.push(tree.clone());
+        // Hooks are of the user's own work, and may do anything.
+        const COMMAND: &str =
+            "git -c core.hooksPath=/dev/null worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
+        let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
+        git(&self.repository.root, COMMAND, &variables, supervision)
+            .map_err(|why| format!("revision {name} cannot be checked out: {why}"))?;
+        let definition = self.repository.subject.join(Role::Subject.file());
+        if !tree.join(&definition).is_file() {
+            return Err(format!(
+                "revision {name} has no {}: there is nothing to compare with",
+                definition.display()
+            ));
+        }
+        let moved = folders.0.iter().map(|folder| {
+            let inside = folder
+                .canonicalize()
+                .ok()
+                .and_then(|f| Some(tree.join(f.strip_prefix(&self.repository.root).ok()?)));
+            inside.unwrap_or_else(|| folder.clone())
+        });
+        Ok(Revised { folders: Folders(moved.collect()), revision })
+    }
+}
+
+impl Drop for WorkTrees<'_> {
+    fn drop(&mut self) {
+        // Whoever was interrupted still wants them gone.
+        let interrupts = Interrupts::new();
+        let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
+        for tree in &self.trees {
+            let path = tree.to_string_lossy().into_owned();
+            const COMMAND: &str = "git worktree remove --force \"$TREE\"";
+            // What is left even so is removed below, and git forgets it by itself.
+            let _ = git(&self.repository.root, COMMAND, &[("TREE", &path)], &supervision);
+        }
+        if fs::remove_dir_all(&self.folder).is_ok() {
+            self.guard.forget_folder(&self.folder);
+        }
+    }
+}
+
+/// What git prints. `Err`: why it failed, in its words.
+fn git(
+    folder: &Path,
+    command: &str,
+    variables: &[(&str, &str)],
+    supervision: &Supervision<'_>,
+) -> Result<String, String> {
+    let mut environment = Environment::of_tool(&Ours::read(), &[], &std::env::temp_dir());
+    variables.iter().for_each(|(name, value)| environment.set(name, value));
+    let command = format!("{command} 2>&1");
+    let tool = Tool { command: &command, folder, environment: &environment, deadline: CHECK_OUT };
+    match tool.ask(supervision) {
+        Answer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
+        Answer::Ended { output, .. } => Err(output.trim().lines().last().unwrap_or("git failed").into()),
+        Answer::None(why) => Err(format!("git {why}")),
+    }
+}

@@ -1,0 +1,194 @@
+//! What is asked of a suite beside what it says itself.
+
+use dyno_archive::plan::{Capacity, Experiment, ExperimentKind};
+use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::workloads::{CheckedWorkload, OneOrMany, Rate};
+
+use super::experiment::{self, RawExperiment};
+use super::load::{RawLoad, of_load};
+use super::subjects::{self, SuiteSubject};
+use crate::revisions::Revised;
+
+/// How a suite is to be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asked<'a> {
+    /// As it is written. Rates that are shares of a capacity are left out: the closed loop is read that tells the capacity.
+    AsWritten,
+    /// What revisions of one of its subjects differ in.
+    Across(&'a AcrossRevisions),
+    /// With rates that are shares of these capacities.
+    At(&'a [Capacity]),
+}
+
+/// What is asked of a suite in the place of what it asks: what revisions of a subject differ in.
+#[derive(Clone, Debug)]
+pub struct AcrossRevisions {
+    /// The suite's entry, by its place.
+    pub place: usize,
+    /// Each an arm, the first to be compared with.
+    pub revised: Vec<Revised>,
+}
+
+impl AcrossRevisions {
+    fn arms(&self, written: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
+        let entry = written.into_iter().find(|entry| entry.place == self.place);
+        let entry = entry.expect("the place is that of an entry");
+        let arm = |revised: &Revised| {
+            let label = entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));
+            SuiteSubject { revised: Some(revised.clone()), label, ..entry.clone() }
+        };
+        let arms: Vec<SuiteSubject> = self.revised.iter().map(arm).collect();
+        let names = arms.iter().map(SuiteSubject::id).collect();
+        (arms, Experiment { kind: ExperimentKind::Toggle, factor: None, arms: names })
+    }
+}
+
+impl Asked<'_> {
+    /// The subjects, and what they differ in on purpose.
+    pub(super) fn arms(
+        self,
+        written: Vec<SuiteSubject>,
+        experiment: Option<RawExperiment>,
+        twin: Option<&str>,
+    ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
+        let Asked::Across(revisions) = self else {
+            let (subjects, experiment) = experiment::arms(written, experiment)?;
+            return Ok((subjects::with_twin(subjects, twin)?, experiment));
+        };
+        if experiment.is_some() {
+            let message =
+                "the suite has an experiment of its own, and revisions are another; take a suite without one";
+            return Err(mistake("experiment", message));
+        }
+        let (subjects, experiment) = revisions.arms(written);
+        Ok((subjects, Some(experiment)))
+    }
+
+    /// The baseline that the suite names, where its subjects are those that it names.
+    pub(super) fn baseline(self, written: Option<String>) -> Option<String> {
+        written.filter(|_| !matches!(self, Asked::Across(_)))
+    }
+
+    /// Puts rates in the place of shares of a capacity. Returns the shares that are still to be measured.
+    pub(super) fn rates(
+        self,
+        load: &mut RawLoad,
+        workloads: &mut [CheckedWorkload],
+    ) -> Result<Vec<f64>, Mistake> {
+        let shares = shares(load)?;
+        if shares.is_empty() {
+            return Ok(shares);
+        }
+        load.rate = None;
+        match self {
+            Asked::AsWritten => {
+                load.be_closed();
+                Ok(shares)
+            }
+            Asked::Across(_) => Err(of_load(mistake(
+                "rate",
+                "revisions are compared at rates that are written, or in closed loops; give the rates as numbers, or leave them out",
+            ))),
+            Asked::At(capacities) => {
+                for shaped in workloads.iter_mut().filter(|shaped| shaped.steps.rate.is_none()) {
+                    let own = capacities.iter().find(|capacity| capacity.workload == shaped.workload.name);
+                    let rates =
+                        own.map(|own| shares.iter().map(|share| Rate::Number(rounded(share * own.rps))));
+                    shaped.steps.rate = rates.map(Iterator::collect);
+                }
+                // A workload that nobody serves has no capacity, and no trials.
+                load.rate = Some(OneOrMany::One(Rate::Number(1.0)));
+                Ok(Vec::new())
+            }
+        }
+    }
+}
+
+/// The rates that are shares of a capacity, such as `25%`; empty: none is.
+fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
+    let all = load.rate.clone().map(OneOrMany::all).unwrap_or_default();
+    let share = |(place, rate): (usize, &Rate)| match rate {
+        Rate::Text(text) if text.trim().ends_with('%') => {
+            let share = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+            let share = share.filter(|percent| percent.is_finite() && *percent > 0.0 && *percent <= 1000.0);
+            let wrong = || format!("{text:?} is no share of a capacity; write it like 50%, up to 1000%");
+            Some(
+                share
+                    .map(|percent| percent / 100.0)
+                    .ok_or_else(|| of_load(mistake("rate", wrong()).below(place))),
+            )
+        }
+        _ => None,
+    };
+    let found: Vec<f64> = all.iter().enumerate().filter_map(share).collect::<Result<_, _>>()?;
+    if !found.is_empty() && found.len() < all.len() {
+        let message = "some rates are shares of a capacity and some are numbers; give all of one kind";
+        return Err(of_load(mistake("rate", message)));
+    }
+    Ok(found)
+}
+
+/// A rate with three digits that count.
+fn rounded(rate: f64) -> f64 {
+    let unit = 10f64.powf(rate.log10().floor() - 2.0);
+    // Below 100 a second nobody reads fractions of a request.
+    (rate / unit.max(1.0)).round().max(1.0) * unit.max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use dyno_archive::plan::Arrivals;
+
+    use super::super::{SuiteFile, tests::parse};
+    use super::*;
+
+    fn capacity(workload: &str, rps: f64) -> Capacity {
+        Capacity { workload: workload.into(), rps, subject: "a".into() }
+    }
+
+    fn rates(suite: &SuiteFile) -> Vec<Option<f64>> {
+        suite.load.decided().steps.iter().map(|step| step.arrivals.rate()).collect()
+    }
+
+    #[test]
+    fn rates_may_be_shares_of_what_is_measured_first() {
+        let suite = parse(
+            "subjects = [\"a\", \"b\"]\n[load]\nrate = [\"25%\", \"50%\"]\narrival = \"poisson\"\n\
+             [[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"own\"\npath = \"/y\"\nrate = 7\n[[workloads]]\nname = \"z\"\npath = \"/z\"\n",
+        );
+        // A workload with a rate of its own is no closed loop, and needs no capacity.
+        let suite = suite.unwrap();
+        assert_eq!(suite.shares, [0.25, 0.5]);
+        assert_eq!(rates(&suite), [None, Some(7.0)]);
+        let at = suite.at(&[capacity("x", 12_345.0), capacity("z", 333.0)]).unwrap();
+        assert_eq!(at.shares, [0.0; 0]);
+        assert_eq!(rates(&at), [Some(3090.0), Some(6170.0), Some(7.0), Some(83.0), Some(167.0)]);
+        assert!(matches!(at.load.decided().steps[0].arrivals, Arrivals::Poisson { .. }));
+        assert_eq!(rounded(0.2), 1.0);
+        assert_eq!(rounded(1_234_567.0), 1_230_000.0);
+    }
+
+    #[test]
+    fn what_is_no_share_of_a_capacity_is_refused_with_its_place() {
+        for (of_load, says) in [
+            ("rate = [\"25%\", 100]", "all of one kind"),
+            ("rate = \"0%\"", "no share of a capacity"),
+            ("rate = [\"x%\"]", "no share of a capacity"),
+            ("rate = \"25%\"\nmodel = \"closed\"", "a closed loop has no `rate`"),
+            ("rate = \"25%\"\n[suite]\norder = \"interleaved\"", "closed loops of requests"),
+        ] {
+            let error = parse(&format!("subjects = [\"a\"]\n[load]\n{of_load}\n")).unwrap_err();
+            assert!(error.contains(says) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+        }
+        let revised = AcrossRevisions { place: 0, revised: Vec::new() };
+        let across = |text: &str| {
+            let suite = SuiteFile::parse(Path::new("s.toml"), text, &[]).unwrap();
+            suite.across(&revised).unwrap_err().to_string()
+        };
+        assert!(across("subjects = [\"a\"]\n[load]\nrate = \"25%\"").contains("as numbers"));
+        let experiment = "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { files = [64, 128] }";
+        assert!(across(experiment).contains("experiment of its own"));
+    }
+}

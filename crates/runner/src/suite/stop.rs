@@ -1,0 +1,96 @@
+//! What ends a run as soon as it is known: `[stop]`.
+
+use dyno_analysis::compare;
+use dyno_analysis::stats::REPEATS_FOR_INTERVAL;
+use dyno_archive::plan::Stop;
+use dyno_workload::mistake::{Mistake, mistake, positive};
+use dyno_workload::units;
+use serde::Deserialize;
+
+/// Repeats of a suite that says nothing of them.
+const REPEATS: u32 = 3;
+
+/// The most repeats of one that ends when it is answered, and says nothing of them.
+const REPEATS_AT_MOST: u32 = 20;
+
+/// `[stop]` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawStop {
+    metrics: Option<Vec<String>>,
+    same_within: Option<String>,
+}
+
+impl RawStop {
+    pub(super) fn check(self, subjects: usize) -> Result<Stop, Mistake> {
+        let within = |mistake: Mistake| mistake.within("stop");
+        if subjects < 2 {
+            let message = "a run ends early when it is known how its subjects differ, and there is one; leave `[stop]` out";
+            return Err(mistake("stop", message));
+        }
+        let names =
+            self.metrics.unwrap_or_else(|| ["throughput", "cpu_us_per_request"].map(String::from).into());
+        if names.is_empty() {
+            return Err(within(mistake("metrics", "name one metric at least, or leave `metrics` out")));
+        }
+        let key = |(place, name): (usize, &String)| match compare::metric(name) {
+            Ok(metric) => Ok(metric.key.to_string()),
+            Err(why) => Err(within(mistake("metrics", why).below(place))),
+        };
+        let metrics = names.iter().enumerate().map(key).collect::<Result<_, _>>()?;
+        let same_within = self.same_within.as_deref().map(units::share).transpose();
+        let same_within = same_within.map_err(|why| within(mistake("same_within", why)))?;
+        Ok(Stop { metrics, same_within })
+    }
+}
+
+/// How many repeats there are, at most where a run may end early.
+pub(super) fn repeats(asked: Option<u32>, may_stop: bool) -> Result<u32, Mistake> {
+    let repeats = asked.unwrap_or(if may_stop { REPEATS_AT_MOST } else { REPEATS });
+    let of_suite = |mistake: Mistake| mistake.within("suite");
+    let repeats = positive("repeats", repeats).map_err(of_suite)?;
+    if may_stop && (repeats as usize) < REPEATS_FOR_INTERVAL {
+        let message = format!(
+            "with `[stop]` these are the most, and nothing is known before {REPEATS_FOR_INTERVAL}: ask for more, or leave `repeats` out for {REPEATS_AT_MOST}"
+        );
+        return Err(of_suite(mistake("repeats", message)));
+    }
+    Ok(repeats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::parse;
+
+    fn suite(more: &str) -> Result<super::super::SuiteFile, String> {
+        parse(&format!("subjects = [\"a\", \"b\"]\n{more}"))
+    }
+
+    #[test]
+    fn a_run_may_end_when_it_is_answered() {
+        let stopped = suite("[stop]\nsame_within = \"2%\"\n").unwrap();
+        let stop = stopped.stop.unwrap();
+        assert_eq!((stopped.repeats, stop.same_within), (20, Some(0.02)));
+        assert_eq!(stop.metrics, ["throughput_rps", "server_cpu_us_per_request"]);
+        let named = suite("[suite]\nrepeats = 7\n[stop]\nmetrics = [\"p99\"]\n").unwrap();
+        assert_eq!((named.repeats, named.stop.unwrap().metrics), (7, vec!["response_p99_us".to_string()]));
+        let without = suite("").unwrap();
+        assert_eq!((without.repeats, without.stop), (3, None));
+    }
+
+    #[test]
+    fn what_cannot_end_a_run_is_refused_with_its_place() {
+        for (more, line, says) in [
+            ("[stop]\nmetrics = [\"p98\"]\n", 3, "there is no metric \"p98\""),
+            ("[stop]\nmetrics = []\n", 3, "one metric at least"),
+            ("[stop]\nsame_within = \"2\"\n", 3, "such as `2%`"),
+            ("[suite]\nrepeats = 4\n[stop]\n", 3, "nothing is known before 5"),
+            ("[stop]\nmetric = \"p99\"\n", 3, "did you mean `metrics`?"),
+        ] {
+            let error = suite(more).unwrap_err();
+            assert!(error.contains(says) && error.contains(&format!("s.toml:{line}:")), "{more}\n→ {error}");
+        }
+        let error = parse("subjects = [\"a\"]\n[stop]\n").unwrap_err();
+        assert!(error.contains("leave `[stop]` out"), "{error}");
+    }
+}
