@@ -2,24 +2,29 @@
 import { costOf } from "./cost.ts";
 import { number } from "./format.ts";
 
-/** Lets the reader change the prices; every cost on the page follows. */
+/** Lets the reader change the prices; the costs in the table below follow. */
 export function addPrices(): void {
   const form = document.getElementById("prices");
   if (!(form instanceof HTMLFormElement)) return;
-  const field = (name: string): number => {
+  const field = (name: string): number | null => {
     const input = form.elements.namedItem(name);
-    return input instanceof HTMLInputElement && input.value !== "" ? input.valueAsNumber : Number.NaN;
+    if (!(input instanceof HTMLInputElement) || (input.value === "" && !input.validity.badInput)) return null;
+    return input.valueAsNumber;
   };
   const show = (): void => {
     // Memory is free of charge, and CPUs are used fully, where nothing is said of them.
-    const or = (value: number, other: number): number => (Number.isNaN(value) ? other : value);
-    const prices = { cpu: field("cpu"), gib: or(field("gib"), 0), utilisation: or(field("utilisation"), 1) };
+    const prices = { cpu: field("cpu") ?? Number.NaN, gib: field("gib") ?? 0, utilisation: field("utilisation") ?? 1 };
     for (const cost of document.querySelectorAll<HTMLElement>("[data-cpu-hours]")) {
       const of = costOf(Number(cost.dataset["cpuHours"]), Number(cost.dataset["gibHours"] ?? 0), prices);
       cost.textContent = of === null ? "–" : number(of);
       const cell = cost.closest("td");
-      if (cell && of !== null) cell.dataset["key"] = String(of);
+      if (!cell) continue;
+      if (of === null) delete cell.dataset["key"];
+      else cell.dataset["key"] = String(of);
     }
+    // It tells the suite's prices.
+    const note = document.getElementById("at-prices");
+    if (note) note.hidden = true;
   };
   form.hidden = false;
   form.addEventListener("input", show);

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json e383a165f21b77d16d54a284a3986782142db8dd93342c8f7cf201a177421c39
+// Made by types.mjs from docs/schema/report.schema.json 24a03375800292a9ae78909632013e2cbb3e3af26d8b818237d538b65d08108a
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -52,6 +52,7 @@ export type Code =
   | "contaminated"
   | "done_again"
   | "machine_changed"
+  | "trend"
   | "slowdown"
   | "cyclic"
   | "busy_in_others_turns"
@@ -760,6 +761,13 @@ export interface OverviewRow {
    * What 10⁹ requests use at the reference step, whatever it costs; `None`: the CPU time is not known.
    */
   paid: Paid | null;
+  /**
+   * The same at the ends of the interval, or range, of the CPU time per request; `None`: not known, or of one repeat alone.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  paid_between: [Paid, Paid] | null;
   /**
    * The load point of that step.
    */

@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::cell::Shape;
 use crate::grid::Grid;
 use crate::metric::{CPU, Metric, THROUGHPUT};
 use crate::report::Report;
-use crate::stats::{ALPHA, REPEATS_FOR_INTERVAL, median};
+use crate::stats::{Looks, REPEATS_FOR_INTERVAL, standard_errors};
 use crate::stopping::asked;
 
 pub const SCHEMA: &str = "dyno.budget/1";
@@ -22,6 +21,9 @@ pub const PILOT: usize = 3;
 
 /// Lengths of the load that are looked at, as multiples of the pilot's.
 const LENGTHS: [f64; 9] = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0];
+
+/// A length of load, seconds, that the suite can have without other turns.
+pub type Fits<'a> = dyn Fn(f64) -> bool + 'a;
 
 /// The shortest load that is recommended: in a shorter one the window is mostly its edges.
 const SHORTEST_S: f64 = 0.8;
@@ -76,20 +78,26 @@ impl Noise {
     fn of(launches: &[f64], rounds: &[Vec<f64>]) -> Option<Noise> {
         let logs: Vec<f64> = launches.iter().map(|ratio| ratio.ln()).collect();
         let total = variance(&logs)?;
-        let of_launch = |rounds: &Vec<f64>| {
-            let logs: Vec<f64> = rounds.iter().map(|ratio| ratio.ln()).collect();
-            Some(variance(&logs)? / logs.len() as f64)
-        };
-        let within: Option<Vec<f64>> = rounds.iter().map(of_launch).collect();
+        let within: Option<Vec<f64>> = rounds.iter().map(|rounds| within(rounds)).collect();
         let within = within.filter(|all| all.len() == launches.len());
-        let within = within.map(|all| (all.iter().sum::<f64>() / all.len() as f64).min(total));
-        Some(Noise { between: total - within.unwrap_or(0.0), within })
+        let within = within.map(|all| all.iter().sum::<f64>() / all.len() as f64);
+        Some(Noise { between: (total - within.unwrap_or(0.0)).max(0.0), within })
     }
 
     /// Standard error of the mean of so many launches with a load of so many times the pilot's length.
     fn error(self, launches: f64, length: f64) -> f64 {
         ((self.between + self.within.unwrap_or(0.0) / length) / launches).sqrt()
     }
+}
+
+/// The variance of a launch's ratio that comes of its rounds: by how much every second of them differs from the others. Sums of rounds, as in
+/// the ratio itself: a stall weighs no more than its time. `None`: fewer than four.
+fn within(rounds: &[f64]) -> Option<f64> {
+    let of_half = |first: usize| {
+        let own: Vec<f64> = rounds.iter().skip(first).step_by(2).copied().collect();
+        (own.len() >= 2).then(|| (own.iter().sum::<f64>() / own.len() as f64).ln())
+    };
+    Some((of_half(0)? - of_half(1)?).powi(2) / 4.0).filter(|variance| variance.is_finite())
 }
 
 /// The unbiased variance; `None`: fewer than two values, or one is no number.
@@ -104,18 +112,18 @@ fn variance(values: &[f64]) -> Option<f64> {
 }
 
 /// The half of an interval, and the difference that is found in four of five, as logarithms.
-fn widths(noise: Noise, launches: u32, length: f64) -> (f64, f64) {
+fn widths(noise: Noise, looks: Looks, launches: u32, length: f64) -> (f64, f64) {
     let error = noise.error(f64::from(launches), length);
-    let student = StudentsT::new(0.0, 1.0, f64::from(launches) - 1.0).expect("freedom is positive");
-    let half = student.inverse_cdf(1.0 - ALPHA / 2.0) * error;
-    (half, half + student.inverse_cdf(0.8) * error)
+    let (half, found) = standard_errors(looks, launches);
+    (half * error, found * error)
 }
 
-/// Plans a run like `pilot` that takes `budget_s` seconds at most.
+/// Plans a run like `pilot` that takes `budget_s` seconds at most, with loads of lengths that `fits` allows.
 ///
 /// # Errors
 /// A sentence: the pilot is too short, compares nothing, or the time is too short for any answer.
-pub fn budget(pilot: &Run, report: &Report, budget_s: f64) -> Result<Budget, String> {
+pub fn budget(pilot: &Run, report: &Report, budget_s: f64, fits: &Fits<'_>) -> Result<Budget, String> {
+    let looks = Looks::of(&pilot.header.plan);
     let (overhead_s, windows_s) = times(pilot)?;
     let noises = noises(pilot, report);
     if noises.is_empty() {
@@ -127,13 +135,17 @@ pub fn budget(pilot: &Run, report: &Report, budget_s: f64) -> Result<Budget, Str
     let pilot_s = pilot.header.plan.load.duration_ns as f64 / 1e9;
     let launches = |length: f64| (budget_s / (overhead_s + windows_s * length)).floor();
     let knows_within = noises.iter().all(|(_, noise)| noise.within.is_some());
-    let lengths = LENGTHS
-        .into_iter()
-        .filter(|length| *length == 1.0 || (knows_within && pilot_s * length >= SHORTEST_S));
+    // A suite has lengths of a tenth of a second.
+    let rounded = |length: f64| (pilot_s * length * 10.0).round() / 10.0 / pilot_s;
+    let can_be = |length: f64| {
+        length == 1.0 || knows_within && pilot_s * length >= SHORTEST_S && fits(pilot_s * length)
+    };
+    let lengths = LENGTHS.into_iter().map(rounded).filter(|length| can_be(*length));
     let possible = lengths.filter(|length| launches(*length) >= REPEATS_FOR_INTERVAL as f64);
     // What is known worst decides.
     let worst = |length: &f64| {
-        let halves = noises.iter().map(|(_, noise)| widths(*noise, launches(*length) as u32, *length).0);
+        let halves =
+            noises.iter().map(|(_, noise)| widths(*noise, looks, launches(*length) as u32, *length).0);
         halves.fold(0.0, f64::max)
     };
     let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
@@ -142,7 +154,7 @@ pub fn budget(pilot: &Run, report: &Report, budget_s: f64) -> Result<Budget, Str
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
     let rows = noises.into_iter().map(|(row, noise)| {
-        let (half, detectable) = widths(noise, repeats, length);
+        let (half, detectable) = widths(noise, looks, repeats, length);
         Expected { half_width: half.exp_m1(), detectable: detectable.exp_m1(), ..row }
     });
     Ok(Budget {
@@ -181,9 +193,11 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
             began.len()
         ));
     }
-    let periods: Vec<f64> =
+    let mut periods: Vec<f64> =
         began.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64 / 1e9).collect();
-    let period = median(&periods).unwrap_or(0.0);
+    periods.sort_by(f64::total_cmp);
+    // Of two the shorter: between blocks the run may have been interrupted, and gone on with the next day.
+    let period = periods[(periods.len() - 1) / 2];
     // Loads that took turns have one window together.
     let windows: BTreeSet<(u32, u64, u64)> = run
         .trials
@@ -285,7 +299,7 @@ mod tests {
     fn a_budget_is_spent_on_starts_where_nothing_else_is_known() {
         let run = pilot();
         let report = crate::report::report(&run);
-        let planned = budget(&run, &report, 600.0).unwrap();
+        let planned = budget(&run, &report, 600.0, &|_| true).unwrap();
         assert_eq!((planned.pilot_repeats, planned.overhead_s, planned.windows_s), (4, 8.0, 2.0));
         assert_eq!((planned.repeats, planned.duration_s, planned.takes_s), (60, 1.0, 600.0));
         let row = &planned.rows[0];
@@ -294,12 +308,14 @@ mod tests {
             row.within_starts.is_none() && row.half_width > 0.0 && row.detectable > row.half_width,
             "{row:?}"
         );
-        let more = budget(&run, &report, 2400.0).unwrap();
+        let more = budget(&run, &report, 2400.0, &|_| true).unwrap();
         // Four times as many starts tell half as much, but for Student's t.
         assert!((1.9..2.1).contains(&(row.half_width / more.rows[0].half_width)), "{row:?}");
-        assert!(budget(&run, &report, 49.0).unwrap_err().contains("those of this suite take 50 s"));
+        assert!(
+            budget(&run, &report, 49.0, &|_| true).unwrap_err().contains("those of this suite take 50 s")
+        );
         let mut short = pilot();
         short.trials.truncate(4);
-        assert!(budget(&short, &report, 600.0).unwrap_err().contains("has 2 repeats"));
+        assert!(budget(&short, &report, 600.0, &|_| true).unwrap_err().contains("has 2 repeats"));
     }
 }

@@ -154,6 +154,8 @@ codes! {
     DoneAgain = "done_again",
     /// The machine did a fixed piece of work faster before some starts than before others.
     MachineChanged = "machine_changed",
+    /// A subject's throughput rose or fell from repeat to repeat.
+    Trend = "trend",
     /// Throughput fell within the measured window.
     Slowdown = "slowdown",
     /// Throughput went up and down between levels within the measured window.

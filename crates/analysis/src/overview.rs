@@ -64,6 +64,8 @@ pub struct OverviewRow {
     pub cost: Option<CostResult>,
     /// What 10⁹ requests use at the reference step, whatever it costs; `None`: the CPU time is not known.
     pub paid: Option<Paid>,
+    /// The same at the ends of the interval, or range, of the CPU time per request; `None`: not known, or of one repeat alone.
+    pub paid_between: Option<(Paid, Paid)>,
     /// Highest anonymous memory (resident, where that is all there is) in any sample of any measured window. Not the
     /// kernel's own peak, which holds page cache.
     pub memory_peak_bytes: Option<f64>,
@@ -241,6 +243,7 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
         subject: &row.subject,
         server: &plan.subject_of(row.reference_cell.arm).name,
         rps: peak_of(row),
+        repeats: row.peak_rps.as_ref().map_or(&[], |peak| &peak.values),
     };
     rows.iter().map(of_row).collect()
 }
@@ -252,6 +255,11 @@ fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
     let best =
         ranked.max_by(|((a_tells, a), _), ((b_tells, b), _)| a_tells.cmp(b_tells).then(a.total_cmp(b)))?;
     Some(best.1)
+}
+
+/// The ends of the interval, or range, of repeats; `None`: there is one repeat, or none.
+fn between(of: &Repeated) -> Option<(f64, f64)> {
+    of.spread().filter(|_| of.values.len() > 1)
 }
 
 /// Makes the rows of one workload.
@@ -309,14 +317,25 @@ impl<'a> RowMaker<'a> {
 
     /// What its requests cost at a step; `None`: the suite names no price, or the CPU time is not known.
     fn cost(&self, held: Held, at: &Summary) -> Option<CostResult> {
-        let between = at.cpu_us_per_request.spread().filter(|_| at.cpu_us_per_request.values.len() > 1);
-        cost::result(at.cpu_us_per_request.median?, between, held, self.plan.cost?)
+        let of = &at.cpu_us_per_request;
+        cost::result(of.median?, between(of), held, self.plan.cost?)
     }
 
-    /// What its requests use of a server at a step; `None`: the CPU time is not known.
-    fn paid(&self, held: Held, at: &Summary) -> Option<Paid> {
-        let lifetime = self.plan.cost.and_then(|cost| cost.lifetime_hours);
-        Paid::of(at.cpu_us_per_request.median?, held, lifetime)
+    /// What its requests use of a server at a step, and the same at the ends of the interval of their CPU time.
+    fn uses(
+        &self,
+        arm: usize,
+        subject: &SubjectResult,
+        at: &Summary,
+    ) -> (Option<Paid>, Option<(Paid, Paid)>) {
+        let (cpu, held) = (&at.cpu_us_per_request, self.held(arm, subject, at));
+        let ends = between(cpu).and_then(|(low, high)| self.paid(held, low).zip(self.paid(held, high)));
+        (cpu.median.and_then(|us| self.paid(held, us)), ends)
+    }
+
+    /// What requests of so much CPU time use of a server; `None`: it does nothing but start.
+    fn paid(&self, held: Held, cpu_us: f64) -> Option<Paid> {
+        Paid::of(cpu_us, held, self.plan.cost.and_then(|cost| cost.lifetime_hours))
     }
 
     /// What its server holds at a step.
@@ -352,7 +371,7 @@ impl<'a> RowMaker<'a> {
         let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
         let peak_or_reference = best.or(at_reference);
         let cost = at_reference.and_then(|s| self.cost(self.held(index, subject, s), s));
-        let paid = at_reference.and_then(|s| self.paid(self.held(index, subject, s), s));
+        let (paid, paid_between) = at_reference.map_or((None, None), |s| self.uses(index, subject, s));
         let reference = &plan.load.steps[self.reference];
         OverviewRow {
             reference_cell: CellKey { arm: index, workload: self.workload, step: self.reference },
@@ -383,6 +402,7 @@ impl<'a> RowMaker<'a> {
             cost_per_billion_requests: cost.map(|cost| cost.per_billion),
             cost,
             paid,
+            paid_between,
             memory_peak_bytes: trials().filter_map(|t| metric::memory(t)).reduce(f64::max),
             backends: self.backends(subject, at_reference, &trials().copied().collect::<Vec<_>>()),
             startup_ms: subject.startup_ms.ready.median,

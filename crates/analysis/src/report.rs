@@ -167,9 +167,19 @@ pub fn report(run: &Run) -> Report {
 /// The repeats of a run that has fewer than it could have, because it was answered.
 fn answered_after(run: &Run, report: &Report) -> Option<u32> {
     let plan = &run.header.plan;
-    let made =
-        run.trials.iter().map(|trial| plan.launches[plan.trials[trial.trial].launch].block + 1).max()?;
-    (made < plan.repeats && stopping::is_answered(run, report)).then_some(made)
+    let block = |trial: usize| plan.launches[plan.trials[trial].launch].block;
+    let made = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
+    let takes_part = |launch: usize| {
+        plan.arms_of(launch).all(|arm| {
+            let subject = &plan.subjects[arm.subject];
+            subject.skipped.is_none() && subject.build_failed.is_none()
+        })
+    };
+    // A block that was only begun tells an interruption: a run that is answered ends between two.
+    let of_last = |trial: &usize| block(*trial) + 1 == made && takes_part(plan.trials[*trial].launch);
+    let has = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
+    let is_whole = (0..plan.trials.len()).filter(of_last).all(has);
+    (is_whole && made < plan.repeats && stopping::is_answered(run, report)).then_some(made)
 }
 
 fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {

@@ -59,9 +59,14 @@ pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
 /// known what was measured, so that a trial that is done again for that is no choice by its result.
 #[must_use]
 pub fn is_contaminated(plan: &Plan, facts: &Facts, start: &StartRecord, record: &TrialRecord) -> bool {
-    const CODES: [Code; 4] = [Code::Steal, Code::Contaminated, Code::ServerStarved, Code::GeneratorStarved];
+    const OTHERS: [Code; 3] = [Code::Steal, Code::Contaminated, Code::ServerStarved];
+    // With these a generator that waits for a CPU waits for the server, or for itself.
+    const OURS: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
     let result = trial(plan, facts, Some(start), record);
-    result.caveats.iter().any(|caveat| CODES.contains(&caveat.code))
+    let has = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
+    let shares = plan.launches[start.launch].arms.iter().any(|arm| !plan.has_generator_apart(*arm));
+    let is_alone = !shares && !OURS.iter().any(has);
+    OTHERS.iter().any(has) || is_alone && has(&Code::GeneratorStarved)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::backend::{self, BackendUse};
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
@@ -94,6 +94,17 @@ impl StepResult {
     pub const fn shape(&self) -> Shape {
         let StepResult { connections, streams, pipeline, rate, pass, .. } = *self;
         Shape { connections, streams, pipeline, rate, pass }
+    }
+}
+
+impl TrialResult {
+    /// Whether it does not count for what its server did: it answered wrong, failed, or broke a promise.
+    #[must_use]
+    pub fn is_servers_fault(&self) -> bool {
+        const CODES: [Code; 5] =
+            [Code::WrongAnswers, Code::NoAnswers, Code::Errors, Code::SubjectFailed, Code::ChecksFailed];
+        let is_fault = |caveat: &Caveat| caveat.severity == Severity::Invalid && CODES.contains(&caveat.code);
+        self.caveats.iter().any(is_fault)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use dyno_analysis::budget::Budget;
 use dyno_analysis::capacity::CapacityResult;
 use dyno_analysis::compare::Compared;
 use dyno_analysis::server::watch::Watched;
@@ -53,4 +54,5 @@ fn the_schema_of_a_comparison_is_documented() {
 #[test]
 fn the_schema_of_a_search_for_capacity_is_documented() {
     check("find.schema.json", &written::<CapacityResult>());
+    check("budget.schema.json", &written::<Budget>());
 }

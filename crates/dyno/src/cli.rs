@@ -488,6 +488,19 @@ fn span(text: &str) -> Result<Ns, String> {
     dyno_workload::units::span(text).map(Ns)
 }
 
+/// A time for a whole run: up to 30 days.
+fn budget(text: &str) -> Result<Ns, String> {
+    const HOUR: f64 = 3600e9;
+    let wrong = || format!("{text:?} is no time for a run; write it like 30m, 4h or 2d, up to 30d");
+    let text = text.trim();
+    let hours = |unit: char, each: f64| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * each);
+    match hours('h', HOUR).or_else(|| hours('d', 24.0 * HOUR)) {
+        Some(ns) if (1e9..=30.0 * 24.0 * HOUR).contains(&ns) => Ok(Ns(ns as u64)),
+        Some(_) => Err(wrong()),
+        None => duration(text).ok().filter(|ns| ns.0 >= 1_000_000_000).ok_or_else(wrong),
+    }
+}
+
 /// A length as `10s`, or as wrk's `-d2`: a bare number is in seconds.
 fn window(text: &str) -> Result<Ns, String> {
     let is_bare = text.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0);
@@ -613,7 +626,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub choices: Choices,
     /// Plan for so much time, such as 30m: how many repeats, and how long a load, tell the most.
-    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Ns>,
     /// The run that shows what varies [default: the latest of the suite in --runs].
     #[arg(long, value_name = "RUN", requires = "budget")]

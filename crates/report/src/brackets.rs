@@ -3,7 +3,7 @@
 use dyno_analysis::capacity::{Bracket, RateVotes};
 use dyno_analysis::report::Report;
 
-use crate::format::number;
+use crate::format::{number, plural};
 
 /// Columns of [`cells`].
 pub(crate) const HEAD: [&str; 7] =
@@ -33,6 +33,7 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
 /// What the brackets come to, in a sentence; `None`: there are none.
 pub(crate) fn sentence(report: &Report) -> Option<String> {
     let objective = report.run.objective.as_ref()?;
+    let has_widths = report.brackets.windows(2).any(|pair| pair[0].connections != pair[1].connections);
     let said = |bracket: &Bracket| {
         let of = match (bracket.kept_rps, bracket.missed_rps) {
             (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
@@ -40,9 +41,19 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
             (None, Some(missed)) => format!("not at {}/s", number(missed)),
             (None, None) => return None,
         };
-        Some(format!("{} {of}", bracket.subject))
+        let by = if bracket.limited_by_generator { " (that was the generator: it may do more)" } else { "" };
+        let with =
+            if report.run.workloads.len() > 1 { format!(" for {}", bracket.workload) } else { String::new() };
+        let over = if has_widths {
+            format!(" over {}", plural(u64::from(bracket.connections), "connection"))
+        } else {
+            String::new()
+        };
+        Some(format!("{}{with}{over} {of}{by}", bracket.subject))
     };
-    let all: Vec<String> = report.brackets.iter().filter_map(said).collect();
+    let is_control = |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
+    let asked = report.brackets.iter().filter(|bracket| !is_control(&bracket.subject));
+    let all: Vec<String> = asked.filter_map(said).collect();
     (!all.is_empty()).then(|| format!("{objective} is kept by {}.", all.join(", ")))
 }
 

@@ -3,31 +3,42 @@
 use dyno_analysis::budget::{Budget, Expected};
 
 use crate::format::percent;
+use crate::overview::label_in_words;
 
 /// The plan, for a terminal.
 #[must_use]
 pub fn text(budget: &Budget) -> String {
     let Budget { pilot, pilot_repeats, overhead_s, windows_s, repeats, duration_s, takes_s, rows, .. } =
         budget;
-    let width =
-        |name: fn(&Expected) -> &str| rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0);
-    let pair_width = width(|row| &row.subject_b);
-    let title_width = width(|row| row.title);
+    let width = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
     let row = |row: &Expected| {
         let within =
             row.within_starts.map_or_else(String::new, |within| format!(", {} within", percent(within)));
         format!(
-            "  {:<pair_width$}  {:<title_width$}  ±{:<7} {} found in 4 of 5   (varies by {} between starts{within})\n",
-            row.subject_b,
+            "    {:<width$}  ±{:<7} {} found in 4 of 5   (varies by {} between starts{within})\n",
             row.title,
             percent(row.half_width),
             percent(row.detectable),
             percent(row.between_starts),
         )
     };
+    let cell = |rows: &[Expected]| {
+        let first = &rows[0];
+        let of = format!(
+            "{} against {}, {}, {}",
+            first.subject_b,
+            first.subject_a,
+            first.workload,
+            label_in_words(first.step)
+        );
+        format!("  {of}\n{}", rows.iter().map(row).collect::<String>())
+    };
+    let is_one = |a: &Expected, b: &Expected| {
+        (&a.subject_a, &a.subject_b, &a.workload, a.step) == (&b.subject_a, &b.subject_b, &b.workload, b.step)
+    };
     format!(
         "repeats = {repeats}, duration = \"{duration_s}s\"\n\n  takes {takes_s:.0} s: a repeat takes {overhead_s:.1} s besides its loads, and {windows_s:.1} s of load in the pilot\n  \
-         pilot {pilot}, {pilot_repeats} repeats: of so few, what varies is known by half or double\n\n{}",
-        rows.iter().map(row).collect::<String>()
+         pilot {pilot}, {pilot_repeats} repeats: of so few, what varies is known by half or double; each line is of itself alone, with no others allowed for\n\n{}",
+        rows.chunk_by(is_one).map(cell).collect::<String>()
     )
 }

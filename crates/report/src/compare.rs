@@ -76,7 +76,9 @@ pub(crate) fn answer(of: &Answer) -> String {
 }
 
 fn how(compared: &Compared) -> &'static str {
-    if compared.paired {
+    if compared.at_every_look {
+        "Ratios are geometric means over pairs of repeats of one block, and intervals such that hold at every look; without an interval, ratios are of medians."
+    } else if compared.paired {
         "Ratios are geometric means over pairs of repeats of one block, and intervals Student's; without an interval, ratios are of medians."
     } else {
         "Ratios are of geometric means over the repeats of each run, and intervals Welch's; without an interval, ratios are of medians."

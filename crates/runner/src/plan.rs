@@ -24,7 +24,7 @@ use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE};
 use crate::observe::Choice;
 use crate::price;
 use crate::run::warm;
-use crate::suite::{SuiteFile, SuiteSubject, profile, turns};
+use crate::suite::{SuiteFile, SuiteSubject, profile, stop, turns};
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]
@@ -133,6 +133,7 @@ pub fn resolve(
         subject_of.iter().map(|subject| served[*subject].clone()).collect();
     check_size(repeats, &served_by_arm, &suite.steps_of).map_err(whole)?;
     turns::check_length(&suite, entries.len()).map_err(located)?;
+    stop::check_subjects(suite.stop.as_ref(), entries.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
     let needs =
         entries.iter().zip(&subject_of).map(|(entry, subject)| Needs::of(&definitions[*subject], entry));
@@ -485,6 +486,12 @@ fn list_trials(
         trial.seed = Trial::seed_of(seed, number);
     }
     trials
+}
+
+/// Whether the subjects of a plan would take the same turns with loads of another length.
+#[must_use]
+pub fn keeps_turns(plan: &Plan, duration_ns: u64) -> bool {
+    turns::keeps(plan, duration_ns)
 }
 
 /// CPUs of subject and generator, apart where there are two or more: the generator takes the last quarter, at least one.

@@ -100,7 +100,26 @@ impl<'a> WorkTrees<'a> {
     /// # Errors
     /// There can be no folder for them.
     pub fn new(repository: &'a Repository, guard: &'a Guard) -> io::Result<WorkTrees<'a>> {
-        Ok(WorkTrees { folder: folder::make("revisions", guard)?, repository, trees: Vec::new(), guard })
+        let trees = WorkTrees { folder: folder::make(KIND, guard)?, repository, trees: Vec::new(), guard };
+        trees.sweep();
+        Ok(trees)
+    }
+
+    /// Has git forget work trees of dynos that were killed: their folders are gone.
+    fn sweep(&self) {
+        let interrupts = Interrupts::new();
+        let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
+        let listed = git(&self.repository.root, "git worktree list --porcelain", &[], &supervision);
+        let listed = listed.unwrap_or_default();
+        let trees = listed.lines().filter_map(|line| line.strip_prefix("worktree "));
+        trees.filter(|tree| is_left(Path::new(tree))).for_each(|tree| self.remove(tree, &supervision));
+    }
+
+    fn remove(&self, tree: &str, supervision: &Supervision<'_>) {
+        // Twice: one that git was ended in the middle of is locked.
+        const COMMAND: &str = "git worktree remove --force --force \"$TREE\"";
+        // What is left even so is in nobody's way, and swept the next time.
+        let _ = git(&self.repository.root, COMMAND, &[("TREE", tree)], supervision);
     }
 
     /// Checks a commit out.
@@ -148,15 +167,22 @@ impl Drop for WorkTrees<'_> {
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
         for tree in &self.trees {
-            let path = tree.to_string_lossy().into_owned();
-            const COMMAND: &str = "git worktree remove --force \"$TREE\"";
-            // What is left even so is removed below, and git forgets it by itself.
-            let _ = git(&self.repository.root, COMMAND, &[("TREE", &path)], &supervision);
+            self.remove(&tree.to_string_lossy(), &supervision);
         }
         if fs::remove_dir_all(&self.folder).is_ok() {
             self.guard.forget_folder(&self.folder);
         }
     }
+}
+
+/// The kind of our folder among temporary ones.
+const KIND: &str = "revisions";
+
+/// Whether a work tree is one of ours whose folder is gone.
+fn is_left(tree: &Path) -> bool {
+    let folder = tree.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let is_ours = |name: &String| name.starts_with("dyno-") && name.contains(&format!("-{KIND}-"));
+    folder.as_ref().is_some_and(is_ours) && !tree.exists()
 }
 
 /// What git prints. `Err`: why it failed, in its words.
@@ -174,5 +200,22 @@ fn git(
         Answer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         Answer::Ended { output, .. } => Err(output.trim().lines().last().unwrap_or("git failed").into()),
         Answer::None(why) => Err(format!("git {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_trees_of_ours_that_are_gone_are_swept() {
+        assert!(is_left(Path::new("/tmp/dyno-17-revisions-abcdefghijkl/0")));
+        for other in ["/tmp", "/tmp/gone/0", "/nowhere/revisions/0", "/nowhere/dyno/0"] {
+            assert!(!is_left(Path::new(other)), "{other}");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let there = root.path().join("dyno-17-revisions-abcdefghijkl/0");
+        fs::create_dir_all(&there).unwrap();
+        assert!(!is_left(&there));
     }
 }

@@ -67,6 +67,21 @@ pub fn build(
     recipe.build(&cache)
 }
 
+/// Removes what builds keep for the next one at the place of a definition that will not be there again.
+pub fn forget(definition: &Definition, cache: &Path) {
+    let cache = cache.join(&definition.name);
+    let place = place_of(definition);
+    // What cannot be removed is only in the way.
+    [format!("kept-{place}"), format!("none-{place}")]
+        .iter()
+        .for_each(|name| drop(fs::remove_dir_all(cache.join(name))));
+}
+
+/// Whether the place of a definition goes into its build.
+fn names_its_folder(spec: &BuildSpec) -> bool {
+    std::iter::once(&spec.command).chain(spec.env.values()).any(|text| text.contains("{dir}"))
+}
+
 /// Tells the folder of a definition from those of others of its name, in eight digits.
 fn place_of(definition: &Definition) -> String {
     let mut key = Key::default();
@@ -298,7 +313,7 @@ fn key_without_inputs(
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
-    if std::iter::once(&spec.command).chain(spec.env.values()).any(|text| text.contains("{dir}")) {
+    if names_its_folder(spec) {
         // What it takes from there goes into it, whether it is named as an input or not.
         definition.add_folder_to(&mut key).map_err(|error| unreadable(&error))?;
     }

@@ -1,6 +1,6 @@
 //! Between which of a suite's rates each server stops keeping the objective.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
@@ -10,6 +10,7 @@ use super::Votes;
 use super::objective::{Judged, judge};
 use crate::cell::Shape;
 use crate::grid::{Cell, Grid};
+use crate::trial::TrialResult;
 
 /// The rates between which an arm stops keeping the objective with a workload, over one kind of connection. A rate is decided by most of its
 /// repeats, because one may be wrong by chance.
@@ -69,18 +70,32 @@ impl Repeats {
 #[must_use]
 pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
     let Some(objective) = &plan.report.objective else { return Vec::new() };
-    let repeats = |cell: &Cell<'_>| Repeats {
-        by_block: cell.trials().iter().map(|trial| (trial.block, judge(objective, &trial.load))).collect(),
+    let repeats = |cell: &Cell<'_>| -> Vec<(u32, Judged)> {
+        let judged = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
+        let votes = cell.trials().iter().map(|trial| (*trial, judged(trial)));
+        // What dyno itself does not count, such as a server that was still warming, has kept nothing.
+        votes
+            .filter(|(trial, (_, judged))| trial.valid || *judged != Judged::Kept)
+            .map(|(_, vote)| vote)
+            .collect()
     };
     let mut all: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> = BTreeMap::new();
     for (key, cell) in grid.cells() {
         let shape = Shape::of(&plan.load.steps[key.step]);
         if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
             let of = (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);
-            all.entry(of).or_default().push((rate, repeats(cell)));
+            let rates = all.entry(of).or_default();
+            let votes = repeats(cell);
+            // One rate may be a step more than once.
+            match rates.iter_mut().find(|(known, _): &&mut (f64, Repeats)| *known == rate) {
+                Some((_, known)) => known.by_block.extend(votes),
+                None if votes.is_empty() => {}
+                None => rates.push((rate, Repeats { by_block: votes })),
+            }
         }
     }
     all.into_iter()
+        .filter(|(_, rates)| !rates.is_empty())
         .map(|((arm, workload, connections, streams, pipeline), mut rates)| {
             rates.sort_by(|a, b| a.0.total_cmp(&b.0));
             let of = (plan.arms[arm].name.clone(), plan.workloads[workload].name.clone());
@@ -93,7 +108,9 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     let missed = rates.iter().position(|(_, repeats)| !repeats.is_kept());
     let kept = missed.unwrap_or(rates.len()).checked_sub(1);
     let is_generators = |repeats: &Repeats| {
-        repeats.by_block.iter().any(|(_, judged)| matches!(judged, Judged::GeneratorMissed(_)))
+        let by_generator = |(_, judged): &&(u32, Judged)| matches!(judged, Judged::GeneratorMissed(_));
+        let missed = repeats.by_block.len() - repeats.kept();
+        2 * repeats.by_block.iter().filter(by_generator).count() > missed
     };
     let by_repeat: Vec<f64> = blocks(rates).into_iter().map(|block| of_repeat(rates, block)).collect();
     Bracket {
@@ -116,13 +133,14 @@ fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
     let has =
         |block: u32| rates.iter().all(|(_, repeats)| repeats.by_block.iter().any(|(own, _)| *own == block));
     let first = rates.first().map(|(_, repeats)| &repeats.by_block[..]).unwrap_or_default();
-    first.iter().map(|(block, _)| *block).filter(|block| has(*block)).collect()
+    let all: BTreeSet<u32> = first.iter().map(|(block, _)| *block).collect();
+    all.into_iter().filter(|block| has(*block)).collect()
 }
 
 /// The highest rate below all that one repeat missed.
 fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> f64 {
     let is_kept = |(_, repeats): &&(f64, Repeats)| {
-        repeats.by_block.iter().any(|(own, judged)| *own == block && *judged == Judged::Kept)
+        repeats.by_block.iter().filter(|(own, _)| *own == block).all(|(_, judged)| *judged == Judged::Kept)
     };
     rates.iter().take_while(is_kept).last().map_or(0.0, |(rate, _)| *rate)
 }

@@ -70,9 +70,11 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
     let missed = objective.conditions.iter().find_map(|condition| missed(condition, load, error_share));
     let missed = missed.or_else(|| missed_unasked(objective, load, error_share));
     let is_time = missed.is_some() && objective.conditions.iter().any(is_of_time);
+    let is_missed = missed.is_some();
     let refuses = |caveat: &&Caveat| {
-        caveat.severity == Severity::Invalid && is_generators(caveat.code)
-            || is_time && caveat.code == Code::GeneratorLate
+        // A control is let off, as it is there to show what the generator can do.
+        let is_full = is_generators(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
+        is_full || is_time && matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved)
     };
     match (load.caveats.iter().find(refuses), missed) {
         (Some(caveat), _) => Judged::GeneratorMissed(caveat.message.clone()),

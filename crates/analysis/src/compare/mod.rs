@@ -50,6 +50,8 @@ pub struct Compared {
     pub b: SideResult,
     /// Whether repeats are compared in pairs: both sides are of one run, whose blocks hold one repeat of each.
     pub paired: bool,
+    /// Whether intervals hold at every look: the run could end as soon as it was answered.
+    pub at_every_look: bool,
     /// In what the sides differ beside what is compared; their numbers are no answer then.
     pub differences: Vec<Difference>,
     /// What is to be known of all rows.
@@ -139,6 +141,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
         a: side(a),
         b: side(b),
         paired: is_one_run,
+        at_every_look: is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach,
         notes: notes(a, b, (is_one_run, drift), &rows, unmatched),
         answers: answers(&asked_for, asked.same_within, &differences),
         differences,
@@ -235,7 +238,8 @@ fn row(
     let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
     let paired = is_paired.then(|| Looks::of(plan_a));
     let (estimate, over) = estimate(&of_a, &of_b, paired);
-    let p_permuted = permuted(&of_a, &of_b, is_paired);
+    // Exchanging sides asks for a number of pairs that they did not decide.
+    let p_permuted = permuted(&of_a, &of_b, is_paired).filter(|_| paired != Some(Looks::AfterEach));
     let pairs = if is_paired { of_b.ratios_to(&of_a).values } else { Vec::new() };
     let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
     let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);

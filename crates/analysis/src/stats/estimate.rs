@@ -112,10 +112,7 @@ impl Estimate {
             let inner = if x.is_finite() { (1.0 + shrunk * x) / (1.0 + x) } else { shrunk };
             (inner.powf(n / 2.0) / shrunk.sqrt()).min(1.0)
         };
-        // Where that is ALPHA. With very few pairs it never is, and nothing is excluded.
-        let inner = (ALPHA * ALPHA * shrunk).powf(1.0 / n);
-        let beyond =
-            if inner > shrunk { (freedom * (1.0 - inner) / (inner - shrunk)).sqrt() } else { f64::INFINITY };
+        let beyond = beyond_at_every_look(n);
         let half = if error == 0.0 { 0.0 } else { beyond * error };
         let p = match error {
             0.0 if mean == 0.0 => 1.0,
@@ -130,6 +127,26 @@ impl Estimate {
             detectable: (half + student.inverse_cdf(POWER) * error).exp(),
         }
     }
+}
+
+/// How many standard errors of the mean of `n` values are half of the interval that holds at every look: where the chance is ALPHA. With very
+/// few values it never is, and nothing is excluded.
+fn beyond_at_every_look(n: f64) -> f64 {
+    let shrunk = 1.0 / (1.0 + n * MIXED_OVER);
+    let inner = (ALPHA * ALPHA * shrunk).powf(1.0 / n);
+    if inner > shrunk { ((n - 1.0) * (1.0 - inner) / (inner - shrunk)).sqrt() } else { f64::INFINITY }
+}
+
+/// How many standard errors are half of the interval of the mean of `n` values, and are a difference that is found in four of five.
+#[must_use]
+pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
+    let n = f64::from(n);
+    let student = StudentsT::new(0.0, 1.0, n - 1.0).expect("freedom is positive");
+    let half = match looks {
+        Looks::AtTheEnd => student.inverse_cdf(1.0 - ALPHA / 2.0),
+        Looks::AfterEach => beyond_at_every_look(n),
+    };
+    (half, half + student.inverse_cdf(POWER))
 }
 
 /// What Student's t is computed of.

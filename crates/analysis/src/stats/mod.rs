@@ -7,12 +7,14 @@ mod estimate;
 pub mod permutation;
 mod quantile;
 pub mod scaling;
+mod trend;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use estimate::{ALPHA, Estimate, holm};
+pub use estimate::{ALPHA, Estimate, holm, standard_errors};
 pub use quantile::ranks;
+pub use trend::Trend;
 
 /// Fewest repeats, or pairs of repeats, for a confidence interval: rank statistics of fewer say next to nothing (Kalibera
 /// and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).

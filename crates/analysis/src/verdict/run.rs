@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::canary::canary;
 use crate::caveat::{Caveat, Code, Severity, info};
-use crate::stats::{PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
+use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
 
 /// The best throughput of a subject with a workload.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Peak<'a> {
     pub(crate) server: &'a str,
     /// Right answers per second, median over the repeats; `None`: no repeat is valid.
     pub(crate) rps: Option<f64>,
+    /// The same of each valid repeat, in the order of the blocks.
+    pub(crate) repeats: &'a [f64],
 }
 
 /// Reasons to distrust a whole run, the gravest first. `peaks`: workload by workload.
@@ -61,6 +63,7 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     all.extend(limits_not_set(run));
     all.extend(not_served(plan));
     all.extend(same_numbers(peaks));
+    all.extend(trend(peaks));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
 }
@@ -231,6 +234,22 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
         );
         Some(Caveat::new(Code::SameNumbers, Severity::Warning, message, json!({"subjects": names})))
     })
+}
+
+/// A subject whose throughput rises or falls over the run. All are allowed for together (Holm); the steepest is told.
+fn trend(peaks: &[Peak<'_>]) -> Option<Caveat> {
+    let trends: Vec<(&Peak<'_>, Trend)> =
+        peaks.iter().filter_map(|peak| Some((peak, Trend::of(peak.repeats)?))).collect();
+    let chances = holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<f64>>());
+    let shown = trends.iter().zip(chances).filter(|(_, p)| *p < ALPHA).map(|(trend, _)| trend);
+    let (peak, trend) = shown.max_by(|a, b| a.1.ratio.ln().abs().total_cmp(&b.1.ratio.ln().abs()))?;
+    let did = if trend.ratio > 1.0 { "rose" } else { "fell" };
+    let message = format!(
+        "The throughput of {} with {} {did} over the run: in the last repeat it was {:.3} times that in the first ({:.3} to {:.3}), by more than chance. Comparisons of pairs within a block take that out; medians over repeats and their intervals do not.",
+        peak.subject, peak.workload, trend.ratio, trend.low, trend.high
+    );
+    let evidence = json!({"subject": peak.subject, "workload": peak.workload, "last_to_first": trend.ratio});
+    Some(Caveat::new(Code::Trend, Severity::Warning, message, evidence))
 }
 
 /// Subjects of four different servers whose peaks lie within 3 % of the lowest; of several such groups the one with the

@@ -29,11 +29,14 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
     let here = Prerequisites::new(&supervision);
-    let planned =
-        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| here.unmet(subject))?;
+    let plan_of = |suite: SuiteFile| {
+        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| here.unmet(subject))
+    };
     if let Some(Ns(ns)) = args.budget {
-        return budget::run(args, &planned.plan, Duration::from_nanos(ns));
+        let plan_of = |suite: SuiteFile| Ok(plan_of(suite)?.plan);
+        return budget::run(args, &suite, &plan_of, Duration::from_nanos(ns));
     }
+    let planned = plan_of(suite)?;
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";

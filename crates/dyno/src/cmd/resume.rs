@@ -12,6 +12,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
 use dyno_runner::prepare::{bring_back_those_behind, environment_of};
+use dyno_runner::run::PADDING;
 use dyno_subject::build::inputs_of;
 use dyno_subject::definition::Definition;
 
@@ -214,8 +215,10 @@ fn of_environment<'a>(
 ) -> Vec<Difference> {
     let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
     let now = environment_of(definition);
-    // The subject's own variables are part of its definition, and `TMPDIR` is another folder in each start.
-    let is_compared = |name: &&String| *name != "TMPDIR" && !definition.start.env.contains_key(*name);
+    // The subject's own variables are part of its definition, and some differ in each start.
+    let differs = ["TMPDIR", PADDING];
+    let is_compared =
+        |name: &&String| !differs.contains(&&***name) && !definition.start.env.contains_key(*name);
     let names: BTreeSet<&String> = part.environment.keys().filter(is_compared).chain(now.keys()).collect();
     let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "not set".into());
     let of_name = |name: &String| {

@@ -67,7 +67,7 @@ fn begin(
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path, &args.choices.profile, usable_cpus())?;
     let folders = args.places.subjects.find(Some(path))?;
-    let beginning = Beginning { path, folders: &folders, cache, runs: &args.runs };
+    let beginning = Beginning::new(path, &folders, cache, &args.runs);
     let overrides = args.choices.overrides();
     if suite.shares.is_empty() {
         return beginning.begin(suite, &overrides, supervision, progress, &|_| Ok(()));
@@ -85,14 +85,25 @@ const FIRST_REPEATS: u32 = 3;
 
 /// Where what a run begins with lies.
 pub(super) struct Beginning<'a> {
-    pub path: &'a Path,
-    pub folders: &'a Folders,
-    pub cache: &'a Path,
+    path: &'a Path,
+    folders: &'a Folders,
+    cache: &'a Path,
     /// Where the run is kept.
-    pub runs: &'a Path,
+    runs: &'a Path,
+    /// CPUs that anything may use. A walk binds this thread to some of them.
+    cpus: Vec<u32>,
 }
 
-impl Beginning<'_> {
+impl<'a> Beginning<'a> {
+    pub(super) fn new(
+        path: &'a Path,
+        folders: &'a Folders,
+        cache: &'a Path,
+        runs: &'a Path,
+    ) -> Beginning<'a> {
+        Beginning { path, folders, cache, runs, cpus: dyno_launch::allowed_cpus() }
+    }
+
     /// Measures in closed loops, in a run of its own, what the slowest subject can do, of which a suite's rates are shares.
     fn measure_first(
         &self,
@@ -111,6 +122,8 @@ impl Beginning<'_> {
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
         let (planned, builds, dir) = self.begin(suite, &overrides, supervision, progress, &|_| Ok(()))?;
         let ended = walk(&planned, &builds, &dir, supervision, progress)?;
+        // What is built and started next is not to be bound to the generator's CPUs.
+        dyno_launch::set_affinity(&self.cpus)?;
         let run = dir.read()?;
         let report = dyno_analysis::report::report(&run);
         write_all(&dir, &report)?;
@@ -152,7 +165,7 @@ impl Beginning<'_> {
     ) -> anyhow::Result<Prepared> {
         let here = Prerequisites::new(supervision);
         let unmet = |subject: &Definition| here.unmet(subject);
-        let mut planned = resolve(suite, self.folders, overrides, &dyno_launch::allowed_cpus(), &unmet)?;
+        let mut planned = resolve(suite, self.folders, overrides, &self.cpus, &unmet)?;
         // Absolute, because the run may be resumed from another folder.
         planned.plan.suite.path = std::path::absolute(self.path)?.display().to_string();
         let builds = build_all(&mut planned, self.cache, supervision, progress)?;

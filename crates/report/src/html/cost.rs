@@ -1,6 +1,7 @@
 //! The section on cost: the CPU time and the memory that a request took, in each step and over whole lives.
 
 use dyno_analysis::backend::{BackendSummary, BackendUse};
+use dyno_analysis::cost::Paid;
 use dyno_analysis::metric::{Metric, Unit};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
@@ -171,37 +172,52 @@ fn price(report: &Report) -> Markup {
         return Markup::default();
     }
     let cost = report.run.cost;
-    let range = |(low, high): (f64, f64)| format!("{}–{}", number(low), number(high));
     let columns: [Column<'_, OverviewRow>; 7] = [
         ("Subject", &|r| text(&r.title)),
         ("#CPU per request", &|r| value(r.cpu_us_per_request, micros)),
         ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
         ("#GiB hours", &|r| value(r.paid.map(|paid| paid.gib_hours), number)),
-        ("#Cost", &|r| price_of(r)),
-        ("#Between", &|r| text(or_dash(r.cost.and_then(|cost| cost.between), range))),
-        ("#Of it for memory", &|r| value(r.cost.map(|cost| cost.of_memory), number)),
+        ("#Cost", &|r| price_of(r.paid, r.cost_per_billion_requests)),
+        ("#Between", &|r| cell(between(r))),
+        ("#Of it for memory", &|r| price_of(r.paid.map(of_memory), r.cost.map(|cost| cost.of_memory))),
     ];
-    let columns = if cost.is_some() { &columns[..] } else { &columns[..5] };
     html! {
         h3 { "Cost of a billion requests" } "\n"
         (prices(cost))
-        (table_of("sortable", columns, &report.overview, |r| Of::row(report, r)))
-        (note(&cost.map_or_else(|| NO_PRICE.into(), at_prices)))
+        (table_of("sortable", &columns, &report.overview, |r| Of::row(report, r)))
+        div id="at-prices" { (note(&cost.map_or_else(|| NO_PRICE.into(), at_prices))) }
     }
 }
 
 const NO_PRICE: &str = "Hours of a CPU and of a GiB of memory that a billion requests take of a server all of whose CPUs are used. The suite names no prices ([cost]): set them above.";
 
-/// A cost, with what the viewer makes another of when prices change.
-fn price_of(row: &OverviewRow) -> Cell {
-    let shown = or_dash(row.cost_per_billion_requests, number);
-    match row.paid {
-        None => text(shown),
-        Some(paid) => {
-            cell(html! { span data-cpu-hours=(paid.cpu_hours) data-gib-hours=(paid.gib_hours) { (shown) } })
-                .sorted_by(row.cost_per_billion_requests)
+/// A cost, with the hours of which the viewer makes another when prices change.
+fn priced(paid: Option<Paid>, cost: Option<f64>) -> Markup {
+    let shown = or_dash(cost, number);
+    match paid {
+        None => html! { (shown) },
+        Some(Paid { cpu_hours, gib_hours }) => {
+            html! { span data-cpu-hours=(cpu_hours) data-gib-hours=(gib_hours) { (shown) } }
         }
     }
+}
+
+fn price_of(paid: Option<Paid>, cost: Option<f64>) -> Cell {
+    cell(priced(paid, cost)).sorted_by(cost)
+}
+
+/// The part of it that is for memory.
+fn of_memory(paid: Paid) -> Paid {
+    Paid { cpu_hours: 0.0, ..paid }
+}
+
+fn between(row: &OverviewRow) -> Markup {
+    let (low, high) = row.paid_between.unzip();
+    if low.is_none() {
+        return html! { "–" };
+    }
+    let ends = row.cost.and_then(|cost| cost.between).unzip();
+    html! { (priced(low, ends.0)) "–" (priced(high, ends.1)) }
 }
 
 /// Where the reader sets prices; the viewer shows it.

@@ -325,13 +325,21 @@ impl Runner<'_> {
             }
         };
         let each = ready.iter().zip(measured);
-        let records: Vec<TrialRecord> =
+        let mut records: Vec<TrialRecord> =
             each.map(|((trial, start), measured)| measured.of(*trial, start.record.start)).collect();
-        if self.put_aside(&ready, &records)? {
+        let after = |((_, start), record): (&mut (usize, &mut Start), &mut TrialRecord)| {
+            // A load that was cut short is no trial, and its server is asked nothing.
+            if record.load.cut_short {
+                return Ok(());
+            }
+            Launched::of(&mut start.up).after_load(&mut record.load, &self.supervision())
+        };
+        let served: Vec<Result<(), Failure>> = ready.iter_mut().zip(&mut records).map(after).collect();
+        if served.iter().all(Result::is_ok) && self.put_aside(&ready, &records)? {
             return Ok(());
         }
-        for ((_, start), record) in ready.into_iter().zip(records) {
-            let kept = self.keep(start, record);
+        for (((_, start), record), served) in ready.into_iter().zip(records).zip(served) {
+            let kept = self.keep(start, &record, served);
             self.heed(kept, start, setup)?;
         }
         Ok(())
@@ -353,7 +361,8 @@ impl Runner<'_> {
         }
         let before = self.dir.read()?.contaminated;
         let is_again = |record: &TrialRecord| before.iter().any(|first| first.trial == record.trial);
-        if before.len() + records.len() > self.plan.again as usize || records.iter().any(is_again) {
+        // Those that were loaded side by side are done again together, and count once.
+        if before.len() / records.len() >= self.plan.again as usize || records.iter().any(is_again) {
             return Ok(false);
         }
         for record in records {
@@ -374,8 +383,13 @@ impl Runner<'_> {
         })
     }
 
-    /// Writes what a trial measured.
-    fn keep(&mut self, start: &mut Start, mut record: TrialRecord) -> Result<(), Stop> {
+    /// Writes what a trial measured. `served`: whether its server still serves.
+    fn keep(
+        &mut self,
+        start: &mut Start,
+        record: &TrialRecord,
+        served: Result<(), Failure>,
+    ) -> Result<(), Stop> {
         let (trial, load) = (record.trial, &record.load);
         if load.cut_short && self.interrupts.count() == 0 && load.slices_ns.is_some() {
             // Another's server failed under the load that it took turns with.
@@ -384,13 +398,12 @@ impl Runner<'_> {
         if load.cut_short {
             return Err(interrupted().into());
         }
-        let mut launched = Launched::of(&mut start.up);
-        let served = launched.after_load(&mut record.load, &self.supervision());
+        let launched = Launched::of(&mut start.up);
         // Before the trial is there: one that is run again is profiled again.
         let profile = served.is_ok().then(|| self.profile(trial, &launched)).flatten();
         profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
-        self.dir.write_trial(&record)?;
-        (self.on)(Event::TrialEnded { trial, record: &record });
+        self.dir.write_trial(record)?;
+        (self.on)(Event::TrialEnded { trial, record });
         start.pending.retain(|pending| *pending != trial);
         Ok(served?)
     }

@@ -7,7 +7,7 @@ mod asked;
 mod experiment;
 mod load;
 pub mod profile;
-mod stop;
+pub(crate) mod stop;
 mod subjects;
 pub(crate) mod turns;
 
@@ -291,7 +291,7 @@ impl Raw {
             subjects: subjects.len(),
         };
         let (load, steps_of, slice_ns) = paced.check(&shaped)?;
-        let stop = self.stop.map(|stop| stop.check(subjects.len())).transpose()?;
+        let stop = self.stop.map(RawStop::check).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {
             suite: Suite {

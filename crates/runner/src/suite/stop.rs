@@ -22,12 +22,8 @@ pub(super) struct RawStop {
 }
 
 impl RawStop {
-    pub(super) fn check(self, subjects: usize) -> Result<Stop, Mistake> {
+    pub(super) fn check(self) -> Result<Stop, Mistake> {
         let within = |mistake: Mistake| mistake.within("stop");
-        if subjects < 2 {
-            let message = "a run ends early when it is known how its subjects differ, and there is one; leave `[stop]` out";
-            return Err(mistake("stop", message));
-        }
         let names =
             self.metrics.unwrap_or_else(|| ["throughput", "cpu_us_per_request"].map(String::from).into());
         if names.is_empty() {
@@ -42,6 +38,19 @@ impl RawStop {
         let same_within = same_within.map_err(|why| within(mistake("same_within", why)))?;
         Ok(Stop { metrics, same_within })
     }
+}
+
+/// Checks that there is something to be known.
+///
+/// # Errors
+/// There is one subject.
+pub(crate) fn check_subjects(stop: Option<&Stop>, subjects: usize) -> Result<(), Mistake> {
+    if stop.is_none() || subjects > 1 {
+        return Ok(());
+    }
+    let message =
+        "a run ends early when it is known how its subjects differ, and there is one; leave `[stop]` out";
+    Err(mistake("stop", message))
 }
 
 /// How many repeats there are, at most where a run may end early.
@@ -90,7 +99,8 @@ mod tests {
             let error = suite(more).unwrap_err();
             assert!(error.contains(says) && error.contains(&format!("s.toml:{line}:")), "{more}\n→ {error}");
         }
-        let error = parse("subjects = [\"a\"]\n[stop]\n").unwrap_err();
-        assert!(error.contains("leave `[stop]` out"), "{error}");
+        let stop = suite("[stop]\n").unwrap().stop;
+        assert!(super::check_subjects(stop.as_ref(), 1).is_err());
+        assert!(super::check_subjects(stop.as_ref(), 2).is_ok() && super::check_subjects(None, 1).is_ok());
     }
 }

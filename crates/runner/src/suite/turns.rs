@@ -1,6 +1,6 @@
 //! Subjects of a suite that are up at once and loaded in turn: `order = "interleaved"`.
 
-use dyno_archive::plan::{Load, Order};
+use dyno_archive::plan::{Load, Order, Plan};
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::units;
 use dyno_workload::workloads::CheckedWorkload;
@@ -133,6 +133,16 @@ impl Turns {
     }
 }
 
+/// Whether the turns of a plan are those that it would take with loads of another length: they can be kept apart, and no shorter ones become
+/// possible that would be taken in their place.
+pub(crate) fn keeps(plan: &Plan, duration_ns: u64) -> bool {
+    let Some(slice_ns) = plan.slice_ns else { return true };
+    let other = Load { duration_ns, ..plan.load.clone() };
+    let arms = plan.arms.len();
+    let shortest = |load: &Load| TURNS_NS.into_iter().find(|ns| check_time(load, arms, *ns).is_ok());
+    check_time(&other, arms, slice_ns).is_ok() && shortest(&other) == shortest(&plan.load)
+}
+
 /// Checks that no CPU quota is refilled only a few times in a turn.
 ///
 /// # Errors
@@ -255,6 +265,24 @@ mod tests {
             (of("10s"), of("30s"), of("60s")),
             (Some(100_000_000), Some(200_000_000), Some(400_000_000))
         );
+    }
+
+    #[test]
+    fn other_lengths_may_change_the_turns() {
+        let plan = |duration: &str| {
+            let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
+            let suite = suite("order = \"interleaved\"", &load).unwrap();
+            let folders = dyno_subject::definition::find::Folders::default();
+            crate::plan::resolve(suite, &folders, &crate::plan::Overrides::default(), &[0, 1], &|_| None)
+                .unwrap()
+                .plan
+        };
+        let ten = plan("10s");
+        assert_eq!(ten.slice_ns, Some(100_000_000));
+        assert!(
+            keeps(&ten, 5_000_000_000) && !keeps(&ten, 30_000_000_000) && !keeps(&ten, 1_000_000_000_000)
+        );
+        assert!(!keeps(&plan("30s"), 10_000_000_000), "shorter turns would be taken");
     }
 
     #[test]

@@ -168,6 +168,22 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         just_not: |_| {},
         otherwise: None,
     },
+    // By 4 % at each repeat, once beside repeats that differ as much by themselves.
+    Case {
+        code: Code::Trend,
+        severity: Severity::Warning,
+        says: "The throughput of a with w rose over the run: in the last repeat it was 1.",
+        evidence: r#"{"subject": "a", "workload": "w"}"#,
+        trips: |w| {
+            w.peaks(&[("a", 1.0)]);
+            w.repeats = vec![100.0, 104.0, 108.0, 113.0, 117.0];
+        },
+        just_not: |w| {
+            w.peaks(&[("a", 1.0)]);
+            w.repeats = vec![100.0, 104.0, 98.0, 113.0, 107.0];
+        },
+        otherwise: None,
+    },
     // Four within 3 % of the lowest.
     Case {
         code: Code::SameNumbers,
@@ -222,6 +238,8 @@ pub(super) struct RunWorld {
     run: Run,
     /// Workload, subject and right answers per second.
     peaks: Vec<(&'static str, &'static str, f64)>,
+    /// Throughput of each repeat, of all of them.
+    repeats: Vec<f64>,
 }
 
 impl Default for RunWorld {
@@ -247,7 +265,7 @@ impl Default for RunWorld {
             profiles: Vec::new(),
             contaminated: Vec::new(),
         };
-        RunWorld { run, peaks: Vec::new() }
+        RunWorld { run, peaks: Vec::new(), repeats: Vec::new() }
     }
 }
 
@@ -258,6 +276,7 @@ impl Judged for RunWorld {
             subject,
             server: subject.split('/').next().unwrap_or(subject),
             rps: Some(rps),
+            repeats: &self.repeats,
         };
         verdict::run(&self.run, &self.peaks.iter().map(peak).collect::<Vec<_>>())
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use dyno_analysis::Report;
 use dyno_analysis::compare::{Asked, Side, compare};
 use dyno_archive::plan::{Plan, Revision};
 use dyno_launch::guard::Guard;
@@ -11,6 +12,7 @@ use dyno_runner::plan::Overrides;
 use dyno_runner::revisions::{Repository, Revised, WORK_TREE, WorkTrees};
 use dyno_runner::run::Ended;
 use dyno_runner::suite::{AcrossRevisions, SuiteFile, SuiteSubject};
+use dyno_subject::build;
 use dyno_subject::definition::find::Folders;
 
 use super::super::report::{Work, work_of, write_all};
@@ -42,11 +44,12 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let repository = Repository::of(&entry.name, &folders, &supervision).map_err(bad)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
+    let _left = LeftInCache { revised: &revised.clone(), name: &entry.name, cache: &cache };
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { place: entry.place, revised })?;
     let repeats = measured.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
     let overrides = Overrides { only: Vec::new(), repeats: Some(repeats), ..measured.choices.overrides() };
-    let beginning = Beginning { path, folders: &folders, cache: &cache, runs: &measured.runs };
+    let beginning = Beginning::new(path, &folders, &cache, &measured.runs);
     let check = |plan: &Plan| differ(plan, &names).or_else(|why| if args.anyway { Ok(()) } else { Err(why) });
     let (planned, builds, dir) = beginning.begin(across, &overrides, &supervision, &mut progress, &check)?;
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
@@ -58,11 +61,9 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
     let compared = compare(side(0), side(1), asked);
     let is_whole = work_of(&run, &report) == Work::Done;
-    let is_answer = report.trials.iter().any(|trial| trial.valid);
-    if is_whole && !is_answer {
-        terminal::say(&format!(
-            "\nNo step is valid, so that nothing is compared; dyno report {kept} tells why."
-        ));
+    let wrong = unanswered(&report);
+    if let Some(wrong) = wrong.as_ref().filter(|_| is_whole) {
+        terminal::say(&format!("\n{wrong}; dyno report {kept} tells why."));
     }
     if !is_whole {
         let why = if ended == Ended::Interrupted { "it was interrupted" } else { "a revision failed" };
@@ -72,11 +73,40 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
         write(args, &compared)?;
     }
     super::super::tell_kept(&dir, "The run is kept.");
-    Ok(match (is_whole && !compared.rows.is_empty(), is_answer && compared.passed) {
+    Ok(match (is_whole && !compared.rows.is_empty(), wrong.is_none() && compared.passed) {
         (false, _) => Exit::Failed,
         (true, true) => Exit::Valid,
         (true, false) => Exit::Invalid,
     })
+}
+
+/// What builds leave in the cache for places that will not be there again: removed when this is dropped.
+struct LeftInCache<'a> {
+    revised: &'a [Revised],
+    name: &'a str,
+    cache: &'a Path,
+}
+
+impl Drop for LeftInCache<'_> {
+    fn drop(&mut self) {
+        // The work tree itself stays where it is.
+        for revised in self.revised.iter().filter(|revised| revised.revision.commit.is_some()) {
+            if let Ok(definition) = revised.folders.subject(self.name) {
+                build::forget(&definition, self.cache);
+            }
+        }
+    }
+}
+
+/// Why the comparison is no answer, however its gates stand; `None`: it is one.
+fn unanswered(report: &Report) -> Option<String> {
+    let wrong = report.trials.iter().find(|trial| trial.is_servers_fault());
+    if let Some(trial) = wrong {
+        return Some(format!("{} did not answer as it is to", trial.subject_id));
+    }
+    let is_valid = |id: &str| report.trials.iter().any(|trial| trial.subject_id == id && trial.valid);
+    let none = report.subjects.iter().find(|subject| !is_valid(&subject.id))?;
+    Some(format!("no step of {} is valid, so that nothing is compared", none.id))
 }
 
 /// The entry of the suite that is compared: the one that is named, or else the only one that is no control.

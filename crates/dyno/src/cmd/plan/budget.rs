@@ -1,26 +1,32 @@
 //! `dyno plan SUITE --budget TIME`.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyno_analysis::budget::{Budget, PILOT, budget};
+use dyno_archive::dir::Run;
 use dyno_archive::{Plan, RunDir};
 use dyno_report::budget::text;
+use dyno_runner::plan::keeps_turns;
+use dyno_runner::suite::SuiteFile;
 
 use super::super::report::for_reader;
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::{Exit, bad};
 use crate::terminal::{self, print};
 
-pub(super) fn run(args: &PlanArgs, plan: &Plan, time: Duration) -> anyhow::Result<Exit> {
-    let pilot = match &args.pilot {
-        Some(pilot) => pilot.clone(),
-        None => latest(&args.runs, plan).ok_or_else(|| none(args))?,
-    };
-    let run = RunDir::open(&pilot)?.read()?;
-    check(&run.header.plan, plan, &pilot)?;
+/// Plans a suite as it would be run.
+type PlanOf<'a> = dyn Fn(SuiteFile) -> anyhow::Result<Plan> + 'a;
+
+pub(super) fn run(
+    args: &PlanArgs,
+    suite: &SuiteFile,
+    plan_of: &PlanOf<'_>,
+    time: Duration,
+) -> anyhow::Result<Exit> {
+    let (run, plan) = pilot(args, suite, plan_of)?;
     let report = dyno_analysis::report::report(&run);
-    let planned: Budget = budget(&run, &report, time.as_secs_f64()).map_err(bad)?;
+    let fits = |seconds: f64| keeps_turns(&plan, (seconds * 1e9) as u64);
+    let planned: Budget = budget(&run, &report, time.as_secs_f64(), &fits).map_err(bad)?;
     match args.format {
         PlanFormat::Json => {
             let json = serde_json::to_string_pretty(&planned)? + "\n";
@@ -31,43 +37,67 @@ pub(super) fn run(args: &PlanArgs, plan: &Plan, time: Duration) -> anyhow::Resul
     Ok(Exit::Valid)
 }
 
-/// The latest run of a suite that can be a pilot.
-fn latest(runs: &Path, plan: &Plan) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(runs).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    let of_suite = entries.filter_map(|path| {
-        let run = RunDir::open(&path).ok()?.read().ok()?;
-        let blocks = run.trials.iter().map(|trial| {
-            let plan = &run.header.plan;
-            plan.launches[plan.trials[trial.trial].launch].block as usize + 1
-        });
-        let is_pilot = run.header.plan.suite.name == plan.suite.name && blocks.max().unwrap_or(0) >= PILOT;
-        is_pilot.then_some((run.header.started, path))
-    });
-    of_suite.max().map(|(_, path)| path)
-}
-
-fn none(args: &PlanArgs) -> anyhow::Error {
-    let suite = terminal::quoted(&args.suite.display().to_string());
-    bad(format!(
-        "{} has no run of this suite with {PILOT} repeats or more, that would show what varies: make one, with `dyno run {suite} --repeats {PILOT}`, or name one with --pilot",
-        args.runs.display()
-    ))
-}
-
-/// Checks that a pilot measures what is planned.
-fn check(pilot: &Plan, plan: &Plan, path: &Path) -> anyhow::Result<()> {
-    let names = |plan: &Plan| plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<String>>();
-    let what = if names(pilot) != names(plan) {
-        "subjects"
-    } else if pilot.slice_ns.is_some() != plan.slice_ns.is_some() {
-        "an order of subjects"
-    } else if pilot.load.steps != plan.load.steps || pilot.load.duration_ns != plan.load.duration_ns {
-        "a load"
-    } else {
-        return Ok(());
-    };
+/// The run that shows what varies, and the plan of the suite at its rates: the one that is named, or the latest that fits.
+fn pilot(args: &PlanArgs, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<(Run, Plan)> {
+    if let Some(path) = &args.pilot {
+        let run = RunDir::open(path)?.read()?;
+        return match plan_as(&run, suite, plan_of)? {
+            Ok(plan) => Ok((run, plan)),
+            Err(what) => Err(bad(format!(
+                "{} has {what} other than those of this suite: what varied in it says nothing of that; make a pilot of the suite as it is",
+                path.display()
+            ))),
+        };
+    }
+    let entries =
+        std::fs::read_dir(&args.runs).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let mut runs: Vec<Run> = entries.filter_map(|path| RunDir::open(path).ok()?.read().ok()).collect();
+    runs.retain(|run| run.header.plan.suite.name == suite.suite.name && blocks(run) >= PILOT);
+    runs.sort_by(|a, b| b.header.started.cmp(&a.header.started));
+    let mut others = None;
+    for run in runs {
+        match plan_as(&run, suite, plan_of)? {
+            Ok(plan) => return Ok((run, plan)),
+            Err(what) => {
+                others = others.or(Some(format!("; {} has {what} other than the suite's", run.header.id)));
+            }
+        }
+    }
+    let path = terminal::quoted(&args.suite.display().to_string());
     Err(bad(format!(
-        "{} has {what} other than those of this suite: what varied in it says nothing of that; make a pilot of the suite as it is",
-        path.display()
+        "{} has no run of this suite as it is with {PILOT} repeats or more, that would show what varies{}: make one, with `dyno run {path} --repeats {PILOT}`, or name one with --pilot",
+        args.runs.display(),
+        others.unwrap_or_default()
     )))
+}
+
+fn blocks(run: &Run) -> usize {
+    let plan = &run.header.plan;
+    let all =
+        run.trials.iter().map(|trial| plan.launches[plan.trials[trial.trial].launch].block as usize + 1);
+    all.max().unwrap_or(0)
+}
+
+/// The suite's plan at the rates of a run, or in what that measured something else.
+fn plan_as(run: &Run, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<Result<Plan, &'static str>> {
+    let pilot = &run.header.plan;
+    let plan = match &pilot.measured_first {
+        _ if suite.shares.is_empty() => plan_of(suite.clone())?,
+        Some(first) if first.shares == suite.shares => plan_of(suite.at(&first.capacities)?)?,
+        _ => return Ok(Err("rates")),
+    };
+    let arms =
+        |plan: &Plan| plan.arms.clone().into_iter().map(|arm| (arm.name, arm.conditions)).collect::<Vec<_>>();
+    let names = |plan: &Plan| plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>();
+    let behind = |plan: &Plan| plan.backends.iter().map(|backend| backend.name.clone()).collect::<Vec<_>>();
+    let what = [
+        (names(pilot) != names(&plan), "subjects"),
+        (pilot.workloads != plan.workloads, "requests"),
+        (pilot.slice_ns != plan.slice_ns, "turns"),
+        (pilot.load != plan.load, "a load"),
+        (arms(pilot) != arms(&plan), "conditions of its subjects"),
+        (behind(pilot) != behind(&plan), "back ends"),
+        (pilot.stop.is_some() != plan.stop.is_some(), "an end"),
+    ];
+    Ok(what.into_iter().find(|(differs, _)| *differs).map_or(Ok(plan), |(_, what)| Err(what)))
 }
