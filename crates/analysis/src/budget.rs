@@ -75,7 +75,7 @@ struct Noise {
 
 impl Noise {
     /// Of the ratios of launches, and of the rounds of each.
-    fn of(launches: &[f64], rounds: &[Vec<f64>]) -> Option<Noise> {
+    fn of(launches: &[f64], rounds: &[Vec<(f64, f64)>]) -> Option<Noise> {
         let logs: Vec<f64> = launches.iter().map(|ratio| ratio.ln()).collect();
         let total = variance(&logs)?;
         let within: Option<Vec<f64>> = rounds.iter().map(|rounds| within(rounds)).collect();
@@ -90,12 +90,13 @@ impl Noise {
     }
 }
 
-/// The variance of a launch's ratio that comes of its rounds: by how much every second of them differs from the others. Sums of rounds, as in
-/// the ratio itself: a stall weighs no more than its time. `None`: fewer than four.
-fn within(rounds: &[f64]) -> Option<f64> {
+/// The variance of a launch's ratio that comes of its rounds, each with the values of both: by how much every second of them differs from the
+/// others. Of sums, as the ratio itself is: a stall weighs no more than its time. `None`: fewer than four.
+fn within(rounds: &[(f64, f64)]) -> Option<f64> {
     let of_half = |first: usize| {
-        let own: Vec<f64> = rounds.iter().skip(first).step_by(2).copied().collect();
-        (own.len() >= 2).then(|| (own.iter().sum::<f64>() / own.len() as f64).ln())
+        let own = || rounds.iter().skip(first).step_by(2);
+        let sums = own().fold((0.0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
+        (own().count() >= 2).then(|| (sums.0 / sums.1).ln())
     };
     Some((of_half(0)? - of_half(1)?).powi(2) / 4.0).filter(|variance| variance.is_finite())
 }
@@ -223,7 +224,7 @@ fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
             for metric in [&THROUGHPUT, &CPU] {
                 let metric = Metric::named(metric.key);
                 let pairs = other.series(metric).by_block_with(&base.series(metric));
-                let (launches, rounds): (Vec<f64>, Vec<Vec<f64>>) = pairs.into_iter().unzip();
+                let (launches, rounds): (Vec<f64>, Vec<Vec<(f64, f64)>>) = pairs.into_iter().unzip();
                 let Some(noise) =
                     Some(launches).filter(|l| l.len() >= PILOT).and_then(|l| Noise::of(&l, &rounds))
                 else {
@@ -261,8 +262,9 @@ mod tests {
         let mut normal = Normal(3);
         // Starts differ by 2 %, and rounds within one by 4 %.
         let starts: Vec<f64> = normal.values(400, 1.0, 0.02);
-        let rounds: Vec<Vec<f64>> = starts.iter().map(|start| normal.values(16, *start, 0.04)).collect();
-        let mean = |of: &Vec<f64>| (of.iter().map(|r| r.ln()).sum::<f64>() / of.len() as f64).exp();
+        let both = |start: &f64| normal.values(16, *start, 0.04).into_iter().map(|own| (own, 1.0)).collect();
+        let rounds: Vec<Vec<(f64, f64)>> = starts.iter().map(both).collect();
+        let mean = |of: &Vec<(f64, f64)>| of.iter().map(|(own, _)| own).sum::<f64>() / of.len() as f64;
         let launches: Vec<f64> = rounds.iter().map(mean).collect();
         let noise = Noise::of(&launches, &rounds).unwrap();
         assert!((noise.between.sqrt() - 0.02).abs() < 0.002, "{noise:?}");

@@ -124,19 +124,15 @@ impl Series {
         Pairs { launches, rounds: rounds.into_iter().filter(|_| are_all).flatten().collect() }
     }
 
-    /// Of each block that both have, the ratio to another series, and those of its rounds, if the two took turns.
-    pub(crate) fn by_block_with(&self, base: &Series) -> Vec<(f64, Vec<f64>)> {
+    /// Of each block that both have, the ratio to another series, and both values of each round, if the two took turns.
+    pub(crate) fn by_block_with(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
         let of_block = |(block, own): (u32, f64)| {
-            let theirs = base.at(block)?;
+            let ratio = own / base.at(block)?;
             let is_one = self.turned.get(&block) == base.turned.get(&block);
-            let rounds = self
-                .rounds
-                .get(&block)
-                .zip(base.rounds.get(&block))
-                .filter(|(own, theirs)| is_one && own.len() == theirs.len());
-            let rounds =
-                rounds.map(|(own, theirs)| own.iter().zip(theirs).map(|(own, base)| own / base).collect());
-            is_one.then(|| (own / theirs, rounds.unwrap_or_default()))
+            let rounds = self.rounds.get(&block).zip(base.rounds.get(&block));
+            let rounds = rounds.filter(|(own, theirs)| own.len() == theirs.len());
+            let both = rounds.map(|(own, theirs)| own.iter().copied().zip(theirs.iter().copied()).collect());
+            is_one.then(|| (ratio, both.unwrap_or_default()))
         };
         self.blocks().filter_map(of_block).collect()
     }

@@ -144,10 +144,10 @@ fn revisions_that_cannot_be_compared_are_refused() {
     repository_of_two_commits(&place);
     for (words, says) in [
         (&["--rev", "nowhere"][..], "is no commit of the repository"),
-        (&["--rev", "--upload-pack=x"], "is no commit of the repository"),
+        (&["--rev=--upload-pack=x"], "is no commit of the repository"),
         (&["--rev", "main", "--rev", "HEAD"], "are one commit"),
         (&["--rev", "before"], "is the same in before and worktree"),
-        (&["--rev", "main", "--only", "null"], "null lies in"),
+        (&["--rev", "main", "--only", "null"], "null has no revisions"),
         (&["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
         (&["--only", "web", "other"], "--only is for servers that are measured"),
         (&[], "<B>"),
@@ -215,4 +215,63 @@ fn what_a_search_cannot_have_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
         assert!(text(&output).contains(says), "{arguments:?}: {}", text(&output));
     }
+}
+
+/// Servers of which one takes five times as long: that is known long before forty repeats.
+#[test]
+fn a_run_ends_when_it_is_answered_and_its_report_says_so() {
+    let place = Place::new();
+    let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 40\n[stop]\nmetrics = [\"throughput\"]\n\
+                 [experiment]\nkind = \"toggle\"\nvary = { \"env.DYNO_NULL_WORK\" = [\"8000\", \"40000\"] }\n\
+                 [[workloads]]\npath = \"/plaintext\"\n\
+                 [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"400ms\"\ntimeout = \"5s\"\n";
+    fs::write(place.path().join("stop.toml"), suite).unwrap();
+    let output = place.dyno(&["run", "stop.toml"]);
+    place.assert_nothing_is_left();
+    let report = place.report();
+    let after = report["run"]["answered_after"].as_u64().unwrap_or_else(|| panic!("{}", text(&output)));
+    assert!((5..40).contains(&after), "{after}");
+    assert_eq!(report["experiment"]["effects"][0]["rows"][0]["verdict"], "lower");
+    assert!(text(&output).contains("when it was known what was asked"), "{}", text(&output));
+    let run = place.run_folder().unwrap().display().to_string();
+    // It is no run that was cut off: there is nothing to go on with, and the status is that of its steps.
+    assert!([0, 1].contains(&output.status.code().unwrap()), "{}", text(&output));
+    let trials = report["trials"].as_array().unwrap().len();
+    let resumed = place.dyno(&["run", "--resume", &run]);
+    assert_eq!(resumed.status.code(), output.status.code(), "{}", text(&resumed));
+    assert_eq!(place.report()["trials"].as_array().unwrap().len(), trials);
+}
+
+#[test]
+fn rates_are_shares_of_what_the_slowest_can_do() {
+    let place = Place::new();
+    place.add_unruly("slow", &[], "");
+    let suite = "subjects = [\"slow\", \"null\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
+                 [load]\nconnections = 4\nrate = [\"10%\", \"20%\"]\nwarmup = \"100ms\"\nduration = \"400ms\"\ntimeout = \"5s\"\n\
+                 [report]\nobjective = \"errors<50%\"\n";
+    fs::write(place.path().join("shares.toml"), suite).unwrap();
+    let planned = place.dyno(&["plan", "shares.toml"]);
+    assert!(text(&planned).contains("The run itself offers 10.0 %, 20.0 % of that"), "{}", text(&planned));
+    let output = place.dyno(&["run", "shares.toml", "--runs", "shares"]);
+    place.assert_nothing_is_left();
+    let mut reports: Vec<Value> = fs::read_dir(place.path().join("shares"))
+        .unwrap()
+        .map(|run| {
+            let report = fs::read_to_string(run.unwrap().path().join("report.json")).unwrap();
+            serde_json::from_str(&report).unwrap()
+        })
+        .collect();
+    reports.sort_by_key(|report: &Value| report["run"]["suite"].as_str().unwrap().len());
+    let [at_rates, closed] = reports.as_slice() else { panic!("two runs: {}", text(&output)) };
+    assert_eq!(closed["run"]["suite"], "shares-capacity");
+    let first = &at_rates["run"]["measured_first"];
+    assert_eq!((&first["run"], &first["capacities"][0]["subject"]), (&closed["run"]["id"], &"slow".into()));
+    let capacity = first["capacities"][0]["rps"].as_f64().unwrap();
+    let rate = |step: usize| at_rates["run"]["load"]["steps"][step]["arrivals"]["rate"].as_f64().unwrap();
+    assert!((rate(0) / capacity - 0.1).abs() < 0.01 && (rate(1) / capacity - 0.2).abs() < 0.01, "{capacity}");
+    // The second run has the CPUs of the first.
+    let placement = |report: &Value| report["subjects"][0]["conditions"]["placement"].clone();
+    assert_eq!(placement(at_rates), placement(closed));
+    assert_eq!(at_rates["brackets"][0]["subject"], "slow");
+    assert!(text(&output).contains("errors<50% is kept by slow"), "{}", text(&output));
 }

@@ -1,5 +1,6 @@
 //! `dyno compare --rev A --rev B SUITE`: a server against itself, as it was.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -115,7 +116,10 @@ fn the_one(suite: &SuiteFile, folders: &Folders, only: &[String]) -> anyhow::Res
         [] => folders.subject(&entry.name).is_ok_and(|definition| !definition.is_control()),
         _ => only.iter().any(|name| [entry.id(), entry.server(), entry.name.clone()].contains(name)),
     };
-    let asked: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_asked).collect();
+    let mut asked: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_asked).collect();
+    // Twins and levels are of one entry.
+    let mut places = BTreeSet::new();
+    asked.retain(|entry| places.insert(entry.place));
     if let [only] = asked[..] {
         return Ok(only.clone());
     }
