@@ -108,10 +108,8 @@ pub enum Event<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Complete,
-    /// What was asked of it was known after so many repeats.
-    Answered {
-        after: u32,
-    },
+    /// What was asked of it was known before all repeats were made.
+    Answered,
     /// The user interrupted it; finished trials are kept.
     Interrupted,
 }

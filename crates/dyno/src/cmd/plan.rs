@@ -94,7 +94,10 @@ fn describe(plan: &Plan) -> String {
     if let Some(sharing) = describe_sharing(plan) {
         add("!", sharing);
     }
-    add("trials", format!("{} in {} starts{}", plan.trials.len(), plan.launches.len(), describe_again(plan)));
+    add("trials", format!("{} in {} starts", plan.trials.len(), plan.launches.len()));
+    if let Some(again) = describe_again(plan) {
+        add("again", again);
+    }
     let warming = plan.load.until_steady.map_or(String::new(), |until| {
         format!(
             ", nor what a start needs to get warm beyond the first second or so (at most {} each)",
@@ -111,13 +114,9 @@ fn describe_stop(stop: &Stop) -> String {
     format!("as soon as it is known whether subjects differ in {}{same}", stop.metrics.join(", "))
 }
 
-fn describe_again(plan: &Plan) -> String {
+fn describe_again(plan: &Plan) -> Option<String> {
     let n = plan.again.min(u32::try_from(plan.trials.len()).unwrap_or(u32::MAX));
-    if n == 0 {
-        String::new()
-    } else {
-        format!("; of them {n} at most again, if something else uses the machine")
-    }
+    (n > 0).then(|| format!("{n} of them at most, if something else uses the machine meanwhile"))
 }
 
 fn describe_sharing(plan: &Plan) -> Option<String> {

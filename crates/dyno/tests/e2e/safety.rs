@@ -88,7 +88,7 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
     };
     assert_eq!(
         names(&seen.join("env")),
-        ["DYNO_START", "HOME", "LANG", "MY_TOKEN", "OWN", "PATH", "TMPDIR", "WANTED"]
+        ["DYNO_PADDING", "DYNO_START", "HOME", "LANG", "MY_TOKEN", "OWN", "PATH", "TMPDIR", "WANTED"]
     );
     let run = place.run_folder().unwrap();
     let start = json(&run.join("starts/000.json"));

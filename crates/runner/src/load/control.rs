@@ -3,6 +3,7 @@
 
 use dyno_archive::{Interval, Phase, Sample};
 use dyno_engine::Window;
+use dyno_engine::slices::Slices;
 
 use super::Edge;
 use crate::limits::{INTERVALS, SAMPLES};
@@ -21,6 +22,8 @@ pub(super) struct Control {
     opened_with: Option<usize>,
     /// When the next sample is due, nanoseconds since the load began; `None`: there are no more.
     next_sample_ns: Option<u64>,
+    /// The turns of the load; `None`: it has all the time.
+    slices: Option<Slices>,
 }
 
 impl Control {
@@ -33,7 +36,24 @@ impl Control {
             samples: Vec::new(),
             opened_with: None,
             next_sample_ns: Some(0),
+            slices: None,
         }
+    }
+
+    /// The same of a load that takes turns. In others' turns nothing happens to its server: it is sampled from an interval before each own
+    /// one to an interval after it, and what the samples of all cost is none of the generator's CPU that loads need.
+    pub(super) fn taking(self, slices: Option<Slices>) -> Control {
+        Control { slices, ..self }
+    }
+
+    /// Whether a sample at an instant tells anything that those beside it do not.
+    fn is_wanted(&self, at_ns: u64) -> bool {
+        let interval_ns = self.window.interval_ns;
+        self.slices.is_none_or(|slices| {
+            // The own slice that is not over for longer than an interval.
+            let (start, _) = slices.next(at_ns.saturating_sub(interval_ns + 1));
+            start <= at_ns + interval_ns
+        })
     }
 
     /// When the next sample is due, nanoseconds since the load began, and where in the load that is.
@@ -69,7 +89,12 @@ impl Control {
             self.opened_with = self.samples.len().checked_sub(1);
         }
         self.thin_samples();
-        let next = due + self.window.interval_ns;
+        let step = self.window.interval_ns;
+        let mut next = due + step;
+        // Every round has own slices, and the next one is never far.
+        while !self.is_wanted(next) {
+            next += step;
+        }
         let ends_phase = if edge == Edge::Warmup { Some(self.window.warmup_ns) } else { self.closes_ns() };
         self.next_sample_ns = match edge {
             Edge::Closes => None,
@@ -155,6 +180,37 @@ fn join_pairs(intervals: Vec<Interval>) -> Vec<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Three loads in slices of 400, with intervals of 100: from 100 before each own slice to 100 after it.
+    #[test]
+    fn a_load_that_rests_is_not_sampled() {
+        let window = Window { warmup_ns: 2400, duration_ns: Some(4800), interval_ns: 100, drain_ns: 0 };
+        for own in 0..3 {
+            let slices = Slices { length_ns: 400, of: 3, own, seed: 5 };
+            let mut control = Control::new(window, 1).taking(Some(slices));
+            let mut due = Vec::new();
+            while let Some((at, _)) = control.next_sample() {
+                due.push(at);
+                control.sampled(Some(Sample { at_ns: at, ..Sample::default() }));
+            }
+            let turns = slices.within(0, 7200);
+            assert_eq!(turns.len(), 6, "two in each round");
+            for (start, end) in &turns {
+                let around = (start.saturating_sub(100)..=(end + 100).min(7200)).step_by(100);
+                assert!(
+                    around.clone().all(|at| due.contains(&at)),
+                    "{own}: {due:?} lacks some of {start}–{end}"
+                );
+            }
+            // The one after the window's end, too, which begins with it.
+            let all = slices.within(0, 9600);
+            let is_near = |at: &u64| {
+                all.iter().any(|(start, end)| (start.saturating_sub(100)..=end + 100).contains(at))
+            };
+            // Both ends of the window are there, whoever's turn it is.
+            assert!(due.iter().all(|at| is_near(at) || [0, 2400, 7200].contains(at)), "{own}: {due:?}");
+        }
+    }
 
     /// Workers come to their end apart, and the list of intervals is full just then.
     #[test]

@@ -314,7 +314,7 @@ impl<'a> Follower<'a> {
             driver: spec.load.driver,
             priority: spec.load.priority,
             shared,
-            control: Control::new(spec.window(), shared.threads()),
+            control: Control::new(spec.window(), shared.threads()).taking(spec.slices),
             machine: machine::MachineWatch::new(&spec.cpus),
             failure: None,
             cut_short: false,

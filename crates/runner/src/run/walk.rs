@@ -55,7 +55,7 @@ impl Runner<'_> {
             }
             let next = self.plan.launches[launches[0]].block;
             if next != std::mem::replace(&mut block, next) && self.is_answered()? {
-                return Ok(Ended::Answered { after: next });
+                return Ok(Ended::Answered);
             }
             let mut starts = Vec::new();
             for launch in launches.into_iter().filter(|launch| !settled.contains(launch)) {
