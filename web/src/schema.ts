@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 24a03375800292a9ae78909632013e2cbb3e3af26d8b818237d538b65d08108a
+// Made by types.mjs from docs/schema/report.schema.json 6fa5b8caa2cac74e8221b28a7bdffe57d6163e390d77d0124db38271d64aeb9d
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -55,8 +55,10 @@ export type Code =
   | "trend"
   | "slowdown"
   | "cyclic"
+  | "last_level"
   | "busy_in_others_turns"
   | "longer_than_turns"
+  | "at_once"
   | "accept_queue_full"
   | "retransmissions"
   | "many_writes"
@@ -261,6 +263,10 @@ export interface Report {
   caveats: Caveat[];
   comparisons: Comparison[];
   /**
+   * Arms that were loaded at the same time, against the baseline; empty where an experiment sets them against each other.
+   */
+  duets: Effect[];
+  /**
    * What the suite's experiment comes to; `None`: it has none.
    */
   experiment: ExperimentResult | null;
@@ -268,6 +274,10 @@ export interface Report {
    * What the keys mean under which summaries, comparisons and `wire` have their metrics.
    */
   metrics: Metric[];
+  /**
+   * What starts differ by beside what they are of; empty with fewer than ten starts.
+   */
+  nuisance: Nuisance[];
   overview: OverviewRow[];
   /**
    * By cell; empty unless profiles were asked for.
@@ -516,76 +526,6 @@ export interface Repeated {
   values: number[];
 }
 /**
- * An experiment of a suite.
- */
-export interface ExperimentResult {
-  /**
-   * What the level does, over all levels; empty but for a dose.
-   */
-  doses: Dose[];
-  effects: Effect[];
-  /**
-   * What was varied, in the words of whoever asked.
-   */
-  factor: string | null;
-  kind: ExperimentKind;
-}
-/**
- * What the level of a dose does to a metric at one step.
- */
-export interface Dose {
-  /**
-   * What the metric is multiplied by when the level doubles, over launches; `None`: too few, or one has no value.
-   */
-  doubling: Estimate | null;
-  /**
-   * The same, of the median slope; `None`: no block has every level.
-   */
-  doubling_median: number | null;
-  metric: string;
-  step: Shape;
-  title: string;
-  workload: string;
-}
-/**
- * A ratio of two sides. It exists from [`REPEATS_FOR_INTERVAL`] repeats of each on.
- */
-export interface Estimate {
-  /**
-   * The ratio above 1 that would have been told from 1 in four of five such comparisons.
-   */
-  detectable: number;
-  high: number;
-  /**
-   * 95 % interval of the ratio.
-   */
-  low: number;
-  /**
-   * Chance of a difference at least as large if there is none: 0 to 1, two-sided.
-   */
-  p: number;
-  /**
-   * Geometric mean of the ratios.
-   */
-  ratio: number;
-}
-/**
- * What tells one step of a workload from another.
- */
-export interface Shape {
-  connections: number;
-  /**
-   * Tells steps apart that are otherwise the same: which of them it is, from 1.
-   */
-  pass: number;
-  pipeline: number;
-  /**
-   * Requests per second offered; `None` in a closed loop, and where the rate changes.
-   */
-  rate: number | null;
-  streams: number;
-}
-/**
  * What one change of an arm changes.
  */
 export interface Effect {
@@ -627,6 +567,22 @@ export interface Answer {
   subject_a: string;
   subject_b: string;
   workload: string;
+}
+/**
+ * What tells one step of a workload from another.
+ */
+export interface Shape {
+  connections: number;
+  /**
+   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   */
+  pass: number;
+  pipeline: number;
+  /**
+   * Requests per second offered; `None` in a closed loop, and where the rate changes.
+   */
+  rate: number | null;
+  streams: number;
 }
 /**
  * One condition in which two arms differ.
@@ -693,6 +649,60 @@ export interface Row {
   workload: string;
 }
 /**
+ * A ratio of two sides. It exists from [`REPEATS_FOR_INTERVAL`] repeats of each on.
+ */
+export interface Estimate {
+  /**
+   * The ratio above 1 that would have been told from 1 in four of five such comparisons.
+   */
+  detectable: number;
+  high: number;
+  /**
+   * 95 % interval of the ratio.
+   */
+  low: number;
+  /**
+   * Chance of a difference at least as large if there is none: 0 to 1, two-sided.
+   */
+  p: number;
+  /**
+   * Geometric mean of the ratios.
+   */
+  ratio: number;
+}
+/**
+ * An experiment of a suite.
+ */
+export interface ExperimentResult {
+  /**
+   * What the level does, over all levels; empty but for a dose.
+   */
+  doses: Dose[];
+  effects: Effect[];
+  /**
+   * What was varied, in the words of whoever asked.
+   */
+  factor: string | null;
+  kind: ExperimentKind;
+}
+/**
+ * What the level of a dose does to a metric at one step.
+ */
+export interface Dose {
+  /**
+   * What the metric is multiplied by when the level doubles, over launches; `None`: too few, or one has no value.
+   */
+  doubling: Estimate | null;
+  /**
+   * The same, of the median slope; `None`: no block has every level.
+   */
+  doubling_median: number | null;
+  metric: string;
+  step: Shape;
+  title: string;
+  workload: string;
+}
+/**
  * A quantity that is measured of a trial.
  */
 export interface Metric {
@@ -706,6 +716,42 @@ export interface Metric {
    */
   title: string;
   unit: Unit;
+}
+/**
+ * What the starts of a run differ by in one metric.
+ */
+export interface Nuisance {
+  factors: Share[];
+  /**
+   * Key and name of the metric.
+   */
+  metric: string;
+  /**
+   * Standard deviation of logarithms about each arm's mean: 0.02 is 2 %.
+   */
+  spread: number;
+  /**
+   * Starts with a known value.
+   */
+  starts: number;
+  title: string;
+}
+/**
+ * The share of one factor.
+ */
+export interface Share {
+  /**
+   * What it is, such as `CPUs`.
+   */
+  factor: string;
+  /**
+   * Chance of such a share or a larger one where the factor does nothing, with all factors of all metrics allowed for (Holm).
+   */
+  p: number;
+  /**
+   * Of the variance: 0 to 1.
+   */
+  share: number;
 }
 /**
  * One subject with one workload in the overview. Throughput is of the peak's step; response times, CPU and cost are of the
@@ -964,7 +1010,7 @@ export interface Flame {
   /**
    * Shares of the samples by where the innermost function comes from: the kernel, a file, code compiled just in time.
    */
-  by_origin: Share[];
+  by_origin: Share2[];
   functions: Function[];
   /**
    * By samples of their own, the most first.
@@ -1001,7 +1047,7 @@ export interface Flame {
    */
   whole_share: number;
 }
-export interface Share {
+export interface Share2 {
   name: string;
   share: number;
 }
@@ -1110,6 +1156,10 @@ export interface RunFacts {
    * What the load's rates are shares of; `None`: they were written as rates, or there are none.
    */
   measured_first: MeasuredFirst | null;
+  /**
+   * Whether the CPUs of servers and generator move on by one from block to block; the conditions of subjects name those of the first.
+   */
+  moves_cpus: boolean;
   /**
    * What servers are to keep at the rates of open loops, as it was written; `None`: nothing is asked of that.
    */
@@ -2269,6 +2319,10 @@ export interface TrialResult {
   caveats: Caveat[];
   cell: CellKey;
   /**
+   * `None`: its server was the only one that was loaded then.
+   */
+  duet: DuetResult | null;
+  /**
    * Share of due requests without a right answer: 0 to 1.
    */
   error_share: number;
@@ -2292,7 +2346,7 @@ export interface TrialResult {
    */
   server: ServerUse;
   /**
-   * What throughput did within the measured window; `None`: too few intervals to tell, or it took turns.
+   * What throughput did within the measured window; `None`: too few intervals to tell, or other servers were loaded besides.
    */
   steadiness: Steadiness | null;
   step: StepResult;
@@ -2721,6 +2775,36 @@ export interface Working {
     [k: string]: number;
   };
   threads: number;
+}
+/**
+ * A trial whose load ran at the same time as those of other subjects.
+ */
+export interface DuetResult {
+  /**
+   * When the load began, on the machine's monotonic clock: loads that began at the same instant ran together.
+   */
+  began_ns: number;
+  /**
+   * How many loads ran at the same time, this one among them.
+   */
+  loads: number;
+  /**
+   * Pieces of the measured window in order of time: those of one number are compared with each other.
+   */
+  rounds: RoundResult[];
+}
+/**
+ * A round of turns: two of each subject, in mirrored order.
+ */
+export interface RoundResult {
+  /**
+   * The subject's CPU time between the samples nearest to the round's edges, per answer; microseconds.
+   */
+  cpu_us_per_request: number | null;
+  /**
+   * Right answers per second of the own turns, without the first quarter of each.
+   */
+  throughput_rps: number | null;
 }
 /**
  * The verdict on what limited a step.
@@ -3440,6 +3524,10 @@ export interface TlsUse {
  */
 export interface Steadiness {
   /**
+   * From when on the window counts, since the load began: a server that got faster counts by its last level. `None`: all of it does.
+   */
+  counts_from_s: number | null;
+  /**
    * Level of the last piece, as a multiple of the first.
    */
   last_to_first: number;
@@ -3517,19 +3605,6 @@ export interface TurnsResult {
    * Length of a turn.
    */
   slice_s: number;
-  /**
-   * Right answers per second of the own turns, without the first quarter of each.
-   */
-  throughput_rps: number | null;
-}
-/**
- * A round of turns: two of each subject, in mirrored order.
- */
-export interface RoundResult {
-  /**
-   * The subject's CPU time between the samples nearest to the round's edges, per answer; microseconds.
-   */
-  cpu_us_per_request: number | null;
   /**
    * Right answers per second of the own turns, without the first quarter of each.
    */

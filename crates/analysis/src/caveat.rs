@@ -160,10 +160,14 @@ codes! {
     Slowdown = "slowdown",
     /// Throughput went up and down between levels within the measured window.
     Cyclic = "cyclic",
+    /// The server got faster within the measured window, and counts by its last level.
+    LastLevel = "last_level",
     /// The server did not rest while others had their turn.
     BusyInOthersTurns = "busy_in_others_turns",
     /// Requests took so long that many reached from their server's turn into another's.
     LongerThanTurns = "longer_than_turns",
+    /// Other servers were loaded at the same time on the same CPUs, so that throughput and times hold the wait for each other.
+    AtOnce = "at_once",
     /// Connections found the server's queue of connections full.
     AcceptQueueFull = "accept_queue_full",
     /// Segments had to be sent again, by the server or by the generator.

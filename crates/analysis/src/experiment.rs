@@ -118,6 +118,19 @@ pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
     effects(run, report, &pairs, None)
 }
 
+/// Arms that were loaded at the same time, against the baseline or the first of them; none where an experiment says what is set against what.
+pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
+    let plan = &run.header.plan;
+    let is_in = |arm: &usize| plan.is_in_duet(*arm) && plan.takes_part(*arm);
+    let arms: Vec<usize> =
+        (0..plan.arms.len()).filter(|arm| plan.experiment.is_none() && is_in(arm)).collect();
+    let is_named = |arm: &&usize| plan.report.baseline.as_ref() == Some(&plan.arms[**arm].name);
+    let Some(baseline) = arms.iter().find(is_named).or(arms.first()).copied() else { return Vec::new() };
+    let others = arms.iter().copied().filter(|arm| *arm != baseline && !are_twins(plan, baseline, *arm));
+    let pairs: Vec<(usize, usize)> = others.map(|arm| (baseline, arm)).collect();
+    effects(run, report, &pairs, None)
+}
+
 /// The arms that the experiment is about: those that it made, or else all but those of controls, which are there for comparison where
 /// there are others.
 fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {

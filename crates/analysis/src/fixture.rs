@@ -37,6 +37,7 @@ pub fn record(answers: u64) -> LoadRecord {
         began_ns: 0,
         window_ns: (0, S),
         slices_ns: None,
+        at_once: None,
         books: Books { scheduled: answers, started: answers, completed: answers, ..Books::default() },
         connections: Connections { asked: 64, established: 64, opened: 64, ..Connections::default() },
         tcp: None,
@@ -155,6 +156,8 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         again: 0,
         order: Order::Fixed,
         slice_ns: None,
+        duet: false,
+        moves_cpus: false,
         experiment: None,
         launches: (0..5)
             .flat_map(|block| (0..subjects.len()).map(move |arm| Launch::alone(arm, block)))

@@ -23,6 +23,9 @@ pub struct Metric {
     pub title: &'static str,
     pub unit: Unit,
     pub better: Better,
+    /// Whether it holds what the server waited for its CPUs: of servers that are loaded at the same time on the same CPUs it tells none.
+    #[serde(skip)]
+    pub waits: bool,
     /// Which trials of a cell count for it.
     #[serde(skip)]
     pub over: Over,
@@ -82,12 +85,16 @@ const fn metric(
     better: Better,
     pick: fn(&TrialResult) -> Option<f64>,
 ) -> Metric {
-    Metric { key, title, unit, better, over: Over::Valid, pick }
+    Metric { key, title, unit, better, waits: false, over: Over::Valid, pick }
 }
 
 impl Metric {
     const fn over(self, over: Over) -> Metric {
         Metric { over, ..self }
+    }
+
+    const fn of_waiting(self) -> Metric {
+        Metric { waits: true, ..self }
     }
 
     /// The metric with this key.
@@ -107,24 +114,29 @@ impl Metric {
         trial.valid || matches!(self.over, Over::All)
     }
 
-    /// The metric's value in a trial.
+    /// The metric's value in a trial. What a server waited for others that were loaded at the same time is none of its own.
     pub(crate) fn point(&self, trial: &TrialResult) -> Point {
+        if self.waits && trial.duet.is_some() {
+            return Point::Missing;
+        }
         if self.is_beyond(trial) {
             return Point::Beyond;
         }
         (self.pick)(trial).map_or(Point::Missing, Point::Known)
     }
 
-    /// The metric in the rounds of a trial that took turns; `None`: it did not.
+    /// The metric in the rounds of a trial that took turns, or was one of several at the same time; `None`: it was neither.
     pub(crate) fn turned(&self, trial: &TrialResult) -> Option<Turned> {
-        let turns = trial.turns.as_ref()?;
+        let of_turns = trial.turns.as_ref().map(|turns| (turns.began_ns, &turns.rounds));
+        let (began_ns, rounds) =
+            of_turns.or(trial.duet.as_ref().map(|duet| (duet.began_ns, &duet.rounds)))?;
         let pick: Option<fn(&RoundResult) -> Option<f64>> = match self.key {
             key if key == THROUGHPUT.key => Some(|round| round.throughput_rps),
             key if key == CPU.key => Some(|round| round.cpu_us_per_request),
             _ => None,
         };
-        let rounds = pick.and_then(|pick| turns.rounds.iter().map(pick).collect());
-        Some(Turned { began_ns: turns.began_ns, rounds })
+        let rounds = pick.and_then(|pick| rounds.iter().map(pick).collect());
+        Some(Turned { began_ns, rounds })
     }
 
     /// Whether the metric is a percentile that lies among the trial's unanswered requests.
@@ -181,16 +193,19 @@ use Better::{Higher, Lower, Neither};
 use Unit::{Bytes, Count, MegabyteSeconds, Microseconds, PerSecond, Share};
 
 pub const THROUGHPUT: Metric =
-    metric("throughput_rps", "Throughput", PerSecond, Higher, |t| Some(t.load.throughput_rps));
+    metric("throughput_rps", "Throughput", PerSecond, Higher, |t| Some(t.load.throughput_rps)).of_waiting();
 pub const RESPONSE_P50: Metric =
     metric("response_p50_us", "Response time, p50", Microseconds, Lower, |t| response(t)?.p50)
-        .over(Over::Quantile(0.5, response));
+        .over(Over::Quantile(0.5, response))
+        .of_waiting();
 pub const RESPONSE_P90: Metric =
     metric("response_p90_us", "Response time, p90", Microseconds, Lower, |t| response(t)?.p90)
-        .over(Over::Quantile(0.9, response));
+        .over(Over::Quantile(0.9, response))
+        .of_waiting();
 pub const RESPONSE_P99: Metric =
     metric("response_p99_us", "Response time, p99", Microseconds, Lower, |t| response(t)?.p99)
-        .over(Over::Quantile(0.99, response));
+        .over(Over::Quantile(0.99, response))
+        .of_waiting();
 pub const ERROR_SHARE: Metric =
     metric("error_share", "Failed or wrongly answered, of those due", Share, Lower, |t| Some(t.error_share))
         .over(Over::All);
@@ -205,7 +220,8 @@ pub const MEMORY_TIME: Metric = metric(
     MegabyteSeconds,
     Lower,
     |t| server(t).memory_mb_s_per_request,
-);
+)
+.of_waiting();
 pub const PAGE_CACHE: Metric =
     metric("server_memory_file_bytes", "Page cache of the server's files", Bytes, Neither, |t| {
         Some(server(t).memory_file_bytes? as f64)
@@ -220,7 +236,8 @@ pub const CONTEXT_SWITCHES: Metric = metric(
     Count,
     Neither,
     |t| server(t).per_request.context_switches,
-);
+)
+.of_waiting();
 
 /// Every metric, in the order in which tables have them.
 pub const METRICS: &[Metric] = &[
@@ -229,12 +246,16 @@ pub const METRICS: &[Metric] = &[
     RESPONSE_P90,
     RESPONSE_P99,
     metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| response(t)?.p99_9)
-        .over(Over::Quantile(0.999, response)),
+        .over(Over::Quantile(0.999, response))
+        .of_waiting(),
     metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t)?.p50)
-        .over(Over::Quantile(0.5, service)),
+        .over(Over::Quantile(0.5, service))
+        .of_waiting(),
     metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t)?.p99)
-        .over(Over::Quantile(0.99, service)),
-    metric("send_lag_p99_us", "Send lag, p99", Microseconds, Neither, |t| t.load.send_lag_us.p99),
+        .over(Over::Quantile(0.99, service))
+        .of_waiting(),
+    metric("send_lag_p99_us", "Send lag, p99", Microseconds, Neither, |t| t.load.send_lag_us.p99)
+        .of_waiting(),
     ERROR_SHARE,
     CPU,
     metric(
@@ -253,10 +274,12 @@ pub const METRICS: &[Metric] = &[
     ),
     metric("server_cpu_utilisation", "Server's CPU time, of what it may use", Share, Neither, |t| {
         server(t).cpu_utilisation
-    }),
+    })
+    .of_waiting(),
     metric("server_busiest_thread", "Server's busiest thread, of one CPU", Share, Neither, |t| {
         server(t).busiest_thread_utilisation
-    }),
+    })
+    .of_waiting(),
     metric("server_threads", "Server's threads", Count, Neither, |t| {
         server(t).threads.filter(|n| *n > 0).map(|n| n as f64)
     }),
@@ -266,11 +289,13 @@ pub const METRICS: &[Metric] = &[
         Microseconds,
         Lower,
         |t| server(t).per_request.run_delay_us,
-    ),
+    )
+    .of_waiting(),
     CONTEXT_SWITCHES,
     metric("server_wakeups_per_request", "Server's wake-ups per answer", Count, Neither, |t| {
         server(t).per_request.wakeups
-    }),
+    })
+    .of_waiting(),
     metric("server_page_faults_per_request", "Server's page faults per answer", Count, Lower, |t| {
         server(t).per_request.page_faults
     }),
@@ -330,17 +355,22 @@ pub const METRICS: &[Metric] = &[
     metric("responses_per_receive", "HTTP/2 answers per receive", Count, Neither, |t| {
         t.load.http2.as_ref()?.responses_per_receive
     }),
-    metric("pages_per_second", "Pages", PerSecond, Higher, |t| Some(t.load.pages.as_ref()?.per_second)),
+    metric("pages_per_second", "Pages", PerSecond, Higher, |t| Some(t.load.pages.as_ref()?.per_second))
+        .of_waiting(),
     metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)
-        .over(Over::Quantile(0.5, page)),
+        .over(Over::Quantile(0.5, page))
+        .of_waiting(),
     metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
-        .over(Over::Quantile(0.99, page)),
+        .over(Over::Quantile(0.99, page))
+        .of_waiting(),
     metric("connect_p50_us", "Connection set-up time (TCP, whole load), p50", Microseconds, Lower, |t| {
         t.load.connect_us.p50
-    }),
+    })
+    .of_waiting(),
     metric("connect_p99_us", "Connection set-up time (TCP, whole load), p99", Microseconds, Lower, |t| {
         t.load.connect_us.p99
-    }),
+    })
+    .of_waiting(),
     metric(
         "retransmits_per_million_responses",
         "Generator's TCP retransmits per million answers",
@@ -373,7 +403,7 @@ pub const METRICS: &[Metric] = &[
     metric("generator_cpu_us_per_exchange", "Generator's CPU time per request", Microseconds, Neither, |t| {
         t.load.client.cpu_us_per_exchange
     }),
-    metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus),
+    metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus).of_waiting(),
     PAGE_CACHE,
     KERNEL_MEMORY,
 ];

@@ -10,9 +10,10 @@ use crate::capacity::{Bracket, brackets};
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
 use crate::comparison::{Comparison, comparisons};
-use crate::experiment::{Effect, ExperimentResult, experiment, twins};
+use crate::experiment::{Effect, ExperimentResult, duets, experiment, twins};
 use crate::grid::Grid;
 use crate::metric::{METRICS, Metric};
+use crate::nuisance::{Nuisance, nuisance};
 use crate::overview::{self, OverviewRow, Tie};
 use crate::profile::{ProfileResult, profiles};
 use crate::protocols::{self, ProtocolComparison};
@@ -50,6 +51,10 @@ pub struct Report {
     pub experiment: Option<ExperimentResult>,
     /// Arms that are the same under two names, against each other.
     pub twins: Vec<Effect>,
+    /// Arms that were loaded at the same time, against the baseline; empty where an experiment sets them against each other.
+    pub duets: Vec<Effect>,
+    /// What starts differ by beside what they are of; empty with fewer than ten starts.
+    pub nuisance: Vec<Nuisance>,
     /// How fast the machine did a fixed piece of work before each start; `None`: nobody looked.
     pub canary: Option<CanaryResult>,
     /// How throughput grows with the requests in flight; empty without two levels of anything.
@@ -87,6 +92,8 @@ pub struct RunFacts {
     pub order: Vec<Vec<String>>,
     /// Name of the arm that others are compared with; `None`: the suite names none.
     pub baseline: Option<String>,
+    /// Whether the CPUs of servers and generator move on by one from block to block; the conditions of subjects name those of the first.
+    pub moves_cpus: bool,
     pub markers: Vec<plan::Marker>,
     /// What servers are to keep at the rates of open loops, as it was written; `None`: nothing is asked of that.
     pub objective: Option<String>,
@@ -135,6 +142,7 @@ pub fn report(run: &Run) -> Report {
     let protocols = protocols::protocols(plan, &grid);
     let scaling = scaling(plan, &grid);
     let brackets = brackets(plan, &grid);
+    let nuisance = nuisance(run, &grid);
     let wire = wire(&trials);
     let tables = vec![overview_table(&overview), trials_table(&trials)];
     let mut report = Report {
@@ -150,6 +158,8 @@ pub fn report(run: &Run) -> Report {
         comparisons,
         experiment: None,
         twins: Vec::new(),
+        duets: Vec::new(),
+        nuisance,
         canary: canary(run),
         scaling,
         brackets,
@@ -160,6 +170,7 @@ pub fn report(run: &Run) -> Report {
     };
     report.experiment = experiment(run, &report);
     report.twins = twins(run, &report);
+    report.duets = duets(run, &report);
     report.run.answered_after = answered_after(run, &report);
     report
 }
@@ -169,12 +180,7 @@ fn answered_after(run: &Run, report: &Report) -> Option<u32> {
     let plan = &run.header.plan;
     let block = |trial: usize| plan.launches[plan.trials[trial].launch].block;
     let made = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
-    let takes_part = |launch: usize| {
-        plan.arms_of(launch).all(|arm| {
-            let subject = &plan.subjects[arm.subject];
-            subject.skipped.is_none() && subject.build_failed.is_none()
-        })
-    };
+    let takes_part = |launch: usize| plan.launches[launch].arms.iter().all(|arm| plan.takes_part(*arm));
     // A block that was only begun tells an interruption: a run that is answered ends between two.
     let of_last = |trial: &usize| block(*trial) + 1 == made && takes_part(plan.trials[*trial].launch);
     let has = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
@@ -204,6 +210,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         workloads: plan.workloads.clone(),
         order: order.collect(),
         baseline: plan.report.baseline.clone(),
+        moves_cpus: plan.moves_cpus,
         markers: plan.report.markers.clone(),
         objective: plan.report.objective.as_ref().map(|objective| objective.text.clone()),
         cost: plan.cost,

@@ -35,6 +35,15 @@ pub struct Steadiness {
     pub pieces: Vec<Piece>,
     /// Level of the last piece, as a multiple of the first.
     pub last_to_first: f64,
+    /// From when on the window counts, since the load began: a server that got faster counts by its last level. `None`: all of it does.
+    pub counts_from_s: Option<f64>,
+}
+
+impl Steadiness {
+    /// The same of a window that counts from an instant on, nanoseconds since the load began.
+    pub(crate) fn counting_from(self, from_ns: Option<u64>) -> Steadiness {
+        Steadiness { counts_from_s: from_ns.map(|ns| ns as f64 / 1e9), ..self }
+    }
 }
 
 /// What a series does.
@@ -78,7 +87,12 @@ pub fn steadiness(intervals: &[IntervalResult]) -> Option<Steadiness> {
     };
     let pieces: Vec<Piece> = starts.zip(&ends).map(piece).collect();
     let rates: Vec<f64> = pieces.iter().map(|piece| piece.throughput_rps).collect();
-    Some(Steadiness { pattern: pattern(&rates), last_to_first: rates[rates.len() - 1] / rates[0], pieces })
+    Some(Steadiness {
+        pattern: pattern(&rates),
+        last_to_first: rates[rates.len() - 1] / rates[0],
+        pieces,
+        counts_from_s: None,
+    })
 }
 
 /// Ends of the pieces on levels of their own.

@@ -39,10 +39,6 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
 
 /// The arms that are set against each other: by the experiment, or else all but controls and twins.
 pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
-    let takes_part = |arm: usize| {
-        let subject = plan.subject_of(arm);
-        subject.skipped.is_none() && subject.build_failed.is_none()
-    };
     let pairs = match &plan.experiment {
         Some(experiment) => experiment::pairs(plan, experiment),
         None => {
@@ -52,7 +48,7 @@ pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
             all.filter(|(a, b)| !experiment::are_twins(plan, *a, *b)).collect()
         }
     };
-    pairs.into_iter().filter(|(a, b)| takes_part(*a) && takes_part(*b)).collect()
+    pairs.into_iter().filter(|(a, b)| plan.takes_part(*a) && plan.takes_part(*b)).collect()
 }
 
 /// Whether something else used the machine while a trial was measured: the hypervisor's other guests, other processes. Asked before it is

@@ -1,17 +1,21 @@
 //! One trial: its load, what the server used, and the verdict.
 
-use dyno_archive::plan::{Conditions, Plan, Step};
+use std::borrow::Cow;
+
+use dyno_archive::plan::{Conditions, Plan, Step, Subject};
 use dyno_archive::start::{PartStart, allowed_cpus};
-use dyno_archive::{Facts, Party, StartRecord, TrialRecord};
+use dyno_archive::{Facts, LoadRecord, Party, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::backend::{self, BackendUse};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::{CellKey, Shape};
+use crate::duet::{self, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse};
+use crate::stable;
 use crate::steadiness::{Steadiness, steadiness};
 use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Beside, Context, Limiter, limiter};
@@ -45,7 +49,9 @@ pub struct TrialResult {
     pub machine: MachineResult,
     /// `None`: the load had all the time.
     pub turns: Option<TurnsResult>,
-    /// What throughput did within the measured window; `None`: too few intervals to tell, or it took turns.
+    /// `None`: its server was the only one that was loaded then.
+    pub duet: Option<DuetResult>,
+    /// What throughput did within the measured window; `None`: too few intervals to tell, or other servers were loaded besides.
     pub steadiness: Option<Steadiness>,
     pub limiter: Limiter,
 }
@@ -125,21 +131,18 @@ pub(crate) fn trial(
     // The machine went on in others' turns.
     let machine = MachineResult::new(&record.load);
     let turns = TurnsResult::new(&record.load, party);
-    let own = turns::in_own_time(&record.load);
-    let server = server::server_use(&own, party, cpus_of(&arm.conditions, part));
-    let watched = (start.is_none() || part.is_some()).then_some(&server);
-    let context = Context {
-        ceiling: record.ceiling.clone(),
-        server: watched,
-        control: subject.control,
-        refuses: subject.refuses,
-        checks: &record.checks,
-    };
-    let load = with_turns(verdict::load(&own, asked, &context), turns.as_ref());
-    let steadiness = turns.is_none().then(|| steadiness(&load.intervals)).flatten();
+    let duet = DuetResult::new(&record.load, party);
+    let used = |record: &LoadRecord| server::server_use(record, party, cpus_of(&arm.conditions, part));
+    let is_watched = start.is_none() || part.is_some();
+    let judge = Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
+    let is_alone = turns.is_none() && duet.is_none();
+    let Counted { own, load, server, steadiness } =
+        counted(turns::in_own_time(&record.load), party, is_alone, &used, &|own, server| {
+            judge.load(own, server)
+        });
     let caveats = verdict::trial(
         &load,
-        watched,
+        is_watched.then_some(&server),
         &Beside {
             record: &own,
             party,
@@ -148,11 +151,13 @@ pub(crate) fn trial(
             facts,
             machine: &machine,
             turns: turns.as_ref(),
+            duet: duet.as_ref(),
             steadiness: steadiness.as_ref(),
         },
     );
     let valid = verdict::is_valid(&caveats);
     let backends = backend::of_trial(plan, start, (record.trial, &own), &server);
+    let limiter = limiter(&load, &server, &backends, &machine);
     TrialResult {
         cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
         subject: subject.name.clone(),
@@ -167,14 +172,72 @@ pub(crate) fn trial(
         refused: verdict::is_refused(&caveats),
         caveats,
         error_share: load.error_share(),
-        limiter: limiter(&load, &server, &backends, &machine),
+        limiter: duet::limiter(duet.as_ref(), limiter),
         machine,
         steadiness,
         turns,
+        duet,
         load,
         server,
         backends,
     }
+}
+
+/// What the loads of a trial are judged by.
+struct Judge<'a> {
+    record: &'a TrialRecord,
+    subject: &'a Subject,
+    asked: load::Config,
+    is_watched: bool,
+    turns: Option<&'a TurnsResult>,
+    duet: Option<&'a DuetResult>,
+}
+
+impl Judge<'_> {
+    /// The trial's load, or a part of it, beside what its server used meanwhile.
+    fn load(&self, own: &LoadRecord, server: &ServerUse) -> LoadResult {
+        let context = Context {
+            ceiling: self.record.ceiling.clone(),
+            server: self.is_watched.then_some(server),
+            control: self.subject.control,
+            refuses: self.subject.refuses,
+            checks: &self.record.checks,
+        };
+        let load = with_turns(verdict::load(own, self.asked.clone(), &context), self.turns);
+        match self.duet {
+            Some(duet) => verdict::with_caveats(load, |all| duet::caveats(duet, all)),
+            None => load,
+        }
+    }
+}
+
+/// What counts of a load.
+struct Counted<'a> {
+    own: Cow<'a, LoadRecord>,
+    load: LoadResult,
+    server: ServerUse,
+    steadiness: Option<Steadiness>,
+}
+
+/// What counts of a load: its window, or the last level of a server that got faster within it. `is_alone`: no other server was loaded besides,
+/// so that levels are its own.
+fn counted<'a>(
+    whole: Cow<'a, LoadRecord>,
+    party: Party,
+    is_alone: bool,
+    used: &dyn Fn(&LoadRecord) -> ServerUse,
+    judged: &dyn Fn(&LoadRecord, &ServerUse) -> LoadResult,
+) -> Counted<'a> {
+    let server = used(&whole);
+    let load = judged(&whole, &server);
+    let steadiness = is_alone.then(|| steadiness(&load.intervals)).flatten();
+    let from_ns = steadiness.as_ref().and_then(|seen| stable::counts_from(&whole, party, seen));
+    let steadiness = steadiness.map(|seen| seen.counting_from(from_ns));
+    let Some(from_ns) = from_ns else { return Counted { own: whole, load, server, steadiness } };
+    let later = stable::from(&whole, from_ns);
+    let server = used(&later);
+    let load = stable::within(load, judged(&later, &server));
+    Counted { own: Cow::Owned(later), load, server, steadiness }
 }
 
 /// The load with the throughput of its turns: its books are of all answers, and a rate of them would count what is answered after a

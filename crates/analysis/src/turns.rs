@@ -46,9 +46,14 @@ impl TurnsResult {
     pub fn new(record: &LoadRecord, party: Party) -> Option<TurnsResult> {
         let turns = Turns::of(record)?;
         let length_ns = turns.0.first().map(|(start, end)| end - start)?;
-        let cpus = |within: &dyn Fn(u64) -> bool| cpus_while(record, party, within);
-        let idle_cpus = cpus(&|at| turns.is_idle(at, length_ns / EDGE));
-        let busy_cpus = cpus(&|at| turns.is_own(at));
+        let cpus = |within: &dyn Fn(u64, u64) -> bool| cpus_while(record, party, within);
+        // Apart by more than an interval, there may be another's turn between two samples.
+        let is_idle = |at| turns.is_idle(at, length_ns / EDGE);
+        let idle_cpus = cpus(&|from, to| [from, to, from.midpoint(to)].into_iter().all(is_idle));
+        // The sample that is due at a turn's end comes a little later.
+        let busy_cpus = cpus(&|from, to| {
+            turns.is_own(from) && turns.is_own(from.midpoint(to)) && to - from <= length_ns + length_ns / EDGE
+        });
         let idle_share =
             idle_cpus.zip(busy_cpus).map(|(idle, busy)| idle / busy).filter(|share| share.is_finite());
         let (opens, closes) = record.window_ns;
@@ -215,32 +220,36 @@ impl<'a> Turns<'a> {
     }
 
     fn round(&self, record: &LoadRecord, party: Party, (from, to): (u64, u64)) -> RoundResult {
-        let answers: u64 = measured(record, (from, to)).map(Interval::answers).sum();
-        let nearest =
-            |at: u64| record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(record.began_ns + at));
-        let cpu_ns = nearest(from).zip(nearest(to)).and_then(|(a, b)| cpu_between(a, b, party));
         RoundResult {
             throughput_rps: self.inner_rate(record, (from, to)),
-            cpu_us_per_request: cpu_ns.filter(|_| answers > 0).map(|ns| ns as f64 / 1e3 / answers as f64),
+            cpu_us_per_request: cpu_us_per_request(record, party, (from, to)),
         }
     }
 }
 
+/// A party's CPU time between the samples nearest to two instants, nanoseconds since the load began, per answer between them; microseconds.
+pub(crate) fn cpu_us_per_request(record: &LoadRecord, party: Party, (from, to): (u64, u64)) -> Option<f64> {
+    let answers: u64 = measured(record, (from, to)).map(Interval::answers).sum();
+    let nearest =
+        |at: u64| record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(record.began_ns + at));
+    let cpu_ns = cpu_between(nearest(from)?, nearest(to)?, party)?;
+    (answers > 0).then(|| cpu_ns as f64 / 1e3 / answers as f64)
+}
+
 /// The measured intervals within a stretch of time.
-fn measured(record: &LoadRecord, (from, to): (u64, u64)) -> impl Iterator<Item = &Interval> {
+pub(crate) fn measured(record: &LoadRecord, (from, to): (u64, u64)) -> impl Iterator<Item = &Interval> {
     let within = move |interval: &&Interval| interval.start_ns >= from && interval.end_ns <= to;
     record.intervals.iter().filter(|interval| interval.phase == Phase::Measured).filter(within)
 }
 
-/// CPUs that a party used between neighbouring samples of the window that lie both within what is asked.
-fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64) -> bool) -> Option<f64> {
+/// CPUs that a party used between neighbouring samples of the window that are both within what is asked.
+fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64, u64) -> bool) -> Option<f64> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let (opens, closes) = record.window_ns;
     let (mut cpu_ns, mut time_ns) = (0, 0);
     for pair in record.samples.windows(2) {
         let (from, to) = (since(&pair[0]), since(&pair[1]));
-        // Apart by more than an interval, there may be another's turn between them.
-        if from >= opens && to <= closes && within(from) && within(to) && within(from.midpoint(to)) {
+        if from >= opens && to <= closes && within(from, to) {
             cpu_ns += cpu_between(&pair[0], &pair[1], party)?;
             time_ns += to - from;
         }

@@ -95,6 +95,7 @@ fn record(played: &Played) -> LoadRecord {
     let report = played.report.clone();
     LoadRecord {
         slices_ns: None,
+        at_once: None,
         began_ns: 0,
         window_ns: report.window_ns,
         books: report.books,

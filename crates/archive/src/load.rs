@@ -290,6 +290,8 @@ pub struct LoadRecord {
     /// The slices of time in which requests were begun, from the warm-up to the end of the window, in order, two to a round;
     /// nanoseconds since the load began. Between them other servers were loaded. `None`: it had all the time.
     pub slices_ns: Option<Vec<(u64, u64)>>,
+    /// How many loads ran at the same time against servers on the same CPUs, this one among them; `None`: it was alone on them, or took turns.
+    pub at_once: Option<u32>,
     pub books: Books,
     pub connections: Connections,
     /// `None` where the kernel does not tell.

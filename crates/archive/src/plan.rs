@@ -28,6 +28,11 @@ pub struct Plan {
     /// Length of the slices of time in which the arms of a block, all up at once, are loaded in turn; nanoseconds. `None`: one arm
     /// is up after the other.
     pub slice_ns: Option<u64>,
+    /// Whether the arms of a block, all up at once, are loaded at the same time; controls are up alone. Never with turns.
+    pub duet: bool,
+    /// Whether all CPUs move on by one from block to block, those of servers and the generator's together: which ones they run on is no part of
+    /// what is compared.
+    pub moves_cpus: bool,
     /// What its arms but the controls differ in on purpose; `None`: nothing is asked of that.
     pub experiment: Option<Experiment>,
     pub subjects: Vec<Subject>,
@@ -74,6 +79,16 @@ impl Plan {
         &self.subjects[self.arms[arm].subject]
     }
 
+    /// The CPUs of an arm in a launch.
+    #[must_use]
+    pub fn placement_in(&self, launch: usize, arm: usize) -> Placement {
+        let placement = &self.arms[arm].conditions.placement;
+        match self.moves_cpus {
+            true => placement.moved(self.launches[launch].block as usize),
+            false => placement.clone(),
+        }
+    }
+
     /// Whether neither an arm's subject nor what stands behind it runs on the generator's CPUs.
     #[must_use]
     pub fn has_generator_apart(&self, arm: usize) -> bool {
@@ -89,14 +104,31 @@ impl Plan {
         self.launches[launch].block == 0 && self.arms_of(launch).any(is_observed)
     }
 
-    /// The launches that are up at once, in the order in which they will run: those of a block where its arms are loaded in turn,
-    /// else each alone.
+    /// The launches that are up at once, in the order in which they will run: those of a block where its arms are loaded in turn or
+    /// at the same time, else each alone.
     #[must_use]
     pub fn launches_at_once(&self) -> Vec<Vec<usize>> {
-        let block = |launch: &usize| self.launches[*launch].block;
+        let block = |launch: usize| self.launches[launch].block;
         let all: Vec<usize> = (0..self.launches.len()).collect();
-        let groups = all.chunk_by(|a, b| self.slice_ns.is_some() && block(a) == block(b));
+        let is_with = |launch: usize| {
+            self.slice_ns.is_some() || self.launches[launch].arms.iter().all(|arm| self.is_in_duet(*arm))
+        };
+        let groups = all.chunk_by(|a, b| block(*a) == block(*b) && is_with(*a) && is_with(*b));
         groups.map(<[usize]>::to_vec).collect()
+    }
+
+    /// Whether an arm is loaded at the same time as others: a control would take CPU time from them, unless controls are all there is.
+    #[must_use]
+    pub fn is_in_duet(&self, arm: usize) -> bool {
+        let is_control = |arm: usize| self.subject_of(arm).control;
+        self.duet && (!is_control(arm) || (0..self.arms.len()).all(is_control))
+    }
+
+    /// Whether an arm is in the run at all: its subject is not skipped, and was built.
+    #[must_use]
+    pub fn takes_part(&self, arm: usize) -> bool {
+        let subject = self.subject_of(arm);
+        subject.skipped.is_none() && subject.build_failed.is_none()
     }
 
     /// The arms that a launch has up.
@@ -153,6 +185,20 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// The same, each CPU so many places further among all of them.
+    #[must_use]
+    pub fn moved(&self, by: usize) -> Placement {
+        let all: BTreeSet<u32> = self.subject.iter().chain(&self.generator).copied().collect();
+        let all: Vec<u32> = all.into_iter().collect();
+        let place = |cpu: &u32| all.iter().position(|known| known == cpu).expect("it is one of them");
+        let move_all = |cpus: &[u32]| {
+            let mut moved: Vec<u32> = cpus.iter().map(|cpu| all[(place(cpu) + by) % all.len()]).collect();
+            moved.sort_unstable();
+            moved
+        };
+        Placement { subject: move_all(&self.subject), generator: move_all(&self.generator) }
+    }
+
     /// Whether nobody shares a CPU.
     #[must_use]
     pub fn is_disjoint(&self) -> bool {

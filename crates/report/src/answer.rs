@@ -18,11 +18,16 @@ use crate::{brackets, compare};
 /// The sentences at the head of a report.
 #[must_use]
 pub fn sentences(report: &Report) -> Vec<String> {
-    let first = if report.experiment.is_some() { None } else { winner(report) };
-    let rest = [protocols(report), ties(report).filter(|_| report.experiment.is_none()), twins(report)];
+    let is_one_of_another = report.experiment.is_some() || !report.duets.is_empty();
+    let first = if is_one_of_another { None } else { winner(report) };
+    let rest = [protocols(report), ties(report).filter(|_| !is_one_of_another), twins(report)];
     let judged = [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
-    let mut all: Vec<String> =
-        first.into_iter().chain(effects(report)).chain(rest.into_iter().chain(judged).flatten()).collect();
+    let mut all: Vec<String> = first
+        .into_iter()
+        .chain(effects(report))
+        .chain(duets(report))
+        .chain(rest.into_iter().chain(judged).flatten())
+        .collect();
     if all.is_empty() {
         all.push("There is no result: it ended before the first one, or goes on.".into());
     }
@@ -46,6 +51,12 @@ fn effects(report: &Report) -> Vec<String> {
     let more = (left > 0)
         .then(|| format!("{} more are in the table of the experiment.", plural(left as u64, "effect")));
     all.into_iter().take(EFFECTS).chain(more).collect()
+}
+
+/// What servers cost beside the baseline that were loaded at the same time.
+fn duets(report: &Report) -> Vec<String> {
+    let answers = report.duets.iter().flat_map(|effect| &effect.answers);
+    answers.map(|of| format!("{}.", compare::answer(of))).collect()
 }
 
 /// What servers and their twins differ by.

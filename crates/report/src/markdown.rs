@@ -40,6 +40,9 @@ pub fn render(report: &Report) -> String {
         }
         out.push('\n');
     }
+    if !report.duets.is_empty() {
+        let _ = writeln!(out, "## Side by side\n\n{}", effects(&report.duets));
+    }
     if !report.twins.is_empty() {
         let _ = writeln!(out, "## Twins\n\n{}", effects(&report.twins));
     }

@@ -101,7 +101,8 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent).chain([&mut row.title])
     });
     let titles = report.subjects.iter_mut().map(|subject| &mut subject.title);
-    let effects = effects_of(&mut report.experiment, &mut report.twins).flat_map(|effect| {
+    let others = report.twins.iter_mut().chain(&mut report.duets);
+    let effects = effects_of(&mut report.experiment).chain(others).flat_map(|effect| {
         let rows = effect.rows.iter_mut().map(|row| &mut row.sentence);
         rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.sentence)).chain(&mut effect.because)
     });
@@ -110,12 +111,9 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     trials.chain(caveats).chain(steps).chain(rows).chain(titles).chain(effects).chain(cells)
 }
 
-/// What experiments and twins come to.
-fn effects_of<'a>(
-    experiment: &'a mut Option<ExperimentResult>,
-    twins: &'a mut [Effect],
-) -> impl Iterator<Item = &'a mut Effect> {
-    experiment.iter_mut().flat_map(|experiment| &mut experiment.effects).chain(twins)
+/// What experiments come to.
+fn effects_of(experiment: &mut Option<ExperimentResult>) -> impl Iterator<Item = &mut Effect> {
+    experiment.iter_mut().flat_map(|experiment| &mut experiment.effects)
 }
 
 /// Texts by dyno that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.

@@ -57,6 +57,9 @@ pub const LONGEST_TURN_NS: u64 = 2_000_000_000;
 /// Time at the beginning of each turn that is not judged: its connections are new.
 pub const TURN_SETTLES_NS: u64 = 20_000_000;
 
+/// How long a server is left alone between rounds of its warm-up whose compilers were at work.
+pub(crate) const REST: Duration = Duration::from_millis(250);
+
 /// Time between two turns, in which connections are opened and drained. A guess for the clock on the screen.
 pub const TURN_GAP_NS: u64 = 20_000_000;
 

@@ -32,8 +32,9 @@ pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spe
         seed: planned.seed,
     };
     let is_apart = plan.has_generator_apart(planned.arm);
-    let conditions = &plan.arms[planned.arm].conditions;
-    point.at(listener, conditions, is_apart, &|file| files.read(file))
+    let placement = plan.placement_in(planned.launch, planned.arm);
+    let conditions = Conditions { placement, ..plan.arms[planned.arm].conditions.clone() };
+    point.at(listener, &conditions, is_apart, &|file| files.read(file))
 }
 
 /// One workload at one step.
@@ -118,6 +119,7 @@ pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
         trace: Arc::from([]),
         slices: None,
+        at_once: None,
         seed: 0,
         spin: Spin::Never,
         cpus: Vec::new(),

@@ -144,16 +144,10 @@ pub fn resolve(
     backends::skip_those_behind(&mut subjects, &subject_of, &behind.of_arm, &backends);
     let observe = overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
     let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
+    let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
+    let launches = launches_of(&suite, &subjects, &subject_of, (repeats, seed));
+    let moves_cpus = moves_cpus(&suite, &placement, &backends);
     let load = suite.load.on(placement.generator.len() as u32, driver);
-    let arm = |(place, entry): (usize, &SuiteSubject)| {
-        let mut arm = planned_arm((subject_of[place], entry), &suite.limits, &placement);
-        arm.backends = behind.of_arm[place].clone().unwrap_or_default();
-        arm.conditions.observe.clone_from(&observe);
-        arm.conditions.isolation = suite.isolation;
-        arm
-    };
-    let arms: Vec<Arm> = entries.iter().enumerate().map(arm).collect();
-    let launches = order_launches(arms.len(), repeats, suite.order, seed);
     let trials = list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed);
     let plan = Plan {
         suite: suite.suite,
@@ -164,6 +158,8 @@ pub fn resolve(
         again: if suite.again { again_at_most(trials.len()) } else { 0 },
         order: suite.order,
         slice_ns: suite.slice_ns,
+        duet: suite.duet,
+        moves_cpus,
         experiment: suite.experiment,
         trials,
         not_served: not_served(&subjects, &served),
@@ -234,6 +230,24 @@ fn choose(suite: &SuiteFile, folders: &Folders, overrides: &Overrides) -> Result
     let served = definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
     let others = left_out.iter().filter_map(|entry| Some(Needs::of(&find(entry).ok()?, entry))).collect();
     Ok(Chosen { entries, definitions, subject_of, served, others })
+}
+
+/// One arm per entry.
+fn planned_arms(
+    suite: &SuiteFile,
+    (entries, subject_of): (&[SuiteSubject], &[usize]),
+    placement: &Placement,
+    behind: &[Result<Vec<usize>, String>],
+    observe: &BTreeSet<Probe>,
+) -> Vec<Arm> {
+    let arm = |(place, entry): (usize, &SuiteSubject)| {
+        let mut arm = planned_arm((subject_of[place], entry), &suite.limits, placement);
+        arm.backends = behind[place].clone().unwrap_or_default();
+        arm.conditions.observe.clone_from(observe);
+        arm.conditions.isolation = suite.isolation;
+        arm
+    };
+    entries.iter().enumerate().map(arm).collect()
 }
 
 /// An arm: a subject under the suite's conditions, but for those of its entry.
@@ -456,6 +470,21 @@ fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64) -> Vec<Lau
     launches
 }
 
+/// The launches in the suite's order; those of a duet's subjects, which are up at once, follow each other in each block.
+fn launches_of(
+    suite: &SuiteFile,
+    subjects: &[Subject],
+    subject_of: &[usize],
+    (repeats, seed): (u32, u64),
+) -> Vec<Launch> {
+    let mut launches = order_launches(subject_of.len(), repeats, suite.order, seed);
+    if suite.duet {
+        let is_control = |launch: &Launch| launch.arms.iter().all(|arm| subjects[subject_of[*arm]].control);
+        launches.sort_by_key(|launch| (launch.block, !is_control(launch)));
+    }
+    launches
+}
+
 /// The trials of each launch, in an order drawn for each: a server that gets faster or slower with age then does so at
 /// another workload and step each time.
 fn list_trials(
@@ -514,6 +543,11 @@ fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement 
     Placement { subject: subject.to_vec(), generator: generator.to_vec() }
 }
 
+/// Whether CPUs change from block to block: where nobody said which they are, and nobody stands on CPUs beside them.
+fn moves_cpus(suite: &SuiteFile, placement: &Placement, backends: &[dyno_archive::plan::Backend]) -> bool {
+    suite.varies_cpus && suite.limits.cpuset.is_none() && placement.is_disjoint() && backends.is_empty()
+}
+
 /// Time that a start takes besides its trials: starting, checking, stopping. A guess for the clock on the screen.
 const START_NS: u64 = 1_500_000_000;
 
@@ -524,10 +558,7 @@ const TRIAL_NS: u64 = 100_000_000;
 /// be seen; a start of one that is not takes up to the limit of [`dyno_archive::plan::UntilSteady`] longer.
 #[must_use]
 pub fn expected_ns(plan: &Plan) -> u64 {
-    let runs = |launch: &usize| {
-        let mut subjects = plan.arms_of(*launch).map(|arm| &plan.subjects[arm.subject]);
-        subjects.all(|subject| subject.skipped.is_none() && subject.build_failed.is_none())
-    };
+    let runs = |launch: &usize| plan.launches[*launch].arms.iter().all(|arm| plan.takes_part(*arm));
     let launches = (0..plan.launches.len()).filter(|l| runs(l)).count() as u64;
     let trials = plan.trials.iter().filter(|t| runs(&t.launch)).count() as u64;
     let warm_ns: u64 = (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::least_ns(plan, l)).sum();

@@ -45,6 +45,8 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
         again: 0,
         order: Order::Fixed,
         slice_ns: None,
+        duet: false,
+        moves_cpus: false,
         experiment: None,
         subjects: vec![Subject {
             name: server.name.clone(),

@@ -62,6 +62,7 @@ fn spec(own: u32) -> Spec {
             ..base.load
         },
         slices: Some(slices),
+        at_once: None,
         ..base
     }
 }

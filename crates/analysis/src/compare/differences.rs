@@ -34,6 +34,7 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
         }
     }
     found.walk("turns", &turns(plan_a), &turns(plan_b));
+    found.walk("CPUs that move on from block to block", &json!(plan_a.moves_cpus), &json!(plan_b.moves_cpus));
     found.walk("files", &json!(plan_a.files), &json!(plan_b.files));
     for (arm_a, arm_b) in arms {
         let (own, other) = (&plan_a.arms[*arm_a], &plan_b.arms[*arm_b]);
@@ -62,10 +63,14 @@ fn load(plan: &Plan) -> Value {
     load
 }
 
-/// How arms take turns: a server that has the CPUs to itself is not one that has them in turn, nor among others.
+/// How arms share the CPUs: a server that has them to itself is not one that has them in turn, nor among others.
 fn turns(plan: &Plan) -> Value {
     let arms: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
-    plan.slice_ns.map_or(Value::Null, |slice_ns| json!({"slice_ns": slice_ns, "arms": arms}))
+    match plan.slice_ns {
+        Some(slice_ns) => json!({"slice_ns": slice_ns, "arms": arms}),
+        None if plan.duet => json!({"duet": true, "arms": arms}),
+        None => Value::Null,
+    }
 }
 
 /// The conditions of an arm but its environment, with the services behind it.

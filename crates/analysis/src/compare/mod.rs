@@ -125,7 +125,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     let is_one_run = a.run.header.id == b.run.header.id && a.run.header.started == b.run.header.started;
     let arms = pairs_of_arms(a, b);
     let differences = if is_one_run { Vec::new() } else { differences::between(a, b, &arms) };
-    let mut metrics: Vec<&Metric> = METRICS.to_vec();
+    let mut metrics = metrics_of([a.run, b.run]);
     for gate in &asked.gates {
         if !metrics.contains(&gate.metric) {
             metrics.push(gate.metric);
@@ -149,6 +149,12 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
         rows,
         gates,
     }
+}
+
+/// The metrics that are compared without being asked for: those that tell servers of these runs apart.
+fn metrics_of(runs: [&Run; 2]) -> Vec<&'static Metric> {
+    let is_duet = runs.iter().any(|run| run.header.plan.duet);
+    METRICS.into_iter().filter(|metric| !(is_duet && metric.waits)).collect()
 }
 
 /// A row for each metric of each cell that both sides have, and how many cells of the first the second lacks.
@@ -179,7 +185,7 @@ fn rows_of(
 /// Arms of one run against each other, pair by pair: every row judged with all others allowed for. Controls are arms like others here.
 pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Vec<Vec<Row>> {
     let side = |arm| Side { run, report, arm: Some(arm) };
-    let mut metrics = METRICS.to_vec();
+    let mut metrics = metrics_of([run, run]);
     let asked = run.header.plan.stop.iter().flat_map(|stop| &stop.metrics);
     for metric in asked.filter_map(|key| metric(key).ok()) {
         if !metrics.contains(&metric) {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Difference, Row};
+use crate::metric::Metric;
 use crate::stats::{ALPHA, Estimate, Over, REPEATS_FOR_INTERVAL};
 use crate::words::percent;
 
@@ -71,6 +72,9 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
                 row.a.values.len(),
                 row.b.values.len()
             )
+        }
+        _ if Metric::named(row.metric).waits => {
+            "not compared: it was not measured in every valid repeat of both, or holds what servers that were loaded at the same time waited for each other".into()
         }
         _ => "not compared: it was not measured in every valid repeat of both".into(),
     };

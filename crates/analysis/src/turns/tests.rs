@@ -15,6 +15,7 @@ fn record(idle_ms: u64) -> LoadRecord {
         began_ns: 77 * MS,
         window_ns: (0, 3200 * MS),
         slices_ns: Some(slices.clone()),
+        at_once: None,
         ..fixture::record(0)
     };
     record.intervals.clear();

@@ -27,6 +27,7 @@ pub(crate) use load::MOST_LOST;
 pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};
+use crate::duet::{self, DuetResult};
 use crate::load::{Ceiling, Config, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, SplitBy};
@@ -75,6 +76,12 @@ pub fn load(record: &LoadRecord, config: Config, context: &Context<'_>) -> LoadR
     result
 }
 
+/// A result with other caveats, and whether it may be used with these.
+pub(crate) fn with_caveats(load: LoadResult, of: impl FnOnce(Vec<Caveat>) -> Vec<Caveat>) -> LoadResult {
+    let caveats = of(load.caveats);
+    LoadResult { valid: is_valid(&caveats), caveats, ..load }
+}
+
 /// What a trial is judged by, besides its load and what its server used.
 pub(crate) struct Beside<'a> {
     pub(crate) record: &'a LoadRecord,
@@ -88,6 +95,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) machine: &'a MachineResult,
     /// `None`: the load had all the time.
     pub(crate) turns: Option<&'a TurnsResult>,
+    /// `None`: no other server was loaded at the same time.
+    pub(crate) duet: Option<&'a DuetResult>,
     /// `None`: too few intervals tell.
     pub(crate) steadiness: Option<&'a Steadiness>,
 }
@@ -98,7 +107,7 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(checks_waived(load, beside));
     all.extend(beside.steadiness.and_then(|steadiness| unsteady(load, steadiness)));
     // The load's caveats say that nobody watched the server.
-    let Some(server) = server else { return all };
+    let Some(server) = server else { return of_duet(beside, all) };
     all.extend(server::caveats(server, beside.record, beside.party));
     all.extend(warming::caveats(load, server, beside.part));
     all.extend(tick_accounting(server, beside.facts));
@@ -106,8 +115,17 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(contaminated(beside.machine));
     all.extend(beside.turns.and_then(busy_in_others_turns));
     all.extend(beside.turns.and_then(|turns| longer_than_turns(load, turns)));
+    let mut all = of_duet(beside, all);
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// Without what is said of waiting where others were loaded at the same time.
+fn of_duet(beside: &Beside<'_>, all: Vec<Caveat>) -> Vec<Caveat> {
+    match beside.duet {
+        Some(duet) => duet::caveats(duet, all),
+        None => all,
+    }
 }
 
 /// Throughput that did not stay where it was, in a closed loop, which takes what it is given.
@@ -132,10 +150,22 @@ fn unsteady(load: &LoadResult, steadiness: &Steadiness) -> Option<Caveat> {
                 "Throughput went up and down within the measured window, by levels of {levels} requests/s: how much of each is in the mean is chance. Measure for several of its periods."
             ),
         ),
-        // Warming has rules of its own.
-        Pattern::Flat | Pattern::WarmUp => return None,
+        Pattern::WarmUp => return last_level(steadiness, evidence),
+        Pattern::Flat => return None,
     };
     Some(Caveat::new(code, Severity::Warning, message, evidence))
+}
+
+/// A server that got faster within the window and counts by its last level. Other warming has rules of its own.
+fn last_level(steadiness: &Steadiness, evidence: serde_json::Value) -> Option<Caveat> {
+    let from_s = steadiness.counts_from_s?;
+    let last = steadiness.pieces.last()?;
+    let message = format!(
+        "The server became {:.2} times as fast within the measured window and stayed so: what counts are the last {:.1} s of it, from {from_s:.1} s after the load began. The generator's own use and the kernel's counters of segments are of all of it.",
+        steadiness.last_to_first,
+        last.end_s - from_s,
+    );
+    Some(Caveat::new(Code::LastLevel, Severity::Info, message, evidence))
 }
 
 /// Share of what a server uses in its own turns that it may use in all of others' without a word. dyno's own checks cost a fast server a few

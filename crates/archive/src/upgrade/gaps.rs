@@ -18,6 +18,8 @@ pub(super) fn of_header(header: &mut Value) {
             ("files", json!({})),
             ("backends", json!([])),
             ("probe_price", json!(false)),
+            ("duet", json!(false)),
+            ("moves_cpus", json!(false)),
         ],
     );
     if let Some(suite) = plan.get_mut("suite") {

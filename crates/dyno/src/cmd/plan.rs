@@ -91,6 +91,9 @@ fn describe(plan: &Plan) -> String {
     for placement in placements(plan) {
         add("placement", placement);
     }
+    if plan.moves_cpus && plan.repeats > 1 {
+        add("", "all CPUs move on by one from block to block".into());
+    }
     if let Some(sharing) = describe_sharing(plan) {
         add("!", sharing);
     }
@@ -153,6 +156,11 @@ fn describe_blocks(plan: &Plan) -> String {
         let slice = Duration::from_nanos(slice_ns);
         return format!(
             "{repeats} of all subjects, up at once and loaded in turns of {slice:?}, at all steps {steps}, seed {seed}"
+        );
+    }
+    if plan.duet {
+        return format!(
+            "{repeats} of all subjects, up at once and loaded at the same time, at all steps {steps}, seed {seed}"
         );
     }
     format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")

@@ -118,6 +118,8 @@ impl<'a> Beginning<'a> {
         let (shares, mut suite) = (suite.shares.clone(), suite.clone());
         suite.suite.name.push_str("-capacity");
         suite.stop = None;
+        // A throughput is what a server has alone.
+        suite.duet = false;
         let repeats = overrides.repeats.unwrap_or(suite.repeats).min(FIRST_REPEATS);
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
         let (planned, builds, dir) = self.begin(suite, &overrides, supervision, progress, &|_| Ok(()))?;

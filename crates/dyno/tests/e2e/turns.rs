@@ -56,3 +56,59 @@ fn one_that_crashes_leaves_the_other_its_trial() {
     let bad = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
     assert_eq!(bad["failures"][0]["kind"], "crashed");
 }
+
+/// Runs two subjects of a duet with a control beside them, one step of 600 ms each.
+#[test]
+fn a_duet_is_loaded_at_the_same_time_and_tells_what_a_request_costs() {
+    let place = Place::new();
+    place.add_unruly("one", &[], "");
+    place.add_unruly("other", &[], "");
+    let suite = "subjects = [\"one\", \"null\", \"other\"]\n[suite]\nrepeats = 2\norder = \"duet\"\nseed = 7\ncontaminated = \"counts\"\n\
+         [[workloads]]\npath = \"/plaintext\"\nexpect = { status = 200, body = \"Hello, World!\" }\n\
+         [load]\nconnections = [4]\nwarmup = \"200ms\"\nduration = \"600ms\"\ninterval = \"100ms\"\ntimeout = \"5s\"\n";
+    fs::write(place.path().join("duet.toml"), suite).unwrap();
+    let output = place.dyno(&["run", "duet.toml"]);
+    assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
+    place.assert_nothing_is_left();
+    let report = place.report();
+    for block in 0..2 {
+        let both = ["one", "other"].map(|subject| trials(&report, subject)[block]);
+        let began = both.map(|trial| trial["duet"]["began_ns"].as_u64().unwrap());
+        assert_eq!(began[0], began[1], "they were loaded at the same time");
+        for trial in both {
+            assert_eq!(
+                (&trial["duet"]["loads"], &trial["load"]["duration_s"]),
+                (&Value::from(2), &Value::from(1.2))
+            );
+            assert_eq!(trial["duet"]["rounds"].as_array().unwrap().len(), 2, "of half a second or more");
+            let codes: Vec<&str> =
+                trial["caveats"].as_array().unwrap().iter().map(|c| c["code"].as_str().unwrap()).collect();
+            assert!(codes.contains(&"at_once") && !codes.contains(&"generator_starved"), "{codes:?}");
+        }
+        let alone = trials(&report, "null")[block];
+        assert_eq!((&alone["duet"], alone["load"]["duration_s"].as_f64()), (&Value::Null, Some(0.6)));
+    }
+    let summary = |subject: &str| {
+        report["summaries"].as_array().unwrap().iter().find(|s| s["subject_id"] == subject).unwrap()
+    };
+    for subject in ["one", "other"] {
+        let metrics = &summary(subject)["metrics"];
+        assert!(
+            metrics.get("throughput_rps").is_none() && metrics.get("response_p99_us").is_none(),
+            "{metrics:#}"
+        );
+        assert_eq!(
+            metrics["server_cpu_us_per_request"]["values"].as_array().unwrap().len(),
+            2,
+            "{metrics:#}"
+        );
+    }
+    let duets = report["duets"].as_array().unwrap();
+    let [only] = &duets[..] else { panic!("{duets:#?}") };
+    assert_eq!((&only["from"], &only["to"]), (&Value::from("one"), &Value::from("other")));
+    let compared: Vec<&str> =
+        only["rows"].as_array().unwrap().iter().map(|row| row["metric"].as_str().unwrap()).collect();
+    assert_eq!(compared, ["server_cpu_us_per_request", "server_memory_bytes"]);
+    let page = fs::read_to_string(place.run_folder().unwrap().join("report.html")).unwrap();
+    assert!(page.contains("Side by side"));
+}

@@ -11,7 +11,7 @@ use crate::format::{number, or_dash};
 use crate::html::of::Of;
 use crate::overview::label_in_words;
 
-/// The section; empty without an experiment and without twins.
+/// The section; empty without an experiment, without twins and without servers that were loaded at the same time.
 pub(super) fn section(report: &Report) -> Markup {
     if !is_there(report) {
         return Markup::default();
@@ -23,18 +23,27 @@ pub(super) fn section(report: &Report) -> Markup {
             ul { @for effect in &experiment.effects { li { (effect.to) " against " (effect.from) ": " (effect.reason()) } } } "\n"
             (doses(&experiment.doses))
         }
+        @if !report.duets.is_empty() {
+            (note("Loaded at the same time on the same CPUs: what the machine did, it did to all of them. Throughput and times hold the wait for each other, and are not compared."))
+            (rows(&report.duets))
+        }
         @if !report.twins.is_empty() {
             h3 { "Twins" } "\n"
             (note("One server under two names, started and loaded like any other: what the two differ by is noise. A difference that is shown here is a false alarm, of which one in twenty such runs has one."))
             (rows(&report.twins))
         }
     };
-    super::section("experiment", "What changes what", &body)
+    super::section("experiment", heading(report), &body)
 }
 
 /// Whether there is anything to show.
 pub(super) fn is_there(report: &Report) -> bool {
-    report.experiment.is_some() || !report.twins.is_empty()
+    report.experiment.is_some() || !report.twins.is_empty() || !report.duets.is_empty()
+}
+
+/// The section's heading: an experiment asks what changes what.
+pub(super) fn heading(report: &Report) -> &'static str {
+    if report.experiment.is_none() { "Side by side" } else { "What changes what" }
 }
 
 fn title(factor: Option<&str>) -> String {

@@ -1,7 +1,9 @@
 //! The sections on the method: all trials, the machine, limits, and what each caveat means.
 
+use dyno_analysis::nuisance::{Nuisance, Share};
 use dyno_analysis::price::PriceResult;
 use dyno_analysis::report::Report;
+use dyno_analysis::stats::ALPHA;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Code, Severity};
@@ -121,6 +123,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         (table("facts", &["Kernel setting", "Value"], &sysctls))
         h3 { "Order of blocks" } "\n"
         ol { @for block in &run.order { li { (block.join(" → ")) } } } "\n"
+        (nuisance(report))
         (limits(report))
         h3 { "What could not be measured here" } "\n"
         ul { @for m in &run.facts.missing { li { b { (m.what) } ": " (m.why) ". " (m.mend) } } } "\n"
@@ -150,7 +153,7 @@ fn machine(report: &Report) -> Vec<Row> {
         ("Control groups", facts.cgroup.name().into()),
         ("Open files", or_dash(facts.open_files_limit, count)),
         ("dyno", format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default())),
-        ("Placement", in_each(report, |s| placement(&s.conditions.placement))),
+        ("Placement", in_each(report, |s| placement(&s.conditions.placement)) + moving(run.moves_cpus)),
         ("Network", in_each(report, |s| network(s.conditions.isolation).into())),
         ("Generator", in_each(report, |s| generator(&s.conditions.load, &run.load))),
         ("Each trial", phases(&run.load)),
@@ -180,6 +183,33 @@ fn placement(placement: &Placement) -> String {
         [] => format!("generator on CPU {generator}, the server where it was"),
         own => format!("subjects on CPU {}, generator on CPU {generator}", cpus(own)),
     }
+}
+
+/// What starts differ by beside what they are of.
+fn nuisance(report: &Report) -> Markup {
+    let row = |of: &Nuisance, share: &Share| -> Row {
+        let shown = if share.p < ALPHA { "shown" } else { "not shown" };
+        vec![text(of.title), text(share.factor), text(percent(share.share)), text(shown)].into()
+    };
+    let all: Vec<Row> =
+        report.nuisance.iter().flat_map(|of| of.factors.iter().map(move |share| row(of, share))).collect();
+    if all.is_empty() {
+        return Markup::default();
+    }
+    let spreads = report.nuisance.iter().map(|of| format!("{} by {}", of.title, percent(of.spread)));
+    html! {
+        h3 { "What starts differ by" } "\n"
+        (note(&format!(
+            "Starts of one subject scatter: {}. How much of that variance goes with what nobody asks about, each alone; pairs of one block have most of it in common.",
+            spreads.collect::<Vec<_>>().join(", ")
+        )))
+        (table("", &["Metric", "With", "#Share of the variance", "Beyond chance"], &all))
+    }
+}
+
+/// Whether those are the CPUs of the first block alone.
+const fn moving(moves_cpus: bool) -> &'static str {
+    if moves_cpus { "; all move on by one from block to block" } else { "" }
 }
 
 fn network(isolation: Isolation) -> &'static str {

@@ -16,7 +16,7 @@ pub(super) fn header(report: &Report) -> Markup {
     let nav = [
         ("answer", "Answer"),
         ("overview", "Overview"),
-        ("experiment", "What changes what"),
+        ("experiment", super::experiment::heading(report)),
         ("load", "Load"),
         ("response", "Response time"),
         ("cost", "Cost"),

@@ -46,6 +46,8 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         again: 0,
         order: Order::Fixed,
         slice_ns: None,
+        duet: false,
+        moves_cpus: false,
         experiment: None,
         subjects: vec![Subject {
             name: NULL.into(),

@@ -40,8 +40,8 @@ impl Control {
         }
     }
 
-    /// The same of a load that takes turns. In others' turns nothing happens to its server: it is sampled from an interval before each own
-    /// one to an interval after it, and what the samples of all cost is none of the generator's CPU that loads need.
+    /// The same of a load that takes turns. Its server is sampled where each own turn begins and ends, an interval before, when it still rests, and
+    /// an interval after, when what was under way is answered: samples of all take the generator's CPU from loads.
     pub(super) fn taking(self, slices: Option<Slices>) -> Control {
         Control { slices, ..self }
     }
@@ -50,9 +50,12 @@ impl Control {
     fn is_wanted(&self, at_ns: u64) -> bool {
         let interval_ns = self.window.interval_ns;
         self.slices.is_none_or(|slices| {
-            // The own slice that is not over for longer than an interval.
-            let (start, _) = slices.next(at_ns.saturating_sub(interval_ns + 1));
-            start <= at_ns + interval_ns
+            let begins = |at_ns: u64| slices.next(at_ns).0 == at_ns;
+            let ends = |at_ns: u64| at_ns.checked_sub(1).is_some_and(|before| slices.next(before).1 == at_ns);
+            begins(at_ns + interval_ns)
+                || begins(at_ns)
+                || ends(at_ns)
+                || at_ns.checked_sub(interval_ns).is_some_and(ends)
         })
     }
 
@@ -181,9 +184,9 @@ fn join_pairs(intervals: Vec<Interval>) -> Vec<Interval> {
 mod tests {
     use super::*;
 
-    /// Three loads in slices of 400, with intervals of 100: from 100 before each own slice to 100 after it.
+    /// Three loads in slices of 400, with intervals of 100: where each own slice begins and ends, and 100 before and after that.
     #[test]
-    fn a_load_that_rests_is_not_sampled() {
+    fn a_load_is_sampled_about_the_edges_of_its_turns() {
         let window = Window { warmup_ns: 2400, duration_ns: Some(4800), interval_ns: 100, drain_ns: 0 };
         for own in 0..3 {
             let slices = Slices { length_ns: 400, of: 3, own, seed: 5 };
@@ -193,22 +196,14 @@ mod tests {
                 due.push(at);
                 control.sampled(Some(Sample { at_ns: at, ..Sample::default() }));
             }
-            let turns = slices.within(0, 7200);
-            assert_eq!(turns.len(), 6, "two in each round");
-            for (start, end) in &turns {
-                let around = (start.saturating_sub(100)..=(end + 100).min(7200)).step_by(100);
-                assert!(
-                    around.clone().all(|at| due.contains(&at)),
-                    "{own}: {due:?} lacks some of {start}–{end}"
-                );
-            }
-            // The one after the window's end, too, which begins with it.
-            let all = slices.within(0, 9600);
-            let is_near = |at: &u64| {
-                all.iter().any(|(start, end)| (start.saturating_sub(100)..=end + 100).contains(at))
-            };
+            let turns = slices.within(0, 9600);
+            let edges =
+                turns.iter().flat_map(|(start, end)| [start.saturating_sub(100), *start, *end, end + 100]);
             // Both ends of the window are there, whoever's turn it is.
-            assert!(due.iter().all(|at| is_near(at) || [0, 2400, 7200].contains(at)), "{own}: {due:?}");
+            let mut wanted: Vec<u64> = edges.filter(|at| *at <= 7200).chain([0, 2400, 7200]).collect();
+            wanted.sort_unstable();
+            wanted.dedup();
+            assert_eq!(due, wanted, "{own}");
         }
     }
 

@@ -50,6 +50,8 @@ pub struct Spec {
     pub trace: Arc<[u64]>,
     /// The slices of time that this load takes where it alternates with others, a closed loop like it; `None`: it has all the time.
     pub slices: Option<Slices>,
+    /// How many loads run at the same time against servers on the same CPUs, this one among them; `None`: it is alone on them, or takes turns.
+    pub at_once: Option<u32>,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
     pub spin: Spin,
@@ -78,6 +80,7 @@ impl Spec {
         Spec {
             step: Step { arrivals: Arrivals::Closed, ..self.step },
             slices: None,
+            at_once: None,
             load: plan::Load { ramp_connections_ns: None, drain_ns, ..self.load },
             spin: Spin::Never,
             ..self
@@ -119,6 +122,20 @@ pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
         spec.load.duration_ns = for_all(spec.load.duration_ns);
         spec.load.interval_ns = slice_ns / INTERVALS_OF_SLICE;
         spec.slices = Some(slices);
+    }
+}
+
+/// Has loads run at the same time, for so long that each server has as much time of its CPUs as it would have had alone. One load alone
+/// stays as it is.
+pub fn share_cpus(specs: &mut [Spec]) {
+    let of = specs.len() as u32;
+    if of < 2 {
+        return;
+    }
+    for spec in specs {
+        spec.load.warmup_ns = spec.load.warmup_ns.saturating_mul(u64::from(of));
+        spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(of));
+        spec.at_once = Some(of);
     }
 }
 
@@ -270,7 +287,7 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
             reports[load].push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
         let each = followers.into_iter().zip(reports).zip(&*loads);
-        Ok(each.map(|((follower, reports), load)| follower.finish(load.spec.slices, reports)).collect())
+        Ok(each.map(|((follower, reports), load)| follower.finish(load.spec, reports)).collect())
     })
 }
 
@@ -377,7 +394,7 @@ impl<'a> Follower<'a> {
         self.control.sampled(watch.sample(edge));
     }
 
-    fn finish(self, slices: Option<Slices>, reports: Vec<WorkerReport>) -> LoadRecord {
+    fn finish(self, spec: &Spec, reports: Vec<WorkerReport>) -> LoadRecord {
         let driven = Driven {
             began_ns: self.shared.begun().map_or(0, |begin| begin.0),
             driver: self.driver,
@@ -388,7 +405,8 @@ impl<'a> Follower<'a> {
             cut_short: self.cut_short,
         };
         let mut record = assemble(driven, self.control.finish(), reports);
-        record.slices_ns = slices.map(|slices| slices.within(0, record.window_ns.1));
+        record.at_once = spec.at_once;
+        record.slices_ns = spec.slices.map(|slices| slices.within(0, record.window_ns.1));
         record
     }
 }

@@ -34,6 +34,7 @@ pub(super) fn assemble(
         began_ns: driven.began_ns,
         window_ns: (0, 0),
         slices_ns: None,
+        at_once: None,
         books: Books::default(),
         connections: Connections::default(),
         tcp: None,

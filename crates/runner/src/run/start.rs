@@ -152,7 +152,7 @@ impl Runner<'_> {
             definition: &arms[arm],
             out: &builds.subjects[*subject].as_ref().expect("only subjects that take part are started").out,
             limits: &conditions.limits,
-            cpus: &conditions.placement.subject,
+            cpus: &plan.placement_in(record.launch, arm).subject,
             others: &others,
             observe: &conditions.observe,
             network,

@@ -36,7 +36,7 @@ impl Measured {
 }
 
 impl Runner<'_> {
-    /// Measures trials side by side, each at its own start; several take turns.
+    /// Measures trials side by side, each at its own start; several take turns, or are loaded at the same time.
     pub(super) fn trial(
         &mut self,
         of: &mut [(usize, Launched<'_>)],
@@ -46,6 +46,9 @@ impl Runner<'_> {
             of.iter().map(|(trial, launched)| self.spec(*trial, launched)).collect::<Result<_, _>>()?;
         if let Some(slice_ns) = self.plan.slice_ns {
             load::take_turns(&mut specs, slice_ns);
+        }
+        if self.plan.duet {
+            load::share_cpus(&mut specs);
         }
         let tried: Vec<Option<CheckResult>> = specs.iter().map(tried).collect();
         let trials: Vec<usize> = of.iter().map(|(trial, _)| *trial).collect();

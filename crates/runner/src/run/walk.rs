@@ -122,14 +122,15 @@ impl Runner<'_> {
 
     /// What the machine does of a fixed piece of work on the first CPU of a launch's server.
     fn canary(&self, launch: usize) -> Option<Canary> {
-        let arm = self.plan.arms_of(launch).next()?;
-        canary::sing(*arm.conditions.placement.subject.first()?)
+        let arm = *self.plan.launches[launch].arms.first()?;
+        canary::sing(*self.plan.placement_in(launch, arm).subject.first()?)
     }
 
     /// Binds this thread to the generator's CPUs of a launch: threads of its loads inherit them.
     fn keep_to_own_cpus(&self, launch: usize) -> Result<(), RunError> {
-        let mut placements = self.plan.arms_of(launch).map(|arm| &arm.conditions.placement);
-        placements.try_for_each(|placement| set_affinity(&placement.generator)).map_err(RunError::Machine)
+        let mut arms = self.plan.launches[launch].arms.iter();
+        let bind = |arm: &usize| set_affinity(&self.plan.placement_in(launch, *arm).generator);
+        arms.try_for_each(bind).map_err(RunError::Machine)
     }
 
     /// Makes certificates, if a participating subject needs one.
@@ -391,8 +392,11 @@ impl Runner<'_> {
         served: Result<(), Failure>,
     ) -> Result<(), Stop> {
         let (trial, load) = (record.trial, &record.load);
-        if load.cut_short && self.interrupts.count() == 0 && load.slices_ns.is_some() {
-            // Another's server failed under the load that it took turns with.
+        if load.cut_short
+            && self.interrupts.count() == 0
+            && (load.slices_ns.is_some() || load.at_once.is_some())
+        {
+            // Another's server failed under the load that ran together with it.
             return Ok(());
         }
         if load.cut_short {

@@ -5,6 +5,8 @@
 //! second). Turns are closed loops at the step at which subjects are compared: a step that a server cannot carry would end
 //! the start before those that it can. [`dyno_analysis::steady`] judges steadiness.
 
+use std::thread;
+
 use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::Used;
 use dyno_analysis::steady::{self, ROUNDS, State};
@@ -18,8 +20,8 @@ use super::judge::{harness, interrupted};
 use super::up::{Launched, Part, Watched, listener};
 use super::{Event, Runner};
 use crate::limits::{
-    LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, SLICE_NS, SLICES_NS, TURN_GAP_NS,
-    TURN_SETTLES_NS, TURN_SLICES,
+    GLANCE, LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, REST, SLICE_NS, SLICES_NS,
+    TURN_GAP_NS, TURN_SETTLES_NS, TURN_SLICES,
 };
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
@@ -113,6 +115,9 @@ impl Runner<'_> {
                     slices.push(slice);
                 }
             }
+            if slices.iter().any(|slice| slice.round >= round && slice.jit_ns.is_some_and(|ns| ns > 0)) {
+                self.rest()?;
+            }
             match steady::state(&steady::rounds(slices)) {
                 State::Steady => return Ok(WarmUpEnd::Steady),
                 State::Unanswered => return Ok(WarmUpEnd::Unanswered),
@@ -128,6 +133,20 @@ impl Runner<'_> {
             }
             of_turn = (of_turn * 2).min(LONGEST_TURN_NS / slice_ns);
         }
+    }
+
+    /// Leaves a server alone for a moment whose compilers were at work: they run beside its own threads, and get its CPUs when those rest.
+    fn rest(&self) -> Result<(), Cut> {
+        let mut left = REST;
+        while !left.is_zero() {
+            if self.interrupts.count() > 0 {
+                return Err(Cut::Interrupted);
+            }
+            let nap = left.min(GLANCE);
+            thread::sleep(nap);
+            left -= nap;
+        }
+        Ok(())
     }
 
     fn load_turn(

@@ -4,6 +4,7 @@
 //! requests, `load` how many of them and when.
 
 mod asked;
+mod duet;
 mod experiment;
 mod load;
 pub mod profile;
@@ -57,6 +58,10 @@ pub struct SuiteFile {
     /// Length of the slices of time in which subjects that are up at once are loaded in turn; nanoseconds. `None`: one is up after
     /// the other.
     pub slice_ns: Option<u64>,
+    /// Whether subjects are loaded at the same time.
+    pub duet: bool,
+    /// Whether the CPUs of servers and generator may change from block to block.
+    pub varies_cpus: bool,
     /// The network of each start.
     pub isolation: Isolation,
     /// Of the subjects. Their CPUs, where it names none, are chosen when the run is planned.
@@ -192,6 +197,18 @@ struct RawSuite {
     isolation: Isolation,
     twin: Option<String>,
     contaminated: Contaminated,
+    placement: RawPlacement,
+}
+
+/// On which CPUs servers and generator are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawPlacement {
+    /// On others in each block, where nobody named any.
+    #[default]
+    Varied,
+    /// On the same ones in all.
+    Fixed,
 }
 
 /// What is done with a trial during which something else used the machine.
@@ -291,7 +308,8 @@ impl Raw {
             subjects: subjects.len(),
         };
         let (load, steps_of, slice_ns) = paced.check(&shaped)?;
-        let stop = self.stop.map(RawStop::check).transpose()?;
+        let duet = duet::asked(self.suite.order, load.decided(), self.report.objective.is_some())?;
+        let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {
             suite: Suite {
@@ -307,6 +325,8 @@ impl Raw {
             seed: self.suite.seed,
             order: self.suite.order.unwrap_or_default().of_starts(),
             slice_ns,
+            duet,
+            varies_cpus: self.suite.placement == RawPlacement::Varied,
             isolation: self.suite.isolation,
             limits,
             subjects,

@@ -22,14 +22,17 @@ pub(super) struct RawStop {
 }
 
 impl RawStop {
-    pub(super) fn check(self) -> Result<Stop, Mistake> {
+    /// `duet`: subjects are loaded at the same time, so that only some metrics tell them apart.
+    pub(super) fn check(self, duet: bool) -> Result<Stop, Mistake> {
         let within = |mistake: Mistake| mistake.within("stop");
-        let names =
-            self.metrics.unwrap_or_else(|| ["throughput", "cpu_us_per_request"].map(String::from).into());
+        let usual: &[&str] =
+            if duet { &["cpu_us_per_request"] } else { &["throughput", "cpu_us_per_request"] };
+        let names = self.metrics.unwrap_or_else(|| usual.iter().copied().map(String::from).collect());
         if names.is_empty() {
             return Err(within(mistake("metrics", "name one metric at least, or leave `metrics` out")));
         }
         let key = |(place, name): (usize, &String)| match compare::metric(name) {
+            Ok(metric) if duet && metric.waits => Err(within(mistake("metrics", NOT_IN_A_DUET).below(place))),
             Ok(metric) => Ok(metric.key.to_string()),
             Err(why) => Err(within(mistake("metrics", why).below(place))),
         };
@@ -39,6 +42,8 @@ impl RawStop {
         Ok(Stop { metrics, same_within })
     }
 }
+
+const NOT_IN_A_DUET: &str = "with `order = \"duet\"` servers wait for each other, and this metric holds that wait: no answer about it ends the run; name others, such as `cpu_us_per_request`, or take `order = \"interleaved\"`";
 
 /// Checks that there is something to be known.
 ///
@@ -83,6 +88,8 @@ mod tests {
         assert_eq!(stop.metrics, ["throughput_rps", "server_cpu_us_per_request"]);
         let named = suite("[suite]\nrepeats = 7\n[stop]\nmetrics = [\"p99\"]\n").unwrap();
         assert_eq!((named.repeats, named.stop.unwrap().metrics), (7, vec!["response_p99_us".to_string()]));
+        let duet = suite("[suite]\norder = \"duet\"\n[stop]\n").unwrap();
+        assert_eq!(duet.stop.unwrap().metrics, ["server_cpu_us_per_request"]);
         let without = suite("").unwrap();
         assert_eq!((without.repeats, without.stop), (3, None));
     }
@@ -95,6 +102,7 @@ mod tests {
             ("[stop]\nsame_within = \"2\"\n", 3, "such as `2%`"),
             ("[suite]\nrepeats = 4\n[stop]\n", 3, "nothing is known before 5"),
             ("[stop]\nmetric = \"p99\"\n", 3, "did you mean `metrics`?"),
+            ("[suite]\norder = \"duet\"\n[stop]\nmetrics = [\"throughput\"]\n", 5, "wait for each other"),
         ] {
             let error = suite(more).unwrap_err();
             assert!(error.contains(says) && error.contains(&format!("s.toml:{line}:")), "{more}\n→ {error}");

@@ -18,6 +18,8 @@ pub(super) enum RawOrder {
     Random,
     Fixed,
     Interleaved,
+    /// At the same time.
+    Duet,
 }
 
 impl RawOrder {
@@ -25,7 +27,7 @@ impl RawOrder {
     pub(super) fn of_starts(self) -> Order {
         match self {
             RawOrder::Fixed => Order::Fixed,
-            RawOrder::Random | RawOrder::Interleaved => Order::Random,
+            RawOrder::Random | RawOrder::Interleaved | RawOrder::Duet => Order::Random,
         }
     }
 }

@@ -8,6 +8,7 @@ use dyno_archive::sample::{CgroupUse, HostUse, NetworkUse, Party, PartyUse};
 use super::Case;
 use super::world::{MS, S, World};
 use crate::caveat::{Code, Severity};
+use crate::duet::DuetResult;
 use crate::turns::TurnsResult;
 
 /// Turns in whose rests the server used this share of half a CPU.
@@ -372,6 +373,27 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| w.over(&levels([1000, 900, 1000, 900])),
         just_not: |w| w.over(&levels([900, 900, 1000, 1000])),
+        otherwise: None,
+    },
+    Case {
+        code: Code::LastLevel,
+        severity: Severity::Info,
+        says: "became 2.00 times as fast within the measured window",
+        evidence: r#"{"last_to_first": 2.0}"#,
+        trips: |w| {
+            w.over(&levels([500, 1000, 1000]));
+            w.counts_from = Some(5_000_000_000);
+        },
+        just_not: |w| w.over(&levels([500, 1000, 1000])),
+        otherwise: None,
+    },
+    Case {
+        code: Code::AtOnce,
+        severity: Severity::Info,
+        says: "at the same time as 1 other on the same CPUs",
+        evidence: r#"{"loads": 2}"#,
+        trips: |w| w.duet = Some(DuetResult { loads: 2, began_ns: 0, rounds: Vec::new() }),
+        just_not: |_| {},
         otherwise: None,
     },
     // Each answer takes the world's server 1 ms.

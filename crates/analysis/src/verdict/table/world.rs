@@ -17,6 +17,7 @@ use dyno_archive::{Facts, LoadRecord, Phase, Sample, Times};
 use super::Judged;
 use crate::backend::BackendUse;
 use crate::caveat::Caveat;
+use crate::duet::DuetResult;
 use crate::fixture;
 use crate::load::{Ceiling, Config, LoadResult};
 use crate::machine::MachineResult;
@@ -53,6 +54,9 @@ pub(super) struct World {
     pub(super) start: StartRecord,
     pub(super) facts: Facts,
     pub(super) turns: Option<TurnsResult>,
+    pub(super) duet: Option<DuetResult>,
+    /// From when on its window counts, nanoseconds since the load began.
+    pub(super) counts_from: Option<u64>,
 }
 
 impl Default for World {
@@ -69,6 +73,7 @@ impl Judged for World {
             Command::Load => load.caveats,
             Command::Run => {
                 let steadiness = self.turns.is_none().then(|| steadiness(&load.intervals)).flatten();
+                let steadiness = steadiness.map(|seen| seen.counting_from(self.counts_from));
                 let beside = Beside {
                     record: &self.record,
                     party: Party::SUBJECT,
@@ -77,6 +82,7 @@ impl Judged for World {
                     facts: &self.facts,
                     machine: &MachineResult::new(&self.record),
                     turns: self.turns.as_ref(),
+                    duet: self.duet.as_ref(),
                     steadiness: steadiness.as_ref(),
                 };
                 verdict::trial(&load, Some(&self.server()), &beside)
@@ -108,6 +114,8 @@ impl World {
             start: fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS)),
             facts: Facts::default(),
             turns: None,
+            duet: None,
+            counts_from: None,
         }
     }
 

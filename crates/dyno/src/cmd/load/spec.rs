@@ -189,6 +189,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> a
         step,
         trace,
         slices: None,
+        at_once: None,
         seed: args.seed,
         cpus,
     })

@@ -1,0 +1,237 @@
+//! How much of what repeats differ by comes of things that nobody asks about: when a start was, after how many others, on which CPUs, with how
+//! long an environment.
+//!
+//! Each share is of one factor alone, in the variance of logarithms about each arm's mean: the adjusted coefficient of determination
+//! (Theil, 1961), which is 0 on average where a factor does nothing, with Fisher's F test. Factors overlap, so that shares need not add up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dyno_archive::plan::Plan;
+use dyno_archive::run::Run;
+use schemars::JsonSchema;
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
+
+use crate::grid::Grid;
+use crate::metric::{CPU, Metric, THROUGHPUT};
+use crate::stats::holm;
+
+/// The environment variable whose length differs from start to start.
+const PADDING: &str = "DYNO_PADDING";
+
+/// Fewest starts that tell shares.
+const STARTS: usize = 10;
+
+/// Fewest degrees of freedom that a factor has to leave.
+const LEFT: usize = 3;
+
+/// What the starts of a run differ by in one metric.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Nuisance {
+    /// Key and name of the metric.
+    pub metric: &'static str,
+    pub title: &'static str,
+    /// Starts with a known value.
+    pub starts: usize,
+    /// Standard deviation of logarithms about each arm's mean: 0.02 is 2 %.
+    pub spread: f64,
+    pub factors: Vec<Share>,
+}
+
+/// The share of one factor.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Share {
+    /// What it is, such as `CPUs`.
+    pub factor: &'static str,
+    /// Of the variance: 0 to 1.
+    pub share: f64,
+    /// Chance of such a share or a larger one where the factor does nothing, with all factors of all metrics allowed for (Holm).
+    pub p: f64,
+}
+
+/// A start and what is known of it.
+struct Start {
+    arm: usize,
+    /// Mean of the logarithms of its values, about the mean of each cell.
+    value: f64,
+    block: u32,
+    place: usize,
+    environment: Option<usize>,
+}
+
+/// How a factor enters.
+enum Factor {
+    /// Each level has a mean of its own.
+    Levels(Vec<u64>),
+    /// A straight line.
+    Line(Vec<f64>),
+}
+
+/// Of the whole run; empty: too few starts.
+#[must_use]
+pub(crate) fn nuisance(run: &Run, grid: &Grid<'_>) -> Vec<Nuisance> {
+    let mut all: Vec<Nuisance> =
+        [&THROUGHPUT, &CPU].into_iter().filter_map(|metric| of_metric(run, grid, metric)).collect();
+    let ps: Vec<f64> = all.iter().flat_map(|of| of.factors.iter().map(|share| share.p)).collect();
+    let shares = all.iter_mut().flat_map(|of| &mut of.factors);
+    shares.zip(holm(&ps)).for_each(|(share, p)| share.p = p);
+    all
+}
+
+fn of_metric(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisance> {
+    let starts = starts(run, grid, metric);
+    if starts.len() < STARTS {
+        return None;
+    }
+    let arms: BTreeSet<usize> = starts.iter().map(|start| start.arm).collect();
+    let values: Vec<f64> = starts.iter().map(|start| start.value).collect();
+    let free = starts.len().checked_sub(arms.len())?;
+    let spread = (values.iter().map(|value| value * value).sum::<f64>() / free.max(1) as f64).sqrt();
+    let share = |(factor, levels): (&'static str, Factor)| {
+        let (share, p) = levels.share(&values, free)?;
+        Some(Share { factor, share, p })
+    };
+    let factors = factors(&run.header.plan, &starts).into_iter().filter_map(share).collect();
+    Some(Nuisance { metric: metric.key, title: metric.title, starts: starts.len(), spread, factors })
+}
+
+/// The starts of all arms but controls', with what each did in its steps.
+fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
+    let plan = &run.header.plan;
+    let mut logs: BTreeMap<(usize, u32), Vec<f64>> = BTreeMap::new();
+    for (key, cell) in grid.cells().filter(|(key, _)| !plan.subject_of(key.arm).control) {
+        let own: Vec<(u32, f64)> =
+            cell.series(metric).blocks().map(|(block, value)| (block, value.ln())).collect();
+        let mean = own.iter().map(|(_, log)| log).sum::<f64>() / own.len().max(1) as f64;
+        for (block, log) in own.into_iter().filter(|(_, log)| log.is_finite()) {
+            logs.entry((key.arm, block)).or_default().push(log - mean);
+        }
+    }
+    let start = |((arm, block), own): ((usize, u32), Vec<f64>)| {
+        // Blocks of results are counted from 1.
+        let launch = plan.launches.iter().position(|l| l.block + 1 == block && l.arms.contains(&arm))?;
+        let place = plan.launches[..launch].iter().filter(|l| l.block + 1 == block).count();
+        let record = run.starts.iter().rfind(|start| start.launch == launch);
+        let environment = record.and_then(|start| Some(start.subject()?.environment.get(PADDING)?.len()));
+        let value = own.iter().sum::<f64>() / own.len() as f64;
+        Some(Start { arm, value, block, place, environment })
+    };
+    logs.into_iter().filter_map(start).collect()
+}
+
+fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
+    let levels = |of: &dyn Fn(&Start) -> u64| Factor::Levels(starts.iter().map(of).collect());
+    let line = |of: &dyn Fn(&Start) -> f64| Factor::Line(starts.iter().map(of).collect());
+    let mut all = vec![
+        ("time", line(&|start| f64::from(start.block))),
+        ("block", levels(&|start| u64::from(start.block))),
+    ];
+    if plan.slice_ns.is_none() && !plan.duet {
+        all.push(("place in the block", levels(&|start| start.place as u64)));
+    }
+    if plan.moves_cpus
+        && let Some(first) = plan.arms.first()
+    {
+        let cpus = (first.conditions.placement.subject.len() + first.conditions.placement.generator.len())
+            .max(1) as u64;
+        all.push(("CPUs", levels(&|start| u64::from(start.block) % cpus)));
+    }
+    let lengths: Option<Vec<f64>> = starts.iter().map(|start| Some(start.environment? as f64)).collect();
+    all.extend(lengths.map(|lengths| ("length of the environment", Factor::Line(lengths))));
+    all
+}
+
+impl Factor {
+    /// Its share of the variance of values about their arms' means, which left them so many degrees of freedom, and the chance of one. `None`:
+    /// it does not vary, or leaves too few.
+    fn share(&self, values: &[f64], free: usize) -> Option<(f64, f64)> {
+        let (taken, explained) = match self {
+            Factor::Levels(levels) => by_levels(levels, values),
+            Factor::Line(places) => (1, by_line(places, values)?),
+        };
+        let left = free.checked_sub(taken).filter(|left| *left >= LEFT && taken > 0)?;
+        let all: f64 = values.iter().map(|value| value * value).sum();
+        let rest = (all - explained).max(0.0);
+        if all <= 0.0 {
+            return None;
+        }
+        let share = 1.0 - (rest / left as f64) / (all / free as f64);
+        let f = (explained / taken as f64) / (rest / left as f64).max(f64::MIN_POSITIVE);
+        let fisher = FisherSnedecor::new(taken as f64, left as f64).ok()?;
+        Some((share.clamp(0.0, 1.0), fisher.sf(f)))
+    }
+}
+
+/// Degrees of freedom of levels, and the squares that their means explain.
+fn by_levels(levels: &[u64], values: &[f64]) -> (usize, f64) {
+    let mut of_level: BTreeMap<u64, (f64, usize)> = BTreeMap::new();
+    for (level, value) in levels.iter().zip(values) {
+        let (sum, n) = of_level.entry(*level).or_default();
+        *sum += value;
+        *n += 1;
+    }
+    let explained = of_level.values().map(|(sum, n)| sum * sum / *n as f64).sum();
+    (of_level.len().saturating_sub(1), explained)
+}
+
+/// The squares that a line explains; `None`: its places are all one.
+fn by_line(places: &[f64], values: &[f64]) -> Option<f64> {
+    let mean = places.iter().sum::<f64>() / places.len() as f64;
+    let spread: f64 = places.iter().map(|place| (place - mean).powi(2)).sum();
+    let with: f64 = places.iter().zip(values).map(|(place, value)| (place - mean) * value).sum();
+    (spread > 0.0).then(|| with * with / spread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::draws::Normal;
+
+    /// Two arms of twenty blocks each, whose values about their means are these.
+    fn values(of: impl Fn(usize, &mut Normal) -> f64, seed: u64) -> Vec<f64> {
+        let mut normal = Normal(seed);
+        let own: Vec<f64> = (0..40).map(|i| of(i % 20, &mut normal)).collect();
+        let mean = |half: &[f64]| half.iter().sum::<f64>() / 20.0;
+        let means = [mean(&own[..20]), mean(&own[20..])];
+        own.iter().enumerate().map(|(i, value)| value - means[i / 20]).collect()
+    }
+
+    fn cpus() -> Factor {
+        Factor::Levels((0..40).map(|i| (i % 20) % 2).collect())
+    }
+
+    #[test]
+    fn a_factor_that_does_half_has_half() {
+        // Levels at ±1 have the variance 1, as the noise has.
+        let shares: Vec<(f64, f64)> = (0..200)
+            .map(|seed| {
+                let own =
+                    values(|block, normal| if block % 2 == 0 { 1.0 } else { -1.0 } + normal.draw(), seed);
+                cpus().share(&own, 38).unwrap()
+            })
+            .collect();
+        let mean = shares.iter().map(|(share, _)| share).sum::<f64>() / 200.0;
+        assert!((mean - 0.5).abs() < 0.03, "{mean}");
+        assert!(shares.iter().filter(|(_, p)| *p < 0.05).count() > 195);
+    }
+
+    #[test]
+    fn a_factor_that_does_nothing_has_none_and_is_seldom_shown() {
+        const WORLDS: u64 = 2000;
+        for factor in [cpus(), Factor::Line((0..40).map(|i| f64::from(i % 20)).collect())] {
+            let of = |seed| factor.share(&values(|_, normal| normal.draw(), seed), 38).unwrap();
+            let all: Vec<(f64, f64)> = (0..WORLDS).map(of).collect();
+            let shown = all.iter().filter(|(_, p)| *p < 0.05).count() as f64 / WORLDS as f64;
+            assert!((0.035..=0.065).contains(&shown), "{shown}");
+            assert!(all.iter().map(|(share, _)| share).sum::<f64>() / (WORLDS as f64) < 0.03);
+        }
+    }
+
+    #[test]
+    fn what_does_not_vary_has_no_share() {
+        let own = values(|_, normal| normal.draw(), 1);
+        assert_eq!(Factor::Levels(vec![3; 40]).share(&own, 38), None);
+        assert_eq!(Factor::Line(vec![3.0; 40]).share(&own, 38), None);
+        assert_eq!(Factor::Levels((0..40).collect()).share(&own, 38), None, "nothing would be left");
+    }
+}

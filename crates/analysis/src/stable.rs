@@ -1,0 +1,180 @@
+//! The part of a measured window that counts: where a server got faster within it and stayed so, its last level.
+//!
+//! A window that a just-in-time compiler was still at work in holds two servers, of which only the later one is there to stay. Its last
+//! level is taken where that is half of the window or more. What the machine brought about is left as it is: to take the last level of
+//! that would be to choose the faster one.
+
+use dyno_archive::load::Books;
+use dyno_archive::outcome::Outcomes;
+use dyno_archive::{Interval, LoadRecord, Party, Phase};
+
+use crate::load::LoadResult;
+use crate::steadiness::{Pattern, Steadiness};
+use crate::turns::cpu_us_per_request;
+
+/// Share of the window that a last level must have to stand for it.
+const LEAST: f64 = 0.5;
+
+/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per answer: else the machine got faster.
+const IN_CPU: f64 = 0.5;
+
+/// From when on a trial's window counts, nanoseconds since the load began; `None`: all of it does.
+pub(crate) fn counts_from(record: &LoadRecord, party: Party, steadiness: &Steadiness) -> Option<u64> {
+    let last = steadiness.pieces.last().filter(|_| steadiness.pattern == Pattern::WarmUp)?;
+    let (opens, closes) = record.window_ns;
+    let from_ns = starts_at(record, last.start_s)?;
+    let share = closes.saturating_sub(from_ns) as f64 / closes.saturating_sub(opens).max(1) as f64;
+    let cost = |stretch| cpu_us_per_request(record, party, stretch);
+    let growth = cost((opens, from_ns))? / cost((from_ns, closes))?;
+    let is_servers = growth >= steadiness.last_to_first.powf(IN_CPU);
+    let can_go = earlier(record, from_ns).all(is_plain);
+    (from_ns > opens && share >= LEAST && is_servers && can_go).then_some(from_ns)
+}
+
+/// The start of the measured interval that begins at an instant.
+fn starts_at(record: &LoadRecord, at_s: f64) -> Option<u64> {
+    let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
+    let mut starts = measured.map(|interval| interval.start_ns);
+    starts.find(|start_ns| *start_ns as f64 / 1e9 >= at_s)
+}
+
+/// The measured intervals before an instant.
+fn earlier(record: &LoadRecord, from_ns: u64) -> impl Iterator<Item = &Interval> {
+    record.intervals.iter().filter(move |i| i.phase == Phase::Measured && i.start_ns < from_ns)
+}
+
+/// Whether an interval holds right answers alone: of anything else, what is kept is of the whole window.
+fn is_plain(interval: &Interval) -> bool {
+    let Interval { outcomes, carried, dropped, pages_completed, pages_failed, .. } = interval;
+    outcomes.total() == outcomes.completed()
+        && outcomes.wrong() == 0
+        && carried.total() == 0
+        && dropped + pages_completed + pages_failed == 0
+}
+
+/// The record of a load whose window opens later. What was under way then is carried into it, as it is when the window of a closed loop opens.
+pub(crate) fn from(record: &LoadRecord, from_ns: u64) -> LoadRecord {
+    let mut ended = Outcomes::default();
+    earlier(record, from_ns).for_each(|interval| ended.add(&interval.outcomes));
+    let started: u64 = earlier(record, from_ns).map(|interval| interval.started).sum();
+    let later = |mut interval: Interval| {
+        if interval.phase == Phase::Measured && interval.start_ns < from_ns {
+            interval.phase = Phase::Warmup;
+        }
+        interval
+    };
+    let Books { carried_in, scheduled, started: all, completed, .. } = record.books;
+    LoadRecord {
+        window_ns: (from_ns, record.window_ns.1),
+        intervals: record.intervals.iter().cloned().map(later).collect(),
+        books: Books {
+            carried_in: (carried_in + started).saturating_sub(ended.total()),
+            scheduled: scheduled.saturating_sub(started),
+            started: all.saturating_sub(ended.total()),
+            completed: completed.saturating_sub(ended.completed()),
+            ..record.books
+        },
+        // Ages at another instant are not known.
+        edges: None,
+        ..record.clone()
+    }
+}
+
+/// A result whose answers are those of a later window. What the generator used and what the kernel counted for it are of the whole one, and so
+/// are the reasons to distrust it.
+pub(crate) fn within(whole: LoadResult, later: LoadResult) -> LoadResult {
+    let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = whole;
+    LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::Sample;
+    use dyno_archive::outcome::Outcome;
+    use dyno_archive::sample::{CgroupUse, PartyUse};
+
+    use super::*;
+    use crate::fixture;
+    use crate::load::interval_result;
+    use crate::steadiness::steadiness;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A second of warm-up, and measured ones with so many answers and so much CPU time (seconds) each; sampled at each edge.
+    fn record(measured: &[(u64, f64)]) -> LoadRecord {
+        let mut record = fixture::record(0);
+        let all: Vec<(u64, f64)> = [(10, 1.0)].iter().chain(measured).copied().collect();
+        let interval = |(k, (answers, _)): (usize, &(u64, f64))| {
+            let phase = if k == 0 { Phase::Warmup } else { Phase::Measured };
+            let mut interval = Interval::new(phase, k as u64 * S, (k as u64 + 1) * S);
+            (0..*answers).for_each(|_| interval.outcomes.count(Outcome::Ok));
+            interval.started = *answers;
+            interval
+        };
+        let sample = |k: usize| {
+            let cpu_s: f64 = all[..k].iter().map(|(_, cpu_s)| cpu_s).sum();
+            let group = CgroupUse { cpu_ns: Some((cpu_s * 1e9) as u64), ..CgroupUse::default() };
+            let used = PartyUse { cgroup: Some(group), ..PartyUse::nothing(Party::SUBJECT) };
+            Sample { at_ns: k as u64 * S, parties: vec![used], ..Sample::default() }
+        };
+        let answers: u64 = measured.iter().map(|(answers, _)| answers).sum();
+        (record.began_ns, record.window_ns) = (0, (S, all.len() as u64 * S));
+        record.intervals = all.iter().enumerate().map(interval).collect();
+        record.samples = (0..=all.len()).map(sample).collect();
+        record.books = Books {
+            carried_in: 4,
+            scheduled: answers,
+            started: answers + 4,
+            completed: answers,
+            in_flight_at_end: 4,
+            ..Books::default()
+        };
+        record
+    }
+
+    fn counts_from_s(record: &LoadRecord) -> Option<u64> {
+        let results: Vec<_> = record.intervals.iter().map(interval_result).collect();
+        counts_from(record, Party::SUBJECT, &steadiness(&results)?).map(|ns| ns / S)
+    }
+
+    fn levels(of: &[(usize, u64, f64)]) -> Vec<(u64, f64)> {
+        of.iter().flat_map(|(n, answers, cpu_s)| vec![(*answers, *cpu_s); *n]).collect()
+    }
+
+    #[test]
+    fn a_server_that_got_faster_counts_by_its_last_level() {
+        let warms = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
+        assert_eq!(counts_from_s(&warms), Some(6));
+        let later = from(&warms, 6 * S);
+        assert!(later.books.balance(), "{:?}", later.books);
+        assert_eq!(
+            (later.books.completed, later.books.carried_in, later.window_ns),
+            (10_000, 4, (6 * S, 16 * S))
+        );
+        assert_eq!(later.intervals.iter().filter(|i| i.phase == Phase::Warmup).count(), 6);
+        let asked = fixture::result(&warms, None).config;
+        let result = crate::load::result(&later, asked);
+        assert_eq!(
+            (result.throughput_rps, result.duration_s, result.exchanges.due()),
+            (1000.0, 10.0, 10_004)
+        );
+    }
+
+    #[test]
+    fn what_is_not_the_servers_own_or_too_short_stays_whole() {
+        for (name, of) in [
+            ("the machine got faster", levels(&[(5, 500, 0.5), (10, 1000, 1.0)])),
+            ("the last level is too short", levels(&[(10, 500, 1.0), (5, 1000, 1.0)])),
+            ("it got slower", levels(&[(5, 1000, 1.0), (10, 500, 1.0)])),
+            ("one level", levels(&[(15, 1000, 1.0)])),
+        ] {
+            assert_eq!(counts_from_s(&record(&of)), None, "{name}");
+        }
+        let mut fails = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
+        fails.intervals[2].outcomes.count(Outcome::Timeout);
+        assert_eq!(counts_from_s(&fails), None, "ages of failures are of the whole window");
+        let unknown =
+            LoadRecord { samples: Vec::new(), ..record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)])) };
+        assert_eq!(counts_from_s(&unknown), None, "whose doing it was is not known");
+    }
+}
