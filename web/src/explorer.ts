@@ -35,7 +35,14 @@ export const explorer: Figure = {
         ],
       },
       { name: "in flight", show: number, lines: [{ name: "in flight", data: steps((i) => i.in_flight_mean) }] },
-      { name: "server CPUs", show: number, lines: [{ name: "server CPU", data: ofServer((i) => i.cpu) }] },
+      {
+        name: "server CPUs", show: number, lines: [
+          { name: "server CPU", data: ofServer((i) => i.cpu) },
+          ...(trial.server.intervals.some((i) => i.cpu_jit !== null)
+            ? [{ name: "of that JIT compilers", data: ofServer((i) => i.cpu_jit), dash: "dashed" }]
+            : []),
+        ],
+      },
       { name: "memory", show: bytes, lines: [{ name: "memory", data: ofServer((i) => i.memory_anon_bytes) }] },
       { name: "switches/s", show: axisNumber, lines: [{ name: "context switches", data: ofServer((i) => i.context_switches_per_s) }] },
     ];

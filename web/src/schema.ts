@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 6fa5b8caa2cac74e8221b28a7bdffe57d6163e390d77d0124db38271d64aeb9d
+// Made by types.mjs from docs/schema/report.schema.json 1e73110ad45d32b2f6ae258f697aa79e5cb0b3d4ae4ff0467ee6c6abffb2b1e1
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -2629,6 +2629,10 @@ export interface ServerInterval {
    * CPU time ÷ time between the samples: in CPUs.
    */
   cpu: number | null;
+  /**
+   * Its just-in-time compilers' threads, in CPUs; `None`: it has none that are known by their names.
+   */
+  cpu_jit: number | null;
   cpu_sys: number | null;
   cpu_user: number | null;
   end_s: number;

@@ -154,6 +154,8 @@ pub struct ServerInterval {
     pub cpu: Option<f64>,
     pub cpu_user: Option<f64>,
     pub cpu_sys: Option<f64>,
+    /// Its just-in-time compilers' threads, in CPUs; `None`: it has none that are known by their names.
+    pub cpu_jit: Option<f64>,
     /// All of dyno's own threads, in CPUs.
     pub generator_cpu: Option<f64>,
     /// Time runnable but waiting for a CPU, summed over threads.
@@ -478,6 +480,7 @@ fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval 
         cpu: cpu_s.map(|s| s / seconds),
         cpu_user: split_between(first, last).map(|(user, _)| user / 1e9 / seconds),
         cpu_sys: split_between(first, last).map(|(_, sys)| sys / 1e9 / seconds),
+        cpu_jit: threads.roles.get("jit").map(|role| role.cpu_s / seconds),
         generator_cpu: (!last.generator.is_empty())
             .then(|| run_s_between(first.generator, last.generator) / seconds),
         run_delay_s: threads.run_delay_s,

@@ -89,7 +89,7 @@ fn a_duet_is_loaded_at_the_same_time_and_tells_what_a_request_costs() {
         assert_eq!((&alone["duet"], alone["load"]["duration_s"].as_f64()), (&Value::Null, Some(0.6)));
     }
     let summary = |subject: &str| {
-        report["summaries"].as_array().unwrap().iter().find(|s| s["subject_id"] == subject).unwrap()
+        report["summaries"].as_array().unwrap().iter().find(|s| s["subject"] == subject).unwrap()
     };
     for subject in ["one", "other"] {
         let metrics = &summary(subject)["metrics"];

@@ -4,6 +4,7 @@ use dyno_analysis::nuisance::{Nuisance, Share};
 use dyno_analysis::price::PriceResult;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::ALPHA;
+use dyno_analysis::steadiness::Pattern;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Code, Severity};
@@ -91,15 +92,33 @@ fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {
     }
 }
 
-const TRIALS: [Column<'_, TrialResult>; 7] = [
+const TRIALS: [Column<'_, TrialResult>; 8] = [
     ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
     ("#Scheduled", &|t| counted(t.load.exchanges.scheduled)),
     ("#Completed", &|t| counted(t.load.exchanges.completed)),
     ("#Failed", &|t| counted(t.load.exchanges.failed)),
     ("Valid", &|t| text(valid(t))),
+    ("Throughput was", &|t| text(levels(t))),
     ("Limited by", &|t| text(&t.limiter.sentence)),
     ("Caveats", &|t| text(codes(t))),
 ];
+
+/// What throughput did within the window.
+fn levels(t: &TrialResult) -> String {
+    let Some(steadiness) = &t.steadiness else {
+        let with_others = t.turns.is_some() || t.duet.is_some();
+        return if with_others { "not told beside others" } else { "not told by so few intervals" }.into();
+    };
+    let rates: Vec<String> = steadiness.pieces.iter().map(|piece| number(piece.throughput_rps)).collect();
+    let name = match steadiness.pattern {
+        Pattern::Flat => return "flat".into(),
+        Pattern::WarmUp => "warm-up",
+        Pattern::Slowdown => "slowdown",
+        Pattern::Cyclic => "cyclic",
+    };
+    let counted = if steadiness.counts_from_s.is_some() { "; the last counts" } else { "" };
+    format!("{name}: {}{counted}", rates.join(", "))
+}
 
 fn valid(t: &TrialResult) -> &'static str {
     match (t.valid, t.refused) {
