@@ -22,7 +22,7 @@ function ofSteps(logY: boolean, quantity: (choice: Choice) => Quantity): Figure 
 }
 
 const throughput = ofSteps(false, () => ({
-  name: "requests/s", show: axisNumber, ofStep: (s) => s.throughput_rps, ofTrial: (t) => t.load.throughput_rps, controls: "cut",
+  name: "requests/s", show: axisNumber, ofStep: (s) => s.throughput_rps, ofTrial: (t) => (t.duet ? null : t.load.throughput_rps), controls: "cut",
 }));
 
 const errors = ofSteps(false, () => ({
@@ -32,7 +32,7 @@ const errors = ofSteps(false, () => ({
 /** A percentile that lies among what was never answered is longer than the longest wait. */
 function unanswered(q: Quantile): Bounds {
   return {
-    ofTrial: ({ load }) => (load.response_unanswered[q] ? { at: load.response_time_us.longest_wait ?? 1, words: longerThan(load) } : null),
+    ofTrial: ({ load, duet }) => (!duet && load.response_unanswered[q] ? { at: load.response_time_us.longest_wait ?? 1, words: longerThan(load) } : null),
     breaks: (s) => s.response_unanswered[q] > 0,
   };
 }
@@ -41,7 +41,7 @@ const RESPONSE = { p50: "response_p50_us", p90: "response_p90_us", p99: "respons
 
 const response = ofSteps(true, ({ percentile }) => ({
   name: `${percentile} response time`, show: micros, ofStep: (s) => s[RESPONSE[percentile]],
-  ofTrial: (t) => t.load.response_time_us[percentile], bounds: unanswered(percentile),
+  ofTrial: (t) => (t.duet ? null : t.load.response_time_us[percentile]), bounds: unanswered(percentile),
 }));
 
 const cpu = ofSteps(true, () => ({
@@ -49,7 +49,7 @@ const cpu = ofSteps(true, () => ({
 }));
 
 const cpus = ofSteps(false, () => ({
-  name: "CPUs used", show: number, ofStep: (s) => s.metrics["server_cpus"] ?? null, ofTrial: (t) => t.server.cpus,
+  name: "CPUs used", show: number, ofStep: (s) => s.metrics["server_cpus"] ?? null, ofTrial: (t) => (t.duet ? null : t.server.cpus),
 }));
 
 const memory = ofSteps(true, () => ({
@@ -58,7 +58,7 @@ const memory = ofSteps(true, () => ({
 
 const memoryTime = ofSteps(true, () => ({
   name: "memory × time per request", show: megabyteSeconds, ofStep: (s) => s.memory_mb_s_per_request,
-  ofTrial: (t) => t.server.memory_mb_s_per_request,
+  ofTrial: (t) => (t.duet ? null : t.server.memory_mb_s_per_request),
 }));
 
 export const FIGURES: Readonly<Record<string, Figure>> = {

@@ -29,7 +29,7 @@ interface OfStep extends Drawn {
 
 function trialsOfStep(report: Report, choice: Choice): OfStep[] {
   const { workload, step } = choice.at;
-  const own = report.trials.filter((t) => t.workload === workload && t.step.index === step);
+  const own = report.trials.filter((t) => !t.duet && t.workload === workload && t.step.index === step);
   return drawn(report, choice).flatMap((of) =>
     own.filter((t) => t.subject_id === of.subject.id).map((trial) => ({ ...of, trial })));
 }

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 1e73110ad45d32b2f6ae258f697aa79e5cb0b3d4ae4ff0467ee6c6abffb2b1e1
+// Made by types.mjs from docs/schema/report.schema.json fe520eef25ba5c90f309641177846cfb2c3fa2defc892f22d4a2580dbf029536
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1157,10 +1157,6 @@ export interface RunFacts {
    */
   measured_first: MeasuredFirst | null;
   /**
-   * Whether the CPUs of servers and generator move on by one from block to block; the conditions of subjects name those of the first.
-   */
-  moves_cpus: boolean;
-  /**
    * What servers are to keep at the rates of open loops, as it was written; `None`: nothing is asked of that.
    */
   objective: string | null;
@@ -1185,6 +1181,10 @@ export interface RunFacts {
   started: string;
   suite: string;
   suite_source: string;
+  /**
+   * Whether servers and generator change places from block to block; the conditions of subjects name the CPUs of the first.
+   */
+  swaps_cpus: boolean;
   trials_done: number;
   /**
    * Without those of a control that was to refuse, and did.
@@ -2793,6 +2793,10 @@ export interface DuetResult {
    */
   loads: number;
   /**
+   * How many were to.
+   */
+  planned: number;
+  /**
    * Pieces of the measured window in order of time: those of one number are compared with each other.
    */
   rounds: RoundResult[];
@@ -3379,7 +3383,8 @@ export interface Streams {
 export interface InFlight {
   /**
    * λ·W: the sum of all times in the distributions (of right answers; ages of all others), as far as they lie within the
-   * window, ÷ its length. A request that is missing from the distributions is missing here. `null` in older archives.
+   * window, ÷ its length. A request that is missing from the distributions is missing here. `null` in older archives, and where only the last
+   * level of a window counts.
    */
   by_littles_law: number | null;
   /**
@@ -3498,6 +3503,7 @@ export interface Tcp {
   data_segments_in: number | null;
   data_segments_per_response: number | null;
   retransmits: number | null;
+  retransmits_per_million_responses: number | null;
   segments_in: number | null;
   segments_out: number | null;
 }

@@ -167,7 +167,7 @@ codes! {
     /// Requests took so long that many reached from their server's turn into another's.
     LongerThanTurns = "longer_than_turns",
     /// Other servers were loaded at the same time on the same CPUs, so that throughput and times hold the wait for each other.
-    AtOnce = "at_once",
+    AtOnce = "at_once" => "others that were to be loaded with it were not there",
     /// Connections found the server's queue of connections full.
     AcceptQueueFull = "accept_queue_full",
     /// Segments had to be sent again, by the server or by the generator.

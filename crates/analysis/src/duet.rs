@@ -16,6 +16,8 @@ use crate::verdict::{Confidence, Limiter, Resource};
 pub struct DuetResult {
     /// How many loads ran at the same time, this one among them.
     pub loads: u32,
+    /// How many were to.
+    pub planned: u32,
     /// When the load began, on the machine's monotonic clock: loads that began at the same instant ran together.
     pub began_ns: u64,
     /// Pieces of the measured window in order of time: those of one number are compared with each other.
@@ -28,13 +30,13 @@ const PIECE_NS: u64 = 500_000_000;
 impl DuetResult {
     /// `None`: the load was alone on its server's CPUs, or took turns.
     #[must_use]
-    pub fn new(record: &LoadRecord, party: Party) -> Option<DuetResult> {
+    pub fn new(record: &LoadRecord, party: Party, planned: u32) -> Option<DuetResult> {
         let round = |piece| RoundResult {
             throughput_rps: None,
             cpu_us_per_request: cpu_us_per_request(record, party, piece),
         };
         let rounds = pieces(record).into_iter().map(round).collect();
-        Some(DuetResult { loads: record.at_once?, began_ns: record.began_ns, rounds })
+        Some(DuetResult { loads: record.at_once?, planned, began_ns: record.began_ns, rounds })
     }
 }
 
@@ -67,24 +69,40 @@ const OF_WAITING: [Code; 12] = [
 /// The caveats of a trial that was one of several at the same time: nobody is told to trust its times, so that no caveat warns of what they hold.
 pub(crate) fn caveats(duet: &DuetResult, mut all: Vec<Caveat>) -> Vec<Caveat> {
     all.retain(|caveat| !OF_WAITING.contains(&caveat.code));
-    let others = duet.loads.saturating_sub(1);
-    let message = format!(
-        "This server was loaded at the same time as {others} other{} on the same CPUs: CPU time per request and other costs are compared, and throughput and times are not, for they hold the wait for each other. `order = \"interleaved\"` compares those.",
-        if others == 1 { "" } else { "s" }
-    );
+    let (severity, message) = if duet.loads < duet.planned {
+        (
+            Severity::Invalid,
+            format!(
+                "{} of the {} servers that were to be loaded at the same time were there: what a request costs beside fewer others is no repeat of what it costs beside all.",
+                duet.loads, duet.planned
+            ),
+        )
+    } else {
+        (
+            Severity::Info,
+            format!(
+                "This server was loaded at the same time as {} on the same CPUs: CPU time per request and other costs are compared, and throughput and times are not, for they hold the wait for each other. `order = \"interleaved\"` compares those.",
+                others(duet.loads)
+            ),
+        )
+    };
     all.retain(|caveat| caveat.code != Code::AtOnce);
-    all.push(Caveat::new(Code::AtOnce, Severity::Info, message, json!({"loads": duet.loads})));
+    all.push(Caveat::new(Code::AtOnce, severity, message, json!({"loads": duet.loads})));
     all
+}
+
+fn others(loads: u32) -> String {
+    let others = loads.saturating_sub(1);
+    format!("{others} other{}", if others == 1 { "" } else { "s" })
 }
 
 /// What limited a trial: of several at the same time each other, unless it failed.
 pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
     let can_tell = matches!(alone.resource, Resource::Failure | Resource::Refusal);
-    let Some(duet) = duet.filter(|_| !can_tell) else { return alone };
-    let others = duet.loads.saturating_sub(1);
+    let Some(duet) = duet.filter(|duet| !can_tell && duet.loads > 1) else { return alone };
     let sentence = format!(
-        "Not asked: it was loaded at the same time as {others} other{} on the same CPUs, and they limited each other.",
-        if others == 1 { "" } else { "s" }
+        "Not asked: it was loaded at the same time as {} on the same CPUs, and they limited each other.",
+        others(duet.loads)
     );
     Limiter {
         resource: Resource::Unknown,
@@ -130,20 +148,22 @@ mod tests {
 
     #[test]
     fn a_window_is_compared_piece_by_piece() {
-        let duet = DuetResult::new(&record(50_000), Party::SUBJECT).unwrap();
+        let duet = DuetResult::new(&record(50_000), Party::SUBJECT, 2).unwrap();
         // Three intervals are the fewest that last half a second, and one is left over.
         let costs: Vec<_> = duet.rounds.iter().map(|round| round.cpu_us_per_request).collect();
         assert_eq!((duet.loads, duet.began_ns, costs), (2, 7, vec![Some(5.0); 3]));
         assert!(duet.rounds.iter().all(|round| round.throughput_rps.is_none()));
         let alone = LoadRecord { at_once: None, ..record(50_000) };
-        assert_eq!(DuetResult::new(&alone, Party::SUBJECT), None);
+        assert_eq!(DuetResult::new(&alone, Party::SUBJECT, 2), None);
     }
 
     #[test]
     fn what_is_not_told_is_not_warned_of() {
-        let duet = DuetResult::new(&record(1), Party::SUBJECT).unwrap();
+        let duet = DuetResult::new(&record(1), Party::SUBJECT, 2).unwrap();
         let all = vec![info(Code::GeneratorStarved, "x"), info(Code::WrongAnswers, "y")];
         let codes: Vec<Code> = caveats(&duet, all).iter().map(|caveat| caveat.code).collect();
         assert_eq!(codes, [Code::WrongAnswers, Code::AtOnce]);
+        let left = DuetResult { loads: 1, ..duet };
+        assert_eq!(caveats(&left, Vec::new())[0].severity, Severity::Invalid);
     }
 }

@@ -157,7 +157,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         order: Order::Fixed,
         slice_ns: None,
         duet: false,
-        moves_cpus: false,
+        swaps_cpus: false,
         experiment: None,
         launches: (0..5)
             .flat_map(|block| (0..subjects.len()).map(move |arm| Launch::alone(arm, block)))

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::Plan;
+use dyno_archive::plan::{Order, Plan};
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -85,8 +85,8 @@ fn of_metric(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisance> {
     }
     let arms: BTreeSet<usize> = starts.iter().map(|start| start.arm).collect();
     let values: Vec<f64> = starts.iter().map(|start| start.value).collect();
-    let free = starts.len().checked_sub(arms.len())?;
-    let spread = (values.iter().map(|value| value * value).sum::<f64>() / free.max(1) as f64).sqrt();
+    let free = starts.len().checked_sub(arms.len()).filter(|free| *free > 0)?;
+    let spread = (values.iter().map(|value| value * value).sum::<f64>() / free as f64).sqrt();
     let share = |(factor, levels): (&'static str, Factor)| {
         let (share, p) = levels.share(&values, free)?;
         Some(Share { factor, share, p })
@@ -100,10 +100,12 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
     let plan = &run.header.plan;
     let mut logs: BTreeMap<(usize, u32), Vec<f64>> = BTreeMap::new();
     for (key, cell) in grid.cells().filter(|(key, _)| !plan.subject_of(key.arm).control) {
-        let own: Vec<(u32, f64)> =
-            cell.series(metric).blocks().map(|(block, value)| (block, value.ln())).collect();
+        let logs_of =
+            cell.series(metric).blocks().map(|(block, value)| (block, value.ln())).collect::<Vec<_>>();
+        // Of a trial in which nothing was answered there is no logarithm.
+        let own: Vec<(u32, f64)> = logs_of.into_iter().filter(|(_, log)| log.is_finite()).collect();
         let mean = own.iter().map(|(_, log)| log).sum::<f64>() / own.len().max(1) as f64;
-        for (block, log) in own.into_iter().filter(|(_, log)| log.is_finite()) {
+        for (block, log) in own {
             logs.entry((key.arm, block)).or_default().push(log - mean);
         }
     }
@@ -126,15 +128,11 @@ fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
         ("time", line(&|start| f64::from(start.block))),
         ("block", levels(&|start| u64::from(start.block))),
     ];
-    if plan.slice_ns.is_none() && !plan.duet {
+    if plan.slice_ns.is_none() && !plan.duet && plan.order == Order::Random {
         all.push(("place in the block", levels(&|start| start.place as u64)));
     }
-    if plan.moves_cpus
-        && let Some(first) = plan.arms.first()
-    {
-        let cpus = (first.conditions.placement.subject.len() + first.conditions.placement.generator.len())
-            .max(1) as u64;
-        all.push(("CPUs", levels(&|start| u64::from(start.block) % cpus)));
+    if plan.swaps_cpus {
+        all.push(("CPUs", levels(&|start| u64::from(start.block) % 2)));
     }
     let lengths: Option<Vec<f64>> = starts.iter().map(|start| Some(start.environment? as f64)).collect();
     all.extend(lengths.map(|lengths| ("length of the environment", Factor::Line(lengths))));
@@ -152,7 +150,7 @@ impl Factor {
         let left = free.checked_sub(taken).filter(|left| *left >= LEFT && taken > 0)?;
         let all: f64 = values.iter().map(|value| value * value).sum();
         let rest = (all - explained).max(0.0);
-        if all <= 0.0 {
+        if all <= 0.0 || !explained.is_finite() {
             return None;
         }
         let share = 1.0 - (rest / left as f64) / (all / free as f64);

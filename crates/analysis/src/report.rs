@@ -92,8 +92,8 @@ pub struct RunFacts {
     pub order: Vec<Vec<String>>,
     /// Name of the arm that others are compared with; `None`: the suite names none.
     pub baseline: Option<String>,
-    /// Whether the CPUs of servers and generator move on by one from block to block; the conditions of subjects name those of the first.
-    pub moves_cpus: bool,
+    /// Whether servers and generator change places from block to block; the conditions of subjects name the CPUs of the first.
+    pub swaps_cpus: bool,
     pub markers: Vec<plan::Marker>,
     /// What servers are to keep at the rates of open loops, as it was written; `None`: nothing is asked of that.
     pub objective: Option<String>,
@@ -210,7 +210,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         workloads: plan.workloads.clone(),
         order: order.collect(),
         baseline: plan.report.baseline.clone(),
-        moves_cpus: plan.moves_cpus,
+        swaps_cpus: plan.swaps_cpus && plan.repeats > 1,
         markers: plan.report.markers.clone(),
         objective: plan.report.objective.as_ref().map(|objective| objective.text.clone()),
         cost: plan.cost,

@@ -6,29 +6,63 @@
 
 use dyno_archive::load::Books;
 use dyno_archive::outcome::Outcomes;
+use dyno_archive::plan::{Model, StillWarming};
 use dyno_archive::{Interval, LoadRecord, Party, Phase};
 
-use crate::load::LoadResult;
+use crate::load::{Config, LoadResult};
+use crate::server::{ServerInterval, ServerUse};
 use crate::steadiness::{Pattern, Steadiness};
 use crate::turns::cpu_us_per_request;
+use crate::verdict::STEAL;
 
 /// Share of the window that a last level must have to stand for it.
 const LEAST: f64 = 0.5;
 
-/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per answer: else the machine got faster.
+/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per answer.
 const IN_CPU: f64 = 0.5;
 
-/// From when on a trial's window counts, nanoseconds since the load began; `None`: all of it does.
-pub(crate) fn counts_from(record: &LoadRecord, party: Party, steadiness: &Steadiness) -> Option<u64> {
+/// Share of the server's CPU time that its compilers must have used before the last level; in it less than half of that. A machine that gets
+/// faster makes CPU time per answer fall as well, and compilers alone tell that it was the server.
+const COMPILED: f64 = 0.05;
+
+/// From when on a trial's window counts, nanoseconds since the load began; `None`: all of it does. `load` and `server`: of all of it.
+pub(crate) fn counts_from(
+    record: &LoadRecord,
+    party: Party,
+    (load, server): (&LoadResult, &ServerUse),
+    steadiness: &Steadiness,
+) -> Option<u64> {
     let last = steadiness.pieces.last().filter(|_| steadiness.pattern == Pattern::WarmUp)?;
     let (opens, closes) = record.window_ns;
     let from_ns = starts_at(record, last.start_s)?;
     let share = closes.saturating_sub(from_ns) as f64 / closes.saturating_sub(opens).max(1) as f64;
     let cost = |stretch| cpu_us_per_request(record, party, stretch);
     let growth = cost((opens, from_ns))? / cost((from_ns, closes))?;
-    let is_servers = growth >= steadiness.last_to_first.powf(IN_CPU);
+    let (before, after) = (jit_share(server, (opens, from_ns))?, jit_share(server, (from_ns, closes))?);
+    let is_servers = growth >= steadiness.last_to_first.powf(IN_CPU)
+        && before >= COMPILED
+        && after < before / 2.0
+        && server.steal_share.is_none_or(|share| share <= STEAL);
     let can_go = earlier(record, from_ns).all(is_plain);
-    (from_ns > opens && share >= LEAST && is_servers && can_go).then_some(from_ns)
+    (may_be_cut(&load.config) && from_ns > opens && share >= LEAST && is_servers && can_go).then_some(from_ns)
+}
+
+/// Whether a window may be cut: in an open loop what was due before is part of what is asked, connections that are still being opened are another
+/// load, and where warming is what is measured all of it counts.
+fn may_be_cut(config: &Config) -> bool {
+    let is_ramped = config.ramp_connections_s.is_some_and(|ramp| ramp > config.warmup_s);
+    config.model == Model::Closed && !is_ramped && config.still_warming != StillWarming::Measured
+}
+
+/// Share of the server's CPU time that its just-in-time compilers used in a stretch of the load; `None`: not known.
+fn jit_share(server: &ServerUse, (from_ns, to_ns): (u64, u64)) -> Option<f64> {
+    let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
+    let is_within = |i: &&ServerInterval| (from_s..to_s).contains(&f64::midpoint(i.start_s, i.end_s));
+    let sum = |pick: fn(&ServerInterval) -> Option<f64>| -> Option<f64> {
+        server.intervals.iter().filter(is_within).map(|i| Some(pick(i)? * (i.end_s - i.start_s))).sum()
+    };
+    let (jit, all) = (sum(|i| i.cpu_jit)?, sum(|i| i.cpu)?);
+    (all > 0.0).then(|| jit / all)
 }
 
 /// The start of the measured interval that begins at an instant.
@@ -80,8 +114,8 @@ pub(crate) fn from(record: &LoadRecord, from_ns: u64) -> LoadRecord {
     }
 }
 
-/// A result whose answers are those of a later window. What the generator used and what the kernel counted for it are of the whole one, and so
-/// are the reasons to distrust it.
+/// A result whose answers are those of a later window. What the generator used, what the kernel counted for it and frames of HTTP/2 are of
+/// the whole one, and so are the reasons to distrust it.
 pub(crate) fn within(whole: LoadResult, later: LoadResult) -> LoadResult {
     let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = whole;
     LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later }
@@ -95,7 +129,6 @@ mod tests {
 
     use super::*;
     use crate::fixture;
-    use crate::load::interval_result;
     use crate::steadiness::steadiness;
 
     const S: u64 = 1_000_000_000;
@@ -132,10 +165,21 @@ mod tests {
         record
     }
 
-    fn counts_from_s(record: &LoadRecord) -> Option<u64> {
-        let results: Vec<_> = record.intervals.iter().map(interval_result).collect();
-        counts_from(record, Party::SUBJECT, &steadiness(&results)?).map(|ns| ns / S)
+    /// Where it counts from, whose compilers used such shares of the CPU time before the sixth second, and from then on.
+    fn counts_from_s(record: &LoadRecord, (before, after): (f64, f64)) -> Option<u64> {
+        let load = fixture::result(record, None);
+        let interval = |k: u32| ServerInterval {
+            start_s: f64::from(k),
+            end_s: f64::from(k + 1),
+            cpu: Some(1.0),
+            cpu_jit: Some(if k < 6 { before } else { after }),
+            ..ServerInterval::default()
+        };
+        let server = ServerUse { intervals: (0..16).map(interval).collect(), ..ServerUse::default() };
+        counts_from(record, Party::SUBJECT, (&load, &server), &steadiness(&load.intervals)?).map(|ns| ns / S)
     }
+
+    const COMPILES: (f64, f64) = (0.4, 0.05);
 
     fn levels(of: &[(usize, u64, f64)]) -> Vec<(u64, f64)> {
         of.iter().flat_map(|(n, answers, cpu_s)| vec![(*answers, *cpu_s); *n]).collect()
@@ -144,7 +188,7 @@ mod tests {
     #[test]
     fn a_server_that_got_faster_counts_by_its_last_level() {
         let warms = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
-        assert_eq!(counts_from_s(&warms), Some(6));
+        assert_eq!(counts_from_s(&warms, COMPILES), Some(6));
         let later = from(&warms, 6 * S);
         assert!(later.books.balance(), "{:?}", later.books);
         assert_eq!(
@@ -168,13 +212,17 @@ mod tests {
             ("it got slower", levels(&[(5, 1000, 1.0), (10, 500, 1.0)])),
             ("one level", levels(&[(15, 1000, 1.0)])),
         ] {
-            assert_eq!(counts_from_s(&record(&of)), None, "{name}");
+            assert_eq!(counts_from_s(&record(&of), COMPILES), None, "{name}");
+        }
+        let warms = levels(&[(5, 500, 1.0), (10, 1000, 1.0)]);
+        for of in [(0.0, 0.0), (0.04, 0.0), (0.4, 0.3)] {
+            assert_eq!(counts_from_s(&record(&warms), of), None, "no compiler ended its work: {of:?}");
         }
         let mut fails = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
         fails.intervals[2].outcomes.count(Outcome::Timeout);
-        assert_eq!(counts_from_s(&fails), None, "ages of failures are of the whole window");
+        assert_eq!(counts_from_s(&fails, COMPILES), None, "ages of failures are of the whole window");
         let unknown =
             LoadRecord { samples: Vec::new(), ..record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)])) };
-        assert_eq!(counts_from_s(&unknown), None, "whose doing it was is not known");
+        assert_eq!(counts_from_s(&unknown, COMPILES), None, "whose doing it was is not known");
     }
 }

@@ -131,7 +131,7 @@ pub(crate) fn trial(
     // The machine went on in others' turns.
     let machine = MachineResult::new(&record.load);
     let turns = TurnsResult::new(&record.load, party);
-    let duet = DuetResult::new(&record.load, party);
+    let duet = DuetResult::new(&record.load, party, plan.loads_with(&planned));
     let used = |record: &LoadRecord| server::server_use(record, party, cpus_of(&arm.conditions, part));
     let is_watched = start.is_none() || part.is_some();
     let judge = Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
@@ -231,7 +231,8 @@ fn counted<'a>(
     let server = used(&whole);
     let load = judged(&whole, &server);
     let steadiness = is_alone.then(|| steadiness(&load.intervals)).flatten();
-    let from_ns = steadiness.as_ref().and_then(|seen| stable::counts_from(&whole, party, seen));
+    let from_ns =
+        steadiness.as_ref().and_then(|seen| stable::counts_from(&whole, party, (&load, &server), seen));
     let steadiness = steadiness.map(|seen| seen.counting_from(from_ns));
     let Some(from_ns) = from_ns else { return Counted { own: whole, load, server, steadiness } };
     let later = stable::from(&whole, from_ns);

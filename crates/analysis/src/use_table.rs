@@ -180,13 +180,21 @@ fn backends(t: &TrialResult) -> Vec<UseRow> {
     t.backends.iter().map(of).collect()
 }
 
+/// Whether the generator's use is of a longer window than the one that counts.
+fn counts_by_its_last_level(t: &TrialResult) -> bool {
+    t.steadiness.as_ref().is_some_and(|steadiness| steadiness.counts_from_s.is_some())
+}
+
 fn generator(t: &TrialResult) -> UseRow {
     let client = &t.load.client;
     row(
         "the generator",
         cell(Some(client.room.need), Unit::Share, "of its CPU that it needed", ""),
         cell(
-            client.run_delay_s.filter(|_| t.load.duration_s > 0.0).map(|s| s / t.load.duration_s),
+            client
+                .run_delay_s
+                .filter(|_| t.load.duration_s > 0.0 && !counts_by_its_last_level(t))
+                .map(|s| s / t.load.duration_s),
             Unit::Count,
             "of its threads waited for a CPU on average",
             NO_COUNTER,

@@ -30,9 +30,9 @@ pub struct Plan {
     pub slice_ns: Option<u64>,
     /// Whether the arms of a block, all up at once, are loaded at the same time; controls are up alone. Never with turns.
     pub duet: bool,
-    /// Whether all CPUs move on by one from block to block, those of servers and the generator's together: which ones they run on is no part of
+    /// Whether servers and generator change places in every second block, which have as many CPUs each: which ones they run on is no part of
     /// what is compared.
-    pub moves_cpus: bool,
+    pub swaps_cpus: bool,
     /// What its arms but the controls differ in on purpose; `None`: nothing is asked of that.
     pub experiment: Option<Experiment>,
     pub subjects: Vec<Subject>,
@@ -83,10 +83,8 @@ impl Plan {
     #[must_use]
     pub fn placement_in(&self, launch: usize, arm: usize) -> Placement {
         let placement = &self.arms[arm].conditions.placement;
-        match self.moves_cpus {
-            true => placement.moved(self.launches[launch].block as usize),
-            false => placement.clone(),
-        }
+        let is_second = self.launches[launch].block % 2 == 1;
+        if self.swaps_cpus && is_second { placement.swapped() } else { placement.clone() }
     }
 
     /// Whether neither an arm's subject nor what stands behind it runs on the generator's CPUs.
@@ -117,11 +115,26 @@ impl Plan {
         groups.map(<[usize]>::to_vec).collect()
     }
 
-    /// Whether an arm is loaded at the same time as others: a control would take CPU time from them, unless controls are all there is.
+    /// Whether an arm is loaded at the same time as others: a control would take CPU time from them, unless it is an arm of the experiment, or
+    /// controls are all there is.
     #[must_use]
     pub fn is_in_duet(&self, arm: usize) -> bool {
         let is_control = |arm: usize| self.subject_of(arm).control;
-        self.duet && (!is_control(arm) || (0..self.arms.len()).all(is_control))
+        let is_asked = self.experiment.as_ref().is_some_and(|e| e.arms.contains(&self.arms[arm].name));
+        self.duet && (!is_control(arm) || is_asked || (0..self.arms.len()).all(is_control))
+    }
+
+    /// How many loads are to run at the same time as a trial's, this one among them: of arms that take part and have its workload and step.
+    #[must_use]
+    pub fn loads_with(&self, trial: &Trial) -> u32 {
+        let block = |launch: usize| self.launches[launch].block;
+        let is_with = |other: &&Trial| {
+            (other.workload, other.step) == (trial.workload, trial.step)
+                && block(other.launch) == block(trial.launch)
+                && self.is_in_duet(other.arm)
+                && self.takes_part(other.arm)
+        };
+        if self.is_in_duet(trial.arm) { self.trials.iter().filter(is_with).count() as u32 } else { 1 }
     }
 
     /// Whether an arm is in the run at all: its subject is not skipped, and was built.
@@ -185,18 +198,10 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The same, each CPU so many places further among all of them.
+    /// The same with places changed.
     #[must_use]
-    pub fn moved(&self, by: usize) -> Placement {
-        let all: BTreeSet<u32> = self.subject.iter().chain(&self.generator).copied().collect();
-        let all: Vec<u32> = all.into_iter().collect();
-        let place = |cpu: &u32| all.iter().position(|known| known == cpu).expect("it is one of them");
-        let move_all = |cpus: &[u32]| {
-            let mut moved: Vec<u32> = cpus.iter().map(|cpu| all[(place(cpu) + by) % all.len()]).collect();
-            moved.sort_unstable();
-            moved
-        };
-        Placement { subject: move_all(&self.subject), generator: move_all(&self.generator) }
+    pub fn swapped(&self) -> Placement {
+        Placement { subject: self.generator.clone(), generator: self.subject.clone() }
     }
 
     /// Whether nobody shares a CPU.

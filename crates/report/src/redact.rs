@@ -143,7 +143,7 @@ fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         let doses = experiment.doses.iter_mut().map(|dose| &mut dose.workload);
         experiment.effects.iter_mut().flat_map(names_of_effect).chain(doses)
     });
-    let twins = report.twins.iter_mut().flat_map(names_of_effect);
+    let twins = report.twins.iter_mut().chain(&mut report.duets).flat_map(names_of_effect);
     plan.chain(trials)
         .chain(steps)
         .chain(rows)

@@ -146,7 +146,8 @@ pub fn resolve(
     let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
     let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
     let launches = launches_of(&suite, &subjects, &subject_of, (repeats, seed));
-    let moves_cpus = moves_cpus(&suite, &placement, &backends);
+    let duet = suite.duet && can_be_a_duet(&subjects, &subject_of);
+    let swaps_cpus = swaps_cpus(&suite, &placement, &backends);
     let load = suite.load.on(placement.generator.len() as u32, driver);
     let trials = list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed);
     let plan = Plan {
@@ -158,8 +159,8 @@ pub fn resolve(
         again: if suite.again { again_at_most(trials.len()) } else { 0 },
         order: suite.order,
         slice_ns: suite.slice_ns,
-        duet: suite.duet,
-        moves_cpus,
+        duet,
+        swaps_cpus,
         experiment: suite.experiment,
         trials,
         not_served: not_served(&subjects, &served),
@@ -543,9 +544,21 @@ fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement 
     Placement { subject: subject.to_vec(), generator: generator.to_vec() }
 }
 
-/// Whether CPUs change from block to block: where nobody said which they are, and nobody stands on CPUs beside them.
-fn moves_cpus(suite: &SuiteFile, placement: &Placement, backends: &[dyno_archive::plan::Backend]) -> bool {
-    suite.varies_cpus && suite.limits.cpuset.is_none() && placement.is_disjoint() && backends.is_empty()
+/// Whether two arms or more can be loaded at the same time: controls are so only where there is nothing else.
+fn can_be_a_duet(subjects: &[Subject], subject_of: &[usize]) -> bool {
+    let own = || subject_of.iter().map(|subject| &subjects[*subject]);
+    let there = |control: bool| own().filter(|s| s.control == control && s.skipped.is_none()).count();
+    if own().all(|subject| subject.control) { there(true) > 1 } else { there(false) > 1 }
+}
+
+/// Whether servers and generator change places from block to block: where nobody said which CPUs they have, as many of one as of the other, and
+/// nobody stands on CPUs beside them. Other numbers could not change places without another neighbourhood of cores for both.
+fn swaps_cpus(suite: &SuiteFile, placement: &Placement, backends: &[dyno_archive::plan::Backend]) -> bool {
+    suite.varies_cpus
+        && suite.limits.cpuset.is_none()
+        && placement.is_disjoint()
+        && placement.subject.len() == placement.generator.len()
+        && backends.is_empty()
 }
 
 /// Time that a start takes besides its trials: starting, checking, stopping. A guess for the clock on the screen.
@@ -658,6 +671,26 @@ mod tests {
         }
         let suite = SuiteFile::parse(Path::new("s.toml"), suite, &[]).unwrap();
         resolve(suite, &Folders(vec![root.path().into()]), &Overrides::default(), &[0, 1], &|_| None)
+    }
+
+    #[test]
+    fn the_subjects_of_a_duet_are_up_at_once() {
+        let suite = |subjects: &str| {
+            format!(
+                "subjects = [{subjects}]\n[suite]\norder = \"duet\"\nrepeats = 3\n[load]\nconnections = 4\n"
+            )
+        };
+        let servers = [("a", "\"h1\""), ("b", "\"h1\""), ("c", "\"h1\"")];
+        let plan = planned(&servers, &suite("\"a\", \"b\", \"c\""));
+        assert!(plan.duet && plan.swaps_cpus && plan.trials.iter().all(|trial| plan.loads_with(trial) == 3));
+        let at_once: Vec<usize> = plan.launches_at_once().iter().map(Vec::len).collect();
+        assert_eq!(at_once, [3, 3, 3]);
+        let cpus = |launch: usize| plan.placement_in(launch, plan.launches[launch].arms[0]).subject;
+        assert_eq!((cpus(0), cpus(3), cpus(6)), (vec![0], vec![1], vec![0]));
+        let alone = planned(&servers, &suite("\"a\""));
+        assert!(!alone.duet, "there is nobody to be loaded with");
+        let named = planned(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
+        assert!(named.duet && !named.swaps_cpus);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
         order: Order::Fixed,
         slice_ns: None,
         duet: false,
-        moves_cpus: false,
+        swaps_cpus: false,
         experiment: None,
         subjects: vec![Subject {
             name: server.name.clone(),

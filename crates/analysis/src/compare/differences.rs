@@ -34,7 +34,7 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
         }
     }
     found.walk("turns", &turns(plan_a), &turns(plan_b));
-    found.walk("CPUs that move on from block to block", &json!(plan_a.moves_cpus), &json!(plan_b.moves_cpus));
+    found.walk("CPUs that change from block to block", &json!(plan_a.swaps_cpus), &json!(plan_b.swaps_cpus));
     found.walk("files", &json!(plan_a.files), &json!(plan_b.files));
     for (arm_a, arm_b) in arms {
         let (own, other) = (&plan_a.arms[*arm_a], &plan_b.arms[*arm_b]);

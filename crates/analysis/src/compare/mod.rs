@@ -125,7 +125,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     let is_one_run = a.run.header.id == b.run.header.id && a.run.header.started == b.run.header.started;
     let arms = pairs_of_arms(a, b);
     let differences = if is_one_run { Vec::new() } else { differences::between(a, b, &arms) };
-    let mut metrics = metrics_of([a.run, b.run]);
+    let mut metrics: Vec<&Metric> = METRICS.to_vec();
     for gate in &asked.gates {
         if !metrics.contains(&gate.metric) {
             metrics.push(gate.metric);
@@ -151,12 +151,6 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     }
 }
 
-/// The metrics that are compared without being asked for: those that tell servers of these runs apart.
-fn metrics_of(runs: [&Run; 2]) -> Vec<&'static Metric> {
-    let is_duet = runs.iter().any(|run| run.header.plan.duet);
-    METRICS.into_iter().filter(|metric| !(is_duet && metric.waits)).collect()
-}
-
 /// A row for each metric of each cell that both sides have, and how many cells of the first the second lacks.
 fn rows_of(
     a: Side<'_>,
@@ -173,7 +167,12 @@ fn rows_of(
                 Some(other) => {
                     let row =
                         |metric: &&Metric| row(a, b, (key, *arm_b), (cell, other), (metric, is_one_run));
-                    rows.extend(metrics.iter().map(row));
+                    // What is asked of servers that wait for each other gets an answer; what is not is left out.
+                    let is_told = |metric: &&&Metric| {
+                        let waits = METRICS.contains(metric) && metric.waits;
+                        !(waits && is_of_duet(a, *arm_a) && is_of_duet(b, *arm_b))
+                    };
+                    rows.extend(metrics.iter().filter(is_told).map(row));
                 }
                 None => unmatched += 1,
             }
@@ -182,10 +181,15 @@ fn rows_of(
     (rows, unmatched)
 }
 
+/// Whether an arm was loaded at the same time as others.
+fn is_of_duet(side: Side<'_>, arm: usize) -> bool {
+    side.run.header.plan.is_in_duet(arm)
+}
+
 /// Arms of one run against each other, pair by pair: every row judged with all others allowed for. Controls are arms like others here.
 pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Vec<Vec<Row>> {
     let side = |arm| Side { run, report, arm: Some(arm) };
-    let mut metrics = metrics_of([run, run]);
+    let mut metrics = METRICS.to_vec();
     let asked = run.header.plan.stop.iter().flat_map(|stop| &stop.metrics);
     for metric in asked.filter_map(|key| metric(key).ok()) {
         if !metrics.contains(&metric) {
@@ -356,7 +360,7 @@ fn notes(
     }
     if rows.iter().any(|row| row.over == Some(Over::Rounds)) {
         notes.push(format!(
-            "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and CPU per request are over the rounds of their turns: they hold for these starts, and another start may differ by more. So they are no verdict: ask for {REPEATS_FOR_INTERVAL} or more repeats."
+            "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and CPU per request are over rounds of turns, or over pieces of a duet's window: they hold for these starts, and another start may differ by more. So they are no verdict: ask for {REPEATS_FOR_INTERVAL} or more repeats."
         ));
     }
     if unmatched > 0 {

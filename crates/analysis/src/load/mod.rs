@@ -230,6 +230,7 @@ pub struct Tcp {
     pub segments_out: Option<u64>,
     pub retransmits: Option<u64>,
     pub data_segments_per_response: Option<f64>,
+    pub retransmits_per_million_responses: Option<f64>,
 }
 
 /// Both sides of Little's law (L = λ·W) over the measured window.
@@ -239,7 +240,8 @@ pub struct InFlight {
     /// none of their times.
     pub mean: f64,
     /// λ·W: the sum of all times in the distributions (of right answers; ages of all others), as far as they lie within the
-    /// window, ÷ its length. A request that is missing from the distributions is missing here. `null` in older archives.
+    /// window, ÷ its length. A request that is missing from the distributions is missing here. `null` in older archives, and where only the last
+    /// level of a window counts.
     pub by_littles_law: Option<f64>,
     /// Most by which `by_littles_law` may be off because histograms keep three digits of each time.
     pub resolution: f64,
@@ -479,6 +481,7 @@ fn tcp(counters: Option<&TcpCounters>, answers: u64) -> Tcp {
         segments_out: Some(c.segments_out),
         retransmits: Some(c.retransmits),
         data_segments_per_response: (answers > 0).then(|| c.data_segments_in as f64 / answers as f64),
+        retransmits_per_million_responses: (answers > 0).then(|| c.retransmits as f64 / answers as f64 * 1e6),
     }
 }
 

@@ -346,3 +346,15 @@ fn a_load_is_done_when_all_requests_or_all_of_the_time_are_over() {
     record.books.in_flight_at_end = 1;
     assert!(!is_done(&record, &of(Some(10), 0)));
 }
+
+#[test]
+fn what_the_kernel_counted_is_told_per_answer() {
+    let counters = TcpCounters { data_segments_in: 3000, retransmits: 3, ..TcpCounters::default() };
+    let told = super::tcp(Some(&counters), 2000);
+    assert_eq!(
+        (told.data_segments_per_response, told.retransmits_per_million_responses),
+        (Some(1.5), Some(1500.0))
+    );
+    let none = super::tcp(Some(&counters), 0);
+    assert_eq!((none.retransmits, none.retransmits_per_million_responses), (Some(3), None));
+}

@@ -22,6 +22,7 @@ use serde_json::json;
 
 pub use limiter::{Confidence, Limiter, Resource, limiter};
 pub use thresholds::GENERATOR_BUSY;
+pub(crate) use thresholds::STEAL;
 
 pub(crate) use load::MOST_LOST;
 pub(crate) use run::{Peak, run};
@@ -161,7 +162,7 @@ fn last_level(steadiness: &Steadiness, evidence: serde_json::Value) -> Option<Ca
     let from_s = steadiness.counts_from_s?;
     let last = steadiness.pieces.last()?;
     let message = format!(
-        "The server became {:.2} times as fast within the measured window and stayed so: what counts are the last {:.1} s of it, from {from_s:.1} s after the load began. The generator's own use and the kernel's counters of segments are of all of it.",
+        "The server became {:.2} times as fast within the measured window and stayed so: what counts are the last {:.1} s of it, from {from_s:.1} s after the load began. The generator's own use, the kernel's counters of segments, frames of HTTP/2 and the peak of memory are of all of it.",
         steadiness.last_to_first,
         last.end_s - from_s,
     );

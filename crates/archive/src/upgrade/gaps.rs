@@ -19,7 +19,7 @@ pub(super) fn of_header(header: &mut Value) {
             ("backends", json!([])),
             ("probe_price", json!(false)),
             ("duet", json!(false)),
-            ("moves_cpus", json!(false)),
+            ("swaps_cpus", json!(false)),
         ],
     );
     if let Some(suite) = plan.get_mut("suite") {

@@ -91,8 +91,8 @@ fn describe(plan: &Plan) -> String {
     for placement in placements(plan) {
         add("placement", placement);
     }
-    if plan.moves_cpus && plan.repeats > 1 {
-        add("", "all CPUs move on by one from block to block".into());
+    if plan.swaps_cpus && plan.repeats > 1 {
+        add("", "they change places from block to block".into());
     }
     if let Some(sharing) = describe_sharing(plan) {
         add("!", sharing);
@@ -160,7 +160,7 @@ fn describe_blocks(plan: &Plan) -> String {
     }
     if plan.duet {
         return format!(
-            "{repeats} of all subjects, up at once and loaded at the same time, at all steps {steps}, seed {seed}"
+            "{repeats} of all subjects, up at once and loaded at the same time (controls alone), at all steps {steps}, seed {seed}"
         );
     }
     format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")

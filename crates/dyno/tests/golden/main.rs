@@ -83,7 +83,7 @@ fn plan() -> Plan {
         order: Order::Fixed,
         slice_ns: None,
         duet: false,
-        moves_cpus: false,
+        swaps_cpus: false,
         experiment: None,
         arms: subjects.iter().enumerate().map(arm).collect(),
         subjects,

@@ -175,7 +175,7 @@ fn percentile(p: &Percentiles, q: f64) -> Cell {
 
 /// The p99 of each valid repeat.
 fn p99_of_repeats(report: &Report, s: &Summary) -> Cell {
-    let own = report.trials.iter().filter(|t| t.valid && t.cell == s.cell);
+    let own = report.trials.iter().filter(|t| t.valid && t.duet.is_none() && t.cell == s.cell);
     let each: Vec<String> = own.map(|t| wait(&t.load.response_time_us, 0.99)).collect();
     text(each.join("  "))
 }

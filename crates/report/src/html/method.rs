@@ -172,7 +172,7 @@ fn machine(report: &Report) -> Vec<Row> {
         ("Control groups", facts.cgroup.name().into()),
         ("Open files", or_dash(facts.open_files_limit, count)),
         ("dyno", format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default())),
-        ("Placement", in_each(report, |s| placement(&s.conditions.placement)) + moving(run.moves_cpus)),
+        ("Placement", in_each(report, |s| placement(&s.conditions.placement)) + swapping(run.swaps_cpus)),
         ("Network", in_each(report, |s| network(s.conditions.isolation).into())),
         ("Generator", in_each(report, |s| generator(&s.conditions.load, &run.load))),
         ("Each trial", phases(&run.load)),
@@ -227,8 +227,8 @@ fn nuisance(report: &Report) -> Markup {
 }
 
 /// Whether those are the CPUs of the first block alone.
-const fn moving(moves_cpus: bool) -> &'static str {
-    if moves_cpus { "; all move on by one from block to block" } else { "" }
+const fn swapping(swaps_cpus: bool) -> &'static str {
+    if swaps_cpus { "; they change places from block to block" } else { "" }
 }
 
 fn network(isolation: Isolation) -> &'static str {

@@ -47,7 +47,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         order: Order::Fixed,
         slice_ns: None,
         duet: false,
-        moves_cpus: false,
+        swaps_cpus: false,
         experiment: None,
         subjects: vec![Subject {
             name: NULL.into(),

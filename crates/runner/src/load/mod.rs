@@ -125,16 +125,15 @@ pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
     }
 }
 
-/// Has loads run at the same time, for so long that each server has as much time of its CPUs as it would have had alone. One load alone
-/// stays as it is.
+/// Has loads run at the same time, for so long that each server has as much time of its CPUs as it would have had alone. One whose others are not
+/// there is marked all the same: its numbers are no repeat of those beside others.
 pub fn share_cpus(specs: &mut [Spec]) {
     let of = specs.len() as u32;
-    if of < 2 {
-        return;
-    }
     for spec in specs {
         spec.load.warmup_ns = spec.load.warmup_ns.saturating_mul(u64::from(of));
         spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(of));
+        // Each is one of several generators on its CPUs: who polls there takes them from the others.
+        spec.spin = Spin::Never;
         spec.at_once = Some(of);
     }
 }

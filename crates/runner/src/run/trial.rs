@@ -47,7 +47,7 @@ impl Runner<'_> {
         if let Some(slice_ns) = self.plan.slice_ns {
             load::take_turns(&mut specs, slice_ns);
         }
-        if self.plan.duet {
+        if of.iter().all(|(trial, _)| self.plan.loads_with(&self.plan.trials[*trial]) > 1) {
             load::share_cpus(&mut specs);
         }
         let tried: Vec<Option<CheckResult>> = specs.iter().map(tried).collect();

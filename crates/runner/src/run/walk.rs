@@ -362,8 +362,9 @@ impl Runner<'_> {
         }
         let before = self.dir.read()?.contaminated;
         let is_again = |record: &TrialRecord| before.iter().any(|first| first.trial == record.trial);
-        // Those that were loaded side by side are done again together, and count once.
-        if before.len() / records.len() >= self.plan.again as usize || records.iter().any(is_again) {
+        // Those that were loaded side by side began at the same instant, are done again together, and count once.
+        let begun: BTreeSet<u64> = before.iter().map(|record| record.load.began_ns).collect();
+        if begun.len() >= self.plan.again as usize || records.iter().any(is_again) {
             return Ok(false);
         }
         for record in records {

@@ -1,17 +1,20 @@
 //! Subjects of a suite that are up at once and loaded at the same time: `order = "duet"`.
 
-use dyno_archive::plan::{Arrivals, Load};
+use dyno_archive::plan::{Arrivals, Load, Priority};
 use dyno_workload::mistake::{Mistake, mistake};
 
-use super::turns::RawOrder;
-
-/// Whether a suite asks for a duet.
+/// Checks that a suite asks nothing of subjects that are loaded at the same time but what this can tell.
 ///
 /// # Errors
-/// It does, and asks of it what it cannot tell.
-pub(super) fn asked(order: Option<RawOrder>, load: &Load, has_objective: bool) -> Result<bool, Mistake> {
-    if order != Some(RawOrder::Duet) {
-        return Ok(false);
+/// It does.
+pub(super) fn check(
+    is_asked: bool,
+    load: &Load,
+    (shares, subjects): (&[f64], usize),
+    has_objective: bool,
+) -> Result<(), Mistake> {
+    if !is_asked {
+        return Ok(());
     }
     let is_even = |arrivals: &Arrivals| {
         matches!(arrivals, Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. })
@@ -20,11 +23,24 @@ pub(super) fn asked(order: Option<RawOrder>, load: &Load, has_objective: bool) -
         let message = "subjects of a duet are loaded for as much longer as there are of them, and a rate that changes with time, or was recorded, has a length of its own; leave `order = \"duet\"` out, or that step";
         return Err(mistake("order", message).within("suite"));
     }
+    if load.priority == Priority::Realtime {
+        let message = "with `order = \"duet\"` there are several generators on their CPUs, and of real time one would keep the others from running; leave it out";
+        return Err(mistake("priority", message).within("load"));
+    }
+    let most = 1.0 / subjects.max(1) as f64;
+    if let Some(share) = shares.iter().find(|share| **share >= most) {
+        let message = format!(
+            "each of {subjects} subjects that are loaded at the same time would be asked for {:.0}% of what the slowest can do alone, which is more than their CPUs have; ask for less than {:.0}%",
+            share * 100.0,
+            most * 100.0
+        );
+        return Err(mistake("rate", message).within("load"));
+    }
     if has_objective {
         let message = "with `order = \"duet\"` response times hold the wait for the other servers, and keep no objective; leave it out, or take `order = \"interleaved\"`";
         return Err(mistake("objective", message).within("report"));
     }
-    Ok(true)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -41,6 +57,8 @@ mod tests {
         for (more, says) in [
             ("slice = \"200ms\"\n", "nobody takes turns"),
             ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "has a length of its own"),
+            ("[load]\nconnections = 8\nrate = [\"25%\", \"50%\"]\n", "less than 50%"),
+            ("[load]\nconnections = 8\npriority = \"realtime\"\n", "several generators"),
             ("[load]\nconnections = 8\nrate = 100\n[report]\nobjective = \"p99<5ms\"\n", "keep no objective"),
         ] {
             let error = suite(more).unwrap_err();

@@ -260,6 +260,14 @@ impl RawBackend {
     }
 }
 
+fn stem(path: &Path) -> String {
+    path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn has_quota(of_all: &CheckedLimits, subjects: &[SuiteSubject]) -> bool {
+    of_all.limits.cpus.is_some() || subjects.iter().any(|s| s.limits.limits.cpus.is_some())
+}
+
 fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
     let mut all: Vec<SuiteBackend> = Vec::new();
     for (i, raw) in raw.into_iter().enumerate() {
@@ -292,7 +300,6 @@ impl Raw {
         let twin = self.suite.twin.as_deref();
         let (subjects, experiment) = asked.arms(subjects::check(self.subjects)?, self.experiment, twin)?;
         let backends = check_backends(self.backends)?;
-        let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check().map_err(|m| m.within("limits"))?;
         let files = Folder::of_suite(path);
         let mut shaped = check_workloads(self.workloads, &|name| files.read(name))?;
@@ -303,17 +310,18 @@ impl Raw {
             slice: self.suite.slice.as_deref(),
             load: self.load,
             is_experiment: experiment.is_some(),
-            has_quota: limits.limits.cpus.is_some()
-                || subjects.iter().any(|s| s.limits.limits.cpus.is_some()),
+            has_quota: has_quota(&limits, &subjects),
             subjects: subjects.len(),
         };
         let (load, steps_of, slice_ns) = paced.check(&shaped)?;
-        let duet = duet::asked(self.suite.order, load.decided(), self.report.objective.is_some())?;
+        let (duet, has_objective) =
+            (self.suite.order == Some(RawOrder::Duet), self.report.objective.is_some());
+        duet::check(duet, load.decided(), (&shares, subjects.len()), has_objective)?;
         let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {
             suite: Suite {
-                name: self.suite.name.unwrap_or(stem),
+                name: self.suite.name.unwrap_or_else(|| stem(path)),
                 description: self.suite.description,
                 source: String::new(),
                 profiles: Vec::new(),

@@ -389,12 +389,12 @@ pub(super) const CASES: &[Case<World>] = &[
     },
     Case {
         code: Code::AtOnce,
-        severity: Severity::Info,
-        says: "at the same time as 1 other on the same CPUs",
-        evidence: r#"{"loads": 2}"#,
-        trips: |w| w.duet = Some(DuetResult { loads: 2, began_ns: 0, rounds: Vec::new() }),
-        just_not: |_| {},
-        otherwise: None,
+        severity: Severity::Invalid,
+        says: "1 of the 2 servers",
+        evidence: r#"{"loads": 1}"#,
+        trips: |w| w.duet = Some(DuetResult { loads: 1, planned: 2, began_ns: 0, rounds: Vec::new() }),
+        just_not: |w| w.duet = Some(DuetResult { loads: 2, planned: 2, began_ns: 0, rounds: Vec::new() }),
+        otherwise: Some(Severity::Info),
     },
     // Each answer takes the world's server 1 ms.
     Case {
