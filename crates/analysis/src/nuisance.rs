@@ -87,11 +87,18 @@ fn of_metric(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisance> {
     let values: Vec<f64> = starts.iter().map(|start| start.value).collect();
     let free = starts.len().checked_sub(arms.len()).filter(|free| *free > 0)?;
     let spread = (values.iter().map(|value| value * value).sum::<f64>() / free as f64).sqrt();
-    let share = |(factor, levels): (&'static str, Factor)| {
-        let (share, p) = levels.share(&values, free)?;
-        Some(Share { factor, share, p })
+    let blocks = by_block(&starts);
+    let means: Vec<f64> = blocks.iter().map(|block| block.value).collect();
+    // What all starts of a block have alike is told by blocks alone: its starts are no repeats of it.
+    let of_blocks = factors_of_blocks(&run.header.plan, &blocks).into_iter();
+    let of_blocks =
+        of_blocks.map(|(factor, levels)| (factor, levels.share(&means, blocks.len().saturating_sub(1))));
+    let of_starts = factors(&run.header.plan, &starts).into_iter();
+    let of_starts = of_starts.map(|(factor, levels)| (factor, levels.share(&values, free)));
+    let share = |(factor, told): (&'static str, Option<(f64, f64)>)| {
+        told.map(|(share, p)| Share { factor, share, p })
     };
-    let factors = factors(&run.header.plan, &starts).into_iter().filter_map(share).collect();
+    let factors = of_blocks.chain(of_starts).filter_map(share).collect();
     Some(Nuisance { metric: metric.key, title: metric.title, starts: starts.len(), spread, factors })
 }
 
@@ -123,19 +130,33 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
 
 fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
     let levels = |of: &dyn Fn(&Start) -> u64| Factor::Levels(starts.iter().map(of).collect());
-    let line = |of: &dyn Fn(&Start) -> f64| Factor::Line(starts.iter().map(of).collect());
-    let mut all = vec![
-        ("time", line(&|start| f64::from(start.block))),
-        ("block", levels(&|start| u64::from(start.block))),
-    ];
+    let mut all = vec![("block", levels(&|start| u64::from(start.block)))];
     if plan.slice_ns.is_none() && !plan.duet && plan.order == Order::Random {
         all.push(("place in the block", levels(&|start| start.place as u64)));
     }
-    if plan.swaps_cpus {
-        all.push(("CPUs", levels(&|start| u64::from(start.block) % 2)));
-    }
     let lengths: Option<Vec<f64>> = starts.iter().map(|start| Some(start.environment? as f64)).collect();
     all.extend(lengths.map(|lengths| ("length of the environment", Factor::Line(lengths))));
+    all
+}
+
+/// What blocks did on average, about the mean of all.
+fn by_block(starts: &[Start]) -> Vec<Start> {
+    let mut of_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    starts.iter().for_each(|start| of_block.entry(start.block).or_default().push(start.value));
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let means: Vec<(u32, f64)> = of_block.iter().map(|(block, values)| (*block, mean(values))).collect();
+    let of_all = mean(&means.iter().map(|(_, value)| *value).collect::<Vec<f64>>());
+    let start = |(block, value)| Start { arm: 0, value: value - of_all, block, place: 0, environment: None };
+    means.into_iter().map(start).collect()
+}
+
+/// What all starts of a block have alike.
+fn factors_of_blocks(plan: &Plan, blocks: &[Start]) -> Vec<(&'static str, Factor)> {
+    let mut all = vec![("time", Factor::Line(blocks.iter().map(|block| f64::from(block.block)).collect()))];
+    if plan.swaps_cpus {
+        let cpus = blocks.iter().map(|block| u64::from(block.block) % 2).collect();
+        all.push(("CPUs", Factor::Levels(cpus)));
+    }
     all
 }
 

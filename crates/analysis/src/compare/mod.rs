@@ -131,7 +131,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
             metrics.push(gate.metric);
         }
     }
-    let (mut rows, unmatched) = rows_of(a, b, &arms, &metrics, is_one_run);
+    let (mut rows, unmatched) = rows_of(a, b, &arms, &metrics, (is_one_run, &asked.gates));
     judge(&mut rows, asked.same_within, &differences);
     let drift = drift(&rows).filter(|_| !is_one_run);
     let asked_for: Vec<Row> = rows.iter().filter(|row| !row.control).cloned().collect();
@@ -157,7 +157,7 @@ fn rows_of(
     b: Side<'_>,
     arms: &[(usize, usize)],
     metrics: &[&Metric],
-    is_one_run: bool,
+    (is_one_run, gates): (bool, &[Gate]),
 ) -> (Vec<Row>, usize) {
     let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
     let (mut rows, mut unmatched) = (Vec::new(), 0);
@@ -169,7 +169,7 @@ fn rows_of(
                         |metric: &&Metric| row(a, b, (key, *arm_b), (cell, other), (metric, is_one_run));
                     // What is asked of servers that wait for each other gets an answer; what is not is left out.
                     let is_told = |metric: &&&Metric| {
-                        let waits = METRICS.contains(metric) && metric.waits;
+                        let waits = metric.waits && !gates.iter().any(|gate| gate.metric == **metric);
                         !(waits && is_of_duet(a, *arm_a) && is_of_duet(b, *arm_b))
                     };
                     rows.extend(metrics.iter().filter(is_told).map(row));
@@ -196,7 +196,7 @@ pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Ve
             metrics.push(metric);
         }
     }
-    let of_pair = |(a, b): &(usize, usize)| rows_of(side(*a), side(*b), &[(*a, *b)], &metrics, true).0;
+    let of_pair = |(a, b): &(usize, usize)| rows_of(side(*a), side(*b), &[(*a, *b)], &metrics, (true, &[])).0;
     let of_pairs: Vec<Vec<Row>> = pairs.iter().map(of_pair).collect();
     let lengths: Vec<usize> = of_pairs.iter().map(Vec::len).collect();
     let mut rows: Vec<Row> = of_pairs.into_iter().flatten().collect();
