@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json fe520eef25ba5c90f309641177846cfb2c3fa2defc892f22d4a2580dbf029536
+// Made by types.mjs from docs/schema/report.schema.json 65b6c17af2551a587f55820922de68213029ed1b4d1e5de863133ce498c8651c
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -374,13 +374,18 @@ export interface Votes {
  */
 export interface CanaryResult {
   /**
+   * Times of these two starts' pieces, microseconds.
+   */
+  fastest_us: number;
+  /**
    * Median over the starts of the time that a piece took, microseconds.
    */
   piece_us: number;
   /**
-   * Time of the slowest start's piece, as a multiple of the fastest one's.
+   * Time of the slowest start's piece, as a multiple of the fastest one's on the same CPU: the most of all CPUs.
    */
   slowest_to_fastest: number;
+  slowest_us: number;
   /**
    * In order of time.
    */
@@ -394,6 +399,10 @@ export interface CanaryStart {
    * Counted from 1.
    */
   block: number;
+  /**
+   * On which CPU it was done; `None`: on any.
+   */
+  cpu: number | null;
   /**
    * Median CPU time that it took: without what others took. Microseconds.
    */
@@ -866,8 +875,8 @@ export interface OverviewRow {
    */
   title: string;
   /**
-   * The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, and
-   * where the suite names none.
+   * The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, where one of the two
+   * was loaded alone and the other beside others, and where the suite names none.
    */
   to_baseline: RowRatios | null;
   workload: string;
@@ -1141,6 +1150,10 @@ export interface RunFacts {
    * Repeats after which the run ended, because what was asked of it was known; `None`: it was to make all of them.
    */
   answered_after: number | null;
+  /**
+   * Names of the arms that were to be loaded at the same time; empty: each was to be alone on its CPUs, or took turns.
+   */
+  at_once: string[];
   /**
    * Name of the arm that others are compared with; `None`: the suite names none.
    */
@@ -2788,6 +2801,11 @@ export interface DuetResult {
    * When the load began, on the machine's monotonic clock: loads that began at the same instant ran together.
    */
   began_ns: number;
+  /**
+   * Whether they are those that ran at the same time in most repeats of this step: what a request costs beside others is no repeat of
+   * what it costs beside these.
+   */
+  is_usual: boolean;
   /**
    * How many loads ran at the same time, this one among them.
    */

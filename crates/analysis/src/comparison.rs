@@ -62,11 +62,12 @@ pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
     find(&is_named).or_else(|| find(&|arm| !plan.subject_of(arm).control)).or_else(|| find(&|_| true))
 }
 
-/// Every other arm's cells against those of the baseline.
+/// Every other arm's cells against those of the baseline, but of arms that were loaded beside others where that was alone.
 #[must_use]
 pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(baseline) = baseline(plan, grid) else { return Vec::new() };
-    let others = grid.cells().filter(|(key, _)| key.arm != baseline);
+    let is_compared = |arm: usize| arm != baseline && plan.are_loaded_alike(arm, baseline);
+    let others = grid.cells().filter(|(key, _)| is_compared(key.arm));
     let none = Cell::default();
     let against = |(key, cell): (CellKey, &Cell<'_>)| {
         let base = grid.get(key.of_arm(baseline)).unwrap_or(&none);

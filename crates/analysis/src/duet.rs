@@ -2,7 +2,10 @@
 //!
 //! The procedure is that of Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the Cloud" (ICPE 2020).
 
-use dyno_archive::{LoadRecord, Party};
+use std::collections::{BTreeMap, BTreeSet};
+
+use dyno_archive::plan::Plan;
+use dyno_archive::{LoadRecord, Party, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -18,6 +21,9 @@ pub struct DuetResult {
     pub loads: u32,
     /// How many were to.
     pub planned: u32,
+    /// Whether they are those that ran at the same time in most repeats of this step: what a request costs beside others is no repeat of
+    /// what it costs beside these.
+    pub is_usual: bool,
     /// When the load began, on the machine's monotonic clock: loads that began at the same instant ran together.
     pub began_ns: u64,
     /// Pieces of the measured window in order of time: those of one number are compared with each other.
@@ -30,14 +36,69 @@ const PIECE_NS: u64 = 500_000_000;
 impl DuetResult {
     /// `None`: the load was alone on its server's CPUs, or took turns.
     #[must_use]
-    pub fn new(record: &LoadRecord, party: Party, planned: u32) -> Option<DuetResult> {
+    pub(crate) fn new(
+        plan: &Plan,
+        record: &TrialRecord,
+        party: Party,
+        company: &Company,
+    ) -> Option<DuetResult> {
+        let loads = record.load.at_once?;
+        let planned = plan.loads_with(&plan.trials[record.trial]);
+        let is_usual = company.is_usual(plan, record);
+        let record = &record.load;
         let round = |piece| RoundResult {
             throughput_rps: None,
             cpu_us_per_request: cpu_us_per_request(record, party, piece),
         };
         let rounds = pieces(record).into_iter().map(round).collect();
-        Some(DuetResult { loads: record.at_once?, planned, began_ns: record.began_ns, rounds })
+        Some(DuetResult { loads, planned, is_usual, began_ns: record.began_ns, rounds })
     }
+}
+
+/// A workload and a step of it.
+type Point = (usize, usize);
+
+/// Which arms' loads usually ran at the same time, by workload and step.
+#[derive(Debug, Default)]
+pub(crate) struct Company {
+    usual: BTreeMap<Point, BTreeSet<usize>>,
+    /// Of each load that is known, by its block and the instant at which it began.
+    of: BTreeMap<(Point, u32, u64), BTreeSet<usize>>,
+}
+
+impl Company {
+    #[must_use]
+    pub(crate) fn new(plan: &Plan, trials: &[TrialRecord]) -> Company {
+        let mut of: BTreeMap<(Point, u32, u64), BTreeSet<usize>> = BTreeMap::new();
+        for record in trials.iter().filter(|record| record.load.at_once.is_some()) {
+            of.entry(began(plan, record)).or_default().insert(plan.trials[record.trial].arm);
+        }
+        let mut seen: BTreeMap<Point, BTreeMap<&BTreeSet<usize>, u32>> = BTreeMap::new();
+        for ((point, ..), arms) in of.iter().filter(|(_, arms)| arms.len() > 1) {
+            *seen.entry(*point).or_default().entry(arms).or_default() += 1;
+        }
+        let most = |all: BTreeMap<&BTreeSet<usize>, u32>| {
+            let (arms, _) = all.into_iter().max_by_key(|(arms, times)| (*times, arms.len()))?;
+            Some(arms.clone())
+        };
+        let usual = seen.into_iter().filter_map(|(point, all)| Some((point, most(all)?))).collect();
+        Company { usual, of }
+    }
+
+    /// Whether a load ran beside those that most of its repeats ran beside; one alone never did.
+    fn is_usual(&self, plan: &Plan, record: &TrialRecord) -> bool {
+        let began = began(plan, record);
+        let Some(usual) = self.usual.get(&began.0) else { return false };
+        // An interruption may have kept the records of some.
+        let known = self.of.get(&began).is_some_and(|arms| arms.is_subset(usual));
+        known && record.load.at_once.is_some_and(|loads| loads as usize == usual.len())
+    }
+}
+
+fn began(plan: &Plan, record: &TrialRecord) -> (Point, u32, u64) {
+    let planned = &plan.trials[record.trial];
+    let block = plan.launches[planned.launch].block;
+    ((planned.workload, planned.step), block, record.load.began_ns)
 }
 
 /// The measured window in pieces of whole intervals; what is left at its end is none.
@@ -66,29 +127,39 @@ const OF_WAITING: [Code; 12] = [
     Code::Cyclic,
 ];
 
-/// The caveats of a trial that was one of several at the same time: nobody is told to trust its times, so that no caveat warns of what they hold.
-pub(crate) fn caveats(duet: &DuetResult, mut all: Vec<Caveat>) -> Vec<Caveat> {
+/// Caveats without those of waiting: of loads that ran at the same time nobody is told to trust the times, so that no caveat warns of what
+/// they hold.
+pub(crate) fn without_waiting(mut all: Vec<Caveat>) -> Vec<Caveat> {
     all.retain(|caveat| !OF_WAITING.contains(&caveat.code));
-    let (severity, message) = if duet.loads < duet.planned {
-        (
+    all
+}
+
+/// What is said of a trial that was one of several at the same time.
+pub(crate) fn at_once(duet: &DuetResult) -> Caveat {
+    let (severity, message) = match (duet.loads, duet.planned) {
+        (1, planned) => (
             Severity::Invalid,
             format!(
-                "{} of the {} servers that were to be loaded at the same time were there: what a request costs beside fewer others is no repeat of what it costs beside all.",
-                duet.loads, duet.planned
+                "None of the {} that were to be loaded at the same time was there: what a request costs alone is no repeat of what it costs beside others.",
+                others(planned)
             ),
-        )
-    } else {
-        (
+        ),
+        (loads, planned) if !duet.is_usual => (
+            Severity::Invalid,
+            format!(
+                "{loads} of {planned} servers were loaded at the same time, and in most repeats of this step others were: what a request costs beside these is no repeat of that."
+            ),
+        ),
+        (loads, planned) => (
             Severity::Info,
             format!(
-                "This server was loaded at the same time as {} on the same CPUs: CPU time per request and other costs are compared, and throughput and times are not, for they hold the wait for each other. `order = \"interleaved\"` compares those.",
-                others(duet.loads)
+                "This server was loaded at the same time as {}{} on the same CPUs: CPU time per request and other costs are compared, and throughput and times are not, for they hold the wait for each other. `order = \"interleaved\"` compares those.",
+                others(loads),
+                if loads < planned { format!(" (of {} planned)", planned - 1) } else { String::new() }
             ),
-        )
+        ),
     };
-    all.retain(|caveat| caveat.code != Code::AtOnce);
-    all.push(Caveat::new(Code::AtOnce, severity, message, json!({"loads": duet.loads})));
-    all
+    Caveat::new(Code::AtOnce, severity, message, json!({"loads": duet.loads}))
 }
 
 fn others(loads: u32) -> String {
@@ -114,6 +185,8 @@ pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::plan::Subject;
+    use dyno_archive::run::Run;
     use dyno_archive::sample::{CgroupUse, PartyUse};
     use dyno_archive::{Interval, Phase, Sample};
 
@@ -146,24 +219,69 @@ mod tests {
         }
     }
 
+    /// Blocks of three servers, in each of which those of a list were loaded at the same time.
+    fn run(blocks: &[&[usize]]) -> Run {
+        let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
+        let mut run = fixture::blocks_of(["a", "b", "c"].map(named).into(), blocks.len() as u32, |_, _| 1);
+        run.header.plan.duet = [0, 1, 2].into();
+        let trials = run.trials.into_iter().filter_map(|trial| {
+            let (arm, block) = (trial.trial % 3, trial.trial / 3);
+            let loads = blocks[block].len() as u32;
+            let load = LoadRecord { at_once: Some(loads), began_ns: block as u64, ..record(50_000) };
+            blocks[block].contains(&arm).then_some(TrialRecord { load, ..trial })
+        });
+        run.trials = trials.collect();
+        run
+    }
+
+    fn duets(run: &Run) -> Vec<DuetResult> {
+        let plan = &run.header.plan;
+        let company = Company::new(plan, &run.trials);
+        let of = |trial| DuetResult::new(plan, trial, Party::SUBJECT, &company);
+        run.trials.iter().filter_map(of).collect()
+    }
+
+    fn said(duet: &DuetResult) -> Severity {
+        at_once(duet).severity
+    }
+
     #[test]
     fn a_window_is_compared_piece_by_piece() {
-        let duet = DuetResult::new(&record(50_000), Party::SUBJECT, 2).unwrap();
+        let mut run = run(&[&[0, 1, 2], &[0, 1, 2]]);
+        let duet = &duets(&run)[3];
         // Three intervals are the fewest that last half a second, and one is left over.
         let costs: Vec<_> = duet.rounds.iter().map(|round| round.cpu_us_per_request).collect();
-        assert_eq!((duet.loads, duet.began_ns, costs), (2, 7, vec![Some(5.0); 3]));
-        assert!(duet.rounds.iter().all(|round| round.throughput_rps.is_none()));
-        let alone = LoadRecord { at_once: None, ..record(50_000) };
-        assert_eq!(DuetResult::new(&alone, Party::SUBJECT, 2), None);
+        assert_eq!((duet.loads, duet.planned, duet.began_ns, costs), (3, 3, 1, vec![Some(5.0); 3]));
+        assert!(duet.is_usual && duet.rounds.iter().all(|round| round.throughput_rps.is_none()));
+        run.trials[0].load.at_once = None;
+        assert_eq!(duets(&run).len(), 5, "one that was alone is no part of it");
+    }
+
+    #[test]
+    fn repeats_are_those_beside_the_same_others() {
+        let all: &[usize] = &[0, 1, 2];
+        // The third was there once, so that once the others were beside it.
+        let pair = duets(&run(&[&[0, 1], all, &[0, 1]]));
+        let usual: Vec<bool> = pair.iter().map(|duet| duet.is_usual).collect();
+        assert_eq!(usual, [true, true, false, false, false, true, true]);
+        assert_eq!(said(&pair[0]), Severity::Info);
+        assert!(at_once(&pair[0]).message.contains("1 other (of 2 planned)"));
+        assert_eq!(said(&pair[2]), Severity::Invalid);
+        // As many, but not the same.
+        let other = duets(&run(&[&[0, 1], &[0, 2], &[0, 1]]));
+        assert_eq!(other.iter().map(said).filter(|s| *s == Severity::Invalid).count(), 2);
+        // Alone is no company, however often.
+        assert!(duets(&run(&[&[0], &[0], &[1]])).iter().all(|duet| said(duet) == Severity::Invalid));
+        // The record of one is lost, and the others are as they were.
+        let mut lost = run(&[all, all]);
+        lost.trials.remove(0);
+        assert!(duets(&lost).iter().all(|duet| duet.is_usual));
     }
 
     #[test]
     fn what_is_not_told_is_not_warned_of() {
-        let duet = DuetResult::new(&record(1), Party::SUBJECT, 2).unwrap();
         let all = vec![info(Code::GeneratorStarved, "x"), info(Code::WrongAnswers, "y")];
-        let codes: Vec<Code> = caveats(&duet, all).iter().map(|caveat| caveat.code).collect();
-        assert_eq!(codes, [Code::WrongAnswers, Code::AtOnce]);
-        let left = DuetResult { loads: 1, ..duet };
-        assert_eq!(caveats(&left, Vec::new())[0].severity, Severity::Invalid);
+        let codes: Vec<Code> = without_waiting(all).iter().map(|caveat| caveat.code).collect();
+        assert_eq!(codes, [Code::WrongAnswers]);
     }
 }

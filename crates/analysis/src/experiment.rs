@@ -121,7 +121,7 @@ pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
 /// Arms that were loaded at the same time, against the baseline or the first of them; none where an experiment says what is set against what.
 pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
     let plan = &run.header.plan;
-    let is_in = |arm: &usize| plan.is_in_duet(*arm) && plan.takes_part(*arm);
+    let is_in = |arm: &usize| plan.duet.contains(arm) && plan.takes_part(*arm);
     let arms: Vec<usize> =
         (0..plan.arms.len()).filter(|arm| plan.experiment.is_none() && is_in(arm)).collect();
     let is_named = |arm: &&usize| plan.report.baseline.as_ref() == Some(&plan.arms[**arm].name);

@@ -156,7 +156,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         again: 0,
         order: Order::Fixed,
         slice_ns: None,
-        duet: false,
+        duet: [].into(),
         swaps_cpus: false,
         experiment: None,
         launches: (0..5)

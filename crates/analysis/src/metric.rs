@@ -23,7 +23,8 @@ pub struct Metric {
     pub title: &'static str,
     pub unit: Unit,
     pub better: Better,
-    /// Whether it holds what the server waited for its CPUs: of servers that are loaded at the same time on the same CPUs it tells none.
+    /// Whether it depends on the wait for CPUs: it holds it, or is of what comes together meanwhile and is then done at once. It compares no servers
+    /// that are loaded at the same time on the same CPUs.
     #[serde(skip)]
     pub waits: bool,
     /// Which trials of a cell count for it.
@@ -301,19 +302,24 @@ pub const METRICS: &[Metric] = &[
     }),
     metric("server_syscalls_per_request", "Server's system calls per answer", Count, Neither, |t| {
         Some(server(t).calls.as_ref()?.per_response)
-    }),
+    })
+    .of_waiting(),
     metric("server_bytes_per_read", "Bytes of the server's reads", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.reads?.bytes_per_call
-    }),
+    })
+    .of_waiting(),
     metric("server_bytes_per_write", "Bytes of the server's writes", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.writes?.bytes_per_call
-    }),
+    })
+    .of_waiting(),
     metric("server_writes_per_request", "Server's writes per answer", Count, Neither, |t| {
         Some(server(t).calls.as_ref()?.writes?.per_response)
-    }),
+    })
+    .of_waiting(),
     metric("server_events_per_wait", "Events of the server's waits for events", Count, Neither, |t| {
         server(t).calls.as_ref()?.events_per_wait
-    }),
+    })
+    .of_waiting(),
     metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
         server(t).sockets.as_ref()?.nodelay
     }),
@@ -327,16 +333,20 @@ pub const METRICS: &[Metric] = &[
     }),
     metric("segments_per_response", "TCP segments with data received per answer", Count, Neither, |t| {
         t.load.tcp.data_segments_per_response
-    }),
+    })
+    .of_waiting(),
     metric("retransmits", "Generator's TCP retransmits", Count, Lower, |t| {
         t.load.tcp.retransmits.map(|n| n as f64)
-    }),
+    })
+    .of_waiting(),
     metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
         t.load.http2.as_ref()?.frames_per_segment
-    }),
+    })
+    .of_waiting(),
     metric("http2_segments_per_response", "TCP segments received per HTTP/2 answer", Count, Neither, |t| {
         t.load.http2.as_ref()?.segments_per_response
-    }),
+    })
+    .of_waiting(),
     metric("frames_per_response", "HTTP/2 frames received per answer", Count, Neither, |t| {
         Some(t.load.http2.as_ref()?.frames_per_response.values().sum())
     }),
@@ -348,13 +358,15 @@ pub const METRICS: &[Metric] = &[
     }),
     metric("window_stalls", "Stalls of request bodies on HTTP/2 windows", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.window_stall_us.count as f64)
-    }),
+    })
+    .of_waiting(),
     metric("requests_retried", "HTTP/2 requests asked again", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.retried as f64)
     }),
     metric("responses_per_receive", "HTTP/2 answers per receive", Count, Neither, |t| {
         t.load.http2.as_ref()?.responses_per_receive
-    }),
+    })
+    .of_waiting(),
     metric("pages_per_second", "Pages", PerSecond, Higher, |t| Some(t.load.pages.as_ref()?.per_second))
         .of_waiting(),
     metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{Order, Plan};
 use dyno_archive::run::Run;
+use dyno_archive::start::{PADDING, StartRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
@@ -15,9 +16,6 @@ use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
 use crate::grid::Grid;
 use crate::metric::{CPU, Metric, THROUGHPUT};
 use crate::stats::holm;
-
-/// The environment variable whose length differs from start to start.
-const PADDING: &str = "DYNO_PADDING";
 
 /// Fewest starts that tell shares.
 const STARTS: usize = 10;
@@ -120,7 +118,14 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
         // Blocks of results are counted from 1.
         let launch = plan.launches.iter().position(|l| l.block + 1 == block && l.arms.contains(&arm))?;
         let place = plan.launches[..launch].iter().filter(|l| l.block + 1 == block).count();
-        let record = run.starts.iter().rfind(|start| start.launch == launch);
+        // One that was resumed is two starts, and which of them a value is of is no longer told apart here.
+        let has_trials =
+            |start: &&StartRecord| run.trials.iter().any(|trial| trial.start == start.start);
+        let mut of_launch = run.starts.iter().filter(|start| start.launch == launch).filter(has_trials);
+        let record = of_launch.next();
+        if of_launch.next().is_some() {
+            return None;
+        }
         let environment = record.and_then(|start| Some(start.subject()?.environment.get(PADDING)?.len()));
         let value = own.iter().sum::<f64>() / own.len() as f64;
         Some(Start { arm, value, block, place, environment })
@@ -131,7 +136,7 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
 fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
     let levels = |of: &dyn Fn(&Start) -> u64| Factor::Levels(starts.iter().map(of).collect());
     let mut all = vec![("block", levels(&|start| u64::from(start.block)))];
-    if plan.slice_ns.is_none() && !plan.duet && plan.order == Order::Random {
+    if plan.slice_ns.is_none() && plan.duet.is_empty() && plan.order == Order::Random {
         all.push(("place in the block", levels(&|start| start.place as u64)));
     }
     let lengths: Option<Vec<f64>> = starts.iter().map(|start| Some(start.environment? as f64)).collect();

@@ -73,8 +73,8 @@ pub struct OverviewRow {
     pub backends: Vec<BackendRow>,
     /// From exec until it was ready: the median over the starts.
     pub startup_ms: Option<f64>,
-    /// The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, and
-    /// where the suite names none.
+    /// The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, where one of the two
+    /// was loaded alone and the other beside others, and where the suite names none.
     pub to_baseline: Option<RowRatios>,
     /// Due requests without a right answer, over all trials with the workload.
     pub errors: u64,
@@ -183,7 +183,7 @@ pub fn overview(
             a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
         });
         ties.extend(rank(&mut rows, grid, Looks::of(plan)));
-        compare(&mut rows);
+        compare(&mut rows, plan);
         all.extend(rows);
     }
     (all, ties)
@@ -225,9 +225,11 @@ fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
 }
 
 /// Divides the rows of a workload by the baseline's, if the suite names one.
-fn compare(rows: &mut [OverviewRow]) {
+fn compare(rows: &mut [OverviewRow], plan: &Plan) {
     let Some(base) = rows.iter().find(|row| row.baseline).cloned() else { return };
-    for row in rows.iter_mut().filter(|row| !row.baseline) {
+    let is_like_it =
+        |row: &OverviewRow| plan.are_loaded_alike(row.reference_cell.arm, base.reference_cell.arm);
+    for row in rows.iter_mut().filter(|row| !row.baseline && is_like_it(row)) {
         row.to_baseline = Some(RowRatios::new(row, &base));
     }
 }
@@ -570,7 +572,8 @@ mod tests {
     fn a_row_is_divided_by_the_baselines() {
         let mut rows = reported().overview;
         rows.truncate(3);
-        compare(&mut rows);
+        let mut plan = five_blocks().header.plan;
+        compare(&mut rows, &plan);
         assert!(rows.iter().all(|row| row.to_baseline.is_none()), "nobody is named");
         rows[1].baseline = true;
         let figures = |row: &mut OverviewRow, factor: f64| {
@@ -581,13 +584,17 @@ mod tests {
         };
         figures(&mut rows[0], 10.0);
         figures(&mut rows[1], 1.0);
-        compare(&mut rows);
+        compare(&mut rows, &plan);
         assert_eq!(rows[1].to_baseline, None);
         let ratios = rows[0].to_baseline.unwrap();
         assert_eq!(ratios.peak_rps, Some(412.0 / 212.0));
         assert_eq!((ratios.response_p50, ratios.response_p99), (Some(10.0), Some(100.0)));
         assert_eq!((ratios.cpu_per_request, ratios.startup), (None, Some(10.0)), "0 divides nothing");
         assert_eq!(rows[2].to_baseline.unwrap().peak_rps, None);
+        rows.iter_mut().for_each(|row| row.to_baseline = None);
+        plan.duet = [1, 2].into();
+        compare(&mut rows, &plan);
+        assert!(rows[0].to_baseline.is_none() && rows[2].to_baseline.is_some(), "one was alone");
     }
 
     #[test]

@@ -170,10 +170,11 @@ fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<Pr
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Protocol;
+    use dyno_archive::{Facts, Protocol};
     use dyno_archive::plan::{Launch, Page, Step, Subject, Trial};
 
     use super::*;
+    use crate::duet::Company;
     use crate::fixture;
     use crate::trial::trial;
 
@@ -223,7 +224,7 @@ mod tests {
             let launch = plan.launches.iter().position(is_its).expect("it is in the plan");
             let record = fixture::trial_record(plan.trials.len(), fixture::record(*answers));
             plan.trials.push(Trial { launch, arm, workload: usize::from(*is_h2), step, seed: 0 });
-            results.push(trial(&plan, &dyno_archive::Facts::default(), None, &record));
+            results.push(trial(&plan, &Facts::default(), None, &record, &Company::default()));
         }
         protocols(&plan, &Grid::new(&results))
     }
@@ -372,7 +373,7 @@ mod tests {
             records = [0, 1].map(|at| fixture::trial_record(at, fixture::record(9))).into();
             let trials: Vec<TrialResult> = records
                 .iter()
-                .map(|record| trial(plan, &dyno_archive::Facts::default(), None, record))
+                .map(|record| { trial(plan, &Facts::default(), None, record, &Company::default()) })
                 .collect();
             protocols(plan, &Grid::new(&trials)).len()
         };

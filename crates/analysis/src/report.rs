@@ -10,6 +10,7 @@ use crate::capacity::{Bracket, brackets};
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
 use crate::comparison::{Comparison, comparisons};
+use crate::duet::Company;
 use crate::experiment::{Effect, ExperimentResult, duets, experiment, twins};
 use crate::grid::Grid;
 use crate::metric::{METRICS, Metric};
@@ -90,6 +91,8 @@ pub struct RunFacts {
     pub workloads: Vec<plan::Workload>,
     /// Names of the arms in the order in which they were to run, block by block.
     pub order: Vec<Vec<String>>,
+    /// Names of the arms that were to be loaded at the same time; empty: each was to be alone on its CPUs, or took turns.
+    pub at_once: Vec<String>,
     /// Name of the arm that others are compared with; `None`: the suite names none.
     pub baseline: Option<String>,
     /// Whether servers and generator change places from block to block; the conditions of subjects name the CPUs of the first.
@@ -129,11 +132,12 @@ impl Report {
 pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
     let start_of = |t: &TrialRecord| run.starts.iter().find(|s| s.start == t.start);
+    let company = Company::new(plan, &run.trials);
     let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
     // Each start has its own order of workloads and steps; reports show them in one order.
     records.sort_by_key(|t| plan.trials[t.trial].shown_at());
     let trials: Vec<TrialResult> =
-        records.into_iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
+        records.into_iter().map(|t| trial(plan, &run.header.facts, start_of(t), t, &company)).collect();
     let subjects: Vec<SubjectResult> = (0..plan.arms.len()).map(|arm| subject(run, arm, &trials)).collect();
     let grid = Grid::new(&trials);
     let summaries = summaries(plan, &grid);
@@ -209,6 +213,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         measured_first: plan.measured_first.clone(),
         workloads: plan.workloads.clone(),
         order: order.collect(),
+        at_once: plan.duet.iter().map(|arm| plan.arms[*arm].name.clone()).collect(),
         baseline: plan.report.baseline.clone(),
         swaps_cpus: plan.swaps_cpus && plan.repeats > 1,
         markers: plan.report.markers.clone(),

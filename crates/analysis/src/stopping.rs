@@ -9,6 +9,7 @@ use crate::compare::{self, Row, Verdict};
 use crate::experiment;
 use crate::report::Report;
 use crate::stats::Looks;
+use crate::duet::Company;
 use crate::trial::trial;
 
 impl Looks {
@@ -58,7 +59,7 @@ pub fn is_contaminated(plan: &Plan, facts: &Facts, start: &StartRecord, record: 
     const OTHERS: [Code; 3] = [Code::Steal, Code::Contaminated, Code::ServerStarved];
     // With these a generator that waits for a CPU waits for the server, or for itself.
     const OURS: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
-    let result = trial(plan, facts, Some(start), record);
+    let result = trial(plan, facts, Some(start), record, &Company::default());
     let has = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
     let shares = plan.launches[start.launch].arms.iter().any(|arm| !plan.has_generator_apart(*arm));
     // Loads that take turns are of several generators on one CPU, which wait for each other.

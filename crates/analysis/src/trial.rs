@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::backend::{self, BackendUse};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::{CellKey, Shape};
-use crate::duet::{self, DuetResult};
+use crate::duet::{self, Company, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse};
@@ -119,19 +119,21 @@ pub(crate) fn trial(
     facts: &Facts,
     start: Option<&StartRecord>,
     record: &TrialRecord,
+    company: &Company,
 ) -> TrialResult {
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
     let step = &plan.load.steps[planned.step];
     let workload = &plan.workloads[planned.workload];
-    let asked = load::Config::new(workload, &plan.load_of_trial(&planned), step, planned.seed);
+    let asked = load::Config::new(workload, &plan.load_of_trial(&planned), step, planned.seed)
+        .beside(record.load.at_once);
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
     // The machine went on in others' turns.
     let machine = MachineResult::new(&record.load);
     let turns = TurnsResult::new(&record.load, party);
-    let duet = DuetResult::new(&record.load, party, plan.loads_with(&planned));
+    let duet = DuetResult::new(plan, record, party, company);
     let used = |record: &LoadRecord| server::server_use(record, party, cpus_of(&arm.conditions, part));
     let is_watched = start.is_none() || part.is_some();
     let judge = Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
@@ -205,7 +207,7 @@ impl Judge<'_> {
         };
         let load = with_turns(verdict::load(own, self.asked.clone(), &context), self.turns);
         match self.duet {
-            Some(duet) => verdict::with_caveats(load, |all| duet::caveats(duet, all)),
+            Some(_) => verdict::with_caveats(load, duet::without_waiting),
             None => load,
         }
     }
@@ -294,7 +296,7 @@ mod tests {
         let outcomes = &mut load.intervals[0].outcomes;
         (0..refusals).for_each(|_| outcomes.count(Outcome::ConnectRefused));
         (0..resets).for_each(|_| outcomes.count(Outcome::Reset));
-        trial(&plan, &Facts::default(), None, &fixture::trial_record(0, load))
+        trial(&plan, &Facts::default(), None, &fixture::trial_record(0, load), &Company::default())
     }
 
     #[test]
@@ -338,7 +340,13 @@ mod tests {
             let server = sample.parties[0].clone();
             sample.parties.push(dyno_archive::sample::PartyUse { party: Party::Backend(0), ..server });
         }
-        let result = trial(&plan, &Facts::default(), Some(&start), &fixture::trial_record(0, load));
+        let result = trial(
+            &plan,
+            &Facts::default(),
+            Some(&start),
+            &fixture::trial_record(0, load),
+            &Company::default(),
+        );
         let [db] = result.backends.as_slice() else { panic!("{:?}", result.backends) };
         assert_eq!((db.name.as_str(), db.server.cpu_allowed_s, db.shares_cpus), ("db", Some(1.5), false));
         // Both used as much, so that each is half of what a request cost.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{PartyUse, State, StateTimes, ThreadUse};
+use dyno_archive::sample::{State, StateTimes, ThreadUse};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -259,15 +259,7 @@ fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64, u64) -> bo
 
 /// CPU time of a party between two samples, nanoseconds.
 fn cpu_between(first: &Sample, last: &Sample, party: Party) -> Option<u64> {
-    Some(cpu_ns(last.of(party)?)?.saturating_sub(cpu_ns(first.of(party)?)?))
-}
-
-/// CPU time of a party, or of its living threads where there is no control group.
-fn cpu_ns(used: &PartyUse) -> Option<u64> {
-    match &used.cgroup {
-        Some(group) => group.cpu_ns,
-        None => Some(used.threads.iter().map(|thread| thread.run_ns).sum()),
-    }
+    Some(last.of(party)?.cpu_ns()?.saturating_sub(first.of(party)?.cpu_ns()?))
 }
 
 #[cfg(test)]

@@ -66,6 +66,7 @@ fn indices(plan: &Plan) -> Checked {
         arm.backends.iter().try_for_each(backend)?;
         no_two_alike(&format!("back ends of arm {i}"), arm.backends.iter())?;
     }
+    plan.duet.iter().try_for_each(|index| arms("the duet".into(), *index))?;
     for (i, launch) in plan.launches.iter().enumerate() {
         if launch.arms.is_empty() {
             return Err(format!("launch {i} has no arm"));

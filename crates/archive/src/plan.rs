@@ -28,8 +28,8 @@ pub struct Plan {
     /// Length of the slices of time in which the arms of a block, all up at once, are loaded in turn; nanoseconds. `None`: one arm
     /// is up after the other.
     pub slice_ns: Option<u64>,
-    /// Whether the arms of a block, all up at once, are loaded at the same time; controls are up alone. Never with turns.
-    pub duet: bool,
+    /// Arms that are up at once in each block and loaded at the same time; the others are up alone. None, or two and more; never with turns.
+    pub duet: BTreeSet<usize>,
     /// Whether servers and generator change places in every second block, which have as many CPUs each: which ones they run on is no part of
     /// what is compared.
     pub swaps_cpus: bool,
@@ -109,19 +109,16 @@ impl Plan {
         let block = |launch: usize| self.launches[launch].block;
         let all: Vec<usize> = (0..self.launches.len()).collect();
         let is_with = |launch: usize| {
-            self.slice_ns.is_some() || self.launches[launch].arms.iter().all(|arm| self.is_in_duet(*arm))
+            self.slice_ns.is_some() || self.launches[launch].arms.iter().all(|arm| self.duet.contains(arm))
         };
         let groups = all.chunk_by(|a, b| block(*a) == block(*b) && is_with(*a) && is_with(*b));
         groups.map(<[usize]>::to_vec).collect()
     }
 
-    /// Whether an arm is loaded at the same time as others: a control would take CPU time from them, unless it is an arm of the experiment, or
-    /// controls are all there is.
+    /// Whether two arms' loads had as much of their CPUs: what a request costs alone is not what it costs beside others.
     #[must_use]
-    pub fn is_in_duet(&self, arm: usize) -> bool {
-        let is_control = |arm: usize| self.subject_of(arm).control;
-        let is_asked = self.experiment.as_ref().is_some_and(|e| e.arms.contains(&self.arms[arm].name));
-        self.duet && (!is_control(arm) || is_asked || (0..self.arms.len()).all(is_control))
+    pub fn are_loaded_alike(&self, a: usize, b: usize) -> bool {
+        self.duet.contains(&a) == self.duet.contains(&b)
     }
 
     /// How many loads are to run at the same time as a trial's, this one among them: of arms that take part and have its workload and step.
@@ -131,10 +128,10 @@ impl Plan {
         let is_with = |other: &&Trial| {
             (other.workload, other.step) == (trial.workload, trial.step)
                 && block(other.launch) == block(trial.launch)
-                && self.is_in_duet(other.arm)
+                && self.duet.contains(&other.arm)
                 && self.takes_part(other.arm)
         };
-        if self.is_in_duet(trial.arm) { self.trials.iter().filter(is_with).count() as u32 } else { 1 }
+        if self.duet.contains(&trial.arm) { self.trials.iter().filter(is_with).count() as u32 } else { 1 }
     }
 
     /// Whether an arm is in the run at all: its subject is not skipped, and was built.

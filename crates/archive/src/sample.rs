@@ -103,6 +103,15 @@ impl PartyUse {
             ended: None,
         }
     }
+
+    /// CPU time, or that of its living threads where there is no control group; nanoseconds. `None`: the group does not tell.
+    #[must_use]
+    pub fn cpu_ns(&self) -> Option<u64> {
+        match &self.cgroup {
+            Some(group) => group.cpu_ns,
+            None => Some(self.threads.iter().map(|thread| thread.run_ns).sum()),
+        }
+    }
 }
 
 /// The TCP sockets of a party's listeners at one instant.

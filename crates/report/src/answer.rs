@@ -18,7 +18,7 @@ use crate::{brackets, compare};
 /// The sentences at the head of a report.
 #[must_use]
 pub fn sentences(report: &Report) -> Vec<String> {
-    let is_one_of_another = report.experiment.is_some() || !report.duets.is_empty();
+    let is_one_of_another = report.experiment.is_some() || !report.run.at_once.is_empty();
     let first = if is_one_of_another { None } else { winner(report) };
     let rest = [protocols(report), ties(report).filter(|_| !is_one_of_another), twins(report)];
     let judged = [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];

@@ -24,7 +24,7 @@ use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE};
 use crate::observe::Choice;
 use crate::price;
 use crate::run::warm;
-use crate::suite::{SuiteFile, SuiteSubject, profile, stop, turns};
+use crate::suite::{SuiteFile, SuiteSubject, duet, profile, stop, turns};
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]
@@ -145,8 +145,9 @@ pub fn resolve(
     let observe = overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
     let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
     let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
-    let launches = launches_of(&suite, &subjects, &subject_of, (repeats, seed));
-    let duet = suite.duet && can_be_a_duet(&subjects, &subject_of);
+    let duet = duet::members(&suite, &arms, &subjects);
+    duet::check_shares(&suite.shares, duet.len()).map_err(located)?;
+    let launches = launches_of(arms.len(), &duet, suite.order, (repeats, seed));
     let swaps_cpus = swaps_cpus(&suite, &placement, &backends);
     let load = suite.load.on(placement.generator.len() as u32, driver);
     let trials = list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed);
@@ -471,18 +472,15 @@ fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64) -> Vec<Lau
     launches
 }
 
-/// The launches in the suite's order; those of a duet's subjects, which are up at once, follow each other in each block.
+/// The launches in the suite's order; those of a duet, which are up at once, follow each other in each block.
 fn launches_of(
-    suite: &SuiteFile,
-    subjects: &[Subject],
-    subject_of: &[usize],
+    arms: usize,
+    duet: &BTreeSet<usize>,
+    order: Order,
     (repeats, seed): (u32, u64),
 ) -> Vec<Launch> {
-    let mut launches = order_launches(subject_of.len(), repeats, suite.order, seed);
-    if suite.duet {
-        let is_control = |launch: &Launch| launch.arms.iter().all(|arm| subjects[subject_of[*arm]].control);
-        launches.sort_by_key(|launch| (launch.block, !is_control(launch)));
-    }
+    let mut launches = order_launches(arms, repeats, order, seed);
+    launches.sort_by_key(|launch| (launch.block, launch.arms.iter().all(|arm| duet.contains(arm))));
     launches
 }
 
@@ -542,13 +540,6 @@ fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement 
     }
     let (subject, generator) = cpus.split_at(cpus.len() - (cpus.len() / 4).max(1));
     Placement { subject: subject.to_vec(), generator: generator.to_vec() }
-}
-
-/// Whether two arms or more can be loaded at the same time: controls are so only where there is nothing else.
-fn can_be_a_duet(subjects: &[Subject], subject_of: &[usize]) -> bool {
-    let own = || subject_of.iter().map(|subject| &subjects[*subject]);
-    let there = |control: bool| own().filter(|s| s.control == control && s.skipped.is_none()).count();
-    if own().all(|subject| subject.control) { there(true) > 1 } else { there(false) > 1 }
 }
 
 /// Whether servers and generator change places from block to block: where nobody said which CPUs they have, as many of one as of the other, and
@@ -682,15 +673,54 @@ mod tests {
         };
         let servers = [("a", "\"h1\""), ("b", "\"h1\""), ("c", "\"h1\"")];
         let plan = planned(&servers, &suite("\"a\", \"b\", \"c\""));
-        assert!(plan.duet && plan.swaps_cpus && plan.trials.iter().all(|trial| plan.loads_with(trial) == 3));
+        assert_eq!(plan.duet, [0, 1, 2].into());
+        assert!(plan.swaps_cpus && plan.trials.iter().all(|trial| plan.loads_with(trial) == 3));
         let at_once: Vec<usize> = plan.launches_at_once().iter().map(Vec::len).collect();
         assert_eq!(at_once, [3, 3, 3]);
         let cpus = |launch: usize| plan.placement_in(launch, plan.launches[launch].arms[0]).subject;
         assert_eq!((cpus(0), cpus(3), cpus(6)), (vec![0], vec![1], vec![0]));
         let alone = planned(&servers, &suite("\"a\""));
-        assert!(!alone.duet, "there is nobody to be loaded with");
+        assert!(alone.duet.is_empty(), "there is nobody to be loaded with");
         let named = planned(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
-        assert!(named.duet && !named.swaps_cpus);
+        assert!(!named.duet.is_empty() && !named.swaps_cpus);
+    }
+
+    /// The arms that are up at once in the first block, by name.
+    fn groups(plan: &Plan) -> Vec<Vec<&str>> {
+        let name = |launch: &usize| &*plan.arms[plan.launches[*launch].arms[0]].name;
+        let at_once = plan.launches_at_once();
+        let first = at_once.iter().filter(|group| plan.launches[group[0]].block == 0);
+        first.map(|group| group.iter().map(name).collect()).collect()
+    }
+
+    #[test]
+    fn controls_are_loaded_beside_others_only_where_that_is_asked() {
+        let of = |subjects: &str, more: &str| {
+            let suite =
+                format!("{subjects}\n[suite]\norder = \"duet\"\nrepeats = 2\nseed = 3\n[load]\nconnections = 4\n{more}");
+            planned(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
+        };
+        let beside = of("subjects = [\"a\", \"null\", \"b\"]", "");
+        assert_eq!(beside.duet, [0, 2].into());
+        assert_eq!(groups(&beside).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(groups(&beside)[0], ["null"]);
+        let pair = of("subjects = [\"a\", \"null\"]", "");
+        assert_eq!(pair.duet, [0, 1].into(), "there is nobody else");
+        let varied = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";
+        let dose = of("subjects = [\"null\", \"a\", \"b\"]", varied);
+        let all: BTreeSet<usize> = (0..dose.arms.len()).collect();
+        assert_eq!((dose.duet.clone(), groups(&dose).len()), (all, 1), "it is about the control");
+    }
+
+    #[test]
+    fn shares_of_a_duet_are_of_those_that_are_loaded_at_the_same_time() {
+        let shares = |subjects: &str, most: u32| {
+            let suite = format!("subjects = [{subjects}]\n[suite]\norder = \"duet\"\n[load]\nconnections = 8\nrate = [\"25%\", \"{most}%\"]\n");
+            resolved(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
+        };
+        let error = shares("\"a\", \"b\"", 50).unwrap_err();
+        assert!(error.message.contains("less than 50%") && error.position.is_some(), "{error}");
+        assert!(shares("\"a\", \"b\", \"null\"", 45).is_ok(), "a control is loaded alone");
     }
 
     #[test]

@@ -12,8 +12,6 @@ mod up;
 mod walk;
 pub(crate) mod warm;
 
-pub use start::PADDING;
-
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{Failure, WarmUp, WarmUpSlice};

@@ -45,7 +45,7 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
         again: 0,
         order: Order::Fixed,
         slice_ns: None,
-        duet: false,
+        duet: [].into(),
         swaps_cpus: false,
         experiment: None,
         subjects: vec![Subject {

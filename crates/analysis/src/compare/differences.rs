@@ -49,6 +49,17 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
     found.all
 }
 
+/// In what arms of one run differ beside what they are: whether others were loaded at the same time.
+pub(super) fn within(plan: &Plan, arms: &[(usize, usize)]) -> Vec<Difference> {
+    let mut found = Found::default();
+    for (a, b) in arms {
+        let name = format!("{} and {}", plan.arms[*a].name, plan.arms[*b].name);
+        let beside = |arm: &usize| json!(plan.duet.contains(arm));
+        found.walk(&format!("{name}: loaded beside others"), &beside(a), &beside(b));
+    }
+    found.all
+}
+
 fn facts(of: Side<'_>) -> Value {
     let mut facts = json!(of.run.header.facts);
     // What could not be measured is told by the numbers themselves.
@@ -65,11 +76,13 @@ fn load(plan: &Plan) -> Value {
 
 /// How arms share the CPUs: a server that has them to itself is not one that has them in turn, nor among others.
 fn turns(plan: &Plan) -> Value {
-    let arms: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
+    let names = |arms: &mut dyn Iterator<Item = usize>| -> Vec<&str> {
+        arms.map(|arm| &*plan.arms[arm].name).collect()
+    };
     match plan.slice_ns {
-        Some(slice_ns) => json!({"slice_ns": slice_ns, "arms": arms}),
-        None if plan.duet => json!({"duet": true, "arms": arms}),
-        None => Value::Null,
+        Some(slice_ns) => json!({"slice_ns": slice_ns, "arms": names(&mut (0..plan.arms.len()))}),
+        None if plan.duet.is_empty() => Value::Null,
+        None => json!({"at_once": names(&mut plan.duet.iter().copied())}),
     }
 }
 

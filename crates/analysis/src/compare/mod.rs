@@ -124,7 +124,11 @@ pub struct Row {
 pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     let is_one_run = a.run.header.id == b.run.header.id && a.run.header.started == b.run.header.started;
     let arms = pairs_of_arms(a, b);
-    let differences = if is_one_run { Vec::new() } else { differences::between(a, b, &arms) };
+    let differences = if is_one_run {
+        differences::within(&a.run.header.plan, &arms)
+    } else {
+        differences::between(a, b, &arms)
+    };
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
     for gate in &asked.gates {
         if !metrics.contains(&gate.metric) {
@@ -183,7 +187,7 @@ fn rows_of(
 
 /// Whether an arm was loaded at the same time as others.
 fn is_of_duet(side: Side<'_>, arm: usize) -> bool {
-    side.run.header.plan.is_in_duet(arm)
+    side.report.trials.iter().any(|trial| trial.cell.arm == arm && trial.duet.is_some())
 }
 
 /// Arms of one run against each other, pair by pair: every row judged with all others allowed for. Controls are arms like others here.

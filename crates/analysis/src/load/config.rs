@@ -126,4 +126,12 @@ impl Config {
             requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),
         }
     }
+
+    /// The same where so many loads run at the same time: for as many times as long, so that each server has as much of its CPUs.
+    #[must_use]
+    pub(crate) fn beside(self, at_once: Option<u32>) -> Config {
+        let times = f64::from(at_once.unwrap_or(1));
+        let duration_s = self.duration_s.map(|duration_s| duration_s * times);
+        Config { warmup_s: self.warmup_s * times, duration_s, ..self }
+    }
 }

@@ -1,5 +1,5 @@
 use dyno_archive::outcome::Outcome;
-use dyno_archive::sample::CgroupUse;
+use dyno_archive::sample::{CgroupUse, PartyUse};
 
 use super::*;
 use crate::fixture;

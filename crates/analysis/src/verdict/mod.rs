@@ -108,23 +108,23 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(checks_waived(load, beside));
     all.extend(beside.steadiness.and_then(|steadiness| unsteady(load, steadiness)));
     // The load's caveats say that nobody watched the server.
-    let Some(server) = server else { return of_duet(beside, all) };
+    let Some(server) = server else { return at_once(beside, all) };
     all.extend(server::caveats(server, beside.record, beside.party));
-    all.extend(warming::caveats(load, server, beside.part));
+    all.extend(warming::caveats(load, server, beside.part, beside.duet.is_some()));
     all.extend(tick_accounting(server, beside.facts));
     all.extend(many_writes(load, server));
     all.extend(contaminated(beside.machine));
     all.extend(beside.turns.and_then(busy_in_others_turns));
     all.extend(beside.turns.and_then(|turns| longer_than_turns(load, turns)));
-    let mut all = of_duet(beside, all);
+    let mut all = at_once(beside, all);
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
 }
 
-/// Without what is said of waiting where others were loaded at the same time.
-fn of_duet(beside: &Beside<'_>, all: Vec<Caveat>) -> Vec<Caveat> {
+/// With what is said of loads that ran at the same time, and without what is said of waiting.
+fn at_once(beside: &Beside<'_>, all: Vec<Caveat>) -> Vec<Caveat> {
     match beside.duet {
-        Some(duet) => duet::caveats(duet, all),
+        Some(duet) => duet::without_waiting(all).into_iter().chain([duet::at_once(duet)]).collect(),
         None => all,
     }
 }

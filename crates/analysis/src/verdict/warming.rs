@@ -31,11 +31,16 @@ const ONE_RATE: f64 = 1.1;
 /// gets more of a busy machine does the same work per request as before.
 const IN_CPU: f64 = 0.5;
 
-/// Reasons to distrust a step because of how warm its server was.
+/// Reasons to distrust a step because of how warm its server was. `shares_cpus`: others were loaded at the same time on its CPUs.
 #[must_use]
-pub fn caveats(load: &LoadResult, server: &ServerUse, part: Option<&PartStart>) -> Vec<Caveat> {
-    let of_step =
-        still_warming(server.role_share("jit"), growth_in_window(load, server), load.config.still_warming);
+pub(crate) fn caveats(
+    load: &LoadResult,
+    server: &ServerUse,
+    part: Option<&PartStart>,
+    shares_cpus: bool,
+) -> Vec<Caveat> {
+    let growth = growth_in_window(load, server, shares_cpus);
+    let of_step = still_warming(server.role_share("jit"), growth, load.config.still_warming);
     let of_start = part.and_then(|part| part.warmup.as_ref()).map(of_start).unwrap_or_default();
     of_step.into_iter().chain(of_start).collect()
 }
@@ -65,7 +70,7 @@ fn still_warming(jit_share: Option<f64>, growth: Option<f64>, means: StillWarmin
 }
 
 /// Factor by which the server got faster within the measured window. `None`: it did not, beyond noise.
-fn growth_in_window(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+fn growth_in_window(load: &LoadResult, server: &ServerUse, shares_cpus: bool) -> Option<f64> {
     // A machine that gets back what the hypervisor took makes every server faster.
     if server.steal_share.is_some_and(|share| share > STEAL) {
         return None;
@@ -74,7 +79,9 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
     let cheapness: Option<Vec<f64>> =
         window.iter().map(|i| Some(i.throughput_rps / cpu_within(server, (i.start_s, i.end_s))?)).collect();
-    growth(&throughput, cheapness.as_deref(), told_by(load, &window, &throughput)?)
+    // Among others a server gets faster where they get slower.
+    let by = if shares_cpus { By::CpuAlone } else { told_by(load, &window, &throughput)? };
+    growth(&throughput, cheapness.as_deref(), by)
 }
 
 /// Which numbers can show that this load's server gets faster; `None`: none. On any server CPU time per request depends on
@@ -112,7 +119,7 @@ fn cpu_within(server: &ServerUse, (start_s, end_s): (f64, f64)) -> Option<f64> {
 enum By {
     /// Throughput and CPU time per request.
     Both,
-    /// CPU time per request. Throughput follows the offered rate, or the opening of connections.
+    /// CPU time per request. Throughput follows the offered rate, the opening of connections, or what others leave.
     CpuAlone,
 }
 

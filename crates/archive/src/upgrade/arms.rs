@@ -37,6 +37,20 @@ pub(super) fn conditions(plan: &mut Value) {
     }
 }
 
+/// Names the arms that were loaded at the same time, where a plan said only that some were: all but those of controls.
+pub(super) fn duet(plan: &mut Value) {
+    let Some(was) = plan.get("duet").and_then(Value::as_bool) else { return };
+    let is_control = |arm: &Value| {
+        let subject = arm["subject"].as_u64().and_then(|index| usize::try_from(index).ok());
+        subject.is_some_and(|index| plan["subjects"][index]["control"] == json!(true))
+    };
+    let arms = plan.get("arms").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let are_all = arms.iter().all(is_control);
+    let named = arms.iter().enumerate().filter(|(_, arm)| was && (are_all || !is_control(arm)));
+    let named: Vec<usize> = named.map(|(index, _)| index).collect();
+    plan["duet"] = json!(named);
+}
+
 /// Says which arms each launch has up; returns the only one of each.
 fn launches(plan: &mut Map<String, Value>) -> Vec<Value> {
     let launches = plan.get_mut("launches").and_then(Value::as_array_mut).into_iter().flatten();
@@ -59,6 +73,27 @@ fn id(subject: &Map<String, Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duet_is_of_all_but_controls_where_nobody_said_of_whom() {
+        let plan = |duet: bool, controls: [bool; 3]| {
+            json!({
+                "duet": duet, "subjects": controls.map(|control| json!({"control": control})),
+                "arms": [{"subject": 2}, {"subject": 1}, {"subject": 0}]
+            })
+        };
+        for (was, controls, now) in [
+            (true, [true, false, false], json!([0, 1])),
+            (true, [true; 3], json!([0, 1, 2])),
+            (false, [false; 3], json!([])),
+        ] {
+            let mut plan = plan(was, controls);
+            duet(&mut plan);
+            assert_eq!(plan["duet"], now);
+            duet(&mut plan);
+            assert_eq!(plan["duet"], now, "once is enough");
+        }
+    }
 
     #[test]
     fn each_subject_becomes_an_arm_under_the_plans_conditions() {

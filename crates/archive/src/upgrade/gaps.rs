@@ -18,7 +18,7 @@ pub(super) fn of_header(header: &mut Value) {
             ("files", json!({})),
             ("backends", json!([])),
             ("probe_price", json!(false)),
-            ("duet", json!(false)),
+            ("duet", json!([])),
             ("swaps_cpus", json!(false)),
         ],
     );

@@ -22,6 +22,7 @@ pub(crate) fn header(mut header: Value) -> Value {
     if let Some(plan) = header.get_mut("plan") {
         arms::of_plan(plan);
         arms::conditions(plan);
+        arms::duet(plan);
         promises::of_plan(plan);
     }
     header

@@ -158,9 +158,13 @@ fn describe_blocks(plan: &Plan) -> String {
             "{repeats} of all subjects, up at once and loaded in turns of {slice:?}, at all steps {steps}, seed {seed}"
         );
     }
-    if plan.duet {
+    if !plan.duet.is_empty() {
+        let is_alone = |arm: &usize| !plan.duet.contains(arm) && plan.takes_part(*arm);
+        let alone: Vec<&str> =
+            (0..plan.arms.len()).filter(is_alone).map(|arm| &*plan.arms[arm].name).collect();
+        let alone = if alone.is_empty() { String::new() } else { format!(" (alone: {})", alone.join(", ")) };
         return format!(
-            "{repeats} of all subjects, up at once and loaded at the same time (controls alone), at all steps {steps}, seed {seed}"
+            "{repeats} of all subjects, up at once and loaded at the same time{alone}, at all steps {steps}, seed {seed}"
         );
     }
     format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")

@@ -6,13 +6,12 @@ use std::time::SystemTime;
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::plan::{Backend, Build, Plan, Subject};
-use dyno_archive::start::PartStart;
+use dyno_archive::start::{PADDING, PartStart};
 use dyno_archive::{Difference, Facts, Party, Resumption, RunDir, StartRecord};
 use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
 use dyno_runner::prepare::{bring_back_those_behind, environment_of};
-use dyno_runner::run::PADDING;
 use dyno_subject::build::inputs_of;
 use dyno_subject::definition::Definition;
 

@@ -115,6 +115,8 @@ impl<'a> Beginning<'a> {
         terminal::say(
             "first, in closed loops, what the slowest subject can do: the rates are shares of that",
         );
+        // What is wrong with the plan is told now, and not when the capacities are known.
+        self.plan(suite.clone(), overrides, supervision)?;
         let (shares, mut suite) = (suite.shares.clone(), suite.clone());
         suite.suite.name.push_str("-capacity");
         suite.stop = None;
@@ -165,15 +167,24 @@ impl<'a> Beginning<'a> {
         progress: &mut Progress,
         check: &dyn Fn(&Plan) -> anyhow::Result<()>,
     ) -> anyhow::Result<Prepared> {
-        let here = Prerequisites::new(supervision);
-        let unmet = |subject: &Definition| here.unmet(subject);
-        let mut planned = resolve(suite, self.folders, overrides, &self.cpus, &unmet)?;
+        let mut planned = self.plan(suite, overrides, supervision)?;
         // Absolute, because the run may be resumed from another folder.
         planned.plan.suite.path = std::path::absolute(self.path)?.display().to_string();
         let builds = build_all(&mut planned, self.cache, supervision, progress)?;
         check(&planned.plan)?;
         let dir = RunDir::create_among(self.runs, super::header(&planned.plan))?.held()?;
         Ok((planned, builds, dir))
+    }
+
+    fn plan(
+        &self,
+        suite: SuiteFile,
+        overrides: &Overrides,
+        supervision: &Supervision<'_>,
+    ) -> anyhow::Result<Planned> {
+        let here = Prerequisites::new(supervision);
+        let unmet = |subject: &Definition| here.unmet(subject);
+        Ok(resolve(suite, self.folders, overrides, &self.cpus, &unmet)?)
     }
 }
 

@@ -82,7 +82,7 @@ fn plan() -> Plan {
         again: 0,
         order: Order::Fixed,
         slice_ns: None,
-        duet: false,
+        duet: [].into(),
         swaps_cpus: false,
         experiment: None,
         arms: subjects.iter().enumerate().map(arm).collect(),

@@ -46,7 +46,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         again: 0,
         order: Order::Fixed,
         slice_ns: None,
-        duet: false,
+        duet: [].into(),
         swaps_cpus: false,
         experiment: None,
         subjects: vec![Subject {

@@ -33,15 +33,7 @@ fn sum(of: &[&Vec<(u64, BesideUse)>], at_ns: u64) -> BesideUse {
 fn used(sample: &Sample) -> BesideUse {
     let parties = || sample.parties.iter().filter(|used| !matches!(used.party, Party::Generator(_)));
     BesideUse {
-        cpu_ns: parties().map(cpu_ns).sum(),
+        cpu_ns: parties().map(PartyUse::cpu_ns).sum(),
         pids: parties().flat_map(|used| &used.threads).map(|thread| thread.pid).collect(),
-    }
-}
-
-/// CPU time of a party, or of its living threads where there is no control group.
-fn cpu_ns(used: &PartyUse) -> Option<u64> {
-    match &used.cgroup {
-        Some(group) => group.cpu_ns,
-        None => Some(used.threads.iter().map(|thread| thread.run_ns).sum()),
     }
 }

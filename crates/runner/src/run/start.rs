@@ -13,7 +13,7 @@ use std::time::Instant;
 use dyno_archive::plan::{Arm, Conditions, Limits, Placement};
 use dyno_archive::probe::Probe;
 use dyno_archive::start::{
-    Failure, FailureKind, LimitKind, LimitReadBack, PartStart, Startup, allowed_cpus, cpu_list_text,
+    Failure, FailureKind, LimitKind, LimitReadBack, PADDING, PartStart, Startup, allowed_cpus, cpu_list_text,
 };
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
@@ -367,11 +367,6 @@ fn checked_listeners(
     let all = definition.protocols.iter().map(|&protocol| ports.listener(protocol, certs));
     all.map(|listener| CheckedListener::new(definition, &listener).map(Arc::new)).collect()
 }
-
-/// A variable that nobody reads. How much room the environment takes decides where a program's stack begins, and how its data lie in caches: by some
-/// per cent, and always in the same direction (Mytkowicz et al., "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009).
-/// So it is another length in each start.
-pub const PADDING: &str = "DYNO_PADDING";
 
 /// Its length in a start: up to a page, in steps of the stack's alignment.
 fn padding(seed: u64, start: usize) -> usize {

@@ -1,18 +1,46 @@
 //! Subjects of a suite that are up at once and loaded at the same time: `order = "duet"`.
 
-use dyno_archive::plan::{Arrivals, Load, Priority};
+use std::collections::BTreeSet;
+
+use dyno_archive::plan::{Arm, Arrivals, Load, Priority, Subject};
 use dyno_workload::mistake::{Mistake, mistake};
+
+use super::SuiteFile;
+
+/// Places of the arms that are loaded at the same time; none, or two and more. A control would take CPU time from the others: it is among them
+/// where the experiment is about it, or where nobody else is there to be loaded with.
+pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> BTreeSet<usize> {
+    let subject = |arm: &usize| &subjects[arms[*arm].subject];
+    let is_asked =
+        |arm: &usize| suite.experiment.as_ref().is_some_and(|e| e.arms.contains(&arms[*arm].name));
+    let all = 0..if suite.duet { arms.len() } else { 0 };
+    let asked: Vec<usize> = all.clone().filter(|arm| !subject(arm).control || is_asked(arm)).collect();
+    let asked = if asked.len() > 1 { asked } else { all.collect() };
+    let here: BTreeSet<usize> =
+        asked.into_iter().filter(|arm| subject(arm).skipped.is_none() && !subject(arm).refuses).collect();
+    if here.len() > 1 { here } else { BTreeSet::new() }
+}
+
+/// Checks that arms that are loaded at the same time are asked for no more than their CPUs have. `shares`: of what the slowest can do alone.
+///
+/// # Errors
+/// They are.
+pub(crate) fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake> {
+    let most = 1.0 / members.max(1) as f64;
+    let Some(share) = shares.iter().find(|share| members > 1 && **share >= most) else { return Ok(()) };
+    let message = format!(
+        "each of {members} subjects that are loaded at the same time would be asked for {:.0}% of what the slowest can do alone, which is more than their CPUs have; ask for less than {:.0}%",
+        share * 100.0,
+        most * 100.0
+    );
+    Err(mistake("rate", message).within("load"))
+}
 
 /// Checks that a suite asks nothing of subjects that are loaded at the same time but what this can tell.
 ///
 /// # Errors
 /// It does.
-pub(super) fn check(
-    is_asked: bool,
-    load: &Load,
-    (shares, subjects): (&[f64], usize),
-    has_objective: bool,
-) -> Result<(), Mistake> {
+pub(super) fn check(is_asked: bool, load: &Load, has_objective: bool) -> Result<(), Mistake> {
     if !is_asked {
         return Ok(());
     }
@@ -26,15 +54,6 @@ pub(super) fn check(
     if load.priority == Priority::Realtime {
         let message = "with `order = \"duet\"` there are several generators on their CPUs, and of real time one would keep the others from running; leave it out";
         return Err(mistake("priority", message).within("load"));
-    }
-    let most = 1.0 / subjects.max(1) as f64;
-    if let Some(share) = shares.iter().find(|share| **share >= most) {
-        let message = format!(
-            "each of {subjects} subjects that are loaded at the same time would be asked for {:.0}% of what the slowest can do alone, which is more than their CPUs have; ask for less than {:.0}%",
-            share * 100.0,
-            most * 100.0
-        );
-        return Err(mistake("rate", message).within("load"));
     }
     if has_objective {
         let message = "with `order = \"duet\"` response times hold the wait for the other servers, and keep no objective; leave it out, or take `order = \"interleaved\"`";
@@ -57,7 +76,6 @@ mod tests {
         for (more, says) in [
             ("slice = \"200ms\"\n", "nobody takes turns"),
             ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "has a length of its own"),
-            ("[load]\nconnections = 8\nrate = [\"25%\", \"50%\"]\n", "less than 50%"),
             ("[load]\nconnections = 8\npriority = \"realtime\"\n", "several generators"),
             ("[load]\nconnections = 8\nrate = 100\n[report]\nobjective = \"p99<5ms\"\n", "keep no objective"),
         ] {

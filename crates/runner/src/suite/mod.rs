@@ -4,7 +4,7 @@
 //! requests, `load` how many of them and when.
 
 mod asked;
-mod duet;
+pub(crate) mod duet;
 mod experiment;
 mod load;
 pub mod profile;
@@ -316,7 +316,7 @@ impl Raw {
         let (load, steps_of, slice_ns) = paced.check(&shaped)?;
         let (duet, has_objective) =
             (self.suite.order == Some(RawOrder::Duet), self.report.objective.is_some());
-        duet::check(duet, load.decided(), (&shares, subjects.len()), has_objective)?;
+        duet::check(duet, load.decided(), has_objective)?;
         let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {

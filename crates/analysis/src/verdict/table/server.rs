@@ -11,6 +11,11 @@ use crate::caveat::{Code, Severity};
 use crate::duet::DuetResult;
 use crate::turns::TurnsResult;
 
+/// A load that ran at the same time as others, three of them planned.
+fn duet(loads: u32, is_usual: bool) -> Option<DuetResult> {
+    Some(DuetResult { loads, planned: loads.max(1) + 1, is_usual, began_ns: 0, rounds: Vec::new() })
+}
+
 /// Turns in whose rests the server used this share of half a CPU.
 /// A server that uses so much in others' turns, who have as much time as it has.
 fn resting(idle_share: f64) -> Option<TurnsResult> {
@@ -390,10 +395,19 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::AtOnce,
         severity: Severity::Invalid,
-        says: "1 of the 2 servers",
+        says: "None of the 1 other",
         evidence: r#"{"loads": 1}"#,
-        trips: |w| w.duet = Some(DuetResult { loads: 1, planned: 2, began_ns: 0, rounds: Vec::new() }),
-        just_not: |w| w.duet = Some(DuetResult { loads: 2, planned: 2, began_ns: 0, rounds: Vec::new() }),
+        trips: |w| w.duet = duet(1, false),
+        just_not: |w| w.duet = duet(2, true),
+        otherwise: Some(Severity::Info),
+    },
+    Case {
+        code: Code::AtOnce,
+        severity: Severity::Invalid,
+        says: "2 of 3 servers",
+        evidence: r#"{"loads": 2}"#,
+        trips: |w| w.duet = duet(2, false),
+        just_not: |w| w.duet = duet(2, true),
         otherwise: Some(Severity::Info),
     },
     // Each answer takes the world's server 1 ms.

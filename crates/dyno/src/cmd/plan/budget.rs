@@ -93,7 +93,7 @@ fn plan_as(run: &Run, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result
     let what = [
         (names(pilot) != names(&plan), "subjects"),
         (pilot.workloads != plan.workloads, "requests"),
-        ((pilot.slice_ns, pilot.duet) != (plan.slice_ns, plan.duet), "turns"),
+        ((pilot.slice_ns, &pilot.duet) != (plan.slice_ns, &plan.duet), "turns"),
         (pilot.swaps_cpus != plan.swaps_cpus, "CPUs"),
         (pilot.load != plan.load, "a load"),
         (arms(pilot) != arms(&plan), "conditions of its subjects"),
