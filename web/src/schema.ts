@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 65b6c17af2551a587f55820922de68213029ed1b4d1e5de863133ce498c8651c
+// Made by types.mjs from docs/schema/report.schema.json b2a6dbf5cbbe85962b51f5f239f006fd3ed706e0558c0e18ef1552178a9ff57b
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -294,6 +294,10 @@ export interface Report {
   scaling: ScalingResult[];
   schema: string;
   /**
+   * What was looked for at each start: the highest rate that keeps the objective; empty unless a suite asks for it (`rate = "find"`).
+   */
+  searches: SearchResult[];
+  /**
    * One entry per arm, in the plan's order: a cell's `arm` is an index here.
    */
   subjects: SubjectResult[];
@@ -346,7 +350,14 @@ export interface Bracket {
    */
   missed_rps: number | null;
   pipeline: number;
+  /**
+   * Empty where rates were searched.
+   */
   rates: RateVotes[];
+  /**
+   * What rates were searched by: then bounds are medians over starts. `None`: rates were planned.
+   */
+  searched: Searched | null;
   streams: number;
   subject: string;
   workload: string;
@@ -368,6 +379,17 @@ export interface RateVotes {
 export interface Votes {
   agree: number;
   loads: number;
+}
+/**
+ * Searches, one at each start.
+ */
+export interface Searched {
+  loads: number;
+  /**
+   * Searches that ended with bounds as close as was asked.
+   */
+  settled: number;
+  starts: number;
 }
 /**
  * The fixed piece of work over the starts of a run.
@@ -1589,6 +1611,106 @@ export interface ScalingLevel {
   /**
    * Median over the valid repeats.
    */
+  throughput_rps: number;
+}
+/**
+ * A search of one start.
+ */
+export interface SearchResult {
+  cell: CellKey;
+  connections: number;
+  pipeline: number;
+  /**
+   * Counted from 1.
+   */
+  repeat: number;
+  result: CapacityResult;
+  streams: number;
+  /**
+   * Name of the arm.
+   */
+  subject: string;
+  workload: string;
+}
+/**
+ * What a search for capacity came to.
+ */
+export interface CapacityResult {
+  /**
+   * In most loads that missed it at `missed_rps` half of the places for requests or more were taken on average, so that others waited in
+   * the generator: that is the server's limit, or that of so few connections.
+   */
+  connections_taken: boolean;
+  /**
+   * Why the search ended before its end; `None`: it did not.
+   */
+  ended: string | null;
+  /**
+   * Of the loads at each of the two how many agree with it; zeros: there is none.
+   */
+  kept_by: Votes;
+  /**
+   * The highest rate that kept the objective in most of its loads, below all that did not; requests per second. `None`: none did.
+   */
+  kept_rps: number | null;
+  /**
+   * The generator, not the server, was the limit at `missed_rps`: the server may do more.
+   */
+  limited_by_generator: boolean;
+  missed_by: Votes;
+  /**
+   * The lowest rate that missed it in most of its loads. `None`: none did.
+   */
+  missed_rps: number | null;
+  /**
+   * As it was asked.
+   */
+  objective: string;
+  /**
+   * Loads with too few requests for a percentile of the objective: the longest response time stood for it.
+   */
+  percentile_unknown: number;
+  schema: string;
+  /**
+   * Whether the two lie as close to each other as was asked, each decided by the majority of its loads.
+   */
+  settled: boolean;
+  /**
+   * Every load, in order of time.
+   */
+  trials: CapacityTrial[];
+}
+/**
+ * One load of a search.
+ */
+export interface CapacityTrial {
+  /**
+   * Share of the requests that were due without a right answer: 0 to 1.
+   */
+  error_share: number;
+  /**
+   * Half of the places for requests or more were taken on average.
+   */
+  full: boolean;
+  /**
+   * The generator, and not the server, missed it.
+   */
+  generator: boolean;
+  kept: boolean;
+  /**
+   * What was missed, in words; `None`: nothing was.
+   */
+  missed: string | null;
+  /**
+   * Offered, requests per second.
+   */
+  rate_rps: number;
+  /**
+   * Requests that were due.
+   */
+  requests: number;
+  response_p50_us: number | null;
+  response_p99_us: number | null;
   throughput_rps: number;
 }
 /**

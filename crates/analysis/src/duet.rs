@@ -58,24 +58,31 @@ impl DuetResult {
 /// A workload and a step of it.
 type Point = (usize, usize);
 
+/// A load by its workload and step, its block, and the instant at which it began.
+type Began = (Point, u32, u64);
+
 /// Which arms' loads usually ran at the same time, by workload and step.
 #[derive(Debug, Default)]
 pub(crate) struct Company {
     usual: BTreeMap<Point, BTreeSet<usize>>,
-    /// Of each load that is known, by its block and the instant at which it began.
-    of: BTreeMap<(Point, u32, u64), BTreeSet<usize>>,
+    of: BTreeMap<Began, BTreeSet<usize>>,
 }
 
 impl Company {
     #[must_use]
     pub(crate) fn new(plan: &Plan, trials: &[TrialRecord]) -> Company {
-        let mut of: BTreeMap<(Point, u32, u64), BTreeSet<usize>> = BTreeMap::new();
-        for record in trials.iter().filter(|record| record.load.at_once.is_some()) {
-            of.entry(began(plan, record)).or_default().insert(plan.trials[record.trial].arm);
+        let mut of: BTreeMap<Began, BTreeSet<usize>> = BTreeMap::new();
+        let mut loads: BTreeMap<Began, usize> = BTreeMap::new();
+        for (record, at_once) in trials.iter().filter_map(|record| Some((record, record.load.at_once?))) {
+            let began = began(plan, record);
+            of.entry(began).or_default().insert(plan.trials[record.trial].arm);
+            loads.insert(began, at_once as usize);
         }
+        // An interruption may have kept the records of some alone: who the others were is not known then.
+        let is_whole = |began: &Began, arms: &BTreeSet<usize>| arms.len() > 1 && arms.len() == loads[began];
         let mut seen: BTreeMap<Point, BTreeMap<&BTreeSet<usize>, u32>> = BTreeMap::new();
-        for ((point, ..), arms) in of.iter().filter(|(_, arms)| arms.len() > 1) {
-            *seen.entry(*point).or_default().entry(arms).or_default() += 1;
+        for (began, arms) in of.iter().filter(|(began, arms)| is_whole(began, arms)) {
+            *seen.entry(began.0).or_default().entry(arms).or_default() += 1;
         }
         let most = |all: BTreeMap<&BTreeSet<usize>, u32>| {
             let (arms, _) = all.into_iter().max_by_key(|(arms, times)| (*times, arms.len()))?;
@@ -85,17 +92,18 @@ impl Company {
         Company { usual, of }
     }
 
-    /// Whether a load ran beside those that most of its repeats ran beside; one alone never did.
+    /// Whether a load ran beside those that most of its repeats ran beside, as far as that is known; one alone never did.
     fn is_usual(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = began(plan, record);
-        let Some(usual) = self.usual.get(&began.0) else { return false };
-        // An interruption may have kept the records of some.
-        let known = self.of.get(&began).is_some_and(|arms| arms.is_subset(usual));
-        known && record.load.at_once.is_some_and(|loads| loads as usize == usual.len())
+        let loads = record.load.at_once.map_or(1, |loads| loads as usize);
+        let is_of_them = |usual: &BTreeSet<usize>| {
+            loads == usual.len() && self.of.get(&began).is_none_or(|arms| arms.is_subset(usual))
+        };
+        loads > 1 && self.usual.get(&began.0).is_none_or(is_of_them)
     }
 }
 
-fn began(plan: &Plan, record: &TrialRecord) -> (Point, u32, u64) {
+fn began(plan: &Plan, record: &TrialRecord) -> Began {
     let planned = &plan.trials[record.trial];
     let block = plan.launches[planned.launch].block;
     ((planned.workload, planned.step), block, record.load.began_ns)
@@ -276,6 +284,9 @@ mod tests {
         let mut lost = run(&[all, all]);
         lost.trials.remove(0);
         assert!(duets(&lost).iter().all(|duet| duet.is_usual));
+        // On the screen each is shown before there are others.
+        lost.trials.truncate(1);
+        assert_eq!(said(&duets(&lost)[0]), Severity::Info);
     }
 
     #[test]

@@ -167,6 +167,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         backends: Vec::new(),
         workloads: vec![workload()],
         load: load(),
+        search: None,
         measured_first: None,
         trials: Vec::new(),
         not_served: Vec::new(),
@@ -314,7 +315,7 @@ pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Ru
         facts: Facts::default(),
         resumptions: Vec::new(),
     };
-    Run { header, starts, trials, profiles: Vec::new(), contaminated: Vec::new() }
+    Run { header, starts, trials, profiles: Vec::new(), contaminated: Vec::new(), searches: Vec::new() }
 }
 
 fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {

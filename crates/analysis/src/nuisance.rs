@@ -119,8 +119,7 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
         let launch = plan.launches.iter().position(|l| l.block + 1 == block && l.arms.contains(&arm))?;
         let place = plan.launches[..launch].iter().filter(|l| l.block + 1 == block).count();
         // One that was resumed is two starts, and which of them a value is of is no longer told apart here.
-        let has_trials =
-            |start: &&StartRecord| run.trials.iter().any(|trial| trial.start == start.start);
+        let has_trials = |start: &&StartRecord| run.trials.iter().any(|trial| trial.start == start.start);
         let mut of_launch = run.starts.iter().filter(|start| start.launch == launch).filter(has_trials);
         let record = of_launch.next();
         if of_launch.next().is_some() {

@@ -170,8 +170,8 @@ fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<Pr
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::{Facts, Protocol};
     use dyno_archive::plan::{Launch, Page, Step, Subject, Trial};
+    use dyno_archive::{Facts, Protocol};
 
     use super::*;
     use crate::duet::Company;
@@ -373,7 +373,7 @@ mod tests {
             records = [0, 1].map(|at| fixture::trial_record(at, fixture::record(9))).into();
             let trials: Vec<TrialResult> = records
                 .iter()
-                .map(|record| { trial(plan, &Facts::default(), None, record, &Company::default()) })
+                .map(|record| trial(plan, &Facts::default(), None, record, &Company::default()))
                 .collect();
             protocols(plan, &Grid::new(&trials)).len()
         };

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::canary::{CanaryResult, canary};
-use crate::capacity::{Bracket, brackets};
+use crate::capacity::{Bracket, SearchResult, brackets, brackets_of, searches};
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
 use crate::comparison::{Comparison, comparisons};
@@ -62,6 +62,8 @@ pub struct Report {
     pub scaling: Vec<ScalingResult>,
     /// Between which rates each arm stops keeping the suite's objective; empty: it has none, or no open loops.
     pub brackets: Vec<Bracket>,
+    /// What was looked for at each start: the highest rate that keeps the objective; empty unless a suite asks for it (`rate = "find"`).
+    pub searches: Vec<SearchResult>,
     /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over both.
     pub protocols: Vec<ProtocolComparison>,
     /// What went over the wire, by subject and protocol.
@@ -145,7 +147,8 @@ pub fn report(run: &Run) -> Report {
     let comparisons = comparisons(plan, &grid);
     let protocols = protocols::protocols(plan, &grid);
     let scaling = scaling(plan, &grid);
-    let brackets = brackets(plan, &grid);
+    let searches = searches(run);
+    let brackets = brackets(plan, &grid).into_iter().chain(brackets_of(&searches)).collect();
     let nuisance = nuisance(run, &grid);
     let wire = wire(&trials);
     let tables = vec![overview_table(&overview), trials_table(&trials)];
@@ -167,6 +170,7 @@ pub fn report(run: &Run) -> Report {
         canary: canary(run),
         scaling,
         brackets,
+        searches,
         protocols,
         wire,
         tables,

@@ -6,10 +6,10 @@ use dyno_archive::{Facts, StartRecord, TrialRecord};
 
 use crate::caveat::Code;
 use crate::compare::{self, Row, Verdict};
+use crate::duet::Company;
 use crate::experiment;
 use crate::report::Report;
 use crate::stats::Looks;
-use crate::duet::Company;
 use crate::trial::trial;
 
 impl Looks {

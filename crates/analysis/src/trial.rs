@@ -126,8 +126,7 @@ pub(crate) fn trial(
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
     let step = &plan.load.steps[planned.step];
     let workload = &plan.workloads[planned.workload];
-    let asked = load::Config::new(workload, &plan.load_of_trial(&planned), step, planned.seed)
-        .beside(record.load.at_once);
+    let asked = asked(plan, record);
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
     // The machine went on in others' turns.
@@ -183,6 +182,14 @@ pub(crate) fn trial(
         server,
         backends,
     }
+}
+
+/// The load that was asked for in a trial.
+fn asked(plan: &Plan, record: &TrialRecord) -> load::Config {
+    let planned = &plan.trials[record.trial];
+    let (workload, step) = (&plan.workloads[planned.workload], &plan.load.steps[planned.step]);
+    let alone = load::Config::new(workload, &plan.load_of_trial(planned), step, planned.seed);
+    alone.beside(record.load.at_once)
 }
 
 /// What the loads of a trial are judged by.
@@ -251,7 +258,7 @@ fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
 }
 
 /// CPUs that an arm's subject could use at a time.
-fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> f64 {
+pub(crate) fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> f64 {
     let limits = part.map_or(&[][..], |part| &part.limits);
     allowed_cpus(limits, &conditions.placement, &conditions.limits)
 }

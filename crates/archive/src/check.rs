@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use crate::limits::{
     BYTES, COUNT, DURATION_NS, FUNCTION_NAME_BYTES, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS,
-    REPEATS, SAMPLES, SINCE_BOOT, STACK_FRAMES, SUBJECT_THREADS,
+    REPEATS, SAMPLES, SEARCH_LOADS, SINCE_BOOT, STACK_FRAMES, SUBJECT_THREADS,
 };
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::profile::{Frame, ProfileRecord};
 use crate::run::Header;
+use crate::search::SearchRecord;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
 
@@ -201,6 +202,17 @@ pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> Checked {
             })?;
             [&stack.thread, &stack.process].into_iter().try_for_each(|name| one_line(name))?;
         }
+    }
+    Ok(())
+}
+
+/// `trials`: as many as its plan has.
+pub(crate) fn search(trials: usize, search: &SearchRecord) -> Checked {
+    known("it", "trial", search.trial, trials)?;
+    at_most("its loads", search.loads.len() as u64, SEARCH_LOADS as u64)?;
+    for one in &search.loads {
+        positive("a rate of its loads", Some(one.rate))?;
+        load(&one.load)?;
     }
     Ok(())
 }

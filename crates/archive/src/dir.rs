@@ -17,10 +17,14 @@ use thiserror::Error;
 use crate::profile::ProfileRecord;
 pub use crate::run::{Header, Run, SCHEMA};
 use crate::run::{VERSION, version};
+use crate::search::SearchRecord;
 use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 
 /// The folder of profiles.
 const PROFILES: &str = "profiles";
+
+/// The folder of searches.
+const SEARCHES: &str = "searches";
 
 /// The folder of trials that were done again, as they were measured first.
 const CONTAMINATED: &str = "contaminated";
@@ -131,13 +135,23 @@ impl RunDir {
 
     /// Keeps a trial that is done again.
     pub fn write_contaminated(&self, trial: &TrialRecord) -> Result<(), ArchiveError> {
-        let folder = self.path.join(CONTAMINATED);
-        fs::create_dir_all(&folder).map_err(|source| ArchiveError::Write { path: folder, source })?;
+        self.make(CONTAMINATED)?;
         self.write(&format!("{CONTAMINATED}/{:04}.json", trial.trial), trial)
     }
 
     pub fn write_profile(&self, profile: &ProfileRecord) -> Result<(), ArchiveError> {
         self.write(&format!("{PROFILES}/{:04}.json", profile.trial), profile)
+    }
+
+    pub fn write_search(&self, search: &SearchRecord) -> Result<(), ArchiveError> {
+        self.make(SEARCHES)?;
+        self.write(&format!("{SEARCHES}/{:04}.json", search.trial), search)
+    }
+
+    /// Makes a folder that only some runs have.
+    fn make(&self, folder: &str) -> Result<(), ArchiveError> {
+        let path = self.path.join(folder);
+        fs::create_dir_all(&path).map_err(|source| ArchiveError::Write { path, source })
     }
 
     pub fn header(&self) -> Result<Header, ArchiveError> {
@@ -174,8 +188,13 @@ impl RunDir {
         // Archives in which nothing was done again have no folder of that.
         let has_again = self.path.join(CONTAMINATED).exists();
         let contaminated = if has_again { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
-        let profiles = self.profiles(&header.plan)?;
-        let mut run = Run { header, starts, trials, contaminated, profiles };
+        let planned = header.plan.trials.len();
+        let profiles =
+            self.of_trials(PROFILES, |p: &ProfileRecord| p.trial, &|_, p| check::profile(planned, p))?;
+        let searches = self.of_trials(SEARCHES, |s: &SearchRecord| s.trial, &|value, s| {
+            check::numbers(value).and_then(|()| check::search(planned, s))
+        })?;
+        let mut run = Run { header, starts, trials, contaminated, profiles, searches };
         run.starts.sort_by_key(|s| s.start);
         Ok(run)
     }
@@ -195,20 +214,25 @@ impl RunDir {
         Ok(all)
     }
 
-    /// By index of their trials. Archives of before there were profiles have no folder of them.
-    fn profiles(&self, plan: &Plan) -> Result<Vec<ProfileRecord>, ArchiveError> {
-        if !self.path.join(PROFILES).exists() {
+    /// What stands in a folder of its own beside trials, by their index. Archives of runs without have no such folder.
+    fn of_trials<T: DeserializeOwned>(
+        &self,
+        folder: &str,
+        trial: fn(&T) -> usize,
+        check: &dyn Fn(&Value, &T) -> check::Checked,
+    ) -> Result<Vec<T>, ArchiveError> {
+        if !self.path.join(folder).exists() {
             return Ok(Vec::new());
         }
         let read = |path: &PathBuf| {
-            let profile: ProfileRecord = parse(path, &read_bytes(path)?)?;
-            holds_together(path, check::profile(plan.trials.len(), &profile))?;
-            Ok(profile)
+            let value: Value = parse(path, &read_bytes(path)?)?;
+            let record: T = of_value(path, value.clone())?;
+            holds_together(path, check(&value, &record))?;
+            Ok(record)
         };
-        let mut all: Vec<ProfileRecord> = self.files(PROFILES)?.iter().map(read).collect::<Result<_, _>>()?;
-        let twice = check::no_two_alike("profiles", all.iter().map(|p| p.trial));
-        holds_together(&self.path.join(PROFILES), twice)?;
-        all.sort_by_key(|profile| profile.trial);
+        let mut all: Vec<T> = self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
+        holds_together(&self.path.join(folder), check::no_two_alike(folder, all.iter().map(trial)))?;
+        all.sort_by_key(trial);
         Ok(all)
     }
 

@@ -25,6 +25,7 @@ pub mod resumption;
 pub mod run;
 pub mod runtime;
 pub mod sample;
+pub mod search;
 pub mod secret;
 pub mod start;
 pub mod syscall;

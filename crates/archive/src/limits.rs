@@ -19,6 +19,9 @@ pub const SINCE_BOOT: u64 = 1 << 60;
 /// Intervals of a trial. The runner keeps 1,024 and joins more.
 pub const INTERVALS: usize = 4096;
 
+/// Loads of a search. The runner makes 80 at most.
+pub const SEARCH_LOADS: usize = 1024;
+
 /// Samples of a trial.
 pub const SAMPLES: usize = 1 << 20;
 

@@ -42,6 +42,8 @@ pub struct Plan {
     pub backends: Vec<Backend>,
     pub workloads: Vec<Workload>,
     pub load: Load,
+    /// What is looked for at each start after each of its closed loops; `None`: nothing is.
+    pub search: Option<Search>,
     /// What its rates are shares of; `None`: they were written as rates, or there are none.
     pub measured_first: Option<MeasuredFirst>,
     /// In the order they will run.
@@ -772,6 +774,26 @@ pub struct ReportOptions {
     pub markers: Vec<Marker>,
     /// What servers are to keep at the rates of open loops; `None`: nothing is asked of that.
     pub objective: Option<Objective>,
+}
+
+/// A search for the highest rate that keeps the objective of [`ReportOptions`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Search {
+    /// How far the lowest rate that missed it may lie above the highest that kept it in the end, as a share: 0.05 for 5 %.
+    pub width: f64,
+    /// Of the requests of its loads.
+    pub arrival: Arrival,
+}
+
+impl Search {
+    /// The schedule of one of its loads.
+    #[must_use]
+    pub const fn arrivals(&self, rate: f64) -> Arrivals {
+        match self.arrival {
+            Arrival::Poisson => Arrivals::Poisson { rate },
+            Arrival::Constant | Arrival::Trace => Arrivals::Constant { rate },
+        }
+    }
 }
 
 /// Conditions that all have to hold of a load.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Plan;
 use crate::profile::ProfileRecord;
 use crate::resumption::Resumption;
+use crate::search::SearchRecord;
 use crate::{Facts, StartRecord, TrialRecord};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
@@ -32,6 +33,8 @@ pub struct Run {
     pub contaminated: Vec<TrialRecord>,
     /// By index of their trials.
     pub profiles: Vec<ProfileRecord>,
+    /// By index of the trials that they followed.
+    pub searches: Vec<SearchRecord>,
 }
 
 /// What is known when the run begins.

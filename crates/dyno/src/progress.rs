@@ -8,7 +8,7 @@ use dyno_analysis::warming;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase};
-use dyno_report::format::{count, micros, percent, wait_so_far};
+use dyno_report::format::{count, micros, number, percent, wait_so_far};
 use dyno_report::terminal::{line, shown};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
@@ -79,6 +79,11 @@ impl Progress {
             Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),
             Event::Interval { trial, interval } => self.interval(plan, *trial, interval),
             Event::Profiling { trial } => self.now(&format!("{} · takes stacks", shape(plan, *trial))),
+            Event::Searched { trial, tried } => {
+                let judged = if tried.kept { "kept" } else { "missed" };
+                let rate = number(tried.rate_rps);
+                self.now(&format!("{} · looks for the rate: {rate}/s {judged}", shape(plan, *trial)));
+            }
             Event::Contaminated { trial } => {
                 let what = format!("{}: something else used the machine; once more", shape(plan, *trial));
                 self.line(&line(&what));

@@ -1,6 +1,6 @@
 //! The rates between which servers stop keeping an objective, in words and cells.
 
-use dyno_analysis::capacity::{Bracket, RateVotes};
+use dyno_analysis::capacity::{Bracket, CapacityTrial, RateVotes, SearchResult, Searched, Votes};
 use dyno_analysis::report::Report;
 
 use crate::format::{number, plural};
@@ -26,7 +26,51 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
         rate(bracket.kept_rps, "none"),
         format!("{}{by}", rate(bracket.missed_rps, "none")),
         repeats,
-        bracket.rates.iter().map(votes).collect::<Vec<_>>().join("; "),
+        match &bracket.searched {
+            Some(searched) => searched_by(searched),
+            None => bracket.rates.iter().map(votes).collect::<Vec<_>>().join("; "),
+        },
+    ]
+}
+
+/// `searched: 92 loads in 3 starts, 1 of them not settled`.
+fn searched_by(Searched { starts, loads, settled }: &Searched) -> String {
+    let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
+    let open = starts - settled;
+    let open = if open > 0 { format!(", {open} of them not settled") } else { String::new() };
+    format!("searched: {loads} in {by}{open}")
+}
+
+/// Columns of [`search_cells`].
+pub(crate) const SEARCH_HEAD: [&str; 7] = [
+    "Subject",
+    "Workload",
+    "Connections",
+    "Repeat",
+    "Kept up to, requests/s",
+    "Missed at",
+    "What was missed there",
+];
+
+/// A row of the table of searches.
+pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
+    let result = &search.result;
+    let rate = |rps: Option<f64>, of: Votes| {
+        rps.map_or_else(|| "none".into(), |rps| format!("{} ({} of {})", number(rps), of.agree, of.loads))
+    };
+    let at = |trial: &&CapacityTrial| Some(trial.rate_rps) == result.missed_rps && !trial.kept;
+    let missed = result.trials.iter().find(at).and_then(|trial| trial.missed.clone());
+    let ended = result.ended.as_ref().map(|why| format!("ended early: {why}"));
+    let open = (!result.settled && ended.is_none()).then(|| "not settled".to_string());
+    let said: Vec<String> = missed.into_iter().chain(ended).chain(open).collect();
+    [
+        search.subject.clone(),
+        search.workload.clone(),
+        search.connections.to_string(),
+        search.repeat.to_string(),
+        rate(result.kept_rps, result.kept_by),
+        rate(result.missed_rps, result.missed_by),
+        said.join("; "),
     ]
 }
 
@@ -71,4 +115,6 @@ pub(crate) fn shares(report: &Report) -> Option<String> {
     ))
 }
 
-pub(crate) const EXPLAINED: &str = "A rate is kept where most of its repeats kept the objective, and counts below all that were not. Over repeats: the 95 % interval of what each repeat alone says, from five on, else each. At the end of each row, how many repeats kept each rate.";
+pub(crate) const EXPLAINED: &str = "A rate is kept where most of its repeats kept the objective, and counts below all that were not. Over repeats: the 95 % interval of what each repeat alone says, from five on, else each. At the end of each row, how many repeats kept each rate. A rate that was searched is the median over starts, each of which had a search of its own.";
+
+pub(crate) const SEARCHES_EXPLAINED: &str = "A search of each start, by open loops of the suite's duration over the connections of the closed loop before it. A rate is decided by most of its loads, which stand behind it; report.json has each load.";

@@ -71,11 +71,19 @@ pub fn render(report: &Report) -> String {
 
 fn brackets_table(report: &Report) -> String {
     let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let rows = report.brackets.iter().map(|bracket| row(&brackets::cells(bracket).map(|cell| escape(&cell))));
-    let head = row(&brackets::HEAD.map(String::from));
-    let line = format!("|{}\n", "---|".repeat(brackets::HEAD.len()));
+    let table = |head: &[&str], rows: &mut dyn Iterator<Item = [String; 7]>| {
+        let names: Vec<String> = head.iter().map(|name| (*name).to_string()).collect();
+        let rows: String = rows.map(|cells| row(&cells.map(|cell| escape(&cell)))).collect();
+        format!("{}|{}\n{rows}", row(&names), "---|".repeat(head.len()))
+    };
+    let rates = table(&brackets::HEAD, &mut report.brackets.iter().map(brackets::cells));
     let objective = report.run.objective.as_deref().unwrap_or_default();
-    format!("{}: {}\n\n{head}{line}{}", escape(objective), brackets::EXPLAINED, rows.collect::<String>())
+    let all = format!("{}: {}\n\n{rates}", escape(objective), brackets::EXPLAINED);
+    if report.searches.is_empty() {
+        return all;
+    }
+    let searches = table(&brackets::SEARCH_HEAD, &mut report.searches.iter().map(brackets::search_cells));
+    format!("{all}\n{}\n\n{searches}", brackets::SEARCHES_EXPLAINED)
 }
 
 /// Note below the table of percentiles.

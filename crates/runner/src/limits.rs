@@ -37,6 +37,18 @@ pub const LEAST_WARMUP_LIMIT_NS: u64 = 1_000_000_000;
 /// The warm-up of each step once its start is steady: connections and caches are still new.
 pub const STEP_WARMUP_NS: u64 = 200_000_000;
 
+/// The warm-up of each load of a search for a rate: a queue that builds up shows within it.
+pub const SEARCH_WARMUP_NS: u64 = 500_000_000;
+
+/// Intervals of each of them: enough to see a server fall behind, and few, because a search is kept with all its loads.
+pub const SEARCH_INTERVALS: u64 = 3;
+
+/// How far apart the rates lie between which a search of a suite ends, unless it says otherwise: a share of the lower. Starts differ by as much.
+pub const SEARCH_WIDTH: f64 = 0.05;
+
+/// Loads that a search takes, roughly, for the clock on the screen.
+pub const SEARCH_LOADS: u64 = 30;
+
 /// Bounds of the first slices of a start's warm-up. They are shorter the more workloads take turns; below the lower bound
 /// they would be noise alone.
 pub const SLICE_NS: u64 = 125_000_000;

@@ -22,6 +22,16 @@ use crate::{limits, load};
 /// # Errors
 /// A file that a request names cannot be read, or a request cannot be sent as it is written; as a sentence.
 pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
+    trial_with(listener, plan, trial, &|point| point)
+}
+
+/// The same with something of it otherwise.
+pub(crate) fn trial_with(
+    listener: &Listener,
+    plan: &Plan,
+    trial: usize,
+    otherwise: &dyn for<'a> Fn(LoadPoint<'a>) -> LoadPoint<'a>,
+) -> Result<load::Spec, String> {
     let planned = plan.trials[trial];
     let files = Folder::of_suite(Path::new(&plan.suite.path));
     let load = plan.load_of_trial(&planned);
@@ -34,7 +44,7 @@ pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spe
     let is_apart = plan.has_generator_apart(planned.arm);
     let placement = plan.placement_in(planned.launch, planned.arm);
     let conditions = Conditions { placement, ..plan.arms[planned.arm].conditions.clone() };
-    point.at(listener, &conditions, is_apart, &|file| files.read(file))
+    otherwise(point).at(listener, &conditions, is_apart, &|file| files.read(file))
 }
 
 /// One workload at one step.

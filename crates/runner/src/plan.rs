@@ -20,7 +20,7 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
 use crate::backends::{self, Needs};
-use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE};
+use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE, SEARCH_LOADS, SEARCH_WARMUP_NS};
 use crate::observe::Choice;
 use crate::price;
 use crate::run::warm;
@@ -170,6 +170,7 @@ pub fn resolve(
         backends,
         workloads: suite.workloads,
         load,
+        search: suite.search,
         measured_first: None,
         launches,
         report: suite.report,
@@ -573,8 +574,13 @@ pub fn expected_ns(plan: &Plan) -> u64 {
         runs(&trial.launch) && plan.arms[trial.arm].conditions.observe.contains(&Probe::Profile)
     };
     let profiles = plan.trials.iter().filter(is_profiled).count() as u64;
+    // Guessed like the rest: how many loads a search takes depends on where it ends.
+    let is_searched = |t: &&Trial| runs(&t.launch) && plan.load.steps[t.step].arrivals.is_closed();
+    let searches = plan.search.map_or(0, |_| plan.trials.iter().filter(is_searched).count() as u64);
+    let search_ns = SEARCH_LOADS * (SEARCH_WARMUP_NS + plan.load.duration_ns + TRIAL_NS);
     launches * START_NS
         + first_ns
+        + searches * search_ns
         + profiles * (PROFILE.as_nanos() as u64 + plan.load.warmup_ns + TRIAL_NS)
         + warm_ns
         + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
@@ -696,8 +702,9 @@ mod tests {
     #[test]
     fn controls_are_loaded_beside_others_only_where_that_is_asked() {
         let of = |subjects: &str, more: &str| {
-            let suite =
-                format!("{subjects}\n[suite]\norder = \"duet\"\nrepeats = 2\nseed = 3\n[load]\nconnections = 4\n{more}");
+            let suite = format!(
+                "{subjects}\n[suite]\norder = \"duet\"\nrepeats = 2\nseed = 3\n[load]\nconnections = 4\n{more}"
+            );
             planned(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
         };
         let beside = of("subjects = [\"a\", \"null\", \"b\"]", "");
@@ -715,7 +722,9 @@ mod tests {
     #[test]
     fn shares_of_a_duet_are_of_those_that_are_loaded_at_the_same_time() {
         let shares = |subjects: &str, most: u32| {
-            let suite = format!("subjects = [{subjects}]\n[suite]\norder = \"duet\"\n[load]\nconnections = 8\nrate = [\"25%\", \"{most}%\"]\n");
+            let suite = format!(
+                "subjects = [{subjects}]\n[suite]\norder = \"duet\"\n[load]\nconnections = 8\nrate = [\"25%\", \"{most}%\"]\n"
+            );
             resolved(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
         };
         let error = shares("\"a\", \"b\"", 50).unwrap_err();

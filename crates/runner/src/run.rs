@@ -6,12 +6,14 @@ mod judge;
 mod price;
 mod profile;
 mod rehearsal;
+mod search;
 mod start;
 mod trial;
 mod up;
 mod walk;
 pub(crate) mod warm;
 
+use dyno_analysis::capacity::CapacityTrial;
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{Failure, WarmUp, WarmUpSlice};
@@ -91,6 +93,11 @@ pub enum Event<'a> {
     /// The window of a trial has ended, and its load goes on while stacks are taken.
     Profiling {
         trial: usize,
+    },
+    /// A load of the search that follows a trial has ended.
+    Searched {
+        trial: usize,
+        tried: &'a CapacityTrial,
     },
     /// A start ended before its trials were done, or left something behind that dyno cannot remove.
     Failed {

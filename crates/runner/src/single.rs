@@ -63,6 +63,7 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
         backends: Vec::new(),
         workloads: vec![workload.clone()],
         load: spec.load.clone(),
+        search: None,
         measured_first: None,
         launches: vec![Launch::alone(0, 0)],
         trials: vec![Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: spec.seed }],

@@ -27,11 +27,23 @@ pub struct Bracket {
     pub missed_rps: Option<f64>,
     /// The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
     pub limited_by_generator: bool,
+    /// Empty where rates were searched.
     pub rates: Vec<RateVotes>,
+    /// What rates were searched by: then bounds are medians over starts. `None`: rates were planned.
+    pub searched: Option<Searched>,
     /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
     pub by_repeat_rps: Vec<f64>,
     /// 95 % interval of that over repeats; `None`: fewer than five.
     pub interval_rps: Option<(f64, f64)>,
+}
+
+/// Searches, one at each start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Searched {
+    pub starts: usize,
+    pub loads: usize,
+    /// Searches that ended with bounds as close as was asked.
+    pub settled: usize,
 }
 
 /// How the repeats at a rate stand to the objective.
@@ -123,6 +135,7 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
         missed_rps: missed.map(|place| rates[place].0),
         limited_by_generator: missed.is_some_and(|place| is_generators(&rates[place].1)),
         rates: rates.iter().map(|(rate, repeats)| repeats.votes(*rate)).collect(),
+        searched: None,
         interval_rps: crate::stats::Repeated::new(by_repeat.clone()).interval,
         by_repeat_rps: by_repeat,
     }

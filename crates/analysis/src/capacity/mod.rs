@@ -3,6 +3,7 @@
 mod brackets;
 mod objective;
 mod search;
+mod searches;
 mod slowest;
 
 use dyno_archive::plan::Objective;
@@ -10,9 +11,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::LoadResult;
-pub use brackets::{Bracket, RateVotes, brackets};
+pub use brackets::{Bracket, RateVotes, Searched, brackets};
 pub use objective::{Judged, judge, objective, requests};
 pub use search::{Found, Next, Search, Tried, Width};
+pub use searches::{SearchResult, begin, tried};
+pub(crate) use searches::{brackets_of, searches};
 pub use slowest::slowest;
 
 pub const SCHEMA: &str = "dyno.find/1";

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::CapacityTrial;
+
 /// A search under way.
 #[derive(Clone, Debug)]
 pub struct Search {
@@ -25,6 +27,13 @@ pub struct Width(pub f64);
 pub enum Tried {
     Kept,
     Missed,
+}
+
+impl Tried {
+    #[must_use]
+    pub fn of(trial: &CapacityTrial) -> Tried {
+        if trial.kept { Tried::Kept } else { Tried::Missed }
+    }
 }
 
 /// What is to be done next.

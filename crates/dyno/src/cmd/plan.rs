@@ -5,7 +5,7 @@ mod budget;
 use std::time::Duration;
 
 use dyno_archive::plan::{
-    Arrivals, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, Stop, Workload,
+    Arrivals, Backend, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, Stop, Workload,
 };
 use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
@@ -61,16 +61,7 @@ fn describe(plan: &Plan) -> String {
         add("subject", format!("{:<22} {}", subject.id(), state(&subject.skipped)));
     }
     for backend in &plan.backends {
-        let cpus = cpu_list_text(&backend.cpus);
-        add(
-            "back end",
-            format!(
-                "{:<22} {}, on CPU {cpus}{}",
-                backend.name,
-                state(&backend.skipped),
-                limited(&backend.limits)
-            ),
-        );
+        add("back end", describe_backend(backend));
     }
     for workload in &plan.workloads {
         for request in &workload.requests {
@@ -86,6 +77,9 @@ fn describe(plan: &Plan) -> String {
     }
     if let Some(stop) = &plan.stop {
         add("ends early", describe_stop(stop));
+    }
+    if let Some(find) = describe_search(plan) {
+        add("find", find);
     }
     add("each", phases(&plan.load));
     for placement in placements(plan) {
@@ -110,6 +104,20 @@ fn describe(plan: &Plan) -> String {
     let about = clock(Duration::from_nanos(expected_ns(plan)));
     add("time", format!("about {about}, builds not counted{warming}"));
     lines.join("\n") + "\n"
+}
+
+fn describe_backend(backend: &Backend) -> String {
+    let (cpus, limits) = (cpu_list_text(&backend.cpus), limited(&backend.limits));
+    format!("{:<22} {}, on CPU {cpus}{limits}", backend.name, state(&backend.skipped))
+}
+
+fn describe_search(plan: &Plan) -> Option<String> {
+    let (search, objective) = (plan.search?, plan.report.objective.as_ref()?);
+    let width = percent(search.width);
+    Some(format!(
+        "the highest rate that keeps {}, within {width}, after each closed loop of each start",
+        objective.text
+    ))
 }
 
 fn describe_stop(stop: &Stop) -> String {

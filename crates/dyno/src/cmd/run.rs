@@ -224,6 +224,7 @@ fn result_of(header: &Header, dir: &RunDir, record: TrialRecord) -> Option<Trial
         starts,
         trials: vec![record],
         profiles: Vec::new(),
+        searches: Vec::new(),
         contaminated: Vec::new(),
     };
     dyno_analysis::report::report(&alone).trials.pop()

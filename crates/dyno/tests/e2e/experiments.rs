@@ -277,6 +277,44 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
     assert!(text(&output).contains("errors<50% is kept by slow"), "{}", text(&output));
 }
 
+#[test]
+fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
+    let place = Place::new();
+    place.add_unruly("slow", &[], "");
+    let suite = "subjects = [\"slow\"]\n[suite]\nrepeats = 2\n[[workloads]]\npath = \"/plaintext\"\n\
+                 [load]\nconnections = 4\nrate = \"find\"\nfind_width = \"60%\"\nwarmup = \"100ms\"\nduration = \"300ms\"\ntimeout = \"5s\"\n\
+                 [report]\nobjective = \"errors<50%\"\n";
+    fs::write(place.path().join("find.toml"), suite).unwrap();
+    let planned = place.dyno(&["plan", "find.toml"]);
+    let find = "the highest rate that keeps errors<50%, within 60.0 %, after each closed loop of each start";
+    assert!(text(&planned).contains(find), "{}", text(&planned));
+    let output = place.dyno(&["run", "find.toml"]);
+    place.assert_nothing_is_left();
+    let report = place.report();
+    let bracket = &report["brackets"][0];
+    let searches = report["searches"].as_array().unwrap();
+    assert_eq!((searches.len(), &bracket["searched"]["starts"]), (2, &2.into()), "{}", text(&output));
+    for search in searches {
+        let loads = search["result"]["trials"].as_array().unwrap();
+        assert!(loads.len() >= 6 && loads.len() <= 80, "{}", loads.len());
+        // A rate that was kept was really offered, and answered.
+        let kept = loads.iter().filter(|load| load["kept"] == true);
+        for load in kept {
+            let (rate, answered) =
+                (load["rate_rps"].as_f64().unwrap(), load["throughput_rps"].as_f64().unwrap());
+            assert!(answered > 0.8 * rate, "{load}");
+        }
+    }
+    let (kept, missed) = (bracket["kept_rps"].as_f64().unwrap(), bracket["missed_rps"].as_f64().unwrap());
+    assert!(kept < missed, "{bracket}");
+    assert!(text(&output).contains("errors<50% is kept by slow up to"), "{}", text(&output));
+    // What was searched is in the archive: without it the report has nothing of it.
+    let run = place.run_folder().unwrap();
+    let again = place.dyno(&["report", run.to_str().unwrap(), "--format", "markdown"]);
+    assert!(text(&again).contains("What was missed there"), "{}", text(&again));
+    assert_eq!(fs::read_dir(run.join("searches")).unwrap().count(), 2);
+}
+
 /// Processes that do nothing but use CPUs, until this is dropped.
 struct Burners(Vec<Child>);
 

@@ -124,7 +124,7 @@ impl Machine {
             facts: facts(),
             resumptions: Vec::new(),
         };
-        Run { header, starts, trials, profiles: Vec::new(), contaminated: Vec::new() }
+        Run { header, starts, trials, profiles: Vec::new(), searches: Vec::new(), contaminated: Vec::new() }
     }
 
     fn plan(&self, suite: &Path) -> Plan {

@@ -89,6 +89,7 @@ fn plan() -> Plan {
         subjects,
         workloads: vec![workload()],
         load: load(),
+        search: None,
         measured_first: None,
         launches,
         trials,
@@ -464,7 +465,7 @@ fn run() -> Run {
         facts: machine::facts(),
         resumptions: Vec::new(),
     };
-    Run { header, starts, trials, profiles: Vec::new(), contaminated: Vec::new() }
+    Run { header, starts, trials, profiles: Vec::new(), searches: Vec::new(), contaminated: Vec::new() }
 }
 
 /// The archive that is kept; written anew, once, when updating.

@@ -81,6 +81,14 @@ fn objective(report: &Report) -> Markup {
         if name.starts_with("Kept") || name == "Connections" { format!("#{name}") } else { name.into() }
     });
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let search_head = brackets::SEARCH_HEAD.map(|name| match name {
+        "Connections" => "#Connections",
+        "Repeat" => "#Repeat",
+        name => name,
+    });
+    let row_of =
+        |search| Row::from(brackets::search_cells(search).into_iter().map(text).collect::<Vec<Cell>>());
+    let searches: Vec<Row> = report.searches.iter().map(row_of).collect();
     let rows: Vec<Row> = report
         .brackets
         .iter()
@@ -90,6 +98,10 @@ fn objective(report: &Report) -> Markup {
         h3 { "Rates that keep " (objective) } "\n"
         (table("sortable", &head, &rows))
         (note(brackets::EXPLAINED))
+        @if !report.searches.is_empty() {
+            (table("sortable", &search_head, &searches))
+            (note(brackets::SEARCHES_EXPLAINED))
+        }
     }
 }
 

@@ -61,6 +61,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         workloads,
         // What differs between arms, each of them says.
         load: Load { steps, ..usual },
+        search: None,
         measured_first: None,
         launches: (0..arms.len()).map(|arm| Launch::alone(arm, 0)).collect(),
         arms,

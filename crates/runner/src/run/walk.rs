@@ -403,10 +403,18 @@ impl Runner<'_> {
         if load.cut_short {
             return Err(interrupted().into());
         }
-        let launched = Launched::of(&mut start.up);
+        let mut launched = Launched::of(&mut start.up);
         // Before the trial is there: one that is run again is profiled again.
         let profile = served.is_ok().then(|| self.profile(trial, &launched)).flatten();
         profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
+        let searched = if served.is_ok() { self.search(record, &start.record, &mut launched)? } else { None };
+        let served = match searched {
+            Some((search, still_serves)) => {
+                self.dir.write_search(&search)?;
+                still_serves
+            }
+            None => served,
+        };
         self.dir.write_trial(record)?;
         (self.on)(Event::TrialEnded { trial, record });
         start.pending.retain(|pending| *pending != trial);

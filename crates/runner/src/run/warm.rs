@@ -237,10 +237,10 @@ fn measured(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
 }
 
-/// The watch of a turn: samples all parts, and ends the load when one of them or the user does.
-struct Watcher<'a> {
-    watched: Watched<'a>,
-    interrupts: &'a Interrupts,
+/// The watch of a load that is no trial: samples all parts, and ends the load when one of them or the user does.
+pub(super) struct Watcher<'a> {
+    pub(super) watched: Watched<'a>,
+    pub(super) interrupts: &'a Interrupts,
 }
 
 impl Watch for Watcher<'_> {

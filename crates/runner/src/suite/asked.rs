@@ -171,6 +171,35 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_may_be_looked_for() {
+        let suite = |of_load: &str, more: &str| {
+            parse(&format!("subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{of_load}\n{more}"))
+        };
+        let objective = "[report]\nobjective = \"p99<5ms\"\n";
+        let found = suite("rate = \"find\"\narrival = \"poisson\"\nfind_width = \"2%\"", objective).unwrap();
+        let search = found.search.unwrap();
+        assert_eq!((search.width, search.arrival), (0.02, dyno_archive::plan::Arrival::Poisson));
+        assert!(matches!(search.arrivals(7.0), Arrivals::Poisson { rate: 7.0 }));
+        // After each closed loop.
+        assert_eq!(rates(&found), [None, None]);
+        assert_eq!(suite("rate = \"find\"", objective).unwrap().search.unwrap().width, 0.05);
+        assert!(suite("rate = 100", objective).unwrap().search.is_none());
+        let page = format!("{objective}[[workloads]]\npath = \"/\"\npage = {{ resources = [\"/a\"] }}\n");
+        for (of_load, more, says) in [
+            ("rate = \"find\"", "", "add `objective"),
+            ("rate = [\"find\", 100]", objective, "stands alone"),
+            ("rate = \"find\"\nmodel = \"closed\"", objective, "open loops"),
+            ("rate = \"find\"\nfind_width = \"0%\"", objective, "is no width"),
+            ("find_width = \"5%\"", objective, "nothing is looked for"),
+            ("rate = \"find\"", &page, "no rate to look for"),
+            ("rate = \"find\"", &format!("{objective}[suite]\norder = \"duet\"\n"), "keep no objective"),
+        ] {
+            let error = suite(of_load, more).unwrap_err();
+            assert!(error.contains(says) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+        }
+    }
+
+    #[test]
     fn what_is_no_share_of_a_capacity_is_refused_with_its_place() {
         for (of_load, says) in [
             ("rate = [\"25%\", 100]", "all of one kind"),

@@ -11,8 +11,7 @@ use super::SuiteFile;
 /// where the experiment is about it, or where nobody else is there to be loaded with.
 pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> BTreeSet<usize> {
     let subject = |arm: &usize| &subjects[arms[*arm].subject];
-    let is_asked =
-        |arm: &usize| suite.experiment.as_ref().is_some_and(|e| e.arms.contains(&arms[*arm].name));
+    let is_asked = |arm: &usize| suite.experiment.as_ref().is_some_and(|e| e.arms.contains(&arms[*arm].name));
     let all = 0..if suite.duet { arms.len() } else { 0 };
     let asked: Vec<usize> = all.clone().filter(|arm| !subject(arm).control || is_asked(arm)).collect();
     let asked = if asked.len() > 1 { asked } else { all.collect() };

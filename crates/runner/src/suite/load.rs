@@ -1,15 +1,15 @@
 //! The `[load]` of a suite.
 
 use dyno_archive::plan::{
-    Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Priority, Reconnect, Spin, Step, StillWarming,
-    UntilSteady,
+    self, Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Priority, Reconnect, Search, Spin, Step,
+    StillWarming, UntilSteady,
 };
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
 use dyno_workload::workloads::{CheckedWorkload, NO_REQUESTS, NO_STREAMS, OneOrMany, PAGE_STREAMS, Rate};
 use serde::Deserialize;
 
-use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
+use crate::limits::{LEAST_WARMUP_LIMIT_NS, SEARCH_WIDTH, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
 use crate::load::{drain_ns, usual};
 
 /// The load that a suite asks for. Threads are the machine's choice where the suite makes none.
@@ -54,6 +54,8 @@ pub(super) struct RawLoad {
     window_bits: Option<u32>,
     connection_window_bits: Option<u32>,
     header_table_size: Option<u32>,
+    /// How closely a search comes to the rate that it looks for, such as `5%`.
+    find_width: Option<String>,
     requests_per_connection: Option<u64>,
     warmup: Option<String>,
     warmup_limit: Option<String>,
@@ -88,6 +90,45 @@ enum Arrival {
 }
 
 impl RawLoad {
+    /// The search that `rate = "find"` asks for; `None`: it asks for none. What is left is the closed loop after which each search comes.
+    pub(super) fn take_search(
+        &mut self,
+        workloads: &[CheckedWorkload],
+        has_objective: bool,
+    ) -> Result<Option<Search>, Mistake> {
+        let is_find = |rate: &Rate| matches!(rate, Rate::Text(text) if text.trim() == FIND);
+        let all = self.rate.clone().map(OneOrMany::all).unwrap_or_default();
+        if !all.iter().any(is_find) {
+            let nothing =
+                mistake("find_width", "nothing is looked for; set `rate = \"find\"`, or leave it out");
+            return self.find_width.as_ref().map_or(Ok(None), |_| Err(nothing));
+        }
+        if all.len() > 1 {
+            return Err(mistake("rate", "`find` looks for one rate, and stands alone; leave the others out"));
+        }
+        if !has_objective {
+            return Err(mistake("rate", NO_OBJECTIVE));
+        }
+        if self.model == Some(Model::Closed) {
+            return Err(mistake("model", "a rate that is looked for is that of open loops; leave it out"));
+        }
+        if let Some(page) = workloads.iter().find(|w| w.workload.page.is_some() && w.steps.rate.is_none()) {
+            let message = format!(
+                "{:?} is a page, whose visitors load one after the other: it has no rate to look for",
+                page.workload.name
+            );
+            return Err(mistake("rate", message));
+        }
+        let width = self.find_width.take().map_or(Ok(SEARCH_WIDTH), |text| search_width(&text))?;
+        let arrival = match self.arrival.unwrap_or_default() {
+            Arrival::Constant => plan::Arrival::Constant,
+            Arrival::Poisson => plan::Arrival::Poisson,
+        };
+        self.rate = None;
+        self.be_closed();
+        Ok(Some(Search { width, arrival }))
+    }
+
     /// Makes it the closed loop that tells a capacity.
     pub(super) fn be_closed(&mut self) {
         (self.model, self.arrival) = (None, None);
@@ -449,6 +490,19 @@ fn time(key: &'static str, text: &Option<String>, default_ns: u64) -> Result<u64
 
 fn optional(key: &'static str, text: &Option<String>) -> Result<Option<u64>, Mistake> {
     text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
+}
+
+/// The `rate` of those who want to know which one keeps the objective.
+const FIND: &str = "find";
+
+const NO_OBJECTIVE: &str = "nothing says what the rate that is looked for is to keep; add `objective = \"p99<5ms,errors<0.1%\"` under [report]";
+
+fn search_width(text: &str) -> Result<f64, Mistake> {
+    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let share = percent.map(|percent| percent / 100.0).filter(|share| (0.001..=1.0).contains(share));
+    share.ok_or_else(|| {
+        mistake("find_width", format!("{text:?} is no width; write it like 5%, from 0.1% to 100%"))
+    })
 }
 
 fn check_rate(rate: &Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -> Result<Arrivals, Mistake> {

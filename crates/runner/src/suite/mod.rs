@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 use dyno_analysis::capacity;
 use dyno_archive::plan::{
-    Capacity, Cost, Experiment, Isolation, Marker, Objective, Order, ReportOptions, Stop, Suite, Workload,
+    Capacity, Cost, Experiment, Isolation, Marker, Objective, Order, ReportOptions, Search, Stop, Suite,
+    Workload,
 };
 use dyno_archive::probe::Probe;
 use dyno_launch::environment::Inherit;
@@ -73,6 +74,8 @@ pub struct SuiteFile {
     pub backends: Vec<SuiteBackend>,
     pub workloads: Vec<Workload>,
     pub load: SuiteLoad,
+    /// What is looked for at each start after each of its closed loops; `None`: nothing is.
+    pub search: Option<Search>,
     /// Rates as shares of the capacity of the slowest subject, which is to be measured first, by this load; none: rates are rates.
     pub shares: Vec<f64>,
     /// For each workload, the indices of its steps in the load.
@@ -303,6 +306,8 @@ impl Raw {
         let limits = self.limits.check().map_err(|m| m.within("limits"))?;
         let files = Folder::of_suite(path);
         let mut shaped = check_workloads(self.workloads, &|name| files.read(name))?;
+        let has_objective = self.report.objective.is_some();
+        let search = self.load.take_search(&shaped, has_objective).map_err(load::of_load)?;
         let shares = asked.rates(&mut self.load, &mut shaped)?;
         check_lengths(&subjects, &shaped)?;
         let paced = Paced {
@@ -314,8 +319,7 @@ impl Raw {
             subjects: subjects.len(),
         };
         let (load, steps_of, slice_ns) = paced.check(&shaped)?;
-        let (duet, has_objective) =
-            (self.suite.order == Some(RawOrder::Duet), self.report.objective.is_some());
+        let duet = self.suite.order == Some(RawOrder::Duet);
         duet::check(duet, load.decided(), has_objective)?;
         let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
@@ -342,18 +346,22 @@ impl Raw {
             backends,
             workloads: shaped.into_iter().map(|shaped| shaped.workload).collect(),
             load,
+            search,
             shares,
             steps_of,
             cost: self.cost.map(check_cost).transpose()?,
             files: files.seen(),
-            report: ReportOptions {
-                baseline: asked.baseline(self.report.baseline),
-                markers: self.report.markers,
-                objective: self.report.objective.as_deref().map(check_objective).transpose()?,
-            },
+            report: self.report.check(asked)?,
             observe: self.observe.probes(),
             probe_price: self.observe.price,
         })
+    }
+}
+
+impl RawReport {
+    fn check(self, asked: Asked<'_>) -> Result<ReportOptions, Mistake> {
+        let objective = self.objective.as_deref().map(check_objective).transpose()?;
+        Ok(ReportOptions { baseline: asked.baseline(self.baseline), markers: self.markers, objective })
     }
 }
 

@@ -264,6 +264,7 @@ impl Default for RunWorld {
             trials: trials.collect(),
             profiles: Vec::new(),
             contaminated: Vec::new(),
+            searches: Vec::new(),
         };
         RunWorld { run, peaks: Vec::new(), repeats: Vec::new() }
     }

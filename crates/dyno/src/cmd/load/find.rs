@@ -9,6 +9,7 @@ use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::Arrivals;
 use dyno_archive::plan::Objective;
 use dyno_launch::supervision::Interrupts;
+use dyno_runner::limits::SEARCH_WARMUP_NS;
 use dyno_runner::load::{Reason, Spec, Watch};
 use dyno_workload::units;
 
@@ -17,9 +18,8 @@ use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns};
 use crate::exit::{Exit, bad};
 use crate::terminal::{self, Third};
 
-/// Length of each load of a search, and of the load before it that is not measured, unless given.
+/// Length of each load of a search, unless given.
 const DURATION_NS: u64 = 2_000_000_000;
-const WARMUP_NS: u64 = 500_000_000;
 
 /// Rate that a search begins at unless given, requests per second.
 const START_RPS: f64 = 1000.0;
@@ -31,7 +31,7 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     let start_rps = check(&args, capacity::requests(&objective) / (duration_ns as f64 / 1e9))?;
     args.rate = Some(start_rps.to_string());
     if args.warmup.0 == 0 {
-        args.warmup = Ns(WARMUP_NS);
+        args.warmup = Ns(SEARCH_WARMUP_NS);
     }
     let ready = Ready::new(args)?;
     super::outputs::check_files(&ready.args)?;
@@ -98,7 +98,7 @@ fn search(
         match tried {
             Err(why) => break (search.so_far(), Some(why)),
             Ok(trial) => {
-                search.tell(rate, if trial.kept { Tried::Kept } else { Tried::Missed });
+                search.tell(rate, Tried::of(&trial));
                 say(&trial);
                 trials.push(trial);
             }
