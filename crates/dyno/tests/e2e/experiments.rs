@@ -310,7 +310,7 @@ fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
     assert!(text(&output).contains("errors<50% is kept by slow up to"), "{}", text(&output));
     // What was searched is in the archive: without it the report has nothing of it.
     let run = place.run_folder().unwrap();
-    let again = place.dyno(&["report", run.to_str().unwrap(), "--format", "markdown"]);
+    let again = place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]);
     assert!(text(&again).contains("What was missed there"), "{}", text(&again));
     assert_eq!(fs::read_dir(run.join("searches")).unwrap().count(), 2);
 }
