@@ -25,6 +25,9 @@ function linesOf(report: Report, choice: Choice): Line[] {
   }));
 }
 
+/** Whether its interval holds for these few starts alone: it is told in words, and a line would look like one that holds for others. */
+const isOfStarts = ({ row }: Line): boolean => row.over === "rounds";
+
 export const effects: Figure = {
   height: (report, choice) => barsHeight(linesOf(report, choice).length),
   option: (report, choice) => {
@@ -35,7 +38,7 @@ export const effects: Figure = {
     const said = ({ name, row }: Line): string => `${name}\n${row.sentence}`;
     const intervals = lines.flatMap((line, place) => {
       const { estimate } = line.row;
-      if (estimate === null) return [];
+      if (estimate === null || isOfStarts(line)) return [];
       return [{
         type: "line", symbol: "none", silent: true, lineStyle: { width: 3, color: colour(line) },
         data: [[estimate.low, place], [estimate.high, place]],
@@ -44,7 +47,7 @@ export const effects: Figure = {
     // What would have been told from no difference in fewer than four of five such comparisons.
     const floors = lines.flatMap((line, place) => {
       const { estimate } = line.row;
-      if (estimate === null) return [];
+      if (estimate === null || isOfStarts(line)) return [];
       return [{
         type: "line", symbol: "none", silent: true, lineStyle: { width: 9, color: "#8888", cap: "butt" },
         data: floorEnds(estimate.detectable).map((ratio) => [ratio, place]),

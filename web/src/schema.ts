@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json b2a6dbf5cbbe85962b51f5f239f006fd3ed706e0558c0e18ef1552178a9ff57b
+// Made by types.mjs from docs/schema/report.schema.json d6df78f18588c2c89dde1e277c81182fa366e55cdf551cd1b9bfcb9971082cf2
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -243,7 +243,7 @@ export type Phase = ("warmup" | "measured") | "drain";
 /**
  * What a series does.
  */
-export type Pattern = "flat" | "warm_up" | "slowdown" | "cyclic";
+export type Pattern = "flat" | "warm_up" | "none" | "slowdown" | "cyclic";
 
 /**
  * Everything that is computed from a run's archive.
@@ -274,6 +274,12 @@ export interface Report {
    * What the keys mean under which summaries, comparisons and `wire` have their metrics.
    */
   metrics: Metric[];
+  /**
+   * What repeats of one step differ by, by key of the metric.
+   */
+  noise: {
+    [k: string]: NoiseFloor;
+  };
   /**
    * What starts differ by beside what they are of; empty with fewer than ten starts.
    */
@@ -349,6 +355,10 @@ export interface Bracket {
    * The lowest rate that most repeats missed; `None`: all were kept.
    */
   missed_rps: number | null;
+  /**
+   * Which of several alike, from 1. Rates that were planned are taken together.
+   */
+  pass: number;
   pipeline: number;
   /**
    * Empty where rates were searched.
@@ -747,6 +757,24 @@ export interface Metric {
    */
   title: string;
   unit: Unit;
+}
+/**
+ * What repeats of one and the same differ by.
+ */
+export interface NoiseFloor {
+  /**
+   * By how much a server has to differ from the baseline for four of five such runs to show it, the median over steps: 0.05 is 5 %.
+   * `None`: fewer than five repeats, or nobody to compare.
+   */
+  detectable: number | null;
+  /**
+   * Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5 %.
+   */
+  scatter: number;
+  /**
+   * Steps of all subjects with three repeats or more, of which it is the median; starts of subjects for what each start has once.
+   */
+  steps: number;
 }
 /**
  * What the starts of a run differ by in one metric.
@@ -1619,6 +1647,7 @@ export interface ScalingLevel {
 export interface SearchResult {
   cell: CellKey;
   connections: number;
+  pass: number;
   pipeline: number;
   /**
    * Counted from 1.
@@ -2924,6 +2953,10 @@ export interface DuetResult {
    */
   began_ns: number;
   /**
+   * Names of the others, as far as their trials are known.
+   */
+  beside: string[];
+  /**
    * Whether they are those that ran at the same time in most repeats of this step: what a request costs beside others is no repeat of
    * what it costs beside these.
    */
@@ -3674,6 +3707,10 @@ export interface TlsUse {
  */
 export interface Steadiness {
   /**
+   * The same of the CPU time of an answer; `None`: it is not known of every interval.
+   */
+  cost: CostSteadiness | null;
+  /**
    * From when on the window counts, since the load began: a server that got faster counts by its last level. `None`: all of it does.
    */
   counts_from_s: number | null;
@@ -3686,6 +3723,30 @@ export interface Steadiness {
    * Pieces of one level each, in order of time.
    */
   pieces: Piece[];
+}
+/**
+ * What the CPU time of an answer did within the measured window. It warms up where it falls.
+ */
+export interface CostSteadiness {
+  pattern: Pattern;
+  /**
+   * Pieces of one level each, in order of time.
+   */
+  pieces: CostPiece[];
+}
+/**
+ * A stretch of time in which answers cost alike.
+ */
+export interface CostPiece {
+  /**
+   * Of an answer, the mean of the intervals; microseconds.
+   */
+  cpu_us_per_request: number;
+  end_s: number;
+  /**
+   * Since the load began.
+   */
+  start_s: number;
 }
 /**
  * A stretch of time on one level.

@@ -166,8 +166,8 @@ codes! {
     BusyInOthersTurns = "busy_in_others_turns",
     /// Requests took so long that many reached from their server's turn into another's.
     LongerThanTurns = "longer_than_turns",
-    /// Other servers were loaded at the same time on the same CPUs, so that throughput and times hold the wait for each other.
-    AtOnce = "at_once" => "others that were to be loaded with it were not there",
+    /// Other servers were loaded at the same time on the same CPUs, or were to be: throughput and times hold the wait for each other.
+    AtOnce = "at_once" => "it was not loaded beside those beside whom it usually is",
     /// Connections found the server's queue of connections full.
     AcceptQueueFull = "accept_queue_full",
     /// Segments had to be sent again, by the server or by the generator.

@@ -21,6 +21,8 @@ pub struct DuetResult {
     pub loads: u32,
     /// How many were to.
     pub planned: u32,
+    /// Names of the others, as far as their trials are known.
+    pub beside: Vec<String>,
     /// Whether they are those that ran at the same time in most repeats of this step: what a request costs beside others is no repeat of
     /// what it costs beside these.
     pub is_usual: bool,
@@ -45,13 +47,14 @@ impl DuetResult {
         let loads = record.load.at_once?;
         let planned = plan.loads_with(&plan.trials[record.trial]);
         let is_usual = company.is_usual(plan, record);
+        let beside = company.beside(plan, record);
         let record = &record.load;
         let round = |piece| RoundResult {
             throughput_rps: None,
             cpu_us_per_request: cpu_us_per_request(record, party, piece),
         };
         let rounds = pieces(record).into_iter().map(round).collect();
-        Some(DuetResult { loads, planned, is_usual, began_ns: record.began_ns, rounds })
+        Some(DuetResult { loads, planned, beside, is_usual, began_ns: record.began_ns, rounds })
     }
 }
 
@@ -92,6 +95,12 @@ impl Company {
         Company { usual, of }
     }
 
+    fn beside(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
+        let own = plan.trials[record.trial].arm;
+        let all = self.of.get(&began(plan, record)).into_iter().flatten();
+        all.filter(|arm| **arm != own).map(|arm| plan.arms[*arm].name.clone()).collect()
+    }
+
     /// Whether a load ran beside those that most of its repeats ran beside, as far as that is known; one alone never did.
     fn is_usual(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = began(plan, record);
@@ -120,12 +129,13 @@ fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
 }
 
 /// What is said of waiting: for the CPUs of the servers, and for those of the generators.
-const OF_WAITING: [Code; 12] = [
+const OF_WAITING: [Code; 13] = [
     Code::GeneratorBusy,
     Code::GeneratorCrowded,
     Code::GeneratorStarved,
     Code::GeneratorLate,
     Code::SharedGenerator,
+    Code::Oversubscribed,
     Code::Queueing,
     Code::Clumped,
     Code::Ceiling,
@@ -155,7 +165,7 @@ pub(crate) fn at_once(duet: &DuetResult) -> Caveat {
         (loads, planned) if !duet.is_usual => (
             Severity::Invalid,
             format!(
-                "{loads} of {planned} servers were loaded at the same time, and in most repeats of this step others were: what a request costs beside these is no repeat of that."
+                "{loads} of {planned} servers were loaded at the same time, and in most repeats of this step not the same ones: what a request costs beside these is no repeat of that."
             ),
         ),
         (loads, planned) => (

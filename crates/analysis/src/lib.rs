@@ -26,6 +26,7 @@ pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod metric;
+pub mod noise;
 pub mod nuisance;
 pub mod overview;
 pub mod price;

@@ -389,7 +389,8 @@ pub const METRICS: &[Metric] = &[
         Count,
         Lower,
         |t| t.load.tcp.retransmits_per_million_responses,
-    ),
+    )
+    .of_waiting(),
     // Bytes and CPU time are each taken per second, because the server's observed window differs a little from the load's.
     metric(
         "bytes_per_server_cpu_second",
@@ -405,14 +406,16 @@ pub const METRICS: &[Metric] = &[
     metric("requests_per_connection", "Answered requests per connection (whole load)", Count, Neither, |t| {
         let (e, opened) = (&t.load.exchanges, t.load.connections.opened);
         (opened > 0).then(|| (e.warmup_completed + e.completed) as f64 / opened as f64)
-    }),
+    })
+    .of_waiting(),
     metric("generator_busiest_thread", "Generator's busiest thread, of one CPU", Share, Neither, |t| {
         Some(t.load.client.busiest_thread_utilisation)
     })
     .of_waiting(),
     metric("generator_cpu_us_per_exchange", "Generator's CPU time per request", Microseconds, Neither, |t| {
         t.load.client.cpu_us_per_exchange
-    }),
+    })
+    .of_waiting(),
     metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus).of_waiting(),
     PAGE_CACHE,
     KERNEL_MEMORY,

@@ -148,7 +148,8 @@ fn compare(plan: &Plan, own: &[InFlight<'_>], base: &[InFlight<'_>]) -> Vec<Prot
 fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<ProtocolComparison> {
     let in_base = |t: &&TrialResult| base.cell.trials().iter().any(|b| b.block == t.block);
     own.cell.trials().iter().copied().find(in_base)?;
-    let ratio = |metric: &Metric| own.cell.series(metric).ratios_to(&base.cell.series(metric));
+    let series = |of: &InFlight<'_>, metric: &Metric| of.cell.series(metric).without_turns();
+    let ratio = |metric: &Metric| series(own, metric).ratios_to(&series(base, metric));
     let name = |key: CellKey| plan.workloads[key.workload].name.clone();
     Some(ProtocolComparison {
         server: plan.subject_of(own.key.arm).name.clone(),

@@ -1,5 +1,7 @@
 //! The result of a whole run: `dyno.report/1`.
 
+use std::collections::BTreeMap;
+
 use dyno_archive::run::Run;
 use dyno_archive::{Facts, TrialRecord, plan};
 use schemars::JsonSchema;
@@ -14,6 +16,7 @@ use crate::duet::Company;
 use crate::experiment::{Effect, ExperimentResult, duets, experiment, twins};
 use crate::grid::Grid;
 use crate::metric::{METRICS, Metric};
+use crate::noise::{NoiseFloor, noise};
 use crate::nuisance::{Nuisance, nuisance};
 use crate::overview::{self, OverviewRow, Tie};
 use crate::profile::{ProfileResult, profiles};
@@ -56,6 +59,8 @@ pub struct Report {
     pub duets: Vec<Effect>,
     /// What starts differ by beside what they are of; empty with fewer than ten starts.
     pub nuisance: Vec<Nuisance>,
+    /// What repeats of one step differ by, by key of the metric.
+    pub noise: BTreeMap<&'static str, NoiseFloor>,
     /// How fast the machine did a fixed piece of work before each start; `None`: nobody looked.
     pub canary: Option<CanaryResult>,
     /// How throughput grows with the requests in flight; empty without two levels of anything.
@@ -150,6 +155,7 @@ pub fn report(run: &Run) -> Report {
     let searches = searches(run);
     let brackets = brackets(plan, &grid).into_iter().chain(brackets_of(&searches)).collect();
     let nuisance = nuisance(run, &grid);
+    let noise = noise(plan, &grid, &subjects);
     let wire = wire(&trials);
     let tables = vec![overview_table(&overview), trials_table(&trials)];
     let mut report = Report {
@@ -167,6 +173,7 @@ pub fn report(run: &Run) -> Report {
         twins: Vec::new(),
         duets: Vec::new(),
         nuisance,
+        noise,
         canary: canary(run),
         scaling,
         brackets,

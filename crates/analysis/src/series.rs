@@ -60,6 +60,12 @@ impl Series {
         self
     }
 
+    /// The same without its turns: to be compared with another series of the same starts, at other times.
+    #[must_use]
+    pub(crate) fn without_turns(self) -> Series {
+        Series { by_block: self.by_block, ..Series::default() }
+    }
+
     /// Number of repeats with a known value.
     #[must_use]
     pub fn known(&self) -> usize {

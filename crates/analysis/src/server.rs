@@ -375,6 +375,14 @@ impl Split {
 }
 
 impl ServerUse {
+    /// CPUs that the server used in a stretch of the load: those between the two samples around its middle. `None`: not known,
+    /// or 0.
+    pub(crate) fn cpu_within(&self, (start_s, end_s): (f64, f64)) -> Option<f64> {
+        let middle = f64::midpoint(start_s, end_s);
+        let at = self.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
+        at.cpu.filter(|cpu| *cpu > 0.0)
+    }
+
     /// Share of the server's CPU time in the window that threads of a role used: 0 to 1. `None`: it has no such threads, used
     /// no CPU time, or its CPU time is not known.
     #[must_use]

@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
     use crate::fixture;
-    use crate::steadiness::steadiness;
+    use crate::steadiness::{intervals, steadiness};
 
     const S: u64 = 1_000_000_000;
 
@@ -176,7 +176,8 @@ mod tests {
             ..ServerInterval::default()
         };
         let server = ServerUse { intervals: (0..16).map(interval).collect(), ..ServerUse::default() };
-        counts_from(record, Party::SUBJECT, (&load, &server), &steadiness(&load.intervals)?).map(|ns| ns / S)
+        counts_from(record, Party::SUBJECT, (&load, &server), &steadiness(&intervals(&load, &server))?)
+            .map(|ns| ns / S)
     }
 
     const COMPILES: (f64, f64) = (0.4, 0.05);

@@ -1,18 +1,23 @@
-//! Whether throughput stayed on one level while a trial was measured, and what it did where not.
+//! Whether throughput, and the CPU time of an answer, stayed on one level while a trial was measured, and what they did where not.
 //!
 //! Barrett et al. ("Virtual machine warmup blows hot and cold", OOPSLA 2017) cut a series of times into pieces of one level each and
-//! name what they see: flat, warm-up, slowdown, or no steady state. Here the series is throughput by interval, the pieces are those of
+//! name what they see: flat, warm-up, slowdown, or no steady state. Here the series are by interval, or by round of turns, the pieces are those of
 //! PELT ([`crate::stats::changes`]), and a level is another one only where it differs by more than a bound.
 
 use dyno_archive::Phase;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::load::IntervalResult;
+use crate::load::{IntervalResult, LoadResult};
+use crate::server::ServerUse;
 use crate::stats::{changes, median};
+use crate::turns::{RoundResult, TurnsResult};
 
 /// Fewest intervals that tell levels from noise.
 pub const INTERVALS: usize = 10;
+
+/// Least share of the window that a highest level has to last at its end, for anybody to say that it is one.
+const LASTS: f64 = 0.2;
 
 /// Share by which levels differ that are two.
 const ANOTHER_LEVEL: f64 = 0.05;
@@ -35,6 +40,8 @@ pub struct Steadiness {
     pub pieces: Vec<Piece>,
     /// Level of the last piece, as a multiple of the first.
     pub last_to_first: f64,
+    /// The same of the CPU time of an answer; `None`: it is not known of every interval.
+    pub cost: Option<CostSteadiness>,
     /// From when on the window counts, since the load began: a server that got faster counts by its last level. `None`: all of it does.
     pub counts_from_s: Option<f64>,
 }
@@ -54,6 +61,8 @@ pub enum Pattern {
     Flat,
     /// It ends on its highest level.
     WarmUp,
+    /// It rose to the end: its highest level is no fifth of the window yet.
+    None,
     /// It ends below an earlier level.
     Slowdown,
     /// It goes up and down again.
@@ -70,29 +79,96 @@ pub struct Piece {
     pub throughput_rps: f64,
 }
 
-/// Of the measured intervals. `None`: too few of them, or one without an answer.
+/// What the CPU time of an answer did within the measured window. It warms up where it falls.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CostSteadiness {
+    pub pattern: Pattern,
+    /// Pieces of one level each, in order of time.
+    pub pieces: Vec<CostPiece>,
+}
+
+/// A stretch of time in which answers cost alike.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CostPiece {
+    /// Since the load began.
+    pub start_s: f64,
+    pub end_s: f64,
+    /// Of an answer, the mean of the intervals; microseconds.
+    pub cpu_us_per_request: f64,
+}
+
+/// What is known of an interval, or of a round of turns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) start_s: f64,
+    pub(crate) end_s: f64,
+    pub(crate) throughput_rps: f64,
+    /// `None`: not known.
+    pub(crate) cpu_us_per_request: Option<f64>,
+}
+
+/// The measured intervals of a load.
+pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<Seen> {
+    let seen = |interval: &IntervalResult| Seen {
+        start_s: interval.start_s,
+        end_s: interval.end_s,
+        throughput_rps: interval.throughput_rps,
+        cpu_us_per_request: server
+            .cpu_within((interval.start_s, interval.end_s))
+            .map(|cpus| cpus / interval.throughput_rps * 1e6),
+    };
+    load.intervals.iter().filter(|i| i.phase == Phase::Measured).map(seen).collect()
+}
+
+/// The rounds of turns, on the clock of the own time.
+pub(crate) fn rounds(turns: &TurnsResult, (opens_ns, closes_ns): (u64, u64)) -> Vec<Seen> {
+    let each_s = closes_ns.saturating_sub(opens_ns) as f64 / 1e9 / turns.rounds.len().max(1) as f64;
+    let seen = |(place, round): (usize, &RoundResult)| {
+        let start_s = opens_ns as f64 / 1e9 + place as f64 * each_s;
+        let end_s = start_s + each_s;
+        let throughput_rps = round.throughput_rps.unwrap_or(f64::NAN);
+        Seen { start_s, end_s, throughput_rps, cpu_us_per_request: round.cpu_us_per_request }
+    };
+    turns.rounds.iter().enumerate().map(seen).collect()
+}
+
+/// `None`: too few intervals, or one without an answer.
 #[must_use]
-pub fn steadiness(intervals: &[IntervalResult]) -> Option<Steadiness> {
-    let own: Vec<&IntervalResult> = intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
-    let logs: Vec<f64> = own.iter().map(|interval| interval.throughput_rps.ln()).collect();
-    if own.len() < INTERVALS || logs.iter().any(|log| !log.is_finite()) {
+pub(crate) fn steadiness(seen: &[Seen]) -> Option<Steadiness> {
+    let rates: Vec<f64> = seen.iter().map(|one| one.throughput_rps).collect();
+    let piece = |(start_s, end_s, throughput_rps)| Piece { start_s, end_s, throughput_rps };
+    let pieces: Vec<Piece> = pieces(seen, &rates)?.into_iter().map(piece).collect();
+    let levels: Vec<(f64, f64)> = pieces.iter().map(|p| (p.throughput_rps, p.end_s - p.start_s)).collect();
+    Some(Steadiness {
+        pattern: pattern(&levels),
+        last_to_first: levels[levels.len() - 1].0 / levels[0].0,
+        pieces,
+        cost: cost(seen),
+        counts_from_s: None,
+    })
+}
+
+fn cost(seen: &[Seen]) -> Option<CostSteadiness> {
+    let costs: Vec<f64> = seen.iter().map(|one| one.cpu_us_per_request).collect::<Option<_>>()?;
+    let piece = |(start_s, end_s, cpu_us_per_request)| CostPiece { start_s, end_s, cpu_us_per_request };
+    let pieces: Vec<CostPiece> = pieces(seen, &costs)?.into_iter().map(piece).collect();
+    // Cheaper is better.
+    let levels: Vec<(f64, f64)> =
+        pieces.iter().map(|p| (1.0 / p.cpu_us_per_request, p.end_s - p.start_s)).collect();
+    Some(CostSteadiness { pattern: pattern(&levels), pieces })
+}
+
+/// Start, end and level of each piece. `None`: too few values, or one that has no logarithm.
+fn pieces(seen: &[Seen], values: &[f64]) -> Option<Vec<(f64, f64, f64)>> {
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    if logs.len() < INTERVALS || logs.iter().any(|log| !log.is_finite()) {
         return None;
     }
     let ends = levels(&logs);
     let starts = [0].into_iter().chain(ends.iter().copied());
-    let piece = |(from, to): (usize, &usize)| Piece {
-        start_s: own[from].start_s,
-        end_s: own[to - 1].end_s,
-        throughput_rps: mean(&logs[from..*to]).exp(),
-    };
-    let pieces: Vec<Piece> = starts.zip(&ends).map(piece).collect();
-    let rates: Vec<f64> = pieces.iter().map(|piece| piece.throughput_rps).collect();
-    Some(Steadiness {
-        pattern: pattern(&rates),
-        last_to_first: rates[rates.len() - 1] / rates[0],
-        pieces,
-        counts_from_s: None,
-    })
+    let piece =
+        |(from, to): (usize, &usize)| (seen[from].start_s, seen[to - 1].end_s, mean(&logs[from..*to]).exp());
+    Some(starts.zip(&ends).map(piece).collect())
 }
 
 /// Ends of the pieces on levels of their own.
@@ -136,14 +212,18 @@ fn mean(of: &[f64]) -> f64 {
     of.iter().sum::<f64>() / of.len() as f64
 }
 
-fn pattern(rates: &[f64]) -> Pattern {
+/// `levels`: each with how long it lasted.
+fn pattern(levels: &[(f64, f64)]) -> Pattern {
+    let rates: Vec<f64> = levels.iter().map(|(rate, _)| *rate).collect();
     let last = rates[rates.len() - 1];
+    let lasts = levels[levels.len() - 1].1 / levels.iter().map(|(_, length)| length).sum::<f64>();
     let highest = rates.iter().copied().fold(0.0, f64::max);
     let turns = rates.windows(3).filter(|three| (three[1] - three[0]) * (three[2] - three[1]) < 0.0).count();
     match rates.len() {
         1 => Pattern::Flat,
         // Up, down and up again, or down, up and down.
         _ if turns >= 2 => Pattern::Cyclic,
+        _ if last >= highest / (1.0 + ANOTHER_LEVEL) && lasts < LASTS => Pattern::None,
         _ if last >= highest / (1.0 + ANOTHER_LEVEL) => Pattern::WarmUp,
         _ => Pattern::Slowdown,
     }
@@ -152,29 +232,20 @@ fn pattern(rates: &[f64]) -> Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
     use crate::stats::draws::Normal;
 
-    fn intervals(rates: &[f64]) -> Vec<IntervalResult> {
-        let one = reported()
-            .trials
-            .remove(0)
-            .load
-            .intervals
-            .into_iter()
-            .find(|i| i.phase == Phase::Measured)
-            .unwrap();
-        let interval = |(k, rps): (usize, &f64)| IntervalResult {
+    fn intervals(rates: &[f64]) -> Vec<Seen> {
+        let interval = |(k, rps): (usize, &f64)| Seen {
             start_s: k as f64,
             end_s: (k + 1) as f64,
             throughput_rps: *rps,
-            ..one.clone()
+            cpu_us_per_request: None,
         };
         rates.iter().enumerate().map(interval).collect()
     }
 
     /// Levels, each of so many intervals, with noise of so much.
-    fn series(levels: &[(f64, usize)], noise: f64, normal: &mut Normal) -> Vec<IntervalResult> {
+    fn series(levels: &[(f64, usize)], noise: f64, normal: &mut Normal) -> Vec<Seen> {
         let all = levels.iter().flat_map(|(rps, n)| std::iter::repeat_n(*rps, *n));
         let rates: Vec<f64> = all.map(|rps| rps * (noise * normal.draw()).exp()).collect();
         intervals(&rates)
@@ -200,6 +271,8 @@ mod tests {
             let cycle = [(1000.0, 6), (850.0, 6), (1000.0, 6), (850.0, 6), (1000.0, 6)];
             assert!(share(&cycle, noise, Pattern::Cyclic) >= 0.95, "{noise}");
         }
+        // What rose at the very end may rise on.
+        assert!(share(&[(500.0, 12), (800.0, 14), (1000.0, 4)], 0.01, Pattern::None) >= 0.95);
         // A difference that nobody cares about is no level of its own.
         assert!(share(&[(1000.0, 15), (1030.0, 15)], 0.005, Pattern::Flat) >= 0.95);
     }
@@ -212,6 +285,41 @@ mod tests {
         let found = steadiness(&intervals(&[vec![900.0; 8], vec![450.0; 12]].concat())).unwrap();
         assert_eq!((found.pattern, found.pieces.len(), found.pieces[1].start_s), (Pattern::Slowdown, 2, 8.0));
         assert!((found.last_to_first - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_answers_cost_has_levels_of_its_own() {
+        let mut seen = intervals(&[1000.0; 20]);
+        seen.iter_mut().enumerate().for_each(|(k, one)| {
+            one.cpu_us_per_request = Some(if k < 8 { 30.0 } else { 20.0 });
+        });
+        let found = steadiness(&seen).unwrap();
+        let cost = found.cost.unwrap();
+        assert_eq!((found.pattern, cost.pattern), (Pattern::Flat, Pattern::WarmUp), "cheaper, and no faster");
+        assert_eq!((cost.pieces.len(), cost.pieces[1].start_s), (2, 8.0));
+        seen[3].cpu_us_per_request = None;
+        assert_eq!(steadiness(&seen).unwrap().cost, None);
+    }
+
+    #[test]
+    fn rounds_of_turns_are_placed_in_their_own_time() {
+        let round = |rps| RoundResult { throughput_rps: Some(rps), cpu_us_per_request: None };
+        let rounds_of = |rates: &[f64]| {
+            let turns = TurnsResult {
+                slice_s: 0.1,
+                began_ns: 0,
+                idle_cpus: None,
+                idle_share: None,
+                carried_share: None,
+                throughput_rps: None,
+                rounds: rates.iter().copied().map(round).collect(),
+            };
+            rounds(&turns, (1_000_000_000, 3_000_000_000))
+        };
+        let found = steadiness(&rounds_of(&[vec![900.0; 8], vec![450.0; 12]].concat())).unwrap();
+        assert_eq!(found.pattern, Pattern::Slowdown);
+        assert!((found.pieces[1].start_s - 1.8).abs() < 1e-9 && (found.pieces[1].end_s - 3.0).abs() < 1e-9);
+        assert_eq!(steadiness(&rounds_of(&[])), None);
     }
 
     #[test]

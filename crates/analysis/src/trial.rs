@@ -16,7 +16,7 @@ use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse};
 use crate::stable;
-use crate::steadiness::{Steadiness, steadiness};
+use crate::steadiness::{self, Steadiness};
 use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Beside, Context, Limiter, limiter};
 
@@ -136,11 +136,7 @@ pub(crate) fn trial(
     let used = |record: &LoadRecord| server::server_use(record, party, cpus_of(&arm.conditions, part));
     let is_watched = start.is_none() || part.is_some();
     let judge = Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
-    let is_alone = turns.is_none() && duet.is_none();
-    let Counted { own, load, server, steadiness } =
-        counted(turns::in_own_time(&record.load), party, is_alone, &used, &|own, server| {
-            judge.load(own, server)
-        });
+    let Counted { own, load, server, steadiness } = judge.counted(party, &used);
     let caveats = verdict::trial(
         &load,
         is_watched.then_some(&server),
@@ -202,7 +198,31 @@ struct Judge<'a> {
     duet: Option<&'a DuetResult>,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
+    /// What counts of the load: its window, or the last level of a server that got faster within it, where no other was loaded besides.
+    fn counted(&self, party: Party, used: &dyn Fn(&LoadRecord) -> ServerUse) -> Counted<'a> {
+        let whole = turns::in_own_time(&self.record.load);
+        let server = used(&whole);
+        let load = self.load(&whole, &server);
+        let seen = match (self.turns, self.duet) {
+            (Some(turns), _) => steadiness::rounds(turns, whole.window_ns),
+            (None, None) => steadiness::intervals(&load, &server),
+            // Among others it goes as they leave it.
+            (None, Some(_)) => Vec::new(),
+        };
+        let steadiness = steadiness::steadiness(&seen);
+        let from_ns = steadiness
+            .as_ref()
+            .filter(|_| self.turns.is_none())
+            .and_then(|seen| stable::counts_from(&whole, party, (&load, &server), seen));
+        let steadiness = steadiness.map(|seen| seen.counting_from(from_ns));
+        let Some(from_ns) = from_ns else { return Counted { own: whole, load, server, steadiness } };
+        let later = stable::from(&whole, from_ns);
+        let server = used(&later);
+        let load = stable::within(load, self.load(&later, &server));
+        Counted { own: Cow::Owned(later), load, server, steadiness }
+    }
+
     /// The trial's load, or a part of it, beside what its server used meanwhile.
     fn load(&self, own: &LoadRecord, server: &ServerUse) -> LoadResult {
         let context = Context {
@@ -226,28 +246,6 @@ struct Counted<'a> {
     load: LoadResult,
     server: ServerUse,
     steadiness: Option<Steadiness>,
-}
-
-/// What counts of a load: its window, or the last level of a server that got faster within it. `is_alone`: no other server was loaded besides,
-/// so that levels are its own.
-fn counted<'a>(
-    whole: Cow<'a, LoadRecord>,
-    party: Party,
-    is_alone: bool,
-    used: &dyn Fn(&LoadRecord) -> ServerUse,
-    judged: &dyn Fn(&LoadRecord, &ServerUse) -> LoadResult,
-) -> Counted<'a> {
-    let server = used(&whole);
-    let load = judged(&whole, &server);
-    let steadiness = is_alone.then(|| steadiness(&load.intervals)).flatten();
-    let from_ns =
-        steadiness.as_ref().and_then(|seen| stable::counts_from(&whole, party, (&load, &server), seen));
-    let steadiness = steadiness.map(|seen| seen.counting_from(from_ns));
-    let Some(from_ns) = from_ns else { return Counted { own: whole, load, server, steadiness } };
-    let later = stable::from(&whole, from_ns);
-    let server = used(&later);
-    let load = stable::within(load, judged(&later, &server));
-    Counted { own: Cow::Owned(later), load, server, steadiness }
 }
 
 /// The load with the throughput of its turns: its books are of all answers, and a rate of them would count what is answered after a

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::limits::{
     BYTES, COUNT, DURATION_NS, FUNCTION_NAME_BYTES, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS,
-    REPEATS, SAMPLES, SEARCH_LOADS, SINCE_BOOT, STACK_FRAMES, SUBJECT_THREADS,
+    REPEATS, SAMPLES, SEARCH_LOADS, SEARCH_RATES, SINCE_BOOT, STACK_FRAMES, SUBJECT_THREADS,
 };
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::profile::{Frame, ProfileRecord};
@@ -41,6 +41,14 @@ pub(crate) fn header(header: &Header) -> Checked {
     plan.arms.iter().try_for_each(arm)?;
     plan.backends.iter().try_for_each(|b| positive("`limits.cpus` of a back end", b.limits.cpus))?;
     plan.load.steps.iter().enumerate().try_for_each(|(i, s)| step(i, s))?;
+    if let Some(search) = &plan.search {
+        if !(search.width > 0.0 && search.width <= 1.0) {
+            return Err(format!("the width of its search is {}", search.width));
+        }
+        if plan.report.objective.is_none() {
+            return Err("its search has no objective".into());
+        }
+    }
     for marker in &plan.report.markers {
         positive("`connections` of a marker", Some(marker.connections))?;
     }
@@ -211,7 +219,9 @@ pub(crate) fn search(trials: usize, search: &SearchRecord) -> Checked {
     known("it", "trial", search.trial, trials)?;
     at_most("its loads", search.loads.len() as u64, SEARCH_LOADS as u64)?;
     for one in &search.loads {
-        positive("a rate of its loads", Some(one.rate))?;
+        if !SEARCH_RATES.contains(&one.rate) {
+            return Err(format!("a rate of its loads is {}", one.rate));
+        }
         load(&one.load)?;
     }
     Ok(())

@@ -22,6 +22,9 @@ pub const INTERVALS: usize = 4096;
 /// Loads of a search. The runner makes 80 at most.
 pub const SEARCH_LOADS: usize = 1024;
 
+/// Rates of them, requests per second: from the lowest to the highest that is tried.
+pub const SEARCH_RATES: std::ops::RangeInclusive<f64> = 1.0..=1e8;
+
 /// Samples of a trial.
 pub const SAMPLES: usize = 1 << 20;
 

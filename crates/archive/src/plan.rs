@@ -117,13 +117,19 @@ impl Plan {
         groups.map(<[usize]>::to_vec).collect()
     }
 
+    /// Leaves those out of the arms that are loaded at the same time which turned out not to take part. One that is left is loaded alone.
+    pub fn settle_duet(&mut self) {
+        let duet: BTreeSet<usize> = self.duet.iter().copied().filter(|arm| self.takes_part(*arm)).collect();
+        self.duet = if duet.len() > 1 { duet } else { BTreeSet::new() };
+    }
+
     /// Whether two arms' loads had as much of their CPUs: what a request costs alone is not what it costs beside others.
     #[must_use]
     pub fn are_loaded_alike(&self, a: usize, b: usize) -> bool {
         self.duet.contains(&a) == self.duet.contains(&b)
     }
 
-    /// How many loads are to run at the same time as a trial's, this one among them: of arms that take part and have its workload and step.
+    /// How many loads are to run at the same time as a trial's, this one among them: of arms that have its workload and step.
     #[must_use]
     pub fn loads_with(&self, trial: &Trial) -> u32 {
         let block = |launch: usize| self.launches[launch].block;
@@ -131,7 +137,6 @@ impl Plan {
             (other.workload, other.step) == (trial.workload, trial.step)
                 && block(other.launch) == block(trial.launch)
                 && self.duet.contains(&other.arm)
-                && self.takes_part(other.arm)
         };
         if self.duet.contains(&trial.arm) { self.trials.iter().filter(is_with).count() as u32 } else { 1 }
     }

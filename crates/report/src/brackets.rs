@@ -22,7 +22,7 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
     [
         bracket.subject.clone(),
         bracket.workload.clone(),
-        bracket.connections.to_string(),
+        width(bracket.connections, bracket.streams, bracket.pipeline, bracket.pass),
         rate(bracket.kept_rps, "none"),
         format!("{}{by}", rate(bracket.missed_rps, "none")),
         repeats,
@@ -31,6 +31,14 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
             None => bracket.rates.iter().map(votes).collect::<Vec<_>>().join("; "),
         },
     ]
+}
+
+/// `64`, `8 × 16`, `64, pass 2`.
+fn width(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
+    let of_each = streams.max(pipeline);
+    let each = if of_each > 1 { format!(" × {of_each}") } else { String::new() };
+    let pass = if pass > 1 { format!(", pass {pass}") } else { String::new() };
+    format!("{connections}{each}{pass}")
 }
 
 /// `searched: 92 loads in 3 starts, 1 of them not settled`.
@@ -66,7 +74,7 @@ pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
     [
         search.subject.clone(),
         search.workload.clone(),
-        search.connections.to_string(),
+        width(search.connections, search.streams, search.pipeline, search.pass),
         search.repeat.to_string(),
         rate(result.kept_rps, result.kept_by),
         rate(result.missed_rps, result.missed_by),
@@ -77,10 +85,17 @@ pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
 /// What the brackets come to, in a sentence; `None`: there are none.
 pub(crate) fn sentence(report: &Report) -> Option<String> {
     let objective = report.run.objective.as_ref()?;
-    let has_widths = report.brackets.windows(2).any(|pair| pair[0].connections != pair[1].connections);
+    let shape = |bracket: &Bracket| {
+        let Bracket { connections, streams, pipeline, pass, .. } = *bracket;
+        (connections, streams, pipeline, pass)
+    };
+    let has_widths = report.brackets.windows(2).any(|pair| shape(&pair[0]) != shape(&pair[1]));
     let said = |bracket: &Bracket| {
         let of = match (bracket.kept_rps, bracket.missed_rps) {
             (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
+            (Some(kept), None) if bracket.searched.is_some() => {
+                format!("up to {}/s (what it does above was not found)", number(kept))
+            }
             (Some(kept), None) => format!("up to {}/s and more", number(kept)),
             (None, Some(missed)) => format!("not at {}/s", number(missed)),
             (None, None) => return None,
@@ -89,11 +104,19 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         let with =
             if report.run.workloads.len() > 1 { format!(" for {}", bracket.workload) } else { String::new() };
         let over = if has_widths {
-            format!(" over {}", plural(u64::from(bracket.connections), "connection"))
+            let (connections, streams, pipeline, pass) = shape(bracket);
+            let plural = if (connections, streams.max(pipeline), pass) == (1, 1, 1) { "" } else { "s" };
+            format!(" over {} connection{plural}", width(connections, streams, pipeline, pass))
         } else {
             String::new()
         };
-        Some(format!("{}{with}{over} {of}{by}", bracket.subject))
+        let open = bracket.searched.map_or(0, |searched| searched.starts - searched.settled);
+        let open = if open > 0 {
+            format!(" ({} not settled)", plural(open as u64, "search"))
+        } else {
+            String::new()
+        };
+        Some(format!("{}{with}{over} {of}{by}{open}", bracket.subject))
     };
     let is_control = |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
     let asked = report.brackets.iter().filter(|bracket| !is_control(&bracket.subject));

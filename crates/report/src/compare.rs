@@ -165,7 +165,11 @@ fn junit(compared: &Compared) -> String {
         format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step))
     };
     let case = |name: &str, inner: Option<(&str, &str)>| {
-        let inner = inner.map_or(String::new(), |(tag, why)| format!("<{tag} message=\"{}\"/>", xml(why)));
+        let inner = match inner {
+            Some(("system-out", said)) => format!("<system-out>{}</system-out>", xml(said)),
+            Some((tag, why)) => format!("<{tag} message=\"{}\"/>", xml(why)),
+            None => String::new(),
+        };
         format!("  <testcase classname=\"dyno.compare\" name=\"{}\">{inner}</testcase>\n", xml(name))
     };
     let of_gate = |of: &GateResult| {
@@ -174,7 +178,9 @@ fn junit(compared: &Compared) -> String {
         case(
             &name,
             match of.state {
-                GateState::Held => None,
+                GateState::Held if compared.differences.is_empty() => None,
+                // What holds of sides that differ in more is no plain yes.
+                GateState::Held => Some(("system-out", &of.sentence)),
                 GateState::Missed => Some(("failure", &of.sentence)),
                 GateState::Undecided => Some(("skipped", &of.sentence)),
             },

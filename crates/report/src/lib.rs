@@ -14,6 +14,7 @@ pub mod hdr;
 pub mod html;
 pub mod intervals;
 pub mod markdown;
+mod methodology;
 mod metrics;
 pub mod openmetrics;
 mod overview;

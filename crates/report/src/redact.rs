@@ -81,7 +81,8 @@ fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         let failures = failures.flat_map(|f| [&mut f.failure.message].into_iter().chain(&mut f.log_tail));
         checks.chain(failures).chain(&mut subject.skipped).chain([&mut subject.description])
     });
-    run.chain(subjects)
+    let searches = report.searches.iter_mut().flat_map(|search| &mut search.result.ended);
+    run.chain(subjects).chain(searches)
 }
 
 /// All texts that dyno wrote. They quote parts of foreign texts.
@@ -101,6 +102,9 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent).chain([&mut row.title])
     });
     let titles = report.subjects.iter_mut().map(|subject| &mut subject.title);
+    let rates = report.brackets.iter_mut().flat_map(|bracket| &mut bracket.rates);
+    let loads = report.searches.iter_mut().flat_map(|search| &mut search.result.trials);
+    let missed = rates.flat_map(|rate| &mut rate.missed).chain(loads.flat_map(|load| &mut load.missed));
     let others = report.twins.iter_mut().chain(&mut report.duets);
     let effects = effects_of(&mut report.experiment).chain(others).flat_map(|effect| {
         let rows = effect.rows.iter_mut().map(|row| &mut row.sentence);
@@ -108,7 +112,7 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     });
     let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
     let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
-    trials.chain(caveats).chain(steps).chain(rows).chain(titles).chain(effects).chain(cells)
+    trials.chain(caveats).chain(steps).chain(rows).chain(titles).chain(missed).chain(effects).chain(cells)
 }
 
 /// What experiments come to.
@@ -144,7 +148,11 @@ fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         experiment.effects.iter_mut().flat_map(names_of_effect).chain(doses)
     });
     let twins = report.twins.iter_mut().chain(&mut report.duets).flat_map(names_of_effect);
+    let brackets = report.brackets.iter_mut().map(|bracket| &mut bracket.workload);
+    let searches = report.searches.iter_mut().map(|search| &mut search.workload);
     plan.chain(trials)
+        .chain(brackets)
+        .chain(searches)
         .chain(steps)
         .chain(rows)
         .chain(comparisons)

@@ -20,10 +20,10 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
 use crate::backends::{self, Needs};
-use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE, SEARCH_LOADS, SEARCH_WARMUP_NS};
+use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE, REST, SEARCH_LOADS, SEARCH_WARMUP_NS};
 use crate::observe::Choice;
 use crate::price;
-use crate::run::warm;
+use crate::run::{search, warm};
 use crate::suite::{SuiteFile, SuiteSubject, duet, profile, stop, turns};
 
 /// What the command line adds to a suite.
@@ -575,9 +575,10 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     };
     let profiles = plan.trials.iter().filter(is_profiled).count() as u64;
     // Guessed like the rest: how many loads a search takes depends on where it ends.
-    let is_searched = |t: &&Trial| runs(&t.launch) && plan.load.steps[t.step].arrivals.is_closed();
-    let searches = plan.search.map_or(0, |_| plan.trials.iter().filter(is_searched).count() as u64);
-    let search_ns = SEARCH_LOADS * (SEARCH_WARMUP_NS + plan.load.duration_ns + TRIAL_NS);
+    let is_searched = |t: &usize| runs(&plan.trials[*t].launch) && search::is_followed(plan, *t);
+    let searches = plan.search.map_or(0, |_| (0..plan.trials.len()).filter(is_searched).count() as u64);
+    let search_ns =
+        SEARCH_LOADS * (SEARCH_WARMUP_NS + plan.load.duration_ns + REST.as_nanos() as u64 + TRIAL_NS);
     launches * START_NS
         + first_ns
         + searches * search_ns
@@ -711,6 +712,12 @@ mod tests {
         assert_eq!(beside.duet, [0, 2].into());
         assert_eq!(groups(&beside).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(groups(&beside)[0], ["null"]);
+        let twin = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";
+        let twins = format!(
+            "subjects = [\"null\", \"a\"]\n[suite]\ntwin = \"null, files 64\"\norder = \"duet\"\n{twin}"
+        );
+        let twins = planned(&[("a", "\"h1\"")], &twins);
+        assert_eq!(twins.duet.len(), 4, "a twin is what its other is: {:?}", twins.arms);
         let pair = of("subjects = [\"a\", \"null\"]", "");
         assert_eq!(pair.duet, [0, 1].into(), "there is nobody else");
         let varied = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";

@@ -6,7 +6,7 @@ mod judge;
 mod price;
 mod profile;
 mod rehearsal;
-mod search;
+pub(crate) mod search;
 mod start;
 mod trial;
 mod up;

@@ -21,6 +21,8 @@ pub struct Bracket {
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
+    /// Which of several alike, from 1. Rates that were planned are taken together.
+    pub pass: u32,
     /// The highest rate that most repeats kept, below all that they did not; requests per second. `None`: none is.
     pub kept_rps: Option<f64>,
     /// The lowest rate that most repeats missed; `None`: all were kept.
@@ -131,6 +133,7 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
         connections: 0,
         streams: 0,
         pipeline: 0,
+        pass: 1,
         kept_rps: kept.map(|place| rates[place].0),
         missed_rps: missed.map(|place| rates[place].0),
         limited_by_generator: missed.is_some_and(|place| is_generators(&rates[place].1)),

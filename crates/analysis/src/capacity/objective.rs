@@ -79,7 +79,12 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
     match (load.caveats.iter().find(refuses), missed) {
         (Some(caveat), _) => Judged::GeneratorMissed(caveat.message.clone()),
         (None, Some(missed)) => Judged::Missed(missed),
-        (None, None) => Judged::Kept,
+        // A load that is not to be used has kept nothing.
+        (None, None) => {
+            let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
+            let invalid = load.caveats.iter().find(is_invalid).map(|caveat| caveat.message.clone());
+            invalid.map_or(Judged::Kept, Judged::Missed)
+        }
     }
 }
 
@@ -228,6 +233,15 @@ mod tests {
         };
         assert_eq!(judged("p99<5ms", late), Judged::GeneratorMissed("it was late".into()));
         assert_eq!(judged("p99<1ms", late), Judged::GeneratorMissed("it was late".into()));
+    }
+
+    #[test]
+    fn a_load_that_is_not_to_be_used_has_kept_nothing() {
+        let wrong = |l: &mut LoadResult| {
+            let message = "3 answers were wrong".into();
+            l.caveats.push(Caveat::new(Code::WrongAnswers, Severity::Invalid, message, Default::default()));
+        };
+        assert_eq!(judged("p99<5ms,errors<1%", wrong), Judged::Missed("3 answers were wrong".into()));
     }
 
     #[test]

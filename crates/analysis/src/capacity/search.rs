@@ -121,12 +121,13 @@ impl Search {
         }
     }
 
-    /// The bounds as far as they are known: by the most votes that decide about anything.
+    /// The bounds as far as they are known: by the most votes that decide about both, else about one.
     #[must_use]
     pub fn so_far(&self) -> Found {
-        let by_votes = STAGES.iter().rev().map(|stage| self.bounds(stage.votes));
+        let by_votes = || STAGES.iter().rev().map(|stage| self.bounds(stage.votes));
+        let is_bracket = |found: &Found| found.kept_rps.is_some() && found.missed_rps.is_some();
         let is_known = |found: &Found| found.kept_rps.is_some() || found.missed_rps.is_some();
-        by_votes.into_iter().find(is_known).unwrap_or_default()
+        by_votes().find(is_bracket).or_else(|| by_votes().find(is_known)).unwrap_or_default()
     }
 
     /// The lowest rate that missed by so many votes, and the highest below it that kept.
@@ -217,6 +218,22 @@ mod tests {
             near += usize::from(low > 0.95 * 37_000.0 && high < 1.05 * 37_000.0);
         }
         assert!(near >= 190, "{near} of 200");
+    }
+
+    #[test]
+    fn a_search_that_is_cut_short_tells_both_bounds_that_it_knows() {
+        let mut search = Search::new(1000.0, Width(0.02));
+        let mut tries = 0;
+        while let Next::Try(rate) = search.next() {
+            search.tell(rate, if rate <= 37_000.0 { Tried::Kept } else { Tried::Missed });
+            tries += 1;
+            let found = search.so_far();
+            let (kept, missed) = (found.kept_rps, found.missed_rps);
+            assert!(
+                kept.is_none_or(|kept| kept <= 37_000.0) && missed.is_none_or(|missed| missed > 37_000.0)
+            );
+            assert!(tries < 8 || kept.is_some() && missed.is_some(), "{tries}: {found:?}");
+        }
     }
 
     #[test]

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::{self, Objective, Plan};
+use dyno_archive::plan;
 use dyno_archive::run::Run;
 use dyno_archive::search::SearchRecord;
-use dyno_archive::{LoadRecord, Party, StartRecord};
+use dyno_archive::{LoadRecord, Party, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::brackets::{Bracket, Searched};
 use super::{CapacityResult, CapacityTrial, Next, Search, Tried, Width, judge, requests};
 use crate::cell::{CellKey, Shape};
+use crate::duet::Company;
 use crate::load::Config;
 use crate::server::server_use;
 use crate::stats::{Repeated, median};
-use crate::trial::cpus_of;
+use crate::trial::{cpus_of, trial};
 use crate::verdict::{self, Context};
 
 /// A search of one start.
@@ -28,6 +29,7 @@ pub struct SearchResult {
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
+    pub pass: u32,
     /// Counted from 1.
     pub repeat: u32,
     pub result: CapacityResult,
@@ -36,37 +38,41 @@ pub struct SearchResult {
 /// Share of a closed loop's throughput at which a search begins: below what most servers keep, and few loads from it.
 const BEGINS_AT: f64 = 0.5;
 
-/// A search that begins after a trial in a closed loop.
+/// A search that begins after a trial in a closed loop: at half of what that did, or where the objective's percentiles are known. `None`:
+/// nothing is looked for, or nothing was answered right.
 #[must_use]
-pub fn begin(plan: &Plan, asked: plan::Search, objective: &Objective, closed: &LoadRecord) -> Search {
-    let (opens, closes) = closed.window_ns;
-    let seconds = (closes - opens) as f64 / 1e9;
-    let measured = closed.intervals.iter().filter(|i| i.phase == dyno_archive::Phase::Measured);
-    let answers: u64 = measured.map(dyno_archive::Interval::right_answers).sum();
-    let rate = BEGINS_AT * answers as f64 / seconds.max(f64::MIN_POSITIVE);
-    // Where the objective's percentiles are known.
+pub fn begin(run: &Run, closed: &TrialRecord) -> Option<Search> {
+    let plan = &run.header.plan;
+    let (asked, objective) = (plan.search?, plan.report.objective.as_ref()?);
+    let closed = trial(plan, &run.header.facts, start_of(run, closed), closed, &Company::default());
+    let rate = Some(closed.load.throughput_rps).filter(|rate| *rate > 0.0)? * BEGINS_AT;
     let least = requests(objective) / (plan.load.duration_ns as f64 / 1e9);
-    Search::new(rate.max(least).max(1.0), Width(asked.width))
+    Some(Search::new(rate.max(least).max(1.0), Width(asked.width)))
 }
 
-/// What a load of a search says. `start`: that of the trial which the search follows.
+fn start_of<'a>(run: &'a Run, trial: &TrialRecord) -> Option<&'a StartRecord> {
+    run.starts.iter().find(|start| start.start == trial.start)
+}
+
+/// What a load of the search says that follows a trial.
+///
+/// # Panics
+/// If the plan has no search.
 #[must_use]
-pub fn tried(
-    plan: &Plan,
-    (trial, start): (usize, Option<&StartRecord>),
-    (rate, load): (f64, &LoadRecord),
-) -> Option<CapacityTrial> {
-    let (asked, objective) = (plan.search?, plan.report.objective.as_ref()?);
-    let planned = &plan.trials[trial];
+pub fn tried(run: &Run, closed: &TrialRecord, (rate, load): (f64, &LoadRecord)) -> CapacityTrial {
+    let plan = &run.header.plan;
+    let asked = plan.search.expect("a search is asked for");
+    let objective = plan.report.objective.as_ref().expect("a search has an objective");
+    let planned = &plan.trials[closed.trial];
     let (workload, subject) = (&plan.workloads[planned.workload], plan.subject_of(planned.arm));
     let step = plan::Step { arrivals: asked.arrivals(rate), ..plan.load.steps[planned.step].clone() };
     let config = Config::new(workload, &plan.load_of_trial(planned), &step, planned.seed);
     let party = plan.launches[planned.launch].party_of(planned.arm).unwrap_or(Party::SUBJECT);
-    let part = start.and_then(|start| start.part(party));
+    let part = start_of(run, closed).and_then(|start| start.part(party));
     let server = server_use(load, party, cpus_of(&plan.arms[planned.arm].conditions, part));
     let context = Context { server: Some(&server), control: subject.control, ..Context::default() };
     let result = verdict::load(load, config, &context);
-    Some(CapacityTrial::new(rate, &result, judge(objective, &result)))
+    CapacityTrial::new(rate, &result, judge(objective, &result))
 }
 
 /// Every search of a run, trial by trial.
@@ -82,12 +88,12 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     let plan = &run.header.plan;
     let (asked, objective) = (plan.search?, plan.report.objective.as_ref()?);
     let planned = &plan.trials[record.trial];
-    let own = run.trials.iter().find(|trial| trial.trial == record.trial);
-    let start = own.and_then(|own| run.starts.iter().find(|start| start.start == own.start));
+    // Without the trial that it followed it is a part of what was interrupted.
+    let closed = run.trials.iter().find(|trial| trial.trial == record.trial)?;
     let mut search = Search::new(record.loads.first().map_or(1.0, |load| load.rate), Width(asked.width));
     let mut trials = Vec::new();
     for one in &record.loads {
-        let trial = tried(plan, (record.trial, start), (one.rate, &one.load))?;
+        let trial = tried(run, closed, (one.rate, &one.load));
         search.tell(one.rate, Tried::of(&trial));
         trials.push(trial);
     }
@@ -95,7 +101,7 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
         Next::Done(found) => found,
         Next::Try(_) => search.so_far(),
     };
-    let Shape { connections, streams, pipeline, .. } = Shape::of(&plan.load.steps[planned.step]);
+    let Shape { connections, streams, pipeline, pass, .. } = Shape::of(&plan.load.steps[planned.step]);
     Some(SearchResult {
         cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
         subject: plan.arms[planned.arm].name.clone(),
@@ -103,6 +109,7 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
         connections,
         streams,
         pipeline,
+        pass,
         repeat: plan.launches[planned.launch].block + 1,
         result: CapacityResult::new(objective, found, record.failure.clone(), trials),
     })
@@ -118,31 +125,38 @@ pub(crate) fn brackets_of(searches: &[SearchResult]) -> Vec<Bracket> {
 
 fn bracket_of(own: &[&SearchResult]) -> Bracket {
     let first = own[0];
-    let most = |is_it: fn(&&&SearchResult) -> bool| 2 * own.iter().filter(is_it).count() > own.len();
-    // A search that kept nothing, or missed nothing, counts as one whose bound lies beyond all others.
-    let middle = |bound: fn(&CapacityResult) -> Option<f64>, beyond: f64| {
-        let all: Vec<f64> = own.iter().map(|search| bound(&search.result).unwrap_or(beyond)).collect();
-        median(&all).filter(|rate| rate.is_finite() && *rate > 0.0)
-    };
-    let by_repeat: Vec<f64> = own.iter().map(|search| search.result.kept_rps.unwrap_or(0.0)).collect();
+    // One that nothing was answered to before it found nothing.
+    let begun: Vec<&CapacityResult> =
+        own.iter().map(|search| &search.result).filter(|result| !result.trials.is_empty()).collect();
+    let most = |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
+    let by_repeat: Vec<f64> = begun.iter().map(|result| result.kept_rps.unwrap_or(0.0)).collect();
     Bracket {
         subject: first.subject.clone(),
         workload: first.workload.clone(),
         connections: first.connections,
         streams: first.streams,
         pipeline: first.pipeline,
-        kept_rps: middle(|result| result.kept_rps, 0.0),
-        missed_rps: middle(|result| result.missed_rps, f64::INFINITY),
-        limited_by_generator: most(|search| search.result.limited_by_generator),
+        pass: first.pass,
+        kept_rps: middle(begun.iter().map(|result| result.kept_rps), 0.0),
+        missed_rps: middle(begun.iter().map(|result| result.missed_rps), f64::INFINITY),
+        limited_by_generator: most(|result| result.limited_by_generator),
         rates: Vec::new(),
         searched: Some(Searched {
             starts: own.len(),
-            loads: own.iter().map(|search| search.result.trials.len()).sum(),
-            settled: own.iter().filter(|search| search.result.settled).count(),
+            loads: begun.iter().map(|result| result.trials.len()).sum(),
+            settled: begun.iter().filter(|result| result.settled).count(),
         }),
         interval_rps: Repeated::new(by_repeat.clone()).interval,
         by_repeat_rps: by_repeat,
     }
+}
+
+/// The median of bounds, of which one that was not found lies beyond all others. `None`: that is where the median lies.
+fn middle(bounds: impl Iterator<Item = Option<f64>>, beyond: f64) -> Option<f64> {
+    let mut all: Vec<f64> = bounds.map(|bound| bound.unwrap_or(beyond)).collect();
+    all.sort_by(f64::total_cmp);
+    let two = [all.get(all.len().checked_sub(1)? / 2)?, all.get(all.len() / 2)?];
+    if two.contains(&&beyond) { None } else { median(&all) }
 }
 
 #[cfg(test)]
@@ -162,7 +176,7 @@ mod tests {
         let mut run = fixture::blocks_of(vec![subject], edges.len() as u32, |_, _| 4000);
         let condition = Condition::Quantile { name: "p50".into(), q: 0.5, below_us: 5000.0 };
         run.header.plan.report.objective =
-            Some(Objective { text: "p50<5ms".into(), conditions: vec![condition] });
+            Some(plan::Objective { text: "p50<5ms".into(), conditions: vec![condition] });
         run.header.plan.search = Some(ASKED);
         run.searches = (0..edges.len()).map(|trial| searched(&run, trial, edges[trial])).collect();
         run
@@ -180,13 +194,11 @@ mod tests {
 
     /// What the runner does, with a server that is no more than an edge.
     fn searched(run: &Run, trial: usize, edge: f64) -> SearchRecord {
-        let plan = &run.header.plan;
-        let objective = plan.report.objective.as_ref().unwrap();
-        let mut search = begin(plan, ASKED, objective, &run.trials[trial].load);
+        let mut search = begin(run, &run.trials[trial]).unwrap();
         let mut record = SearchRecord { trial, ..SearchRecord::default() };
         while let Next::Try(rate) = search.next() {
             let load = load(rate, edge);
-            search.tell(rate, Tried::of(&tried(plan, (trial, None), (rate, &load)).unwrap()));
+            search.tell(rate, Tried::of(&tried(run, &run.trials[trial], (rate, &load))));
             record.loads.push(SearchLoad { rate, load });
         }
         record
@@ -224,6 +236,24 @@ mod tests {
             (bracket.kept_rps, bracket.missed_rps, bracket.searched.unwrap().settled),
             (None, None, 0)
         );
+        run.trials.clear();
+        assert!(searches(&run).is_empty(), "what it followed is not there");
+    }
+
+    #[test]
+    fn a_bound_that_most_starts_did_not_find_is_none() {
+        let of = |bounds: &[Option<f64>]| middle(bounds.iter().copied(), 0.0);
+        assert_eq!(of(&[Some(5.0), None, Some(7.0)]), Some(5.0));
+        assert_eq!(of(&[Some(5.0), None]), None, "nobody loaded half of it");
+        assert_eq!(of(&[Some(5.0), Some(7.0)]), Some(6.0));
+        assert_eq!((of(&[]), of(&[None, None, Some(1.0)])), (None, None));
+    }
+
+    #[test]
+    fn nothing_is_looked_for_after_nothing() {
+        let mut run = run(&[3000.0]);
+        run.trials[0] = fixture::trial_record(0, fixture::record(0));
+        assert!(begin(&run, &run.trials[0]).is_none());
         run.header.plan.search = None;
         assert!(searches(&run).is_empty(), "nobody asked");
     }

@@ -1,5 +1,7 @@
 //! In what two runs differ beside what is compared: machine, dyno, load, requests, conditions, services behind.
 
+use std::collections::BTreeSet;
+
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,6 +36,7 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
         }
     }
     found.walk("turns", &turns(plan_a), &turns(plan_b));
+    found.walk("search", &json!(plan_a.search), &json!(plan_b.search));
     found.walk("CPUs that change from block to block", &json!(plan_a.swaps_cpus), &json!(plan_b.swaps_cpus));
     found.walk("files", &json!(plan_a.files), &json!(plan_b.files));
     for (arm_a, arm_b) in arms {
@@ -43,6 +46,7 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
         } else {
             format!("{} and {}", own.name, other.name)
         };
+        found.walk(&format!("{name}: loaded beside"), &beside(a, *arm_a), &beside(b, *arm_b));
         found.walk_unshown(&format!("{name}: env"), &json!(own.conditions.env), &json!(other.conditions.env));
         found.walk(&name, &conditions(plan_a, *arm_a), &conditions(plan_b, *arm_b));
     }
@@ -58,6 +62,13 @@ pub(super) fn within(plan: &Plan, arms: &[(usize, usize)]) -> Vec<Difference> {
         found.walk(&format!("{name}: loaded beside others"), &beside(a), &beside(b));
     }
     found.all
+}
+
+/// Beside whom an arm was loaded, of those that were planned: in each way that there was.
+fn beside(side: Side<'_>, arm: usize) -> Value {
+    let own = side.report.trials.iter().filter(|trial| trial.valid && trial.cell.arm == arm);
+    let ways: BTreeSet<&[String]> = own.filter_map(|trial| Some(&*trial.duet.as_ref()?.beside)).collect();
+    json!(ways)
 }
 
 fn facts(of: Side<'_>) -> Value {

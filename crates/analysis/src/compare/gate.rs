@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Row;
+use super::verdict::although;
+use super::{Difference, Row};
 use crate::metric::{Better, METRICS, Metric};
 use crate::stats::{ALPHA, Over, holm};
 use crate::words::percent;
@@ -125,7 +126,12 @@ pub struct GateResult {
 
 /// Judges gates over all rows of their metrics. The chance that any of them is missed where nothing changed is at most [`ALPHA`]
 /// (Holm). `drift`: the machine has changed between the sides, in words; then nothing is missed.
-pub(super) fn judge(gates: &[Gate], rows: &[Row], drift: Option<&str>) -> Vec<GateResult> {
+pub(super) fn judge(
+    gates: &[Gate],
+    rows: &[Row],
+    drift: Option<&str>,
+    differences: &[Difference],
+) -> Vec<GateResult> {
     let each = gates.iter().flat_map(|gate| {
         let of_gate =
             rows.iter().enumerate().filter(|(_, row)| row.metric == gate.metric.key && !row.control);
@@ -134,7 +140,11 @@ pub(super) fn judge(gates: &[Gate], rows: &[Row], drift: Option<&str>) -> Vec<Ga
     let each: Vec<(&Gate, usize, &Row)> = each.collect();
     let ps: Vec<f64> = each.iter().map(|(_, _, row)| row.estimate.map_or(1.0, |e| e.p)).collect();
     let result = |((gate, index, row), p): (&(&Gate, usize, &Row), f64)| {
-        let (state, sentence) = state(gate, row, p, drift);
+        let (state, sentence) = match state(gate, row, p, drift) {
+            (state, Some(sentence)) => (state, although(sentence, differences)),
+            // It says so itself.
+            (state, None) => (state, row.sentence.clone()),
+        };
         GateResult {
             gate: gate.text(),
             subject_a: row.subject_a.clone(),
@@ -148,35 +158,35 @@ pub(super) fn judge(gates: &[Gate], rows: &[Row], drift: Option<&str>) -> Vec<Ga
     each.iter().zip(holm(&ps)).map(result).collect()
 }
 
-fn state(gate: &Gate, row: &Row, p: f64, drift: Option<&str>) -> (GateState, String) {
-    let Some(estimate) = row.estimate else { return (GateState::Undecided, row.sentence.clone()) };
-    if row.over == Some(Over::Rounds) {
-        return (GateState::Undecided, row.sentence.clone());
-    }
+/// `None`: what the row says.
+fn state(gate: &Gate, row: &Row, p: f64, drift: Option<&str>) -> (GateState, Option<String>) {
+    let Some(estimate) = row.estimate.filter(|_| row.over != Some(Over::Rounds)) else {
+        return (GateState::Undecided, None);
+    };
     let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
     if let Some(drift) = drift {
-        return (GateState::Undecided, format!("{change}, but {drift}"));
+        return (GateState::Undecided, Some(format!("{change}, but {drift}")));
     }
     if gate.is_beyond(estimate.ratio) {
         return if p < ALPHA {
-            (GateState::Missed, format!("{change}, and that is no chance ({})", of_chance(p)))
+            (GateState::Missed, Some(format!("{change}, and that is no chance ({})", of_chance(p))))
         } else {
             let would = percent(estimate.detectable - 1.0);
             (
                 GateState::Undecided,
-                format!(
+                Some(format!(
                     "{change}, which may be chance; a difference of {would} would have been found. Ask for more repeats."
-                ),
+                )),
             )
         };
     }
     if !gate.is_beyond(estimate.low) && !gate.is_beyond(estimate.high) {
-        return (GateState::Held, change);
+        return (GateState::Held, Some(change));
     }
     let range = format!("{} to {}", signed(estimate.low - 1.0), signed(estimate.high - 1.0));
     let sentence =
         format!("{change}; it may be {range}, which the gate does not all allow. Ask for more repeats.");
-    (GateState::Undecided, sentence)
+    (GateState::Undecided, Some(sentence))
 }
 
 /// `p 0.012`, or `p below 0.001`.

@@ -139,7 +139,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     judge(&mut rows, asked.same_within, &differences);
     let drift = drift(&rows).filter(|_| !is_one_run);
     let asked_for: Vec<Row> = rows.iter().filter(|row| !row.control).cloned().collect();
-    let gates = gate::judge(&asked.gates, &rows, drift.as_deref());
+    let gates = gate::judge(&asked.gates, &rows, drift.as_deref(), &differences);
     Compared {
         schema: SCHEMA,
         a: side(a),
@@ -169,12 +169,13 @@ fn rows_of(
         for (key, cell) in grid_a.cells().filter(|(key, _)| key.arm == *arm_a) {
             match counterpart(a, key, b, *arm_b).and_then(|key| grid_b.get(key)) {
                 Some(other) => {
+                    let waited = is_of_duet(cell) && is_of_duet(other);
                     let row =
                         |metric: &&Metric| row(a, b, (key, *arm_b), (cell, other), (metric, is_one_run));
                     // What is asked of servers that wait for each other gets an answer; what is not is left out.
                     let is_told = |metric: &&&Metric| {
                         let waits = metric.waits && !gates.iter().any(|gate| gate.metric == **metric);
-                        !(waits && is_of_duet(a, *arm_a) && is_of_duet(b, *arm_b))
+                        !(waits && waited)
                     };
                     rows.extend(metrics.iter().filter(is_told).map(row));
                 }
@@ -185,9 +186,9 @@ fn rows_of(
     (rows, unmatched)
 }
 
-/// Whether an arm was loaded at the same time as others.
-fn is_of_duet(side: Side<'_>, arm: usize) -> bool {
-    side.report.trials.iter().any(|trial| trial.cell.arm == arm && trial.duet.is_some())
+/// Whether others were loaded at the same time.
+fn is_of_duet(cell: &Cell<'_>) -> bool {
+    cell.trials().iter().any(|trial| trial.duet.is_some())
 }
 
 /// Arms of one run against each other, pair by pair: every row judged with all others allowed for. Controls are arms like others here.

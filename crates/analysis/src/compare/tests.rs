@@ -145,6 +145,13 @@ fn runs_that_differ_in_more_than_they_say_are_told_so_on_every_line() {
     );
     assert!(!format!("{seen:?}").contains("hunter2"));
     assert!(seen.rows.iter().all(|row| row.sentence.contains(", though they differ in machine.kernel, ")));
+    let gated = Asked { gates: Gate::parse("throughput<-2%").unwrap(), same_within: None };
+    let gates = compared((&known, None), (&after, None), &gated).gates;
+    assert!(!gates.is_empty());
+    assert!(
+        gates.iter().all(|gate| gate.sentence.matches("though they differ in").count() == 1),
+        "{gates:?}"
+    );
     // The subject itself is what two runs are compared for.
     let mut other = before.clone();
     other.header.id = "t".into();
@@ -216,7 +223,8 @@ fn gates_raise_no_more_false_alarms_than_they_say() {
             Row { estimate: Estimate::of_pairs(&ratios), ..row.clone() }
         };
         let rows: Vec<Row> = (0..40).map(of_noise).collect();
-        alarms += usize::from(gate::judge(&gates, &rows, None).iter().any(|g| g.state == GateState::Missed));
+        alarms +=
+            usize::from(gate::judge(&gates, &rows, None, &[]).iter().any(|g| g.state == GateState::Missed));
     }
     // Half of all chance differences are of the gate's direction.
     assert!((10..=50).contains(&alarms), "{alarms} of 1000");

@@ -152,7 +152,7 @@ fn unsteady(load: &LoadResult, steadiness: &Steadiness) -> Option<Caveat> {
             ),
         ),
         Pattern::WarmUp => return last_level(steadiness, evidence),
-        Pattern::Flat => return None,
+        Pattern::Flat | Pattern::None => return None,
     };
     Some(Caveat::new(code, Severity::Warning, message, evidence))
 }

@@ -78,7 +78,7 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, shares_cpus: bool) ->
     let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
     let cheapness: Option<Vec<f64>> =
-        window.iter().map(|i| Some(i.throughput_rps / cpu_within(server, (i.start_s, i.end_s))?)).collect();
+        window.iter().map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?)).collect();
     // Among others a server gets faster where they get slower.
     let by = if shares_cpus { By::CpuAlone } else { told_by(load, &window, &throughput)? };
     growth(&throughput, cheapness.as_deref(), by)
@@ -104,14 +104,6 @@ fn is_one_rate(rates: &[f64]) -> bool {
         let least = thirds.into_iter().fold(f64::MAX, f64::min);
         most <= least * ONE_RATE
     })
-}
-
-/// CPUs that the server used in a stretch of the load: those between the two samples around its middle. `None`: not known,
-/// or 0.
-fn cpu_within(server: &ServerUse, (start_s, end_s): (f64, f64)) -> Option<f64> {
-    let middle = f64::midpoint(start_s, end_s);
-    let at = server.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
-    at.cpu.filter(|cpu| *cpu > 0.0)
 }
 
 /// Which numbers show whether a server gets faster.

@@ -171,6 +171,7 @@ impl<'a> Beginning<'a> {
         // Absolute, because the run may be resumed from another folder.
         planned.plan.suite.path = std::path::absolute(self.path)?.display().to_string();
         let builds = build_all(&mut planned, self.cache, supervision, progress)?;
+        planned.plan.settle_duet();
         check(&planned.plan)?;
         let dir = RunDir::create_among(self.runs, super::header(&planned.plan))?.held()?;
         Ok((planned, builds, dir))

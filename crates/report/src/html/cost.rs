@@ -2,7 +2,7 @@
 
 use dyno_analysis::backend::{BackendSummary, BackendUse};
 use dyno_analysis::cost::Paid;
-use dyno_analysis::metric::{Metric, Unit};
+use dyno_analysis::metric::{self, CPU, Metric, Unit};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
@@ -14,17 +14,17 @@ use maud::{Markup, html};
 
 use super::of::Of;
 use super::table::{Cell, Column, cell, table_of, text, value};
-use super::{counted, figure, note, repeats_of, step_table, swatch, trial_table};
+use super::{counted, figure, noise, note, repeats_of, step_table, swatch, trial_table};
 use crate::format::{bytes, micros, number, or_dash, percent, quantity};
 
 pub(super) fn cost(report: &Report) -> Markup {
     html! {
-        (figure("cpu", "Server CPU per request", "", &cpu(report)))
+        (figure("cpu", "Server CPU per request", noise(report, CPU.key).trim_start(), &cpu(report)))
         (price(report))
-        (figure("split", "User and system CPU per request", SPLIT, &split(report)))
-        (figure("cpus", "CPUs used", CPUS, &cpus(report)))
-        (figure("memory", "Memory", MEMORY, &memory(report)))
-        (figure("memory-time", "Memory × time per request", MEMORY_TIME, &memory_time(report)))
+        (figure("split", "User and system CPU per request", &format!("{SPLIT}{}", noise(report, CPU.key)), &split(report)))
+        (figure("cpus", "CPUs used", &format!("{CPUS}{}", noise(report, "server_cpus")), &cpus(report)))
+        (figure("memory", "Memory", &format!("{MEMORY}{}", noise(report, metric::MEMORY.key)), &memory(report)))
+        (figure("memory-time", "Memory × time per request", &format!("{MEMORY_TIME}{}", noise(report, metric::MEMORY_TIME.key)), &memory_time(report)))
         (lifetimes(report))
         (backends(report))
     }

@@ -1,6 +1,7 @@
 //! The section on everything but the load: start-up, stop, checks, builds, failures.
 
 use dyno_analysis::backend::BackendResult;
+use dyno_analysis::noise::STARTUP;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
 use dyno_archive::start::Binary;
@@ -8,7 +9,7 @@ use maud::{Markup, html};
 
 use super::of::Of;
 use super::table::{Cell, Row, cell, table, table_of, text, value};
-use super::{figure, note, repeats_of, swatch};
+use super::{figure, noise, note, repeats_of, swatch};
 use crate::format::{bytes, millis, number, percent, seconds};
 use crate::overview::killed;
 
@@ -34,7 +35,7 @@ pub(super) fn life(report: &Report) -> Markup {
     );
     let what = "From exec to the first answer with the status that its file names: a bar for the median, a dot per repeat.";
     html! {
-        (figure("startup", "Start-up", what, &startup))
+        (figure("startup", "Start-up", &format!("{what}{}", noise(report, STARTUP)), &startup))
         (backends(report))
         (programs(report))
         h3 { "Checks" } "\n"

@@ -1,6 +1,7 @@
 //! The sections on the load: throughput, errors, response times, pages, requests of a mix.
 
 use dyno_analysis::load::{Pages, Percentiles, RequestResult};
+use dyno_analysis::metric::{RESPONSE_P99, THROUGHPUT};
 use dyno_analysis::report::Report;
 use dyno_analysis::scaling::{Coefficient, LawResult, ScalingResult};
 use dyno_analysis::summary::Summary;
@@ -11,7 +12,7 @@ use maud::{Markup, html};
 use super::of::Of;
 use super::overview::marks;
 use super::table::{Cell, Column, Row, cell, table, table_of, text, value};
-use super::{counted, figure, note, repeats_of, step_table, trial_table, valid, whole};
+use super::{counted, figure, noise, note, repeats_of, step_table, trial_table, valid, whole};
 use crate::brackets;
 use crate::format::{Quantile, count, micros, number, percent, wait, wait_at_step};
 
@@ -27,7 +28,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
         ],
     );
     html! {
-        (figure("throughput", "Throughput", LEGEND, &throughput))
+        (figure("throughput", "Throughput", &format!("{LEGEND}{}", noise(report, THROUGHPUT.key)), &throughput))
         (figure("over-time", "Throughput over time", OVER_TIME, &over_time(report)))
         (errors(report))
         (scaling(report))
@@ -164,11 +165,16 @@ pub(super) fn response(report: &Report) -> Markup {
                 Below a percentile of one step stands its 95 % interval by order statistics, which takes requests for independent: it is the least that it may be off.";
     let spectrum = "All repeats of the step; each line ends where fewer than 20 samples lie beyond, or where the unanswered begin.";
     html! {
-        (figure("response", "Response time", what, &times))
+        (figure("response", "Response time", &format!("{what}{}", noise_of_p99(report)), &times))
         (figure("spectrum", "Response time by percentile", spectrum, &kinds))
         (pages(report))
         (by_request(report))
     }
+}
+
+/// The noise of the percentile that differs most.
+fn noise_of_p99(report: &Report) -> String {
+    noise(report, RESPONSE_P99.key).replacen("repeats", "p99 of repeats", 1)
 }
 
 /// A percentile, sorted by its time, or by the longest wait known if it lies among unanswered requests.

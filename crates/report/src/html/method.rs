@@ -9,13 +9,14 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Code, Severity};
 use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 use super::of::Of;
 use super::table::{Column, Row, table, text, value};
 use super::why::step_in_words;
 use super::{counted, figure, more, note, trial_table};
-use crate::format::{agreed, bytes, count, number, or_dash, percent, phases};
+use crate::format::{agreed, bytes, count, micros, number, or_dash, percent, phases};
+use crate::methodology::{self, Section, anchor};
 use crate::metrics::{self, Sheet};
 use crate::price;
 use crate::redact::{self, Withheld};
@@ -92,13 +93,17 @@ fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {
     }
 }
 
-const TRIALS: [Column<'_, TrialResult>; 8] = [
+const TRIALS: [Column<'_, TrialResult>; 10] = [
     ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
     ("#Scheduled", &|t| counted(t.load.exchanges.scheduled)),
     ("#Completed", &|t| counted(t.load.exchanges.completed)),
     ("#Failed", &|t| counted(t.load.exchanges.failed)),
     ("Valid", &|t| text(valid(t))),
     ("Throughput was", &|t| text(levels(t))),
+    ("CPU per answer was", &|t| text(costs(t))),
+    ("#CPU in others' turns, of that in its own", &|t| {
+        value(t.turns.as_ref().and_then(|turns| turns.idle_share), percent)
+    }),
     ("Limited by", &|t| text(&t.limiter.sentence)),
     ("Caveats", &|t| text(codes(t))),
 ];
@@ -106,18 +111,31 @@ const TRIALS: [Column<'_, TrialResult>; 8] = [
 /// What throughput did within the window.
 fn levels(t: &TrialResult) -> String {
     let Some(steadiness) = &t.steadiness else {
-        let with_others = t.turns.is_some() || t.duet.is_some();
-        return if with_others { "not told beside others" } else { "not told by so few intervals" }.into();
+        return if t.duet.is_some() { "not told beside others" } else { "not told by so few intervals" }
+            .into();
     };
-    let rates: Vec<String> = steadiness.pieces.iter().map(|piece| number(piece.throughput_rps)).collect();
-    let name = match steadiness.pattern {
+    let rates = steadiness.pieces.iter().map(|piece| number(piece.throughput_rps));
+    let counted = if steadiness.counts_from_s.is_some() { "; the last counts" } else { "" };
+    format!("{}{counted}", in_words(steadiness.pattern, rates))
+}
+
+/// What the CPU time of an answer did meanwhile.
+fn costs(t: &TrialResult) -> String {
+    let cost = t.steadiness.as_ref().and_then(|steadiness| steadiness.cost.as_ref());
+    cost.map_or("–".into(), |cost| {
+        in_words(cost.pattern, cost.pieces.iter().map(|piece| micros(piece.cpu_us_per_request)))
+    })
+}
+
+fn in_words(pattern: Pattern, levels: impl Iterator<Item = String>) -> String {
+    let name = match pattern {
         Pattern::Flat => return "flat".into(),
         Pattern::WarmUp => "warm-up",
         Pattern::Slowdown => "slowdown",
         Pattern::Cyclic => "cyclic",
+        Pattern::None => "none, it changed to the end",
     };
-    let counted = if steadiness.counts_from_s.is_some() { "; the last counts" } else { "" };
-    format!("{name}: {}{counted}", rates.join(", "))
+    format!("{name}: {}", levels.collect::<Vec<_>>().join(", "))
 }
 
 fn valid(t: &TrialResult) -> &'static str {
@@ -148,7 +166,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         ul { @for m in &run.facts.missing { li { b { (m.what) } ": " (m.why) ". " (m.mend) } } } "\n"
         (probe(report))
         h3 { "What each caveat means" } "\n"
-        (glossary())
+        (glossary(report))
         h3 { "Run it again" } "\n"
         pre { (shell::again(&run.command, run.seed)) } "\n"
         @if let Some(said) = redact::said(withheld) { (note(&said)) }
@@ -306,14 +324,32 @@ fn prices(report: &Report) -> Markup {
     }
 }
 
-fn glossary() -> Markup {
+/// What each caveat means, and at length of those that the report has.
+fn glossary(report: &Report) -> Markup {
+    let of_trials = report.trials.iter().flat_map(|t| t.caveats.iter().chain(&t.load.caveats));
+    let all: Vec<Code> = report.caveats.iter().chain(of_trials).map(|caveat| caveat.code).collect();
+    let of_code = |code: &Code| methodology::of_caveat(*code).filter(|_| all.contains(code));
+    let mut shown: Vec<Section> = Vec::new();
+    for section in Code::ALL.iter().filter_map(of_code) {
+        if !shown.contains(&section) {
+            shown.push(section);
+        }
+    }
     html! {
         dl.glossary {
             @for code in Code::ALL {
                 dt id={ "caveat-" (code) } { (code.in_words()) }
-                dd { (code.meaning()) }
+                dd {
+                    (code.meaning())
+                    @if let Some(section) = of_code(code) {
+                        " " a href={ "#" (anchor(&section.name())) } { "More: " (section.title) }
+                    }
+                }
             }
         }
         "\n"
+        @for section in &shown {
+            (more(section.title, &html! { div id=(anchor(&section.name())) { (PreEscaped(section.html(&shown))) } }))
+        }
     }
 }

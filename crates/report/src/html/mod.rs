@@ -19,6 +19,7 @@ mod table;
 mod why;
 mod wire;
 
+use dyno_analysis::noise::STARTUP;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
@@ -30,7 +31,7 @@ pub(crate) use self::document::{Viewer, document};
 use self::of::Of;
 pub(crate) use self::profile::figure_of;
 use self::table::{Cell, Column, table_of, text, value};
-use crate::format::{count, number, or_dash};
+use crate::format::{count, number, or_dash, percent, plural};
 use crate::redact;
 use crate::{VIEWER_CSS, VIEWER_JS};
 
@@ -118,6 +119,24 @@ fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
             (more("Table", table))
         }
         "\n"
+    }
+}
+
+/// What repeats of what a chart shows differ by, to stand below it. Empty if there are too few.
+fn noise(report: &Report, metric: &str) -> String {
+    let Some(floor) = report.noise.get(metric) else { return String::new() };
+    let of = if metric == STARTUP { "subject" } else { "step" };
+    let seen = format!(
+        " Noise: repeats of one {of} lie {} apart (standard deviation, the median of {})",
+        percent(floor.scatter),
+        plural(floor.steps as u64, of)
+    );
+    match floor.detectable {
+        Some(least) => format!(
+            "{seen}; a difference of {} would have been found in four of five such runs.",
+            percent(least)
+        ),
+        None => format!("{seen}."),
     }
 }
 

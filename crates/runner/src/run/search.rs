@@ -1,67 +1,90 @@
 //! The search for the highest rate at which a subject keeps the objective, while it is up.
 
+use std::collections::BTreeSet;
 use std::thread;
 
 use dyno_analysis::capacity::{self, Next, Tried};
-use dyno_archive::plan::{Load, Step};
+use dyno_archive::plan::{Load, Plan, Step};
+use dyno_archive::run::Run;
 use dyno_archive::search::{SearchLoad, SearchRecord};
 use dyno_archive::start::Failure;
-use dyno_archive::{LoadRecord, StartRecord, TrialRecord};
+use dyno_archive::{LoadRecord, TrialRecord};
 
 use super::judge::{harness, interrupted};
 use super::up::{Launched, Watched, listener};
+use super::walk::{Start, Stop};
 use super::warm::Watcher;
 use super::{Event, Runner};
 use crate::limits::{REST, SEARCH_INTERVALS, SEARCH_WARMUP_NS};
 use crate::load;
 use crate::load_at;
 
-/// What a search left, and whether its subject still serves.
-pub(super) type Searched = (SearchRecord, Result<(), Failure>);
+/// The trials of a launch after which a rate is looked for that nobody has looked for yet.
+pub(super) fn due(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
+    let searched: BTreeSet<usize> = run.searches.iter().map(|search| search.trial).collect();
+    let is_due = |trial: &usize| {
+        let planned = &plan.trials[*trial];
+        planned.launch == launch && is_followed(plan, *trial) && !searched.contains(trial)
+    };
+    if plan.search.is_some() { (0..plan.trials.len()).filter(is_due).collect() } else { Vec::new() }
+}
+
+/// Whether a trial is one that a search follows, where there are any. A control that refuses all has no rate.
+pub(crate) fn is_followed(plan: &Plan, trial: usize) -> bool {
+    let planned = &plan.trials[trial];
+    plan.load.steps[planned.step].arrivals.is_closed() && !plan.subject_of(planned.arm).refuses
+}
 
 impl Runner<'_> {
-    /// Looks for the highest rate that keeps the plan's objective, after a trial in a closed loop. `None`: nothing is looked for. `Err`: the user
-    /// ended it.
-    pub(super) fn search(
-        &mut self,
-        after: &TrialRecord,
-        start: &StartRecord,
-        launched: &mut Launched<'_>,
-    ) -> Result<Option<Searched>, Failure> {
-        let planned = &self.plan.trials[after.trial];
-        let is_closed = self.plan.load.steps[planned.step].arrivals.is_closed();
-        let (Some(asked), Some(objective)) = (self.plan.search, &self.plan.report.objective) else {
-            return Ok(None);
-        };
-        if !is_closed {
-            return Ok(None);
+    /// Looks for the rates of a start, after all its trials: what was measured is of a server that was not asked for more than it can do.
+    pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), Stop> {
+        if start.to_search.is_empty() {
+            return Ok(());
         }
-        let mut search = capacity::begin(self.plan, asked, objective, &after.load);
-        let mut record = SearchRecord { trial: after.trial, ..SearchRecord::default() };
+        let run = self.dir.read()?;
+        for trial in std::mem::take(&mut start.to_search) {
+            // One that was not measured tells no rate to begin at.
+            if let Some(closed) = run.trials.iter().find(|record| record.trial == trial) {
+                self.get_ready(start)?;
+                self.search(&run, closed, start)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for the highest rate that keeps the plan's objective, over as many connections as a trial in a closed loop had. What the user ended,
+    /// or a fault that is not the subject's, is no result: it is looked for again when the run is gone on with.
+    fn search(&mut self, run: &Run, closed: &TrialRecord, start: &mut Start) -> Result<(), Stop> {
+        let trial = closed.trial;
+        let mut record = SearchRecord { trial, ..SearchRecord::default() };
+        let Some(mut search) = capacity::begin(run, closed) else {
+            record.failure = Some("nothing was answered right in the closed loop before it".into());
+            return Ok(self.dir.write_search(&record)?);
+        };
+        let mut launched = Launched::of(&mut start.up);
         while let Next::Try(rate) = search.next() {
-            let loaded = self.load_at_rate(after.trial, (rate, record.loads.len()), launched);
-            let (load, served) = match loaded {
-                Ok(loaded) => loaded,
-                Err(why) => {
-                    record.failure = Some(why.clone());
-                    return Ok(Some((record, Err(harness(why)))));
-                }
-            };
-            // One that the user cut short says nothing, and the trial is made again with its search.
+            let (load, served) =
+                self.load_at_rate(trial, (rate, record.loads.len()), &mut launched).map_err(harness)?;
+            // One that was cut short says nothing.
             if self.interrupts.count() > 0 {
-                return Err(interrupted());
+                return Err(interrupted().into());
             }
-            if let Err(failure) = served {
-                record.failure = Some(failure.message.clone());
-                return Ok(Some((record, Err(failure))));
+            if let Err(failure) = &served
+                && !failure.kind.is_the_subjects()
+            {
+                return Err(failure.clone().into());
             }
-            let tried = capacity::tried(self.plan, (after.trial, Some(start)), (rate, &load))
-                .expect("the plan has a search and an objective");
-            (self.on)(Event::Searched { trial: after.trial, tried: &tried });
+            let tried = capacity::tried(run, closed, (rate, &load));
+            (self.on)(Event::Searched { trial, tried: &tried });
             search.tell(rate, Tried::of(&tried));
             record.loads.push(SearchLoad { rate, load });
+            if let Err(failure) = served {
+                record.failure = Some(failure.message.clone());
+                self.dir.write_search(&record)?;
+                return Err(failure.into());
+            }
         }
-        Ok(Some((record, Ok(()))))
+        Ok(self.dir.write_search(&record)?)
     }
 
     /// One load, with draws of its own, and whether the subject serves after it. `Err`: it could not begin.
@@ -78,6 +101,8 @@ impl Runner<'_> {
             step: Step { arrivals: arrivals.clone(), ..point.step },
             load: Load {
                 warmup_ns: SEARCH_WARMUP_NS,
+                // A rate that is missed while connections are still being opened says nothing of the server.
+                ramp_connections_ns: None,
                 interval_ns: point.load.interval_ns.max(point.load.duration_ns / SEARCH_INTERVALS),
                 ..point.load
             },

@@ -7,6 +7,7 @@ use dyno_analysis::{report, stopping};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Isolation, Plan};
 use dyno_archive::probe::Probe;
+use dyno_archive::run::Run;
 use dyno_archive::start::{Canary, Failure, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
@@ -22,6 +23,7 @@ use dyno_subject::definition::Definition;
 
 use super::canary;
 use super::judge::{harness, interrupted};
+use super::search;
 use super::start::RunSetup;
 use super::up::{self, Launched, Part};
 use super::{Ended, Event, RunError, Runner, Service};
@@ -30,15 +32,7 @@ impl Runner<'_> {
     /// Runs every trial of the plan that is not in the archive yet.
     pub fn walk(&mut self) -> Result<Ended, RunError> {
         let run = self.dir.read()?;
-        let done: BTreeSet<usize> = run.trials.iter().map(|t| t.trial).collect();
-        let tried: BTreeSet<usize> = run.starts.iter().map(|s| s.launch).collect();
-        // A launch that failed of itself is a result; one that the user or a fault of ours ended is not.
-        let settled: BTreeSet<usize> = run
-            .starts
-            .iter()
-            .filter(|s| s.failure.as_ref().is_some_and(|f| f.kind.is_the_subjects()))
-            .map(|s| s.launch)
-            .collect();
+        let before = Before::of(&run);
         let mut lived: BTreeSet<usize> = run.starts.iter().filter_map(|start| self.lived(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
         let observe = self.plan.arms.iter().flat_map(|arm| &arm.conditions.observe).copied().collect();
@@ -57,22 +51,10 @@ impl Runner<'_> {
             if next != std::mem::replace(&mut block, next) && self.is_answered()? {
                 return Ok(Ended::Answered);
             }
-            let mut starts = Vec::new();
-            for launch in launches.into_iter().filter(|launch| !settled.contains(launch)) {
-                let of_launch = run.starts.iter().filter(|s| s.launch == launch);
-                let refused: BTreeSet<Protocol> = of_launch.flat_map(|s| s.refused().into_keys()).collect();
-                let pending: Vec<usize> = (0..self.plan.trials.len())
-                    .filter(|t| self.plan.trials[*t].launch == launch && !done.contains(t))
-                    .filter(|t| !refused.contains(&self.protocol_of(*t)))
-                    .collect();
-                let takes_part =
-                    self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
-                if !pending.is_empty() && takes_part {
-                    let record = empty_start(next_start, launch, tried.contains(&launch));
-                    next_start += 1;
-                    starts.push(Start { record, pending, refused: BTreeSet::new(), up: Vec::new() });
-                }
-            }
+            let due: Vec<Due> = launches.into_iter().filter_map(|launch| self.due(launch, &before)).collect();
+            let mut starts: Vec<Start> =
+                (next_start..).zip(due).map(|(start, due)| due.begin(start)).collect();
+            next_start += starts.len();
             if starts.is_empty() {
                 continue;
             }
@@ -86,6 +68,23 @@ impl Runner<'_> {
             }
         }
         Ok(Ended::Complete)
+    }
+
+    /// What is still to be done at a launch; `None`: nothing, or it cannot be made.
+    fn due(&self, launch: usize, before: &Before<'_>) -> Option<Due> {
+        let of_launch = || before.run.starts.iter().filter(|s| s.launch == launch);
+        let refused: BTreeSet<Protocol> = of_launch().flat_map(|s| s.refused().into_keys()).collect();
+        let is_asked = |t: &usize| !refused.contains(&self.protocol_of(*t));
+        let pending: Vec<usize> = (0..self.plan.trials.len())
+            .filter(|t| self.plan.trials[*t].launch == launch && !before.done.contains(t))
+            .filter(is_asked)
+            .collect();
+        let to_search: Vec<usize> =
+            search::due(self.plan, before.run, launch).into_iter().filter(is_asked).collect();
+        let takes_part = self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
+        let is_over = before.settled.contains(&launch) || pending.is_empty() && to_search.is_empty();
+        let resumed = of_launch().next().is_some();
+        (!is_over && takes_part).then_some(Due { launch, resumed, pending, to_search })
     }
 
     /// Whether what was asked of the run is known by what is measured. Looked at between blocks alone: within one some arms have a repeat more
@@ -179,6 +178,10 @@ impl Runner<'_> {
             self.measure(self.side_by_side(next, starts), setup)?;
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
+            let searched = self.search_all(start);
+            self.heed(searched, start, setup)?;
+        }
+        for start in starts.iter_mut().filter(|start| start.is_up()) {
             let proved = self.prove(start);
             self.heed(proved, start, setup)?;
         }
@@ -251,7 +254,7 @@ impl Runner<'_> {
         lived: &BTreeSet<usize>,
     ) -> Result<(), Stop> {
         let interrupts = self.interrupts;
-        let Start { record, pending, refused, up } = start;
+        let Start { record, pending, to_search, refused, up } = start;
         if let Err(failure) = self.start(record, setup, network, lived, up) {
             return Err(up::lost(up, Some(&failure)).unwrap_or(failure).into());
         }
@@ -262,8 +265,9 @@ impl Runner<'_> {
         let checks = part_of(record, Party::SUBJECT).checks_before.clone();
         // From here on a crash of ours loses no fact about this start.
         self.dir.write_start(record)?;
-        let is_left =
-            |broken: &BTreeSet<Protocol>| pending.iter().any(|t| !broken.contains(&self.protocol_of(*t)));
+        let is_left = |broken: &BTreeSet<Protocol>| {
+            pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.protocol_of(*t)))
+        };
         let judged = launched.subject.after_checks(&checks, is_left);
         judged.map_err(|failure| launched.blame(failure, &self.supervision()))?;
         refused.extend(record.refused().into_keys());
@@ -271,10 +275,12 @@ impl Runner<'_> {
             keep_log(record, launched.subject);
         }
         pending.retain(|t| !refused.contains(&self.protocol_of(*t)));
+        to_search.retain(|t| !refused.contains(&self.protocol_of(*t)));
         let launch = record.launch;
         self.look_at_first(launch, part_of(record, Party::SUBJECT), &mut launched);
         let part = part_of(record, Party::SUBJECT);
-        let warmed = self.warm_up(launch, part, &mut launched, pending);
+        let asked: Vec<usize> = pending.iter().chain(&*to_search).copied().collect();
+        let warmed = self.warm_up(launch, part, &mut launched, &asked);
         if let Some(warmup) = &part.warmup {
             (self.on)(Event::Warmed { launch, warmup });
         }
@@ -375,7 +381,7 @@ impl Runner<'_> {
     }
 
     /// Puts the data behind a start back as it was, before a trial.
-    fn get_ready(&self, start: &mut Start) -> Result<(), Stop> {
+    pub(super) fn get_ready(&self, start: &mut Start) -> Result<(), Stop> {
         if self.interrupts.count() > 0 {
             return Err(interrupted().into());
         }
@@ -403,18 +409,10 @@ impl Runner<'_> {
         if load.cut_short {
             return Err(interrupted().into());
         }
-        let mut launched = Launched::of(&mut start.up);
+        let launched = Launched::of(&mut start.up);
         // Before the trial is there: one that is run again is profiled again.
         let profile = served.is_ok().then(|| self.profile(trial, &launched)).flatten();
         profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
-        let searched = if served.is_ok() { self.search(record, &start.record, &mut launched)? } else { None };
-        let served = match searched {
-            Some((search, still_serves)) => {
-                self.dir.write_search(&search)?;
-                still_serves
-            }
-            None => served,
-        };
         self.dir.write_trial(record)?;
         (self.on)(Event::TrialEnded { trial, record });
         start.pending.retain(|pending| *pending != trial);
@@ -422,15 +420,55 @@ impl Runner<'_> {
     }
 }
 
+/// What was done of a run before it is gone on with.
+struct Before<'a> {
+    run: &'a Run,
+    /// Trials that are measured.
+    done: BTreeSet<usize>,
+    /// Launches that failed of themselves, which is a result; one that the user or a fault of ours ended is not.
+    settled: BTreeSet<usize>,
+}
+
+impl<'a> Before<'a> {
+    fn of(run: &'a Run) -> Before<'a> {
+        let is_settled =
+            |s: &&StartRecord| s.failure.as_ref().is_some_and(|failure| failure.kind.is_the_subjects());
+        Before {
+            run,
+            done: run.trials.iter().map(|t| t.trial).collect(),
+            settled: run.starts.iter().filter(is_settled).map(|s| s.launch).collect(),
+        }
+    }
+}
+
+/// What is to be done at a launch.
+struct Due {
+    launch: usize,
+    /// Whether it was begun before.
+    resumed: bool,
+    pending: Vec<usize>,
+    to_search: Vec<usize>,
+}
+
+impl Due {
+    fn begin(self, start: usize) -> Start {
+        let Due { launch, resumed, pending, to_search } = self;
+        let record = StartRecord { start, launch, resumed, ..StartRecord::default() };
+        Start { record, pending, to_search, refused: BTreeSet::new(), up: Vec::new() }
+    }
+}
+
 /// A start while it is made and used.
-struct Start {
+pub(super) struct Start {
     record: StartRecord,
     /// Trials that are still to be measured.
     pending: Vec<usize>,
+    /// Trials after which a rate is still to be looked for.
+    pub(super) to_search: Vec<usize>,
     /// Protocols over which nothing is asked of it, because it broke a promise over them.
     refused: BTreeSet<Protocol>,
     /// The parts that came up, the subject last.
-    up: Vec<Part>,
+    pub(super) up: Vec<Part>,
 }
 
 impl Start {
@@ -440,7 +478,7 @@ impl Start {
 }
 
 /// Why a start is not used any further.
-enum Stop {
+pub(super) enum Stop {
     /// A failure of the subject or of dyno's surroundings of it, or an interruption: the start's record says so, and the
     /// run goes on.
     Subject(Failure),
@@ -464,10 +502,6 @@ impl From<ArchiveError> for Stop {
 fn network_of(plan: &Plan, launch: usize) -> io::Result<Network> {
     let is_apart = plan.arms_of(launch).any(|arm| arm.conditions.isolation == Isolation::Netns);
     if is_apart { Network::pair().map_err(io::Error::other) } else { Ok(Network::OfMachine) }
-}
-
-fn empty_start(start: usize, launch: usize, resumed: bool) -> StartRecord {
-    StartRecord { start, launch, resumed, ..StartRecord::default() }
 }
 
 /// The record of a part that is up.

@@ -1,6 +1,6 @@
 //! What is asked of a suite beside what it says itself.
 
-use dyno_archive::plan::{Capacity, Experiment, ExperimentKind};
+use dyno_archive::plan::{Capacity, Experiment, ExperimentKind, Search};
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::workloads::{CheckedWorkload, OneOrMany, Rate};
 
@@ -62,6 +62,17 @@ impl Asked<'_> {
         }
         let (subjects, experiment) = revisions.arms(written);
         Ok((subjects, Some(experiment)))
+    }
+
+    /// What is looked for.
+    pub(super) fn search(self, written: Option<Search>) -> Result<Option<Search>, Mistake> {
+        match (self, written) {
+            (Asked::Across(_), Some(_)) => Err(of_load(mistake(
+                "rate",
+                "revisions are compared by what is measured of both, and a rate that is looked for is no such thing; leave `rate = \"find\"` out",
+            ))),
+            (_, written) => Ok(written),
+        }
     }
 
     /// The baseline that the suite names, where its subjects are those that it names.
@@ -184,6 +195,13 @@ mod tests {
         assert_eq!(rates(&found), [None, None]);
         assert_eq!(suite("rate = \"find\"", objective).unwrap().search.unwrap().width, 0.05);
         assert!(suite("rate = 100", objective).unwrap().search.is_none());
+        let own = format!(
+            "{objective}[[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"y\"\npath = \"/y\"\nrate = 7\n"
+        );
+        let beside = suite("rate = \"find\"\narrival = \"poisson\"", &own).unwrap();
+        let steps = &beside.load.decided().steps;
+        assert!(matches!(steps[2].arrivals, Arrivals::Poisson { rate: 7.0 }), "{steps:?}");
+        let all = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
         let page = format!("{objective}[[workloads]]\npath = \"/\"\npage = {{ resources = [\"/a\"] }}\n");
         for (of_load, more, says) in [
             ("rate = \"find\"", "", "add `objective"),
@@ -192,6 +210,7 @@ mod tests {
             ("rate = \"find\"\nfind_width = \"0%\"", objective, "is no width"),
             ("find_width = \"5%\"", objective, "nothing is looked for"),
             ("rate = \"find\"", &page, "no rate to look for"),
+            ("rate = \"find\"", &all, "a rate of its own"),
             ("rate = \"find\"", &format!("{objective}[suite]\norder = \"duet\"\n"), "keep no objective"),
         ] {
             let error = suite(of_load, more).unwrap_err();
@@ -217,6 +236,8 @@ mod tests {
             suite.across(&revised).unwrap_err().to_string()
         };
         assert!(across("subjects = [\"a\"]\n[load]\nrate = \"25%\"").contains("as numbers"));
+        let find = "subjects = [\"a\"]\n[load]\nrate = \"find\"\n[report]\nobjective = \"p99<5ms\"";
+        assert!(across(find).contains("leave `rate = \"find\"` out"));
         let experiment = "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { files = [64, 128] }";
         assert!(across(experiment).contains("experiment of its own"));
     }

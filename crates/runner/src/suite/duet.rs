@@ -8,16 +8,20 @@ use dyno_workload::mistake::{Mistake, mistake};
 use super::SuiteFile;
 
 /// Places of the arms that are loaded at the same time; none, or two and more. A control would take CPU time from the others: it is among them
-/// where the experiment is about it, or where nobody else is there to be loaded with.
+/// where the experiment is about its subject, or where nobody else is there to be loaded with.
 pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> BTreeSet<usize> {
+    if !suite.duet {
+        return BTreeSet::new();
+    }
     let subject = |arm: &usize| &subjects[arms[*arm].subject];
-    let is_asked = |arm: &usize| suite.experiment.as_ref().is_some_and(|e| e.arms.contains(&arms[*arm].name));
-    let all = 0..if suite.duet { arms.len() } else { 0 };
-    let asked: Vec<usize> = all.clone().filter(|arm| !subject(arm).control || is_asked(arm)).collect();
-    let asked = if asked.len() > 1 { asked } else { all.collect() };
-    let here: BTreeSet<usize> =
-        asked.into_iter().filter(|arm| subject(arm).skipped.is_none() && !subject(arm).refuses).collect();
-    if here.len() > 1 { here } else { BTreeSet::new() }
+    let made = suite.experiment.iter().flat_map(|experiment| &experiment.arms);
+    let of_experiment: BTreeSet<usize> =
+        made.filter_map(|name| arms.iter().find(|arm| arm.name == *name)).map(|arm| arm.subject).collect();
+    let is_here = |arm: &usize| subject(arm).skipped.is_none() && !subject(arm).refuses;
+    let here: BTreeSet<usize> = (0..arms.len()).filter(is_here).collect();
+    let is_asked = |arm: &&usize| !subject(arm).control || of_experiment.contains(&arms[**arm].subject);
+    let asked: BTreeSet<usize> = here.iter().filter(is_asked).copied().collect();
+    [asked, here].into_iter().find(|some| some.len() > 1).unwrap_or_default()
 }
 
 /// Checks that arms that are loaded at the same time are asked for no more than their CPUs have. `shares`: of what the slowest can do alone.

@@ -1,5 +1,6 @@
 //! The `[load]` of a suite.
 
+use dyno_analysis::steadiness;
 use dyno_archive::plan::{
     self, Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Priority, Reconnect, Search, Spin, Step,
     StillWarming, UntilSteady,
@@ -124,8 +125,10 @@ impl RawLoad {
             Arrival::Constant => plan::Arrival::Constant,
             Arrival::Poisson => plan::Arrival::Poisson,
         };
+        if workloads.iter().all(|workload| workload.steps.rate.is_some()) && !workloads.is_empty() {
+            return Err(mistake("rate", "each workload has a rate of its own, so that none is looked for"));
+        }
         self.rate = None;
-        self.be_closed();
         Ok(Some(Search { width, arrival }))
     }
 
@@ -155,8 +158,8 @@ impl RawLoad {
         let driver = self.driver()?;
         self.refuse_what_no_workload_has(workloads)?;
         let duration_ns = self.duration_ns()?;
-        // Six intervals or more tell a trend within the window from noise.
-        let interval_ns = duration_ns.div_ceil(6).clamp(S / 10, S);
+        // Ten intervals tell levels within the window from noise.
+        let interval_ns = duration_ns.div_ceil(steadiness::INTERVALS as u64).clamp(S / 10, S);
         let usual = usual();
         let timeout_ns = time("timeout", &self.timeout, usual.timeout_ns)?;
         let options = Load {

@@ -307,7 +307,7 @@ impl Raw {
         let files = Folder::of_suite(path);
         let mut shaped = check_workloads(self.workloads, &|name| files.read(name))?;
         let has_objective = self.report.objective.is_some();
-        let search = self.load.take_search(&shaped, has_objective).map_err(load::of_load)?;
+        let search = asked.search(self.load.take_search(&shaped, has_objective).map_err(load::of_load)?)?;
         let shares = asked.rates(&mut self.load, &mut shaped)?;
         check_lengths(&subjects, &shaped)?;
         let paced = Paced {

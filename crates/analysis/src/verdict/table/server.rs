@@ -13,7 +13,14 @@ use crate::turns::TurnsResult;
 
 /// A load that ran at the same time as others, three of them planned.
 fn duet(loads: u32, is_usual: bool) -> Option<DuetResult> {
-    Some(DuetResult { loads, planned: loads.max(1) + 1, is_usual, began_ns: 0, rounds: Vec::new() })
+    Some(DuetResult {
+        loads,
+        planned: loads.max(1) + 1,
+        beside: Vec::new(),
+        is_usual,
+        began_ns: 0,
+        rounds: Vec::new(),
+    })
 }
 
 /// Turns in whose rests the server used this share of half a CPU.

@@ -22,7 +22,7 @@ use crate::fixture;
 use crate::load::{Ceiling, Config, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, server_use};
-use crate::steadiness::steadiness;
+use crate::steadiness::{intervals, steadiness};
 use crate::turns::TurnsResult;
 use crate::verdict::{self, Beside, Context, Limiter};
 
@@ -72,7 +72,7 @@ impl Judged for World {
         match self.command {
             Command::Load => load.caveats,
             Command::Run => {
-                let steadiness = self.turns.is_none().then(|| steadiness(&load.intervals)).flatten();
+                let steadiness = steadiness(&intervals(&load, &ServerUse::default()));
                 let steadiness = steadiness.map(|seen| seen.counting_from(self.counts_from));
                 let beside = Beside {
                     record: &self.record,

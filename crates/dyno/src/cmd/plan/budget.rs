@@ -96,6 +96,7 @@ fn plan_as(run: &Run, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result
         ((pilot.slice_ns, &pilot.duet) != (plan.slice_ns, &plan.duet), "turns"),
         (pilot.swaps_cpus != plan.swaps_cpus, "CPUs"),
         (pilot.load != plan.load, "a load"),
+        (pilot.search != plan.search, "a search"),
         (arms(pilot) != arms(&plan), "conditions of its subjects"),
         (behind(pilot) != behind(&plan), "back ends"),
         (pilot.stop.is_some() != plan.stop.is_some(), "an end"),

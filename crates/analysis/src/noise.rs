@@ -1,0 +1,106 @@
+//! The noise floor of each metric: how far repeats of one step lie apart, and which difference between two servers they would have shown.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::plan::Plan;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::comparison::baseline;
+use crate::grid::Grid;
+use crate::metric::METRICS;
+use crate::stats::{Estimate, Looks, PAIRS_TO_TELL_APART, median};
+use crate::subject::SubjectResult;
+
+/// What repeats of one and the same differ by.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NoiseFloor {
+    /// Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5 %.
+    pub scatter: f64,
+    /// Steps of all subjects with three repeats or more, of which it is the median; starts of subjects for what each start has once.
+    pub steps: usize,
+    /// By how much a server has to differ from the baseline for four of five such runs to show it, the median over steps: 0.05 is 5 %.
+    /// `None`: fewer than five repeats, or nobody to compare.
+    pub detectable: Option<f64>,
+}
+
+/// The key under which starts tell how long they took.
+pub const STARTUP: &str = "startup_ms";
+
+/// By key of the metric, and of the start-up; those that are not known are left out.
+#[must_use]
+pub(crate) fn noise(
+    plan: &Plan,
+    grid: &Grid<'_>,
+    subjects: &[SubjectResult],
+) -> BTreeMap<&'static str, NoiseFloor> {
+    let base = baseline(plan, grid);
+    let of_metric = |metric: &'static crate::metric::Metric| {
+        let of_cell =
+            |(_, cell): (_, &crate::grid::Cell<'_>)| scatter(&cell.series(metric).repeated().values);
+        let scatters: Vec<f64> = grid.cells().filter_map(of_cell).collect();
+        let others = grid.cells().filter(|(key, _)| {
+            base.is_some_and(|base| key.arm != base && plan.are_loaded_alike(key.arm, base))
+        });
+        let shown = others.filter_map(|(key, cell)| {
+            let base = grid.get(key.of_arm(base?))?;
+            let ratios = cell.series(metric).ratios_to(&base.series(metric)).values;
+            Some(Estimate::of_pairs_at(Looks::of(plan), &ratios)?.detectable - 1.0)
+        });
+        Some((metric.key, floor(&scatters, &shown.collect::<Vec<f64>>())?))
+    };
+    let starts: Vec<f64> =
+        subjects.iter().filter_map(|subject| scatter(&subject.startup_ms.first_answer.values)).collect();
+    let of_starts = floor(&starts, &[]).map(|floor| (STARTUP, floor));
+    METRICS.iter().filter(|metric| metric.has_ratios()).filter_map(of_metric).chain(of_starts).collect()
+}
+
+fn floor(scatters: &[f64], detectable: &[f64]) -> Option<NoiseFloor> {
+    Some(NoiseFloor { scatter: median(scatters)?, steps: scatters.len(), detectable: median(detectable) })
+}
+
+/// Standard deviation of the logarithms of repeats. `None`: too few, or one is not above 0.
+fn scatter(values: &[f64]) -> Option<f64> {
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    if logs.len() < PAIRS_TO_TELL_APART || !logs.iter().all(|log| log.is_finite()) {
+        return None;
+    }
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    Some((logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::Subject;
+
+    use super::*;
+    use crate::fixture;
+    use crate::report::report;
+    use crate::stats::draws::Normal;
+
+    #[test]
+    fn the_scatter_of_repeats_is_told_with_what_it_hides() {
+        let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
+        let run = |blocks| {
+            fixture::blocks_of(vec![named("a"), named("b")], blocks, |arm, block| {
+                let mut normal = Normal(u64::from(block) * 2 + arm as u64);
+                (100_000.0 * normal.values(1, 1.0, 0.02)[0]) as u64
+            })
+        };
+        let floor = report(&run(40)).noise["throughput_rps"];
+        assert!(floor.steps == 2 && (0.015..0.025).contains(&floor.scatter), "{floor:?}");
+        // Of 40 pairs with a spread of 2 % × √2, by Cohen (1988): 2.8 standard errors.
+        let expected = 2.87 * 0.02 * (2.0f64 / 40.0).sqrt();
+        assert!((floor.detectable.unwrap() / expected - 1.0).abs() < 0.25, "{floor:?} {expected}");
+        let few = report(&run(4)).noise["throughput_rps"];
+        assert_eq!((few.steps, few.detectable), (2, None));
+        assert!(report(&run(2)).noise.is_empty(), "two repeats tell no scatter");
+    }
+
+    #[test]
+    fn what_has_no_logarithm_has_no_scatter() {
+        assert_eq!(scatter(&[1.0, 0.0, 2.0]), None);
+        assert_eq!(scatter(&[2.0, 2.0, 2.0]), Some(0.0));
+    }
+}
