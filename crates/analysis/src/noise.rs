@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::comparison::baseline;
 use crate::grid::Grid;
 use crate::metric::METRICS;
-use crate::stats::{Estimate, Looks, PAIRS_TO_TELL_APART, median};
+use crate::stats::{self, Estimate, Looks, PAIRS_TO_TELL_APART, median};
 use crate::subject::SubjectResult;
 
 /// What repeats of one and the same differ by.
@@ -59,15 +59,9 @@ fn floor(scatters: &[f64], detectable: &[f64]) -> Option<NoiseFloor> {
     Some(NoiseFloor { scatter: median(scatters)?, steps: scatters.len(), detectable: median(detectable) })
 }
 
-/// Standard deviation of the logarithms of repeats. `None`: too few, or one is not above 0.
+/// Of repeats; `None`: too few, or one is not above 0.
 fn scatter(values: &[f64]) -> Option<f64> {
-    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    if logs.len() < PAIRS_TO_TELL_APART || !logs.iter().all(|log| log.is_finite()) {
-        return None;
-    }
-    let n = logs.len() as f64;
-    let mean = logs.iter().sum::<f64>() / n;
-    Some((logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt())
+    stats::scatter(PAIRS_TO_TELL_APART, values)
 }
 
 #[cfg(test)]

@@ -92,6 +92,12 @@ impl Estimate {
     }
 }
 
+/// Standard deviation of the logarithms of repeats. `None`: fewer than `least`, or one is not a positive number.
+#[must_use]
+pub(crate) fn scatter(least: usize, values: &[f64]) -> Option<f64> {
+    Moments::of(least, values).map(|logs| logs.variance.sqrt())
+}
+
 /// Variance of the true difference, in units of that of a pair, for which the intervals at every look are shortest: servers that differ by as
 /// much as their pairs scatter are told apart by about ten. The intervals hold whatever it is.
 const MIXED_OVER: f64 = 1.0;

@@ -12,6 +12,7 @@ mod trend;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(crate) use estimate::scatter;
 pub use estimate::{ALPHA, Estimate, holm, standard_errors};
 pub use quantile::ranks;
 pub use trend::Trend;
