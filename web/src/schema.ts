@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d6df78f18588c2c89dde1e277c81182fa366e55cdf551cd1b9bfcb9971082cf2
+// Made by types.mjs from docs/schema/report.schema.json ad15dc711f414fc2648a847ddd0c898eee3dcac531b538ad7d59b4425cfa5cfa
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -63,6 +63,7 @@ export type Code =
   | "retransmissions"
   | "many_writes"
   | "steal"
+  | "thermal_throttling"
   | "not_measured"
   | "syscalls_not_measured"
   | "probe_refused"
@@ -630,7 +631,7 @@ export interface Shape {
  */
 export interface Change {
   /**
-   * `None`: not told, because values of the environment may hold secrets, or not set.
+   * `None`: not told, because values of the environment and of requests may hold secrets, or not set.
    */
   from: string | null;
   to: string | null;
@@ -1612,8 +1613,8 @@ export interface LawResult {
   worst_residual: number;
 }
 /**
- * A coefficient, with the middle 95 of 100 of those fitted to launches drawn again with replacement (Efron 1979); `None`: fewer than
- * five launches.
+ * A coefficient, with its 95 % interval over launches (the jackknife's error and Student's t, Tukey 1958). `None`: fewer than five launches, or the
+ * fit holds it at 0, of all launches or without one of them: how much it may be is not known then.
  */
 export interface Coefficient {
   /**
@@ -1968,6 +1969,12 @@ export interface ConditionsResult {
    */
   observe: Probe[];
   placement: Placement;
+  /**
+   * What requests to it have where they say `{request.NAME}`, by name; `null`: the name says that it may be secret.
+   */
+  request: {
+    [k: string]: string | null;
+  };
 }
 /**
  * What a part of a start may use. `None`: no limit.
@@ -2349,6 +2356,15 @@ export interface MachineResult {
    * Threads that ran or were ready to run, on all CPUs: the mean of the samples.
    */
   runnable_mean: number | null;
+  /**
+   * Share of the time, from before the load to after it, in which the CPU (or package) that was throttled for heat most was so. The kernel counts
+   * such a time when it ends.
+   */
+  throttled_for_heat: number | null;
+  /**
+   * Whether one was throttled to the end.
+   */
+  throttled_to_the_end: boolean | null;
 }
 /**
  * A network device, and how full it was.
@@ -2957,7 +2973,7 @@ export interface DuetResult {
    */
   beside: string[];
   /**
-   * Whether they are those that ran at the same time in most repeats of this step: what a request costs beside others is no repeat of
+   * Whether they are those that most often ran at the same time at this step: what a request costs beside others is no repeat of
    * what it costs beside these.
    */
   is_usual: boolean;

@@ -41,6 +41,8 @@ pub struct Budget {
     pub repeats: u32,
     /// Length of the load of each step.
     pub duration_s: f64,
+    /// Turns of each subject in such a load, which has whole rounds of two; `None`: they take none.
+    pub slices: Option<u32>,
     /// How long that takes, builds not counted.
     pub takes_s: f64,
     pub rows: Vec<Expected>,
@@ -154,6 +156,7 @@ pub fn budget(pilot: &Run, report: &Report, budget_s: f64, fits: &Fits<'_>) -> R
         format!("{budget_s:.0} s are too few: a verdict takes {REPEATS_FOR_INTERVAL} repeats, and those of this suite take {least:.0} s")
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
+    let duration_s = (pilot_s * length * 10.0).round() / 10.0;
     let rows = noises.into_iter().map(|(row, noise)| {
         let (half, detectable) = widths(noise, looks, repeats, length);
         Expected { half_width: half.exp_m1(), detectable: detectable.exp_m1(), ..row }
@@ -165,7 +168,12 @@ pub fn budget(pilot: &Run, report: &Report, budget_s: f64, fits: &Fits<'_>) -> R
         overhead_s,
         windows_s,
         repeats,
-        duration_s: (pilot_s * length * 10.0).round() / 10.0,
+        duration_s,
+        slices: pilot
+            .header
+            .plan
+            .slice_ns
+            .map(|slice_ns| 2 * (duration_s * 1e9 / (2 * slice_ns) as f64).ceil() as u32),
         takes_s: f64::from(repeats) * (overhead_s + windows_s * length),
         rows: rows.collect(),
     })
@@ -199,13 +207,14 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
     periods.sort_by(f64::total_cmp);
     // Of two the shorter: between blocks the run may have been interrupted, and gone on with the next day.
     let period = periods[(periods.len() - 1) / 2];
+    let trials = run.trials.iter().map(|trial| (trial.trial, &trial.load));
+    let searches = run.searches.iter().flat_map(|of| of.loads.iter().map(|one| (of.trial, &one.load)));
     // Loads that took turns have one window together.
-    let windows: BTreeSet<(u32, u64, u64)> = run
-        .trials
-        .iter()
-        .map(|trial| {
-            let block = plan.launches[plan.trials[trial.trial].launch].block;
-            (block, trial.load.began_ns, trial.load.window_ns.1 - trial.load.window_ns.0)
+    let windows: BTreeSet<(u32, u64, u64)> = trials
+        .chain(searches)
+        .map(|(trial, load)| {
+            let block = plan.launches[plan.trials[trial].launch].block;
+            (block, load.began_ns, load.window_ns.1 - load.window_ns.0)
         })
         .collect();
     let all: u64 = windows.iter().map(|(_, _, length)| length).sum();
@@ -252,6 +261,7 @@ fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
 #[cfg(test)]
 mod tests {
     use dyno_archive::plan::Subject;
+    use dyno_archive::search::{SearchLoad, SearchRecord};
 
     use super::*;
     use crate::fixture;
@@ -316,6 +326,18 @@ mod tests {
         assert!(
             budget(&run, &report, 49.0, &|_| true).unwrap_err().contains("those of this suite take 50 s")
         );
+        assert_eq!(planned.slices, None);
+        // Searches are loads of that length, too; and turns are told.
+        let mut searched = pilot();
+        let of = |trial: usize, began_ns: u64| {
+            let mut load = searched.trials[trial].load.clone();
+            load.began_ns = began_ns;
+            SearchRecord { trial, loads: vec![SearchLoad { rate: 1.0, load }], failure: None }
+        };
+        searched.searches = (0..8).map(|trial| of(trial, 100_000_000_000 + trial as u64)).collect();
+        searched.header.plan.slice_ns = Some(100_000_000);
+        let planned = budget(&searched, &report, 600.0, &|_| true).unwrap();
+        assert_eq!((planned.overhead_s, planned.windows_s, planned.slices), (6.0, 4.0, Some(10)));
         let mut short = pilot();
         short.trials.truncate(4);
         assert!(budget(&short, &report, 600.0, &|_| true).unwrap_err().contains("has 2 repeats"));

@@ -150,7 +150,7 @@ codes! {
     StartedForProfiles = "started_for_profiles",
     /// Processes that have nothing to do with the run used this machine's CPUs.
     Contaminated = "contaminated",
-    /// Trials were measured again, because something else used the machine while they were measured first; both are kept.
+    /// Trials were measured again, because something else used the machine, or heat slowed it, while they were measured first; both are kept.
     DoneAgain = "done_again",
     /// The machine did a fixed piece of work faster before some starts than before others.
     MachineChanged = "machine_changed",
@@ -176,6 +176,8 @@ codes! {
     ManyWrites = "many_writes",
     /// The hypervisor gave the machine's CPUs to somebody else for part of the time.
     Steal = "steal",
+    /// A CPU of this machine was made slower because it was too hot, for part of the time.
+    ThermalThrottling = "thermal_throttling",
     /// Some counters of the server could not be read here; they are empty.
     NotMeasured = "not_measured",
     /// System calls per request were not counted; the message says why.

@@ -23,7 +23,7 @@ pub struct DuetResult {
     pub planned: u32,
     /// Names of the others, as far as their trials are known.
     pub beside: Vec<String>,
-    /// Whether they are those that ran at the same time in most repeats of this step: what a request costs beside others is no repeat of
+    /// Whether they are those that most often ran at the same time at this step: what a request costs beside others is no repeat of
     /// what it costs beside these.
     pub is_usual: bool,
     /// When the load began, on the machine's monotonic clock: loads that began at the same instant ran together.
@@ -101,7 +101,7 @@ impl Company {
         all.filter(|arm| **arm != own).map(|arm| plan.arms[*arm].name.clone()).collect()
     }
 
-    /// Whether a load ran beside those that most of its repeats ran beside, as far as that is known; one alone never did.
+    /// Whether a load ran beside those beside whom its step most often ran, as far as that is known; one alone never did.
     fn is_usual(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = began(plan, record);
         let loads = record.load.at_once.map_or(1, |loads| loads as usize);

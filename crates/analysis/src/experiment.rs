@@ -50,7 +50,7 @@ pub struct Effect {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     pub what: String,
-    /// `None`: not told, because values of the environment may hold secrets, or not set.
+    /// `None`: not told, because values of the environment and of requests may hold secrets, or not set.
     pub from: Option<String>,
     pub to: Option<String>,
 }
@@ -278,24 +278,17 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
         found.push(Change { what: "revision".into(), from: revision(subject_a), to: revision(subject_b) });
     }
     let (arm_a, arm_b) = (&plan.arms[a], &plan.arms[b]);
-    let names: BTreeSet<&String> = arm_a.conditions.env.keys().chain(arm_b.conditions.env.keys()).collect();
-    let differs = |name: &&&String| arm_a.conditions.env.get(**name) != arm_b.conditions.env.get(**name);
-    found.extend(names.iter().filter(differs).map(|name| Change {
-        what: format!("env.{name}"),
-        from: None,
-        to: None,
-    }));
+    let (values_a, values_b) = (arm_a.conditions.values(), arm_b.conditions.values());
+    let names: BTreeSet<&String> = values_a.keys().chain(values_b.keys()).collect();
+    let differs = |name: &&&String| values_a.get(**name) != values_b.get(**name);
+    let untold = |name: &&String| Change { what: (*name).clone(), from: None, to: None };
+    found.extend(names.iter().filter(differs).map(untold));
     let behind = |arm: &dyno_archive::plan::Arm| {
         let names: Vec<&str> = arm.backends.iter().map(|index| &*plan.backends[*index].name).collect();
         json!(names.join(", "))
     };
     walk("back ends", &behind(arm_a), &behind(arm_b), &mut found);
-    let conditions = |arm: &dyno_archive::plan::Arm| {
-        let mut all = json!(arm.conditions);
-        all.as_object_mut().expect("conditions have names").remove("env");
-        all
-    };
-    walk("", &conditions(arm_a), &conditions(arm_b), &mut found);
+    walk("", &arm_a.conditions.without_values(), &arm_b.conditions.without_values(), &mut found);
     found
 }
 

@@ -29,6 +29,11 @@ pub struct MachineResult {
     pub busiest_link: Option<BusiestLink>,
     /// Of the first CPU, the mean of the samples.
     pub frequency_mhz: Option<f64>,
+    /// Share of the time, from before the load to after it, in which the CPU (or package) that was throttled for heat most was so. The kernel counts
+    /// such a time when it ends.
+    pub throttled_for_heat: Option<f64>,
+    /// Whether one was throttled to the end.
+    pub throttled_to_the_end: Option<bool>,
     /// Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
     pub others: Option<Vec<OtherCpu>>,
 }
@@ -56,14 +61,14 @@ pub struct OtherCpu {
 impl MachineResult {
     #[must_use]
     pub fn new(record: &LoadRecord) -> MachineResult {
-        let others = others(record);
+        let aside = MachineResult { others: others(record), ..MachineResult::default() }.with_heat(record);
         let edge = |at_ns: u64| {
             let at = record.began_ns + at_ns;
             record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(at))
         };
         let edges = edge(record.window_ns.0).zip(edge(record.window_ns.1));
         let Some((first, last)) = edges.filter(|(first, last)| last.at_ns > first.at_ns) else {
-            return MachineResult { others, ..MachineResult::default() };
+            return aside;
         };
         let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
         let per_s = |pick: &dyn Fn(&HostUse) -> Option<u64>| {
@@ -96,7 +101,18 @@ impl MachineResult {
             network_out_bytes_per_s: per_s(&|h| of_links(h, |link| link.bytes_out)),
             busiest_link: hosts().and_then(|(first, last)| busiest_link(first, last, seconds)),
             frequency_mhz: mean(|h| h.frequency_khz).map(|khz| khz / 1e3),
-            others,
+            ..aside
+        }
+    }
+
+    fn with_heat(self, record: &LoadRecord) -> MachineResult {
+        let machine = record.client.machine.as_ref();
+        let heat =
+            machine.and_then(|machine| Some((machine.heat?, machine.everywhere_ns.filter(|ns| *ns > 0)?)));
+        MachineResult {
+            throttled_for_heat: heat.map(|(heat, ns)| (heat.throttled_ns as f64 / ns as f64).min(1.0)),
+            throttled_to_the_end: heat.map(|(heat, _)| heat.goes_on),
+            ..self
         }
     }
 }

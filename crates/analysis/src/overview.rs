@@ -219,9 +219,11 @@ fn tie<'a>(group: &[usize], ranking: &Ranking, row: &dyn Fn(usize) -> &'a Overvi
     })
 }
 
-/// The throughput at a row's peak, block by block.
+/// The throughput at a row's peak, block by block. Peaks of two subjects may be at different steps, which were loaded one after the other, whoever
+/// took turns in each: what pairs them is the block.
 fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
-    row.peak_cell.and_then(|key| grid.get(key)).map(|cell| cell.series(&THROUGHPUT)).unwrap_or_default()
+    let cell = row.peak_cell.and_then(|key| grid.get(key));
+    cell.map(|cell| cell.series(&THROUGHPUT).without_turns()).unwrap_or_default()
 }
 
 /// Divides the rows of a workload by the baseline's, if the suite names one.

@@ -138,13 +138,12 @@ impl Report {
 #[must_use]
 pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
-    let start_of = |t: &TrialRecord| run.starts.iter().find(|s| s.start == t.start);
     let company = Company::new(plan, &run.trials);
     let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
     // Each start has its own order of workloads and steps; reports show them in one order.
     records.sort_by_key(|t| plan.trials[t.trial].shown_at());
-    let trials: Vec<TrialResult> =
-        records.into_iter().map(|t| trial(plan, &run.header.facts, start_of(t), t, &company)).collect();
+    let of = |record: &TrialRecord| trial(plan, &run.header.facts, run.start_of(record), record, &company);
+    let trials: Vec<TrialResult> = records.into_iter().map(of).collect();
     let subjects: Vec<SubjectResult> = (0..plan.arms.len()).map(|arm| subject(run, arm, &trials)).collect();
     let grid = Grid::new(&trials);
     let summaries = summaries(plan, &grid);

@@ -52,11 +52,11 @@ pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
     pairs.into_iter().filter(|(a, b)| plan.takes_part(*a) && plan.takes_part(*b)).collect()
 }
 
-/// Whether something else used the machine while a trial was measured: the hypervisor's other guests, other processes. Asked before it is
+/// Whether the machine was not itself while a trial was measured: the hypervisor's other guests or other processes used it, or heat made it slower. Asked before it is
 /// known what was measured, so that a trial that is done again for that is no choice by its result.
 #[must_use]
 pub fn is_contaminated(plan: &Plan, facts: &Facts, start: &StartRecord, record: &TrialRecord) -> bool {
-    const OTHERS: [Code; 3] = [Code::Steal, Code::Contaminated, Code::ServerStarved];
+    const OTHERS: [Code; 4] = [Code::Steal, Code::Contaminated, Code::ThermalThrottling, Code::ServerStarved];
     // With these a generator that waits for a CPU waits for the server, or for itself.
     const OURS: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
     let result = trial(plan, facts, Some(start), record, &Company::default());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{self, Arm, Conditions, Launch, Plan};
 use dyno_archive::run::Run;
+use dyno_archive::secret::{is_perhaps_secret, is_secret};
 use dyno_archive::start::{Binary, Failure, FailureKind, IdleUse, LimitReadBack, PartStart};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord};
@@ -71,6 +72,8 @@ pub struct ConditionsResult {
     pub level: Option<f64>,
     pub limits: plan::Limits,
     pub placement: plan::Placement,
+    /// What requests to it have where they say `{request.NAME}`, by name; `null`: the name says that it may be secret.
+    pub request: BTreeMap<String, Option<String>>,
     /// Changes to the run's load; what is `null` is as in the run.
     pub load: plan::LoadChanges,
     pub isolation: plan::Isolation,
@@ -234,8 +237,13 @@ fn title(plan: &Plan, arm: usize) -> String {
 }
 
 fn conditions(arm: &Arm) -> ConditionsResult {
-    let Conditions { limits, placement, load, isolation, observe, .. } = arm.conditions.clone();
-    ConditionsResult { level: arm.level, limits, placement, load, isolation, observe }
+    let Conditions { limits, placement, load, isolation, observe, request, .. } = arm.conditions.clone();
+    let shown = |(name, value): (String, String)| {
+        let is_shown = !is_secret(&name) && !is_perhaps_secret(&name);
+        (name, is_shown.then_some(value))
+    };
+    let request = request.into_iter().map(shown).collect();
+    ConditionsResult { level: arm.level, limits, placement, request, load, isolation, observe }
 }
 
 fn failures(

@@ -22,6 +22,32 @@ pub struct MachineUse {
     pub everywhere: Option<Vec<OtherUse>>,
     /// Time between the two looks at processes.
     pub everywhere_ns: Option<u64>,
+    /// Thermal throttling of that CPU of the machine which had most of it, from before the load to after it. `None`: the kernel does not tell.
+    pub heat: Option<HeatUse>,
+}
+
+/// How a CPU, or the package that it is in, was made slower because it was too hot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HeatUse {
+    /// Time in which it was, counted when each such time ends.
+    pub throttled_ns: u64,
+    /// Times that this began.
+    pub events: u64,
+    /// Whether some CPU was still throttled at the end: its time is not known.
+    #[serde(default)]
+    pub goes_on: bool,
+}
+
+impl HeatUse {
+    /// What the counters of the same CPU have grown by.
+    #[must_use]
+    pub fn since(self, earlier: HeatUse) -> HeatUse {
+        HeatUse {
+            throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
+            events: self.events.saturating_sub(earlier.events),
+            goes_on: self.goes_on,
+        }
+    }
 }
 
 /// Time of one CPU. The kernel counts it in ticks of 10 ms.

@@ -20,7 +20,7 @@ pub struct Plan {
     pub repeats: u32,
     /// What ends the run before all repeats are made; `None`: nothing does.
     pub stop: Option<Stop>,
-    /// The most trials that are done again because something else used the machine meanwhile. Archives of before that have none.
+    /// The most trials that are done again because something else used the machine meanwhile, or heat slowed it. Archives of before that have none.
     #[serde(default)]
     pub again: u32,
     /// Of the subjects within a block.
@@ -365,10 +365,32 @@ pub struct Conditions {
     pub env: BTreeMap<String, String>,
     /// What is let in of dyno's own environment beside what the definition lets in.
     pub inherit: Vec<String>,
+    /// What its requests have of it, by name: `{request.NAME}` in a workload.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub request: BTreeMap<String, String>,
     pub load: LoadChanges,
     pub isolation: Isolation,
     /// What is looked at beside what always is.
     pub observe: BTreeSet<Probe>,
+}
+
+impl Conditions {
+    /// The conditions in JSON, without values that may hold secrets.
+    #[must_use]
+    pub fn without_values(&self) -> serde_json::Value {
+        let mut all = serde_json::json!(self);
+        let names = all.as_object_mut().expect("conditions have names");
+        names.retain(|name, _| name != "env" && name != "request");
+        all
+    }
+
+    /// Values that may hold secrets, by the names under which they are varied: `env.NAME`, `request.NAME`.
+    #[must_use]
+    pub fn values(&self) -> BTreeMap<String, &str> {
+        let env = self.env.iter().map(|(name, value)| (format!("env.{name}"), &**value));
+        let request = self.request.iter().map(|(name, value)| (format!("request.{name}"), &**value));
+        env.chain(request).collect()
+    }
 }
 
 /// What of the plan's load is otherwise in an arm. `None`: as the plan has it.

@@ -37,6 +37,14 @@ pub struct Run {
     pub searches: Vec<SearchRecord>,
 }
 
+impl Run {
+    /// The start whose processes a trial was served by; `None`: its record is lost.
+    #[must_use]
+    pub fn start_of(&self, trial: &TrialRecord) -> Option<&StartRecord> {
+        self.starts.iter().find(|start| start.start == trial.start)
+    }
+}
+
 /// What is known when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {

@@ -76,6 +76,15 @@ pub struct Expect {
 }
 
 impl Expect {
+    /// Length in bytes of the body that is expected whole; `None`: none is, or each subject has its own (`{request.NAME}` stands in it).
+    #[must_use]
+    pub fn body_bytes(&self) -> Option<usize> {
+        const OWN: &[u8] = b"{request.";
+        let Body(body) = self.body.as_ref()?;
+        let is_own = body.windows(OWN.len()).any(|part| part == OWN);
+        (!is_own).then_some(body.len())
+    }
+
     /// Whether there is something that only a look at the whole answer can tell.
     #[must_use]
     pub fn is_deep(&self) -> bool {
@@ -120,6 +129,15 @@ impl From<Body> for BodyOnDisk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_body_of_each_subjects_own_has_no_one_length() {
+        let of = |text: &str| Expect { body: Some(Body(text.into())), ..Expect::default() }.body_bytes();
+        assert_eq!(
+            (of("Hello"), of("{request.word}"), Expect::default().body_bytes()),
+            (Some(5), None, None)
+        );
+    }
 
     #[test]
     fn bodies_are_text_where_they_can_be() {

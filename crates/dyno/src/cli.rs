@@ -283,9 +283,9 @@ pub struct LoadArgs {
     /// Start requests at recorded times: a file with a number of seconds on each line.
     #[arg(long, value_name = "FILE", conflicts_with = "rate", help_heading = "Load")]
     pub trace: Option<PathBuf>,
-    /// Time of load before the measured window, such as 2s.
-    #[arg(short, long, value_name = "TIME", default_value = "0", value_parser = span, help_heading = "Load")]
-    pub warmup: Ns,
+    /// Time of load before the measured window, such as 2s [default: 0; with --find 500ms].
+    #[arg(short, long, value_name = "TIME", value_parser = span, help_heading = "Load")]
+    pub warmup: Option<Ns>,
     /// Requests in flight per connection of HTTP/1.1, without waiting for answers.
     #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub pipeline: u32,
@@ -466,6 +466,13 @@ pub struct LoadArgs {
     /// Plain progress lines instead of the live view.
     #[arg(long, help_heading = "Output")]
     pub no_tui: bool,
+}
+
+impl LoadArgs {
+    /// Nanoseconds of load before the measured window.
+    pub fn warmup_ns(&self) -> u64 {
+        self.warmup.map_or(0, |Ns(ns)| ns)
+    }
 }
 
 /// Nanoseconds, as an argument.

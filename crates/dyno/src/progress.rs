@@ -85,7 +85,10 @@ impl Progress {
                 self.now(&format!("{} · looks for the rate: {rate}/s {judged}", shape(plan, *trial)));
             }
             Event::Contaminated { trial } => {
-                let what = format!("{}: something else used the machine; once more", shape(plan, *trial));
+                let what = format!(
+                    "{}: something else used the machine, or heat slowed it; once more",
+                    shape(plan, *trial)
+                );
                 self.line(&line(&what));
             }
             Event::TrialEnded { trial, .. } => {

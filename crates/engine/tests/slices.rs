@@ -5,7 +5,7 @@ mod world;
 use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
-use dyno_engine::sim::{self, Model, Played, Queue, Service, World};
+use dyno_engine::sim::{self, Model, Played, Queue, Service, Theft, When, World};
 use dyno_engine::slices::Slices;
 use dyno_engine::{Config, Schedule};
 use proptest::prelude::*;
@@ -66,6 +66,26 @@ proptest! {
         let all = counted(&played, &[Phase::Warmup, Phase::Measured, Phase::Drain]);
         prop_assert_eq!(all.of(Outcome::Ok), played.truth.requests - carried(&played));
     }
+}
+
+/// A thread that wakes in another's slice and waits for that one's CPU wants nothing for its own load.
+#[test]
+fn waiting_for_a_cpu_counts_in_the_own_slices() {
+    let config = config(0, 5, 1);
+    let Schedule::Sliced(slices) = config.schedule else { unreachable!() };
+    let (opens, closes) =
+        (config.window.warmup_ns, config.window.warmup_ns + config.window.duration_ns.unwrap());
+    let own = slices.within(opens, closes);
+    let gap = own.windows(2).map(|pair| (pair[0].1, pair[1].0)).find(|(from, to)| to > from).unwrap();
+    let middle = |(from, to): (u64, u64)| (from + to) / 2;
+    // Alike up to the first theft, so that it begins at the same instant.
+    let began = play(config.clone()).began.0;
+    let theft = |at: u64, for_ns: u64| Theft { at_ns: began + at, for_ns, when: When::Asleep };
+    let mut world = World::new(1, Model::new(Service::Fixed { ns: MS }, Queue::PerConnection));
+    world.thefts = vec![theft(middle(own[0]), 2 * MS), theft(middle(gap), 3 * MS)];
+    let played = sim::play(world, config);
+    assert_eq!(played.began.0, began);
+    assert_eq!(played.report.cpu.run_delay_ns, Some(2 * MS));
 }
 
 /// Right answers that are counted apart, because the window opened while they were under way.

@@ -1,6 +1,8 @@
 //! Counters of the whole machine.
 
-use dyno_archive::machine::CpuUse;
+use std::collections::BTreeMap;
+
+use dyno_archive::machine::{CpuUse, HeatUse};
 use dyno_archive::sample::{DiskUse, HostUse, LinkUse, PressureUse};
 
 use crate::proc::tick_ns;
@@ -129,6 +131,37 @@ fn parse_each(stat: &str, tick_ns: u64) -> Vec<CpuUse> {
     stat.lines().filter_map(one).collect()
 }
 
+/// Thermal throttling of each of these CPUs, and of the packages that they are in, since the machine started; nothing where the kernel does not
+/// tell (drivers/thermal/intel/therm_throt.c does).
+#[must_use]
+pub fn heat(cpus: &[u32]) -> Heat {
+    heat_of(cpus, |cpu, what| {
+        read_number(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{what}"))
+    })
+}
+
+/// Counters of cores and packages, by CPU.
+pub type Heat = BTreeMap<(u32, &'static str), HeatUse>;
+
+/// `read`: a counter of a CPU by its name.
+fn heat_of(cpus: &[u32], read: impl Fn(u32, &str) -> Option<u64>) -> Heat {
+    let of = |cpu: u32, part: &'static str| {
+        let total_ms = read(cpu, &format!("{part}_throttle_total_time_ms"))?;
+        let events = read(cpu, &format!("{part}_throttle_count"))?;
+        Some(((cpu, part), HeatUse { throttled_ns: total_ms * 1_000_000, events, goes_on: false }))
+    };
+    cpus.iter().flat_map(|cpu| ["core", "package"].map(|part| of(*cpu, part))).flatten().collect()
+}
+
+/// What that core or package had most of between two readings; `None`: the kernel tells of none. A time counts when it ends, and its beginning at
+/// once: where one began and none ended, it goes on.
+#[must_use]
+pub fn hottest(first: &Heat, last: &Heat) -> Option<HeatUse> {
+    let meanwhile = || last.iter().filter_map(|(part, last)| Some(last.since(*first.get(part)?)));
+    let goes_on = meanwhile().any(|heat| heat.events > 0 && heat.throttled_ns == 0);
+    meanwhile().max().map(|heat| HeatUse { goes_on, ..heat })
+}
+
 /// A line of `/proc/stat` without its name.
 struct Ticks {
     busy: u64,
@@ -199,6 +232,39 @@ mod tests {
         let eth0 = LinkUse { name: "eth0".into(), bytes_in: 70, bytes_out: 80, bits_per_s: Some(9) };
         assert_eq!(links(dev, |name| (name == "eth0").then_some(9)), [eth0]);
         assert!(counters().unwrap().interrupts.is_some());
+    }
+
+    #[test]
+    fn throttling_is_that_of_the_core_or_package_that_had_most_meanwhile() {
+        // The core of CPU 0 was hot long ago, the package that both are in is now.
+        let at = |package_ms: u64, package_events: u64| {
+            move |cpu: u32, what: &str| match (cpu, what) {
+                (0, "core_throttle_total_time_ms") => Some(90),
+                (0, "core_throttle_count") => Some(9),
+                (1, "core_throttle_total_time_ms" | "core_throttle_count") => Some(0),
+                (0 | 1, "package_throttle_total_time_ms") => Some(package_ms),
+                (0 | 1, "package_throttle_count") => Some(package_events),
+                _ => None,
+            }
+        };
+        let (first, last) = (heat_of(&[0, 1, 7], at(2, 1)), heat_of(&[0, 1, 7], at(7, 3)));
+        assert_eq!((first.len(), last.len()), (4, 4), "of CPU 7 nothing is told");
+        assert_eq!(
+            hottest(&first, &last),
+            Some(HeatUse { throttled_ns: 5_000_000, events: 2, goes_on: false })
+        );
+        // The package is throttled to the end, while a core has had its time.
+        let core = HeatUse { throttled_ns: 1_000_000, events: 1, goes_on: false };
+        let later = last.iter().map(|(part, heat)| match part {
+            (0, "core") => (
+                *part,
+                HeatUse { throttled_ns: heat.throttled_ns + 1_000_000, events: heat.events + 1, ..*heat },
+            ),
+            (_, "package") => (*part, HeatUse { events: heat.events + 1, ..*heat }),
+            _ => (*part, *heat),
+        });
+        assert_eq!(hottest(&last, &later.collect()), Some(HeatUse { goes_on: true, ..core }));
+        assert_eq!(hottest(&heat_of(&[0], |_, _| None), &last), None);
     }
 
     #[test]

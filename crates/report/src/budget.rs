@@ -8,8 +8,19 @@ use crate::overview::label_in_words;
 /// The plan, for a terminal.
 #[must_use]
 pub fn text(budget: &Budget) -> String {
-    let Budget { pilot, pilot_repeats, overhead_s, windows_s, repeats, duration_s, takes_s, rows, .. } =
-        budget;
+    let Budget {
+        pilot,
+        pilot_repeats,
+        overhead_s,
+        windows_s,
+        repeats,
+        duration_s,
+        slices,
+        takes_s,
+        rows,
+        ..
+    } = budget;
+    let slices = slices.map_or_else(String::new, |slices| format!("   # {slices} turns of each subject"));
     let width = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
     let row = |row: &Expected| {
         let within =
@@ -37,7 +48,7 @@ pub fn text(budget: &Budget) -> String {
         (&a.subject_a, &a.subject_b, &a.workload, a.step) == (&b.subject_a, &b.subject_b, &b.workload, b.step)
     };
     format!(
-        "repeats = {repeats}, duration = \"{duration_s}s\"\n\n  takes {takes_s:.0} s: a repeat takes {overhead_s:.1} s besides its loads, and {windows_s:.1} s of load in the pilot\n  \
+        "repeats = {repeats}, duration = \"{duration_s}s\"{slices}\n\n  takes {takes_s:.0} s: a repeat takes {overhead_s:.1} s besides its loads, and {windows_s:.1} s of load in the pilot\n  \
          pilot {pilot}, {pilot_repeats} repeats: of so few, what varies is known by half or double; each line is of itself alone, with no others allowed for\n\n{}",
         rows.chunk_by(is_one).map(cell).collect::<String>()
     )

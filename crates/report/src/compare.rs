@@ -7,7 +7,7 @@ use dyno_analysis::metric::Metric;
 use maud::{Markup, html};
 
 use crate::VIEWER_CSS;
-use crate::format::{number, or_dash, quantity};
+use crate::format::{or_dash, quantity, ratio};
 use crate::html::{Viewer, document};
 use crate::markdown::{self, escape};
 use crate::overview::label_in_words;
@@ -46,8 +46,8 @@ pub(crate) fn cells(row: &Row) -> Vec<String> {
         row.title.into(),
         shown(row.a.median),
         shown(row.b.median),
-        or_dash(row.estimate.map(|e| e.ratio).or(row.ratio_of_medians), number),
-        or_dash(row.estimate, |e| format!("{}–{}", number(e.low), number(e.high))),
+        or_dash(row.estimate.map(|e| e.ratio).or(row.ratio_of_medians), ratio),
+        or_dash(row.estimate, |e| format!("{}–{}", ratio(e.low), ratio(e.high))),
         row.sentence.clone(),
     ]
 }

@@ -52,6 +52,11 @@ pub fn number(x: f64) -> String {
     format!("{sign}{}", at_power(&digits.to_string(), power))
 }
 
+/// A ratio: three significant digits, and three behind the point from 1 to 2, so that 1.017 and 1.024 do not read alike.
+pub fn ratio(x: f64) -> String {
+    if (1.0..2.0).contains(&x) { format!("{x:.3}") } else { number(x) }
+}
+
 /// Three significant digits, rounded half up, and the power of ten of the first digit. They come from the shortest text
 /// that reads back as the number: it is the same in every language, and `{:.2}` of 1.125 is not.
 fn three_digits(x: f64) -> (u32, i32) {

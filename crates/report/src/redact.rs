@@ -375,7 +375,7 @@ impl Secrets {
             });
             of_list = match begins {
                 Some(_) => named,
-                None => of_list.filter(|_| outside.trim() == ","),
+                None => of_list.filter(|_| !is_ended(outside)),
             };
             let name = named.or(of_list).unwrap_or_default();
             let value_shown = match is_secret(name) || is_perhaps_secret(name) {
@@ -497,6 +497,11 @@ impl Secrets {
     }
 }
 
+/// Whether a list ends in the text after one of its strings. Comments, which go to the end of their lines, end none.
+fn is_ended(after: &str) -> bool {
+    after.lines().any(|line| line.split('#').next().is_some_and(|code| code.contains(']')))
+}
+
 /// The name if it is free, else the first free one of `NAME 2`, `NAME 3`, ….
 fn free_name(name: String, taken: &BTreeSet<String>) -> String {
     let numbered = (2_u64..).map(|n| format!("{name} {n}"));
@@ -596,6 +601,15 @@ mod tests {
             "name = \"tokens\"\nheaders = { Authorization = \"(withheld)\", Accept = \"*/*\" }\n\"Cookie\" = \"(withheld)\"\nsubjects = [\"token-a\", \"b\"]\nenv = { API_TOKEN = '(withheld)', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \""
         );
         assert_eq!(secrets.found, 3);
+    }
+
+    #[test]
+    fn lists_of_secrets_are_withheld_to_their_end() {
+        let source = "vary = { \"request.token\" = [\"a1\", # ] first\n  # and\n  \"b1\"], \"env.LANG\" = [\"C\", \"D\"] }";
+        assert_eq!(
+            Secrets::default().source(source),
+            source.replace("\"a1\"", "\"(withheld)\"").replace("\"b1\"", "\"(withheld)\"")
+        );
     }
 
     #[test]

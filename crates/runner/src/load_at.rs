@@ -12,7 +12,7 @@ use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
 use dyno_engine::{Http2, Spin, Traffic};
 use dyno_launch::network;
-use dyno_workload::compile;
+use dyno_workload::{compile, own};
 
 use crate::files::Folder;
 use crate::{limits, load};
@@ -67,7 +67,8 @@ impl LoadPoint<'_> {
     ) -> Result<load::Spec, String> {
         let LoadPoint { workload, load, step, seed } = self;
         let Conditions { placement, observe, .. } = conditions;
-        let traffic = compile::compile(workload, &listener.host(), &load.http2, read)?;
+        let sent = own::filled(workload, &conditions.request);
+        let traffic = compile::compile(&sent, &listener.host(), &load.http2, read)?;
         let stamps = stamps(observe, load.driver)?;
         let base = once(listener, traffic, load.http2);
         Ok(load::Spec {

@@ -22,6 +22,8 @@ pub(crate) struct MachineWatch {
     quota: Option<Quota>,
     /// Other processes before the load: looking at all of them takes milliseconds, which would count in the window.
     others: (u64, Vec<Other>),
+    /// Of all CPUs, before the load, too: a hot server measures as badly as a hot generator.
+    heat: host::Heat,
     opens: Option<Reading>,
     closes: Option<Reading>,
 }
@@ -43,6 +45,7 @@ impl MachineWatch {
             quota: Layout::read().own_quota(),
             // Read with the list of processes: their shares are of the time between the two lists.
             others: (monotonic_ns(), proc::others()),
+            heat: heat(),
             opens: None,
             closes: None,
         }
@@ -90,8 +93,15 @@ impl MachineWatch {
             others: named(here, spent_ns, NAMED),
             everywhere: Some(named(everywhere.iter(), spent_ns, NAMED_EVERYWHERE)),
             everywhere_ns: Some(spent_ns),
+            heat: host::hottest(&self.heat, &heat()),
         })
     }
+}
+
+/// Of every CPU of the machine.
+fn heat() -> host::Heat {
+    let all: Vec<u32> = host::each_cpu().iter().map(|cpu| cpu.cpu).collect();
+    host::heat(&all)
 }
 
 fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {

@@ -147,6 +147,7 @@ pub fn resolve(
     let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
     let duet = duet::members(&suite, &arms, &subjects);
     duet::check_shares(&suite.shares, duet.len()).map_err(located)?;
+    duet::check_baseline(suite.report.baseline.as_deref(), &duet, (&arms, &subjects)).map_err(located)?;
     let launches = launches_of(arms.len(), &duet, suite.order, (repeats, seed));
     let swaps_cpus = swaps_cpus(&suite, &placement, &backends);
     let load = suite.load.on(placement.generator.len() as u32, driver);
@@ -263,6 +264,7 @@ fn planned_arm(
         limits: limits_keys::over(&entry.limits, limits).limits,
         placement: placement.clone(),
         env: entry.env.clone(),
+        request: entry.request.clone(),
         inherit: entry.inherit.iter().map(|name| name.as_str().into()).collect(),
         load: LoadChanges {
             requests_per_connection: entry.requests_per_connection,
@@ -712,6 +714,16 @@ mod tests {
         assert_eq!(beside.duet, [0, 2].into());
         assert_eq!(groups(&beside).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(groups(&beside)[0], ["null"]);
+        let baseline = |name: &str| {
+            let report = format!("[report]\nbaseline = \"{name}\"\n");
+            let suite = format!(
+                "subjects = [\"a\", \"null\", \"b\"]\n[suite]\norder = \"duet\"\n[load]\nconnections = 4\n{report}"
+            );
+            resolved(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
+        };
+        assert!(baseline("b").is_ok());
+        let alone = baseline("null").unwrap_err();
+        assert!(alone.message.contains("null is loaded alone") && alone.message.ends_with("a, b"), "{alone}");
         let twin = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";
         let twins = format!(
             "subjects = [\"null\", \"a\"]\n[suite]\ntwin = \"null, files 64\"\norder = \"duet\"\n{twin}"

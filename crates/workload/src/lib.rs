@@ -11,6 +11,7 @@ pub mod inside;
 pub mod keys;
 pub mod limits;
 pub mod mistake;
+pub mod own;
 pub mod template;
 pub mod text;
 pub mod typed;

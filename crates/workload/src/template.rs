@@ -1,11 +1,12 @@
-//! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`, `{csv:FILE:COLUMN}`; `{{seq}}` stands for itself.
+//! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`, `{csv:FILE:COLUMN}`, `{fill:64KiB}`; `{{seq}}` stands for itself.
+//! `{request.NAME}` is put in before ([`with_own`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use dyno_engine::traffic::Part;
 
-use crate::ReadFile;
+use crate::{ReadFile, units};
 
 /// Values of a column of a file.
 type Column = Arc<[Box<[u8]>]>;
@@ -22,7 +23,13 @@ impl std::fmt::Debug for Templates<'_> {
     }
 }
 
-const NAMES: [&str; 5] = ["seq", "rand", "uuid", "intended", "csv"];
+const NAMES: [&str; 6] = ["seq", "rand", "uuid", "intended", "csv", "fill"];
+
+/// How the name of a value begins that each subject of a suite has of its own.
+const OWN: &str = "request.";
+
+/// Most bytes of one `{fill:…}`: each connection keeps the requests that it sends in memory.
+const MOST_FILL: u64 = 16 << 20;
 
 impl<'a> Templates<'a> {
     pub fn new(read: ReadFile<'a>) -> Self {
@@ -62,14 +69,19 @@ impl<'a> Templates<'a> {
             ("uuid", None) => Ok(Part::Uuid),
             ("intended", None) => Ok(Part::Intended),
             ("rand", Some(range)) => random(range),
+            ("fill", Some(size)) => fill(size),
             ("csv", Some(argument)) => {
                 let (file, column) = argument.rsplit_once(':').ok_or_else(|| {
                     format!("{{{inside}}}: write it like {{csv:users.csv:name}}, or {{csv:users.csv:2}} for the second column")
                 })?;
                 Ok(Part::Column(self.column(file, column)?))
             }
+            _ if name.starts_with(OWN) => Err(format!(
+                "{{{inside}}} has no value here: a suite gives one with each subject (`request = {{ {} = … }}`), or varies it in its experiment; write {{{{{inside}}}}} for the text itself",
+                &name[OWN.len()..]
+            )),
             _ => Err(format!(
-                "{{{inside}}}: there are {{seq}}, {{uuid}}, {{intended}}, {{rand:1..100}} and {{csv:FILE:COLUMN}}; write {{{{{name}}}}} for the text itself"
+                "{{{inside}}}: there are {{seq}}, {{uuid}}, {{intended}}, {{rand:1..100}}, {{fill:64KiB}} and {{csv:FILE:COLUMN}}; write {{{{{name}}}}} for the text itself"
             )),
         }
     }
@@ -127,7 +139,42 @@ fn placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
     let after = inside[end..].strip_prefix(b"}")?;
     let inside = std::str::from_utf8(&inside[..end]).ok()?;
     let name = inside.split(':').next()?;
-    NAMES.contains(&name).then_some((inside, after))
+    (NAMES.contains(&name) || name.starts_with(OWN)).then_some((inside, after))
+}
+
+/// The text with what `value` says of each NAME in place of `{request.NAME}`; what it says nothing of, and what is doubled, stays.
+pub(crate) fn with_own(text: &[u8], value: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(&byte) = rest.first() {
+        let kept = escaped(rest).map(|(_, after)| after);
+        let own = placeholder(rest).filter(|(inside, _)| inside.starts_with(OWN));
+        let put = own.and_then(|(inside, after)| Some((value(&inside[OWN.len()..])?, after)));
+        match (kept, put) {
+            (Some(after), _) => {
+                out.extend_from_slice(&rest[..rest.len() - after.len()]);
+                rest = after;
+            }
+            (None, Some((put, after))) => {
+                out.extend(put);
+                rest = after;
+            }
+            (None, None) => {
+                out.push(byte);
+                rest = &rest[1..];
+            }
+        }
+    }
+    out
+}
+
+/// So many times the letter x.
+fn fill(size: &str) -> Result<Part, String> {
+    let bytes = units::bytes(size).map_err(|_| format!("{{fill:{size}}}: write it like {{fill:64KiB}}"))?;
+    if bytes > MOST_FILL {
+        return Err(format!("{{fill:{size}}}: at most {} MiB; a `body_file` may be longer", MOST_FILL >> 20));
+    }
+    Ok(Part::Bytes(vec![b'x'; bytes as usize].into()))
 }
 
 fn random(range: &str) -> Result<Part, String> {
@@ -194,6 +241,8 @@ mod tests {
         );
         assert_eq!(parse("{csv:u.csv:name}").unwrap(), [column(&["ann", "b, c"])]);
         assert_eq!(parse("{csv:u.csv:1}").unwrap(), [column(&["id", "7", "8"])]);
+        assert_eq!(parse("{fill:3}").unwrap(), [bytes("xxx")]);
+        assert_eq!(parse("{fill:1KiB}").unwrap(), [bytes(&"x".repeat(1024))]);
     }
 
     #[test]
@@ -201,7 +250,10 @@ mod tests {
         for text in ["{\"a\":{\"b\":1}}", "{}", "{", "{seq", "{se q}", "{unknown}", "{\n}", "{{\"a\":1}}"] {
             assert_eq!(parse(text).unwrap(), [bytes(text)], "{text}");
         }
-        assert_eq!(parse("{{seq}}{{rand:1..2}}").unwrap(), [bytes("{seq}{rand:1..2}")]);
+        assert_eq!(
+            parse("{{seq}}{{rand:1..2}}{{request.a}}").unwrap(),
+            [bytes("{seq}{rand:1..2}{request.a}")]
+        );
         assert_eq!(parse("{\"n\":{seq}}").unwrap(), [bytes("{\"n\":"), Part::Sequence, bytes("}")]);
     }
 
@@ -209,7 +261,7 @@ mod tests {
         /// Nothing that an import brings is ever taken for a placeholder, however its braces are mixed up.
         #[test]
         fn a_literal_is_sent_as_it_was(words in proptest::collection::vec(
-            proptest::sample::select(vec!["{", "}", "seq", "{seq}", "{{seq}}", "{csv:/etc/passwd:1}", ":", "{rand}", "ä", "\n", "{uuid"]),
+            proptest::sample::select(vec!["{", "}", "seq", "{seq}", "{{seq}}", "{request.a}", "{csv:/etc/passwd:1}", ":", "{rand}", "ä", "\n", "{uuid"]),
             0..12,
         )) {
             let text = words.concat();
@@ -221,6 +273,10 @@ mod tests {
     #[test]
     fn mistakes_say_how_it_is_written() {
         for (text, words) in [
+            ("{request.size}", "`request = { size = … }`"),
+            ("{fill}", "there are {seq}"),
+            ("{fill:much}", "{fill:64KiB}"),
+            ("{fill:1GiB}", "at most 16 MiB"),
             ("{seq:1}", "there are {seq}"),
             ("{rand}", "there are {seq}"),
             ("{rand:9..1}", "{rand:1..100}"),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::compile::{Field, Wrong};
 use crate::inside::Inside;
 use crate::mistake::{Mistake, all_positive, mistake};
-use crate::{ReadFile, compile, limits};
+use crate::{ReadFile, compile, limits, own};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -165,12 +165,20 @@ pub struct OwnSteps {
 /// Why a connection cannot serve nothing.
 pub const NO_REQUESTS: &str = "a connection serves at least 1 request";
 
-pub fn check_workloads(raw: Vec<RawWorkload>, read: ReadFile<'_>) -> Result<Vec<CheckedWorkload>, Mistake> {
+/// Whom requests are sent to, by name, and what they have of it.
+pub type Asked<'a> = (String, &'a own::Values);
+
+/// `asked`: one at least.
+pub fn check_workloads(
+    raw: Vec<RawWorkload>,
+    asked: &[Asked<'_>],
+    read: ReadFile<'_>,
+) -> Result<Vec<CheckedWorkload>, Mistake> {
     if raw.is_empty() {
         return Ok(vec![CheckedWorkload { workload: plaintext(), steps: OwnSteps::default() }]);
     }
     let of = |i: usize| move |m: Mistake| m.within(i).within("workloads");
-    let shaped = raw.into_iter().enumerate().map(|(i, raw)| raw.check(read).map_err(of(i)));
+    let shaped = raw.into_iter().enumerate().map(|(i, raw)| raw.check(asked, read).map_err(of(i)));
     let shaped = shaped.collect::<Result<Vec<_>, _>>()?;
     for (i, CheckedWorkload { workload, .. }) in shaped.iter().enumerate() {
         if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
@@ -204,7 +212,7 @@ pub fn plaintext() -> Workload {
 }
 
 impl RawWorkload {
-    fn check(mut self, read: ReadFile<'_>) -> Result<CheckedWorkload, Mistake> {
+    fn check(mut self, of: &[Asked<'_>], read: ReadFile<'_>) -> Result<CheckedWorkload, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
         let page = self.page.take();
         let requests_per_connection = self.requests_per_connection.take();
@@ -224,7 +232,19 @@ impl RawWorkload {
         // The name of a file that could not be read: it stands in the suite.
         let refused = RefCell::new(None);
         let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
-        compile::check(&workload, &read).map_err(|wrong| locate(wrong, &origins).about(refused.take()))?;
+        let has_values = of.iter().any(|(_, values)| !values.is_empty());
+        for (i, (name, values)) in of.iter().enumerate() {
+            // Most have no values, or the same.
+            if of[..i].iter().any(|(_, others)| others == values) {
+                continue;
+            }
+            let sent = own::filled(&workload, values);
+            compile::check(&sent, &read).map_err(|wrong| {
+                let mistake = locate(wrong, &origins).about(refused.take());
+                if has_values { mistake.of(name) } else { mistake }
+            })?;
+            check_expected(&sent, name)?;
+        }
         Ok(CheckedWorkload { workload, steps })
     }
 
@@ -297,6 +317,19 @@ impl RawWorkload {
             expect: self.expect,
         };
         (self.name, own, self.requests)
+    }
+}
+
+/// Checks that nothing of what is expected waits for a value: in an expectation nothing else would tell.
+fn check_expected(sent: &Workload, subject: &str) -> Result<(), Mistake> {
+    match own::names(sent).first() {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!(
+                "{{request.{name}}} has no value for {subject}: give it one with the subject (`request = {{ {name} = … }}`), or vary it"
+            );
+            Err(mistake("expect", message))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dyno_archive::plan;
 use dyno_archive::run::Run;
 use dyno_archive::search::SearchRecord;
-use dyno_archive::{LoadRecord, Party, StartRecord, TrialRecord};
+use dyno_archive::{LoadRecord, Party, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -44,14 +44,10 @@ const BEGINS_AT: f64 = 0.5;
 pub fn begin(run: &Run, closed: &TrialRecord) -> Option<Search> {
     let plan = &run.header.plan;
     let (asked, objective) = (plan.search?, plan.report.objective.as_ref()?);
-    let closed = trial(plan, &run.header.facts, start_of(run, closed), closed, &Company::default());
+    let closed = trial(plan, &run.header.facts, run.start_of(closed), closed, &Company::default());
     let rate = Some(closed.load.throughput_rps).filter(|rate| *rate > 0.0)? * BEGINS_AT;
     let least = requests(objective) / (plan.load.duration_ns as f64 / 1e9);
     Some(Search::new(rate.max(least).max(1.0), Width(asked.width)))
-}
-
-fn start_of<'a>(run: &'a Run, trial: &TrialRecord) -> Option<&'a StartRecord> {
-    run.starts.iter().find(|start| start.start == trial.start)
 }
 
 /// What a load of the search says that follows a trial.
@@ -68,7 +64,7 @@ pub fn tried(run: &Run, closed: &TrialRecord, (rate, load): (f64, &LoadRecord)) 
     let step = plan::Step { arrivals: asked.arrivals(rate), ..plan.load.steps[planned.step].clone() };
     let config = Config::new(workload, &plan.load_of_trial(planned), &step, planned.seed);
     let party = plan.launches[planned.launch].party_of(planned.arm).unwrap_or(Party::SUBJECT);
-    let part = start_of(run, closed).and_then(|start| start.part(party));
+    let part = run.start_of(closed).and_then(|start| start.part(party));
     let server = server_use(load, party, cpus_of(&plan.arms[planned.arm].conditions, part));
     let context = Context { server: Some(&server), control: subject.control, ..Context::default() };
     let result = verdict::load(load, config, &context);

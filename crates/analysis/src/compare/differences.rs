@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::Plan;
+use dyno_archive::plan::{Arm, Plan};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -48,6 +48,8 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
         };
         found.walk(&format!("{name}: loaded beside"), &beside(a, *arm_a), &beside(b, *arm_b));
         found.walk_unshown(&format!("{name}: env"), &json!(own.conditions.env), &json!(other.conditions.env));
+        let of_requests = |arm: &Arm| json!(arm.conditions.request);
+        found.walk_unshown(&format!("{name}: request"), &of_requests(own), &of_requests(other));
         found.walk(&name, &conditions(plan_a, *arm_a), &conditions(plan_b, *arm_b));
     }
     found.all
@@ -97,11 +99,10 @@ fn turns(plan: &Plan) -> Value {
     }
 }
 
-/// The conditions of an arm but its environment, with the services behind it.
+/// The conditions of an arm but values that may hold secrets, with the services behind it.
 fn conditions(plan: &Plan, arm: usize) -> Value {
     let arm = &plan.arms[arm];
-    let mut conditions = json!(arm.conditions);
-    conditions.as_object_mut().expect("conditions have names").remove("env");
+    let mut conditions = arm.conditions.without_values();
     let behind = arm.backends.iter().map(|index| {
         let backend = &plan.backends[*index];
         let facts = json!({"of": backend.of, "variant": backend.variant, "version": backend.version,

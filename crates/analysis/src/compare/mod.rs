@@ -261,7 +261,11 @@ fn row(
     Row {
         subject_a: plan_a.arms[key.arm].name.clone(),
         subject_b: plan_b.arms[arm_b].name.clone(),
-        control: plan_a.subject_of(key.arm).control && plan_b.subject_of(arm_b).control,
+        // One that was named is what is asked about.
+        control: plan_a.subject_of(key.arm).control
+            && plan_b.subject_of(arm_b).control
+            && a.arm.is_none()
+            && b.arm.is_none(),
         workload: plan_a.workloads[key.workload].name.clone(),
         step: Shape::of(&plan_a.load.steps[key.step]),
         metric: metric.key,

@@ -113,7 +113,7 @@ impl Config {
             timeout_s: seconds(load.timeout_ns),
             connect_timeout_s: seconds(load.connect_timeout_ns),
             expect_status: first.expect.status.filter(|_| !is_mixed),
-            expect_body_bytes: first.expect.body.as_ref().map(|body| body.0.len()).filter(|_| !is_mixed),
+            expect_body_bytes: first.expect.body_bytes().filter(|_| !is_mixed),
             seed,
             rate_over_time,
             first_byte_timeout_s: load.first_byte_timeout_ns.map(seconds),

@@ -59,6 +59,26 @@ impl Estimate {
         Some(of(logs.mean, logs.variance / logs.n, logs.n - 1.0))
     }
 
+    /// Of the ratios of rounds within each of some starts: the mean over these starts, as sure as rounds make it. What starts differ by is not in
+    /// it. `None`: too few rounds, a start with a single one, or one that is not a positive number.
+    #[must_use]
+    pub fn of_rounds(starts: &[Vec<f64>]) -> Option<Estimate> {
+        if starts.iter().map(Vec::len).sum::<usize>() < REPEATS_FOR_INTERVAL {
+            return None;
+        }
+        let of_each: Option<Vec<Moments>> = starts.iter().map(|rounds| Moments::of(2, rounds)).collect();
+        let of_each = of_each.filter(|of_each| !of_each.is_empty())?;
+        let n = of_each.len() as f64;
+        let part = |of: &Moments| of.variance / of.n / (n * n);
+        let variance: f64 = of_each.iter().map(part).sum();
+        // Welch and Satterthwaite. Without any variance the freedom does not matter.
+        let freedom =
+            variance.powi(2) / of_each.iter().map(|of| part(of).powi(2) / (of.n - 1.0)).sum::<f64>();
+        let most: f64 = of_each.iter().map(|of| of.n - 1.0).sum();
+        let mean = of_each.iter().map(|of| of.mean).sum::<f64>() / n;
+        Some(Estimate::of(mean, variance, if freedom.is_finite() { freedom } else { most }))
+    }
+
     /// The ratio of `b` to `a`, whose repeats are no pairs. `None`: too few of either, or one is not a positive number.
     #[must_use]
     pub fn of_two(a: &[f64], b: &[f64]) -> Option<Estimate> {
@@ -177,6 +197,21 @@ impl Moments {
     }
 }
 
+/// The 95 % interval of what was computed of all launches, by what comes out without each of them: the jackknife's standard error, with
+/// Student's t (Tukey, "Bias and confidence in not quite large samples", 1958). Resampling covers less with few launches, as of
+/// their mean. `None`: too few launches, or a value is no number.
+#[must_use]
+pub fn jackknife(of_all: f64, without: &[f64]) -> Option<(f64, f64)> {
+    let n = without.len() as f64;
+    if without.len() < REPEATS_FOR_INTERVAL || !without.iter().all(|value| value.is_finite()) {
+        return None;
+    }
+    let mean = without.iter().sum::<f64>() / n;
+    let squares: f64 = without.iter().map(|value| (value - mean).powi(2)).sum();
+    let half = standard_errors(Looks::AtTheEnd, without.len() as u32).0 * (squares * (n - 1.0) / n).sqrt();
+    Some((of_all - half, of_all + half))
+}
+
 /// The values of p of several tests, so that the chance of one false alarm among all of them is as asked (Holm, "A simple
 /// sequentially rejective multiple test procedure", 1979). In the order of `ps`.
 #[must_use]
@@ -206,6 +241,40 @@ mod tests {
     fn share(seed: u64, mut holds: impl FnMut(&mut Normal) -> bool) -> f64 {
         let mut normal = Normal(seed);
         (0..WORLDS).filter(|_| holds(&mut normal)).count() as f64 / WORLDS as f64
+    }
+
+    #[test]
+    fn of_a_mean_the_jackknife_is_students_interval() {
+        let values = [1.0f64, 1.2, 0.9, 1.1, 1.4, 0.8];
+        let n = values.len() as f64;
+        let sum: f64 = values.iter().sum();
+        let without: Vec<f64> = values.iter().map(|value| (sum - value) / (n - 1.0)).collect();
+        let (low, high) = jackknife(sum / n, &without).unwrap();
+        let ratios: Vec<f64> = values.iter().map(|value| value.exp()).collect();
+        let student = Estimate::of_pairs(&ratios).unwrap();
+        assert!((low - student.low.ln()).abs() < 1e-9 && (high - student.high.ln()).abs() < 1e-9);
+        assert_eq!(jackknife(1.0, &without[..4]), None);
+        assert_eq!(jackknife(1.0, &[1.0, 1.0, f64::NAN, 1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn intervals_over_rounds_hold_what_these_starts_differ_by() {
+        for (starts, rounds) in [(1, 5), (1, 12), (3, 8), (4, 10)] {
+            let held = share(starts as u64 * 100 + rounds as u64, |normal| {
+                let of_starts: Vec<f64> = (0..starts).map(|_| 0.05 * normal.draw()).collect();
+                let of_start = |log: &f64| (0..rounds).map(|_| (log + 0.03 * normal.draw()).exp()).collect();
+                let all: Vec<Vec<f64>> = of_starts.iter().map(of_start).collect();
+                let truth = (of_starts.iter().sum::<f64>() / starts as f64).exp();
+                let estimate = Estimate::of_rounds(&all).unwrap();
+                (estimate.low..=estimate.high).contains(&truth)
+            });
+            assert!((0.93..=0.97).contains(&held), "{starts} starts of {rounds} rounds: {held}");
+        }
+        let even = Estimate::of_rounds(&[vec![1.02; 3], vec![1.04; 3]]).unwrap();
+        assert!(even.low == even.high && (even.ratio - (1.02f64 * 1.04).sqrt()).abs() < 1e-12, "{even:?}");
+        assert_eq!(Estimate::of_rounds(&[vec![1.0; 4], vec![1.0]]), None, "of one round nothing is known");
+        assert_eq!(Estimate::of_rounds(&[vec![1.0; 4]]), None);
+        assert_eq!(Estimate::of_rounds(&[]), None);
     }
 
     #[test]

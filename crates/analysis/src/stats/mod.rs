@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use estimate::scatter;
-pub use estimate::{ALPHA, Estimate, holm, standard_errors};
+pub use estimate::{ALPHA, Estimate, holm, jackknife, standard_errors};
 pub use quantile::ranks;
 pub use trend::Trend;
 
@@ -119,8 +119,8 @@ const FEW_PAIRS_APART: f64 = 1.05;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     pub launches: Vec<f64>,
-    /// Of all launches, one after the other; empty: they did not all take turns.
-    pub rounds: Vec<f64>,
+    /// Of each launch; empty: they did not all take turns.
+    pub rounds: Vec<Vec<f64>>,
 }
 
 /// When values are looked at that decide how many there are.
@@ -148,7 +148,7 @@ impl Pairs {
     pub fn estimate(&self, looks: Looks) -> Option<(Estimate, Over)> {
         let of_launches =
             Estimate::of_pairs_at(looks, &self.launches).map(|estimate| (estimate, Over::Launches));
-        of_launches.or_else(|| Some((Estimate::of_pairs(&self.rounds)?, Over::Rounds)))
+        of_launches.or_else(|| Some((Estimate::of_rounds(&self.rounds)?, Over::Rounds)))
     }
 
     /// The chance of such launches if there is no difference. Rounds have no say: two equal servers whose starts differ by 2 % would be

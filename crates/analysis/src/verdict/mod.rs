@@ -34,6 +34,7 @@ use crate::machine::MachineResult;
 use crate::server::{ServerUse, SplitBy};
 use crate::steadiness::{Pattern, Steadiness};
 use crate::turns::TurnsResult;
+use crate::words::percent;
 use thresholds::SERVER_FULL;
 
 /// What a load is judged by, besides its own record.
@@ -114,6 +115,7 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(tick_accounting(server, beside.facts));
     all.extend(many_writes(load, server));
     all.extend(contaminated(beside.machine));
+    all.extend(thermal_throttling(beside.machine));
     all.extend(beside.turns.and_then(busy_in_others_turns));
     all.extend(beside.turns.and_then(|turns| longer_than_turns(load, turns)));
     let mut all = at_once(beside, all);
@@ -221,6 +223,25 @@ fn contaminated(machine: &MachineResult) -> Option<Caveat> {
         let evidence = json!({"cpus": cpus, "names": others.iter().map(|o| &o.name).collect::<Vec<_>>()});
         Caveat::new(Code::Contaminated, Severity::Warning, message, evidence)
     })
+}
+
+/// Share of the time in which heat may hold a CPU back without a word.
+const THROTTLED_FOR_HEAT: f64 = 0.02;
+
+/// A CPU that was too hot.
+fn thermal_throttling(machine: &MachineResult) -> Option<Caveat> {
+    let share = machine.throttled_for_heat?;
+    let goes_on = machine.throttled_to_the_end == Some(true);
+    let how_long = match share > THROTTLED_FOR_HEAT {
+        true => format!("for {} of the time", percent(share)),
+        false if goes_on => "to its end".into(),
+        false => return None,
+    };
+    let message = format!(
+        "Heat made a CPU of this machine slower while the step ran, {how_long}: give it time to cool, or fix the clock below its turbo, and repeat the step."
+    );
+    let evidence = json!({"share": share, "to_the_end": goes_on});
+    Some(Caveat::new(Code::ThermalThrottling, Severity::Warning, message, evidence))
 }
 
 /// Answers that are written in parts, and leave in as many segments.

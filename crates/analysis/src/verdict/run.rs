@@ -113,8 +113,8 @@ fn done_again(run: &Run) -> Option<Caveat> {
         .collect();
     let message = match places.len() {
         0 => return None,
-        1 => "One step was measured again, because something else used the machine meanwhile. The second measurement counts, whatever it says".to_string(),
-        n => format!("{n} steps were measured again, because something else used the machine meanwhile, or had to be with others of their turn. The second measurement counts, whatever it says"),
+        1 => "One step was measured again, because something else used the machine meanwhile, or heat slowed it. The second measurement counts, whatever it says".to_string(),
+        n => format!("{n} steps were measured again, because something else used the machine meanwhile, or heat slowed it, or had to be with others of their turn. The second measurement counts, whatever it says"),
     };
     let message = format!("{message}; the first is in the archive (`contaminated/`).");
     Some(Caveat::new(Code::DoneAgain, Severity::Info, message, json!({"trials": places})))

@@ -31,6 +31,11 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     let compared = compare(a.side(), b.side(), &asked);
     check((&args.a, other), args.anyway, &compared)?;
+    if !asked.gates.is_empty() && compared.gates.is_empty() {
+        return Err(bad(
+            "--fail-on has nothing to judge: all that the two have in common are controls; name the two sides, as RUN:SUBJECT",
+        ));
+    }
     write(args, &compared)?;
     Ok(if compared.passed { Exit::Valid } else { Exit::Invalid })
 }

@@ -233,8 +233,11 @@ fn describe_whose(plan: &Plan, step: usize) -> String {
 
 fn describe_request(workload: &Workload, request: &Request) -> String {
     let expect = request.expect.status.map_or("200–399".into(), |s| s.to_string());
-    let body =
-        request.expect.body.as_ref().map_or(String::new(), |b| format!(", a body of {} bytes", b.0.len()));
+    let body = match (&request.expect.body, request.expect.body_bytes()) {
+        (None, _) => String::new(),
+        (Some(_), Some(bytes)) => format!(", a body of {bytes} bytes"),
+        (Some(_), None) => ", a body of each subject's own".into(),
+    };
     let deep = if request.expect.is_deep() { ", and more" } else { "" };
     let share = match workload.requests.len() {
         1 => String::new(),

@@ -53,6 +53,42 @@ fn a_toggle_is_told_with_its_reason_and_a_twin_is_no_change() {
     assert!(page.contains("What changes what") && page.contains(reason));
 }
 
+/// Bodies of requests at three sizes: what is sent is what the arm's name says.
+#[test]
+fn the_size_of_a_body_is_a_dose() {
+    let place = Place::new();
+    let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 1\ncontaminated = \"counts\"\n\
+                 [experiment]\nkind = \"dose\"\nvary = { \"request.size\" = [64, 1000, \"16KiB\"] }\n\
+                 [[workloads]]\nmethod = \"POST\"\npath = \"/plaintext\"\nbody = \"{fill:{request.size}}\"\nexpect = { body = \"Hello, World!\" }\n\
+                 [load]\nconnections = [2]\nwarmup = \"100ms\"\nduration = \"500ms\"\ntimeout = \"5s\"\n";
+    fs::write(place.path().join("dose.toml"), suite).unwrap();
+    let output = place.dyno(&["run", "dose.toml"]);
+    assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
+    place.assert_nothing_is_left();
+    let report = place.report();
+    let trials = report["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 3);
+    for (arm, least) in [("null, size 64", 64), ("null, size 1000", 1000), ("null, size 16KiB", 16_384)] {
+        let trial = trials.iter().find(|trial| trial["subject"] == arm).expect(arm);
+        let of = |key: &str| trial["load"]["bytes"][key].as_u64().unwrap();
+        // Beside the body there is a head; what is under way at an edge of the window is a few requests of many.
+        let per_answer = of("sent") / of("responses");
+        assert!((least..least + 400).contains(&per_answer), "{arm}: {per_answer}");
+        let caveats = trial["caveats"].as_array().unwrap();
+        assert!(caveats.iter().all(|caveat| caveat["code"] != "wrong_answers"), "{trial:#}");
+    }
+    let effect = &report["experiment"]["effects"][1];
+    assert_eq!(
+        (&effect["to"], &effect["changed"][0]["what"]),
+        (&"null, size 16KiB".into(), &"request.size".into())
+    );
+    assert_eq!(
+        report["experiment"]["doses"][0]["doubling"],
+        Value::Null,
+        "one launch has no slope's interval"
+    );
+}
+
 /// A repository in which a server got dearer by some thirty microseconds of work per answer, and its work tree as it was before.
 fn repository_of_two_commits(place: &Place) -> PathBuf {
     let repository = place.path().join("repository");

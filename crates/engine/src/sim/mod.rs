@@ -117,6 +117,8 @@ pub struct SimDriver {
     completed: VecDeque<(Completion, Delivery)>,
     current: Vec<u8>,
     thefts: VecDeque<Theft>,
+    /// What thefts took so far.
+    stolen_ns: u64,
     /// Lets the outside of a [`crate::run`] read the virtual time.
     clock: Option<std::rc::Rc<std::cell::Cell<u64>>>,
 }
@@ -181,6 +183,7 @@ impl SimDriver {
             completed: VecDeque::new(),
             current: Vec::new(),
             thefts: thefts.into(),
+            stolen_ns: 0,
             clock: None,
             world,
         }
@@ -208,7 +211,9 @@ impl SimDriver {
     fn theft(&mut self, when: When) -> u64 {
         match self.thefts.front() {
             Some(theft) if theft.when == when && theft.at_ns <= self.now => {
-                self.thefts.pop_front().map_or(0, |t| t.for_ns)
+                let for_ns = self.thefts.pop_front().map_or(0, |t| t.for_ns);
+                self.stolen_ns += for_ns;
+                for_ns
             }
             _ => 0,
         }
@@ -414,8 +419,8 @@ impl Driver for SimDriver {
     }
 
     fn thread_use(&self) -> ThreadUse {
-        // The simulated generator uses no CPU time at all.
-        ThreadUse::default()
+        // The simulated generator uses no CPU time at all, and waits for a CPU while somebody else has stolen it.
+        ThreadUse { run_delay_ns: Some(self.stolen_ns), ..ThreadUse::default() }
     }
 
     fn thread_run_ns(&self) -> u64 {

@@ -152,6 +152,29 @@ enum Stage {
     Finished,
 }
 
+/// What this thread waited for a CPU in others' slices: it wakes there now and then, and finds the load that has its turn on that CPU. That is no
+/// want of its own load.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rest {
+    /// All its waiting up to when the present rest began; `None`: the slice is its own, or the kernel does not tell.
+    since_ns: Option<u64>,
+    /// Waiting of the rests of the measured window that are over.
+    waited_ns: u64,
+}
+
+impl Rest {
+    /// The slice is another's from now on. `waited_ns`: all waiting of this thread so far.
+    fn begin(&mut self, waited_ns: Option<u64>) {
+        self.since_ns = waited_ns;
+    }
+
+    /// It is its own again, or the window is over.
+    fn end(&mut self, waited_ns: Option<u64>) {
+        let rested = waited_ns.zip(self.since_ns.take()).map(|(now, then)| now - then);
+        self.waited_ns += rested.unwrap_or(0);
+    }
+}
+
 /// A pure state machine that turns a schedule into operations and completions into exchanges. Driven by
 /// [`crate::run`].
 #[derive(Debug)]
@@ -197,6 +220,7 @@ pub struct Worker {
     settings: ClientSettings,
     /// CPU use of this thread up to the beginning of the measured window.
     cpu_base: ThreadUse,
+    rest: Rest,
     /// CPU use of this thread in the measured window, once it is over.
     cpu: ThreadUse,
     /// CPU time of this thread when the present interval began.
@@ -263,6 +287,7 @@ impl Worker {
             frames_used: Frames::default(),
             settings: streams::client_settings(&config.http2),
             cpu_base: ThreadUse::default(),
+            rest: Rest::default(),
             cpu: ThreadUse::default(),
             cpu_settled_ns: 0,
             woke: Instant::default(),

@@ -7,7 +7,7 @@ use dyno_archive::sample::ThreadUse;
 
 use super::pages::Pages;
 use super::streams::Checked;
-use super::{Spin, Stage, Worker};
+use super::{Rest, Spin, Stage, Worker};
 use crate::driver::{ConnId, Driver, Turn, Wait};
 use crate::slot::{Exchange, Slot, State, Talk};
 use crate::{Instant, limits};
@@ -124,15 +124,24 @@ impl Worker {
         // Even if the window is over by now: what fell due in it waits for a slot.
         if now >= self.slice.1 {
             self.await_slice(now);
+            self.rest.begin(driver.thread_use().run_delay_ns);
         }
         if !self.offered && self.stage != Stage::Opening && now >= self.began.max(self.slice.0) {
             self.offered = true;
+            if self.takes_turns() {
+                self.rest.end(driver.thread_use().run_delay_ns);
+            }
             (0..self.config.connections).for_each(|conn| self.refill(conn, now, driver));
         }
         if self.is_loading() && now >= self.began {
             self.fire_arrivals(now, driver);
         }
         self.check_finished(now);
+    }
+
+    /// Whether the load goes on in slices of its own alone.
+    fn takes_turns(&self) -> bool {
+        self.slice.1 != Instant::NEVER
     }
 
     /// Looks up the slice that is not over at `now`. Its slots are offered work once it begins.
@@ -299,19 +308,25 @@ impl Worker {
             self.recorder.carry_in(self.slots.iter().flat_map(Slot::under_way).chain(waiting));
         }
         self.cpu_base = driver.thread_use();
+        self.rest = Rest::default();
+        if self.takes_turns() && !self.offered {
+            self.rest.begin(self.cpu_base.run_delay_ns);
+        }
         self.frames_base = self.frames.clone();
     }
 
     fn close_window<D: Driver>(&mut self, driver: &mut D) {
         self.frames_used = self.frames.since(&self.frames_base);
         let used = driver.thread_use();
+        self.rest.end(used.run_delay_ns);
+        let rested_ns = self.rest.waited_ns;
         let base = &self.cpu_base;
         let since = |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now - then);
         self.cpu = ThreadUse {
             run_ns: used.run_ns - base.run_ns,
             user_ns: used.user_ns - base.user_ns,
             sys_ns: used.sys_ns - base.sys_ns,
-            run_delay_ns: since(used.run_delay_ns, base.run_delay_ns),
+            run_delay_ns: since(used.run_delay_ns, base.run_delay_ns).map(|ns| ns - rested_ns),
             switches_voluntary: since(used.switches_voluntary, base.switches_voluntary),
             switches_involuntary: since(used.switches_involuntary, base.switches_involuntary),
             faults_minor: since(used.faults_minor, base.faults_minor),

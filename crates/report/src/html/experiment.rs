@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::table::{Cell, Column, Row, table, table_of, text, value};
 use super::{figure, note};
 use crate::compare::{HEAD, cells};
-use crate::format::{number, or_dash};
+use crate::format::{or_dash, ratio};
 use crate::html::of::Of;
 use crate::overview::label_in_words;
 
@@ -79,11 +79,9 @@ fn doses(doses: &[Dose]) -> Markup {
         ("Step", &|d| text(label_in_words(d.step))),
         ("Metric", &|d| text(d.title)),
         ("#Times, when the level doubles", &|d| {
-            value(d.doubling.map(|e| e.ratio).or(d.doubling_median), number)
+            value(d.doubling.map(|e| e.ratio).or(d.doubling_median), ratio)
         }),
-        ("#95 % interval", &|d| {
-            text(or_dash(d.doubling, |e| format!("{}–{}", number(e.low), number(e.high))))
-        }),
+        ("#95 % interval", &|d| text(or_dash(d.doubling, |e| format!("{}–{}", ratio(e.low), ratio(e.high))))),
     ];
     html! {
         h3 { "When the level doubles" } "\n"

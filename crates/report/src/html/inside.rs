@@ -66,6 +66,7 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
         ("left by them", bytes_per_s(of.network_out_bytes_per_s)),
         ("fullest link", link),
         ("clock of the first CPU", of.frequency_mhz.map(|mhz| format!("{} MHz", number(mhz)))),
+        ("hottest CPU throttled", share(of.throttled_for_heat, "of the time")),
         ("other processes, in CPUs", others),
     ];
     if facts.iter().all(|(_, value)| value.is_none()) {

@@ -1,5 +1,7 @@
 //! The sections on the method: all trials, the machine, limits, and what each caveat means.
 
+use std::collections::BTreeMap;
+
 use dyno_analysis::nuisance::{Nuisance, Share};
 use dyno_analysis::price::PriceResult;
 use dyno_analysis::report::Report;
@@ -200,7 +202,18 @@ fn machine(report: &Report) -> Vec<Row> {
         ),
         ("Seed", run.seed.to_string()),
     ];
-    rows.into_iter().map(|(what, seen)| vec![text(what), text(seen)].into()).collect()
+    let own = [("Requests' own", in_each(report, |s| own_values(&s.conditions.request)))];
+    let has_own = report.subjects.iter().any(|s| !s.conditions.request.is_empty());
+    let own = own.into_iter().filter(|_| has_own);
+    rows.into_iter().chain(own).map(|(what, seen)| vec![text(what), text(seen)].into()).collect()
+}
+
+/// What requests have of a subject, by name.
+fn own_values(values: &BTreeMap<String, Option<String>>) -> String {
+    let one = |(name, value): (&String, &Option<String>)| {
+        format!("{name} {}", value.as_deref().unwrap_or("(withheld)"))
+    };
+    if values.is_empty() { "nothing".into() } else { values.iter().map(one).collect::<Vec<_>>().join(", ") }
 }
 
 /// One text if all arms agree, else one per arm.

@@ -19,6 +19,7 @@ mod table;
 mod why;
 mod wire;
 
+use dyno_analysis::metric::METRICS;
 use dyno_analysis::noise::STARTUP;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
@@ -122,12 +123,13 @@ fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
     }
 }
 
-/// What repeats of what a chart shows differ by, to stand below it. Empty if there are too few.
+/// What repeats of what a chart shows differ by, to stand below it, and of whom it shows nothing. Empty if there is nothing to say.
 fn noise(report: &Report, metric: &str) -> String {
-    let Some(floor) = report.noise.get(metric) else { return String::new() };
+    let untold = untold(report, metric);
+    let Some(floor) = report.noise.get(metric) else { return untold };
     let of = if metric == STARTUP { "subject" } else { "step" };
     let seen = format!(
-        " Noise: repeats of one {of} lie {} apart (standard deviation, the median of {})",
+        "{untold} Noise: repeats of one {of} lie {} apart (standard deviation, the median of {})",
         percent(floor.scatter),
         plural(floor.steps as u64, of)
     );
@@ -137,6 +139,19 @@ fn noise(report: &Report, metric: &str) -> String {
             percent(least)
         ),
         None => format!("{seen}."),
+    }
+}
+
+/// Why a chart of a metric that holds the wait for CPUs shows nothing of servers that waited for each other's. Empty if it is no such metric, or
+/// there are no such servers.
+fn untold(report: &Report, metric: &str) -> String {
+    let waits = METRICS.iter().any(|known| known.key == metric && known.waits);
+    match report.run.at_once.as_slice() {
+        [first @ .., last] if waits => format!(
+            " Nothing is shown of {} and {last}, which were loaded at the same time and waited for each other: their charts of cost compare them.",
+            first.join(", ")
+        ),
+        _ => String::new(),
     }
 }
 

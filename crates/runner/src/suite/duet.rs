@@ -39,6 +39,32 @@ pub(crate) fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake
     Err(mistake("rate", message).within("load"))
 }
 
+/// Checks that the baseline is one of those that are loaded at the same time: what is loaded alone is compared with none of them.
+///
+/// # Errors
+/// It is loaded alone.
+pub(crate) fn check_baseline(
+    baseline: Option<&str>,
+    members: &BTreeSet<usize>,
+    (arms, subjects): (&[Arm], &[Subject]),
+) -> Result<(), Mistake> {
+    let is_alone = |(place, arm): &(usize, &Arm)| {
+        baseline == Some(&arm.name) && !members.contains(place) && subjects[arm.subject].skipped.is_none()
+    };
+    let alone = arms.iter().enumerate().find(is_alone);
+    match alone.filter(|_| !members.is_empty()) {
+        None => Ok(()),
+        Some((_, arm)) => {
+            let message = format!(
+                "{} is loaded alone, and the others at the same time: what a request costs there is compared with none of theirs; name one of {}",
+                arm.name,
+                members.iter().map(|place| &*arms[*place].name).collect::<Vec<_>>().join(", ")
+            );
+            Err(mistake("baseline", message).within("report"))
+        }
+    }
+}
+
 /// Checks that a suite asks nothing of subjects that are loaded at the same time but what this can tell.
 ///
 /// # Errors

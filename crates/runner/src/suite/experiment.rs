@@ -26,7 +26,8 @@ pub(super) struct RawExperiment {
 /// One value of what is varied.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-enum Level {
+pub(super) enum Level {
+    Whole(i64),
     Number(f64),
     Text(String),
 }
@@ -34,8 +35,22 @@ enum Level {
 impl std::fmt::Display for Level {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Level::Whole(n) => write!(f, "{n}"),
             Level::Number(n) => write!(f, "{n}"),
             Level::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Level {
+    /// The text of a value that is handed on as a text.
+    pub(super) fn text(&self) -> Result<String, Mistake> {
+        match self {
+            Level::Number(n) => Err(mistake(
+                "level",
+                format!("{n} is handed on as a text, and 1.1 and 1.10 are one number: write it in quotes"),
+            )),
+            Level::Whole(_) | Level::Text(_) => Ok(self.to_string()),
         }
     }
 }
@@ -45,6 +60,9 @@ const FACTORS: [&str; 5] = ["cpus", "memory", "files", "requests_per_connection"
 
 /// How a variable of the environment is named as a factor.
 const ENV: &str = "env.";
+
+/// How a value that requests have of the subject is named as a factor.
+const REQUEST: &str = "request.";
 
 /// The subjects of a suite as its experiment has them, and what that is.
 pub(super) fn arms(
@@ -117,11 +135,12 @@ impl RawExperiment {
 
     fn check_factors(&self) -> Result<(), Mistake> {
         for (factor, levels) in &self.vary {
-            if !factor.starts_with(ENV) && !FACTORS.contains(&&**factor) {
+            let is_named = [ENV, REQUEST].iter().any(|kind| factor.starts_with(kind));
+            if !is_named && !FACTORS.contains(&&**factor) {
                 let near =
                     nearest(factor, FACTORS.into_iter()).map(|near| format!(" (did you mean {near:?}?)"));
                 let message = format!(
-                    "{factor:?} cannot be varied{}: it is one of {}, or \"env.NAME\" for a variable of the environment; anything else is a subject of its own, listed under `[[subjects]]`",
+                    "{factor:?} cannot be varied{}: it is one of {}, or \"env.NAME\" for a variable of the environment, or \"request.NAME\" for what requests say as {{request.NAME}}; anything else is a subject of its own, listed under `[[subjects]]`",
                     near.unwrap_or_default(),
                     FACTORS.join(", ")
                 );
@@ -165,22 +184,26 @@ impl RawExperiment {
 /// Where a level stands on the scale of its factor; `None`: there is none, or it is none of it.
 fn on_scale(factor: &str, level: &Level) -> Option<f64> {
     match (factor, level) {
-        ("memory", Level::Text(text)) => units::bytes(text).ok().map(|bytes| bytes as f64),
         ("variant", _) => None,
+        (factor, Level::Text(text)) if factor == "memory" || factor.starts_with(REQUEST) => {
+            units::bytes(text).ok().map(|bytes| bytes as f64)
+        }
         _ => number(level),
     }
 }
 
-/// What a label says of a level. Values of variables whose names say that they are secret are in no label.
+/// What a label says of a level. Values whose names say that they are secret are in no label.
 fn said(factor: &str, place: usize, level: &Level) -> String {
-    let name = factor.trim_start_matches(ENV);
-    let hides = factor.starts_with(ENV) && (is_secret(name) || is_perhaps_secret(name));
+    let named = [ENV, REQUEST].iter().find_map(|kind| factor.strip_prefix(kind));
+    let name = named.unwrap_or(factor);
+    let hides = named.is_some() && (is_secret(name) || is_perhaps_secret(name));
     if hides { format!("{name} #{}", place + 1) } else { format!("{name} {level}") }
 }
 
 /// The value of a level that is a number.
 fn number(level: &Level) -> Option<f64> {
     match level {
+        Level::Whole(n) => Some(*n as f64),
         Level::Number(n) => Some(*n),
         Level::Text(text) => text.parse().ok(),
     }
@@ -194,9 +217,13 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
         n.map(|n| n as u64).ok_or_else(|| mistake("level", format!("{level} is no whole number above 0")))
     };
     if let Some(variable) = factor.strip_prefix(ENV) {
-        let value = level.to_string();
+        let value = level.text()?;
         Place::Start.check(&value).map_err(|why| mistake("level", why))?;
         subject.env.insert(variable.into(), value);
+        return Ok(subject);
+    }
+    if let Some(name) = factor.strip_prefix(REQUEST) {
+        subject.request.insert(name.into(), level.text()?);
         return Ok(subject);
     }
     match factor {
@@ -265,6 +292,58 @@ mod tests {
         assert_eq!(dose.experiment.unwrap().arms, ["a, memory 64MiB", "a, memory 128MiB"]);
         let secret = suite("kind = \"toggle\"\nvary = { \"env.API_TOKEN\" = [\"x1\", \"x2\"] }").unwrap();
         assert_eq!(ids(&secret), ["a, API_TOKEN #1", "a, API_TOKEN #2", "null"]);
+    }
+
+    #[test]
+    fn what_requests_say_of_a_subject_can_be_a_dose() {
+        let with = |rest: &str| parse(&format!("subjects = [\"a\"]\n{rest}"));
+        let vary = "[experiment]\nkind = \"dose\"\nvary = { \"request.size\" = [64, \"4KiB\"] }\n";
+        let sent = "[[workloads]]\nmethod = \"POST\"\npath = \"/in\"\nbody = \"{fill:{request.size}}\"\n";
+        let dose = with(&format!("{vary}{sent}")).unwrap();
+        assert_eq!(ids(&dose), ["a, size 64", "a, size 4KiB"]);
+        let levels: Vec<_> = dose.subjects.iter().map(|s| (s.level, &*s.request["size"])).collect();
+        assert_eq!(levels, [(Some(64.0), "64"), (Some(4096.0), "4KiB")]);
+        // A value that nobody says, a name without a value, one that a path cannot hold, and one for others alone.
+        let path = "[[workloads]]\npath = \"/{request.size}\"\n";
+        let expected = "[[workloads]]\npath = \"/\"\nexpect = { body = \"{request.size}\" }\n";
+        for (rest, says) in [
+            (vary.to_string(), "no request says {request.size}"),
+            (sent.into(), "{request.size} has no value here"),
+            (path.into(), "{request.size} has no value here"),
+            (expected.into(), "{request.size} has no value for a"),
+            (format!("{}{path}", vary.replace("64", "\"a b\"").replace("dose", "toggle")), "a, size a b: "),
+        ] {
+            let error = with(&rest).unwrap_err();
+            assert!(error.contains(says), "{rest}: {error}");
+        }
+        let two = format!("{vary}{sent}[[workloads]]\npath = \"/plain\"\n");
+        assert!(with(&two).unwrap_err().contains("workload \"plain\" does not say it"), "{:?}", with(&two));
+        let hidden = format!(
+            "{vary}[[workloads]]\npath = \"/\"\nheaders = {{ Authorization = \"{{request.size}}\" }}\n"
+        );
+        assert!(with(&hidden).unwrap_err().contains("call it {request.size_token}"));
+        assert!(
+            with(&format!("{}{sent}", vary.replace("64", "1.10")))
+                .unwrap_err()
+                .contains("write it in quotes")
+        );
+        let given = |value: &str| {
+            parse(&format!(
+                "[[subjects]]\nuse = \"b\"\nrequest = {{ token = {value} }}\n{}",
+                sent.replace("size", "token")
+            ))
+        };
+        assert!(given("7").unwrap_err().contains("stands in quotes"), "{:?}", given("7"));
+        assert!(given("\"7\"").is_ok());
+        let beside = parse(&format!("subjects = [\"a\", \"null\"]\n{vary}{sent}")).unwrap_err();
+        assert!(beside.contains("null: "), "{beside}");
+        let given = format!(
+            "[[subjects]]\nuse = \"a\"\n[[subjects]]\nuse = \"null\"\nrequest = {{ size = 64 }}\n{vary}{sent}"
+        );
+        assert_eq!(parse(&given).unwrap().subjects[2].request["size"], "64");
+        let secret = vary.replace("size", "token");
+        let secret = with(&format!("{secret}{}", sent.replace("size", "token"))).unwrap();
+        assert_eq!(ids(&secret), ["a, token #1", "a, token #2"]);
     }
 
     #[test]

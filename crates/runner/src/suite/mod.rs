@@ -28,8 +28,8 @@ use dyno_subject::paths::Name;
 use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::FileError;
-use dyno_workload::units;
 use dyno_workload::workloads::{CheckedWorkload, RawWorkload, check_workloads};
+use dyno_workload::{own, units};
 use serde::Deserialize;
 
 use crate::files::Folder;
@@ -51,7 +51,7 @@ pub struct SuiteFile {
     pub repeats: u32,
     /// What ends a run before all repeats are made; `None`: nothing does.
     pub stop: Option<Stop>,
-    /// Whether trials are done again during which something else used the machine.
+    /// Whether trials are done again during which something else used the machine, or heat slowed it.
     pub again: bool,
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
@@ -214,7 +214,7 @@ enum RawPlacement {
     Fixed,
 }
 
-/// What is done with a trial during which something else used the machine.
+/// What is done with a trial during which something else used the machine, or heat slowed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Contaminated {
@@ -305,7 +305,9 @@ impl Raw {
         let backends = check_backends(self.backends)?;
         let limits = self.limits.check().map_err(|m| m.within("limits"))?;
         let files = Folder::of_suite(path);
-        let mut shaped = check_workloads(self.workloads, &|name| files.read(name))?;
+        let sent: Vec<_> = subjects.iter().map(|subject| (subject.id(), &subject.request)).collect();
+        let mut shaped = check_workloads(self.workloads, &sent, &|name| files.read(name))?;
+        check_values(&subjects, experiment.as_ref(), &shaped)?;
         let has_objective = self.report.objective.is_some();
         let search = asked.search(self.load.take_search(&shaped, has_objective).map_err(load::of_load)?)?;
         let shares = asked.rates(&mut self.load, &mut shaped)?;
@@ -416,6 +418,57 @@ fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Re
             ),
         )),
     }
+}
+
+/// Checks that every value that a subject has for requests stands in one, and what is varied in all: else what looks varied would not be. And that
+/// those which stand where secrets do say so by their names.
+fn check_values(
+    subjects: &[SuiteSubject],
+    experiment: Option<&Experiment>,
+    workloads: &[CheckedWorkload],
+) -> Result<(), Mistake> {
+    let asked = || workloads.iter().map(|shaped| &shaped.workload);
+    let says = |workload: &Workload, name: &String| own::names(workload).contains(name);
+    let values = subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
+    let wrong = |subject: &SuiteSubject, name: &String, message: String| {
+        Err(mistake("subjects", message).below(subject.place).below("request").below(name.clone()))
+    };
+    for (subject, name) in values {
+        if !asked().any(|workload| says(workload, name)) {
+            let message = format!(
+                "no request says {{request.{name}}}, so that the value which {} has for it changes nothing; put it into a path, a header or a body",
+                subject.id()
+            );
+            return wrong(subject, name, message);
+        }
+        let silent = asked().find(|workload| !says(workload, name));
+        if let Some(silent) = silent.filter(|_| is_varied(name, subjects, experiment)) {
+            let message = format!(
+                "{{request.{name}}} is varied, and workload {:?} does not say it: nothing would be varied there; have it in a suite of its own",
+                silent.name
+            );
+            return wrong(subject, name, message);
+        }
+    }
+    match asked().find_map(own::secret_by_place) {
+        None => Ok(()),
+        Some((name, place)) => {
+            let message = format!(
+                "{{request.{name}}} stands in {place:?}, whose values are secret: reports withhold what its name says to be so; call it {{request.{name}_token}}"
+            );
+            Err(mistake("workloads", message))
+        }
+    }
+}
+
+/// Whether arms of the experiment differ in it.
+fn is_varied(name: &str, subjects: &[SuiteSubject], experiment: Option<&Experiment>) -> bool {
+    let Some(experiment) = experiment else { return false };
+    let is_arm =
+        |subject: &&SuiteSubject| experiment.arms.is_empty() || experiment.arms.contains(&subject.id());
+    let values: BTreeSet<Option<&String>> =
+        subjects.iter().filter(is_arm).map(|subject| subject.request.get(name)).collect();
+    values.len() > 1
 }
 
 /// Where suites and subjects lie: the first folder of this name at or above a path.

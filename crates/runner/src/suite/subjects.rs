@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::plan::server_id;
+use dyno_archive::secret::{is_perhaps_secret, is_secret};
 use dyno_launch::environment::Inherit;
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
@@ -10,6 +11,7 @@ use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake};
 use serde::{Deserialize, Deserializer, de};
 
+use super::experiment::Level;
 use crate::revisions::Revised;
 
 /// A subject's entry in the suite.
@@ -30,6 +32,8 @@ pub struct SuiteSubject {
     /// In place of that of the load.
     pub requests_per_connection: Option<u64>,
     pub env: BTreeMap<String, String>,
+    /// What requests to it have of it, by name.
+    pub request: BTreeMap<String, String>,
     /// Variables of dyno's own environment that it gets, besides those of its definition.
     pub inherit: Vec<Inherit>,
 }
@@ -62,6 +66,8 @@ struct Table {
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(default)]
+    request: BTreeMap<String, Level>,
+    #[serde(default)]
     inherit: Vec<Inherit>,
     cpus: Option<f64>,
     memory: Option<String>,
@@ -92,9 +98,24 @@ impl Table {
             limits: limits.check()?,
             requests_per_connection: check_requests(self.requests_per_connection)?,
             env: self.env,
+            request: texts(&self.request)?,
             inherit: self.inherit,
         })
     }
+}
+
+/// Values that requests have of a subject. Of a secret the number would be shown with the suite, whose secrets are known by their quotes.
+fn texts(values: &BTreeMap<String, Level>) -> Result<BTreeMap<String, String>, Mistake> {
+    let text = |(name, value): (&String, &Level)| {
+        let within = |m: Mistake| m.within(name.clone()).within("request");
+        if !matches!(value, Level::Text(_)) && (is_secret(name) || is_perhaps_secret(name)) {
+            let message =
+                "a value that may be secret is withheld from reports if it stands in quotes: write it so";
+            return Err(mistake("request", message).below(name.clone()));
+        }
+        Ok((name.clone(), value.text().map_err(within)?))
+    };
+    values.iter().map(text).collect()
 }
 
 /// A number of requests after which connections are replaced.
@@ -157,6 +178,7 @@ impl<'de> Deserialize<'de> for RawSubject {
                     variant,
                     name: None,
                     env: BTreeMap::new(),
+                    request: BTreeMap::new(),
                     inherit: Vec::new(),
                     cpus: None,
                     memory: None,

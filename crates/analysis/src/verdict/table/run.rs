@@ -51,7 +51,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::DoneAgain,
         severity: Severity::Info,
-        says: "One step was measured again, because something else used the machine meanwhile. The second measurement counts, whatever it says; the first is in the archive",
+        says: "One step was measured again, because something else used the machine meanwhile, or heat slowed it. The second measurement counts, whatever it says; the first is in the archive",
         evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}]}"#,
         trips: |w| {
             w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });

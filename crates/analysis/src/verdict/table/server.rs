@@ -1,7 +1,7 @@
 //! Cases: the numbers about a server.
 
 use dyno_archive::load::TcpCounters;
-use dyno_archive::machine::OtherUse;
+use dyno_archive::machine::{HeatUse, OtherUse};
 use dyno_archive::probe::{Probe, Refused};
 use dyno_archive::sample::{CgroupUse, HostUse, NetworkUse, Party, PartyUse};
 
@@ -358,6 +358,24 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"names": ["cc1", "ld"]}"#,
         trips: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 40)]),
         just_not: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 39)]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::ThermalThrottling,
+        severity: Severity::Warning,
+        says: "slower while the step ran, for 2.0 % of the time",
+        evidence: r#"{"share": 0.020000001}"#,
+        trips: |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS + 1, ..HeatUse::default() }),
+        just_not: |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS, events: 3, goes_on: false }),
+        otherwise: None,
+    },
+    Case {
+        code: Code::ThermalThrottling,
+        severity: Severity::Warning,
+        says: "slower while the step ran, to its end",
+        evidence: r#"{"to_the_end": true}"#,
+        trips: |w| w.machine().heat = Some(HeatUse { throttled_ns: 1, events: 1, goes_on: true }),
+        just_not: |w| w.machine().heat = Some(HeatUse { throttled_ns: 1, events: 1, goes_on: false }),
         otherwise: None,
     },
     Case {

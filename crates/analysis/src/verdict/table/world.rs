@@ -2,7 +2,7 @@
 
 use dyno_archive::interval::Interval;
 use dyno_archive::load::TcpCounters;
-use dyno_archive::machine::{CpuUse, MachineUse};
+use dyno_archive::machine::{CpuUse, HeatUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::sample::{
@@ -350,6 +350,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
         others: Vec::new(),
         everywhere: Some(Vec::new()),
         everywhere_ns: Some(S),
+        heat: Some(HeatUse::default()),
     }
 }
 

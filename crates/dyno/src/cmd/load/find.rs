@@ -30,9 +30,7 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
     let start_rps = check(&args, capacity::requests(&objective) / (duration_ns as f64 / 1e9))?;
     args.rate = Some(start_rps.to_string());
-    if args.warmup.0 == 0 {
-        args.warmup = Ns(SEARCH_WARMUP_NS);
-    }
+    args.warmup.get_or_insert(Ns(SEARCH_WARMUP_NS));
     let ready = Ready::new(args)?;
     super::outputs::check_files(&ready.args)?;
     if let Some(note) = spec::note_on_threads(&ready.args, &ready.spec) {

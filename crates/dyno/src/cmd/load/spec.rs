@@ -24,7 +24,7 @@ const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
-    if args.requests.is_some() && args.warmup.0 > 0 {
+    if args.requests.is_some() && args.warmup_ns() > 0 {
         return Err(bad("-n counts requests from the start, so it has no warm-up; leave out -w, or use -d"));
     }
     if args.rate.is_none() && args.arrival == ArrivalArg::Poisson {
@@ -178,7 +178,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> a
         page_connections: workload.page_connections(),
         spin: polling(spin(args), &step.arrivals, leaves_a_cpu(threads, &cpus)),
         load: Load {
-            warmup_ns: args.warmup.0,
+            warmup_ns: args.warmup_ns(),
             duration_ns: duration(args, &trace)?.unwrap_or(0),
             requests: args.requests,
             interval_ns: args.interval.0,
@@ -298,7 +298,8 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     };
     let length_ns = units::rate_length_ns(rate).unwrap_or(load::usual().duration_ns);
     let duration_ns = args.duration.map_or(length_ns, |Ns(ns)| ns);
-    let profile = units::rate(rate, args.warmup.0, duration_ns).map_err(|m| bad(format!("--rate: {m}")))?;
+    let profile =
+        units::rate(rate, args.warmup_ns(), duration_ns).map_err(|m| bad(format!("--rate: {m}")))?;
     Ok((profile.arrivals(gaps), Arc::from([])))
 }
 
@@ -337,7 +338,7 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
         (Some(Ns(ns)), ..) => Ok(Some(ns)),
         (None, Some(_), _) => Ok(None),
         // A trace lasts until just after its last arrival.
-        (None, None, Some(last)) => Ok(Some((last + 1).saturating_sub(args.warmup.0).max(1))),
+        (None, None, Some(last)) => Ok(Some((last + 1).saturating_sub(args.warmup_ns()).max(1))),
         (None, None, None) => Ok(Some(stretches.unwrap_or(load::usual().duration_ns))),
     }
 }
