@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json ad15dc711f414fc2648a847ddd0c898eee3dcac531b538ad7d59b4425cfa5cfa
+// Made by types.mjs from docs/schema/report.schema.json 87d433a0970f4a31fbafde518e0c1f2d4757264ee8109abf334c91d3fc9b3746
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -2357,14 +2357,10 @@ export interface MachineResult {
    */
   runnable_mean: number | null;
   /**
-   * Share of the time, from before the load to after it, in which the CPU (or package) that was throttled for heat most was so. The kernel counts
-   * such a time when it ends.
+   * Time that the CPU (or package) which was throttled for heat most had of it, as a share of that from before the load to after it: at most 1. The
+   * kernel counts such a time when it ends, so that its beginning may lie before.
    */
   throttled_for_heat: number | null;
-  /**
-   * Whether one was throttled to the end.
-   */
-  throttled_to_the_end: boolean | null;
 }
 /**
  * A network device, and how full it was.

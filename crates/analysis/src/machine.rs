@@ -29,11 +29,9 @@ pub struct MachineResult {
     pub busiest_link: Option<BusiestLink>,
     /// Of the first CPU, the mean of the samples.
     pub frequency_mhz: Option<f64>,
-    /// Share of the time, from before the load to after it, in which the CPU (or package) that was throttled for heat most was so. The kernel counts
-    /// such a time when it ends.
+    /// Time that the CPU (or package) which was throttled for heat most had of it, as a share of that from before the load to after it: at most 1. The
+    /// kernel counts such a time when it ends, so that its beginning may lie before.
     pub throttled_for_heat: Option<f64>,
-    /// Whether one was throttled to the end.
-    pub throttled_to_the_end: Option<bool>,
     /// Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
     pub others: Option<Vec<OtherCpu>>,
 }
@@ -111,7 +109,6 @@ impl MachineResult {
             machine.and_then(|machine| Some((machine.heat?, machine.everywhere_ns.filter(|ns| *ns > 0)?)));
         MachineResult {
             throttled_for_heat: heat.map(|(heat, ns)| (heat.throttled_ns as f64 / ns as f64).min(1.0)),
-            throttled_to_the_end: heat.map(|(heat, _)| heat.goes_on),
             ..self
         }
     }

@@ -194,7 +194,12 @@ fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
     let ranked: Vec<usize> =
         (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
-    let ranking = Ranking::new(&peaks, looks);
+    let step = |n: usize| rows[ranked[n]].peak_cell.map(|cell| cell.step);
+    // Peaks at different steps were loaded one after the other, whoever took turns in each: what pairs them is the block.
+    let ranking = Ranking::of(&peaks, looks, &|a, b| match step(a) == step(b) {
+        true => peaks[a].pairs_with(&peaks[b]),
+        false => peaks[a].clone().without_turns().pairs_with(&peaks[b].clone().without_turns()),
+    });
     let groups = ranking.groups();
     for ((i, group), places) in ranked.iter().zip(&groups).zip(ranking.places()) {
         (rows[*i].tie_group, rows[*i].places) = (*group, places);
@@ -219,11 +224,9 @@ fn tie<'a>(group: &[usize], ranking: &Ranking, row: &dyn Fn(usize) -> &'a Overvi
     })
 }
 
-/// The throughput at a row's peak, block by block. Peaks of two subjects may be at different steps, which were loaded one after the other, whoever
-/// took turns in each: what pairs them is the block.
+/// The throughput at a row's peak, block by block.
 fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
-    let cell = row.peak_cell.and_then(|key| grid.get(key));
-    cell.map(|cell| cell.series(&THROUGHPUT).without_turns()).unwrap_or_default()
+    row.peak_cell.and_then(|key| grid.get(key)).map(|cell| cell.series(&THROUGHPUT)).unwrap_or_default()
 }
 
 /// Divides the rows of a workload by the baseline's, if the suite names one.

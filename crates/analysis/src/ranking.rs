@@ -26,10 +26,16 @@ pub struct Places {
 impl Ranking {
     #[must_use]
     pub fn new(series: &[Series], looks: Looks) -> Ranking {
+        Ranking::of(series, looks, &|a, b| series[a].pairs_with(&series[b]))
+    }
+
+    /// The same where the values of two series make other pairs.
+    #[must_use]
+    pub fn of(series: &[Series], looks: Looks, pairs_of: &dyn Fn(usize, usize) -> Pairs) -> Ranking {
         let n = series.len();
         let pairs: Vec<(usize, usize)> =
             (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low))).collect();
-        let tested: Vec<Pairs> = pairs.iter().map(|(a, b)| series[*a].pairs_with(&series[*b])).collect();
+        let tested: Vec<Pairs> = pairs.iter().map(|(a, b)| pairs_of(*a, *b)).collect();
         let known: Vec<(usize, f64)> =
             tested.iter().enumerate().filter_map(|(i, pairs)| Some((i, pairs.chance(looks)?))).collect();
         let adjusted = holm(&known.iter().map(|(_, p)| *p).collect::<Vec<f64>>());

@@ -33,9 +33,6 @@ pub struct HeatUse {
     pub throttled_ns: u64,
     /// Times that this began.
     pub events: u64,
-    /// Whether some CPU was still throttled at the end: its time is not known.
-    #[serde(default)]
-    pub goes_on: bool,
 }
 
 impl HeatUse {
@@ -45,7 +42,6 @@ impl HeatUse {
         HeatUse {
             throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
             events: self.events.saturating_sub(earlier.events),
-            goes_on: self.goes_on,
         }
     }
 }

@@ -148,18 +148,15 @@ fn heat_of(cpus: &[u32], read: impl Fn(u32, &str) -> Option<u64>) -> Heat {
     let of = |cpu: u32, part: &'static str| {
         let total_ms = read(cpu, &format!("{part}_throttle_total_time_ms"))?;
         let events = read(cpu, &format!("{part}_throttle_count"))?;
-        Some(((cpu, part), HeatUse { throttled_ns: total_ms * 1_000_000, events, goes_on: false }))
+        Some(((cpu, part), HeatUse { throttled_ns: total_ms * 1_000_000, events }))
     };
     cpus.iter().flat_map(|cpu| ["core", "package"].map(|part| of(*cpu, part))).flatten().collect()
 }
 
-/// What that core or package had most of between two readings; `None`: the kernel tells of none. A time counts when it ends, and its beginning at
-/// once: where one began and none ended, it goes on.
+/// What that core or package had most of between two readings; `None`: the kernel tells of none. It counts a time when that ends.
 #[must_use]
 pub fn hottest(first: &Heat, last: &Heat) -> Option<HeatUse> {
-    let meanwhile = || last.iter().filter_map(|(part, last)| Some(last.since(*first.get(part)?)));
-    let goes_on = meanwhile().any(|heat| heat.events > 0 && heat.throttled_ns == 0);
-    meanwhile().max().map(|heat| HeatUse { goes_on, ..heat })
+    last.iter().filter_map(|(part, last)| Some(last.since(*first.get(part)?))).max()
 }
 
 /// A line of `/proc/stat` without its name.
@@ -249,21 +246,7 @@ mod tests {
         };
         let (first, last) = (heat_of(&[0, 1, 7], at(2, 1)), heat_of(&[0, 1, 7], at(7, 3)));
         assert_eq!((first.len(), last.len()), (4, 4), "of CPU 7 nothing is told");
-        assert_eq!(
-            hottest(&first, &last),
-            Some(HeatUse { throttled_ns: 5_000_000, events: 2, goes_on: false })
-        );
-        // The package is throttled to the end, while a core has had its time.
-        let core = HeatUse { throttled_ns: 1_000_000, events: 1, goes_on: false };
-        let later = last.iter().map(|(part, heat)| match part {
-            (0, "core") => (
-                *part,
-                HeatUse { throttled_ns: heat.throttled_ns + 1_000_000, events: heat.events + 1, ..*heat },
-            ),
-            (_, "package") => (*part, HeatUse { events: heat.events + 1, ..*heat }),
-            _ => (*part, *heat),
-        });
-        assert_eq!(hottest(&last, &later.collect()), Some(HeatUse { goes_on: true, ..core }));
+        assert_eq!(hottest(&first, &last), Some(HeatUse { throttled_ns: 5_000_000, events: 2 }));
         assert_eq!(hottest(&heat_of(&[0], |_, _| None), &last), None);
     }
 

@@ -52,6 +52,9 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
         config.url = secrets.without_password(&config.url);
         config.requests_mixed.iter_mut().for_each(|r| r.path = secrets.without_password(&r.path));
     }
+    for value in shared.subjects.iter_mut().flat_map(|s| s.conditions.request.values_mut()).flatten() {
+        *value = secrets.without_password(value);
+    }
     let run = &mut shared.run;
     run.command = secrets.command(&run.command);
     run.suite_source = secrets.source(&run.suite_source);
@@ -63,6 +66,9 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
     let quoting = quoting_texts_of(&shared);
     own_texts_of(&mut shared).for_each(|text| *text = secrets.erase_from_own(text, &quoting));
     addresses_of(&mut shared).for_each(|text| *text = secrets.erase(text));
+    for value in shared.subjects.iter_mut().flat_map(|s| s.conditions.request.values_mut()).flatten() {
+        *value = secrets.erase(value);
+    }
     let requests = shared.run.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
     requests.for_each(|request| secrets.erase_from_request(request));
     counts_of(&mut shared).for_each(|counts| *counts = secrets.erase_from_keys(counts));

@@ -24,7 +24,7 @@ use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE, REST, SEAR
 use crate::observe::Choice;
 use crate::price;
 use crate::run::{search, warm};
-use crate::suite::{SuiteFile, SuiteSubject, duet, profile, stop, turns};
+use crate::suite::{SuiteFile, SuiteSubject, duet, experiment, profile, stop, turns};
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]
@@ -145,9 +145,10 @@ pub fn resolve(
     let observe = overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
     let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
     let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
+    let is_control = |place: usize| subjects[subject_of[place]].control;
+    experiment::check_varied(&suite, &entries, &is_control).map_err(located)?;
     let duet = duet::members(&suite, &arms, &subjects);
-    duet::check_shares(&suite.shares, duet.len()).map_err(located)?;
-    duet::check_baseline(suite.report.baseline.as_deref(), &duet, (&arms, &subjects)).map_err(located)?;
+    duet::check_members(&suite, &duet, (&arms, &subjects)).map_err(located)?;
     let launches = launches_of(arms.len(), &duet, suite.order, (repeats, seed));
     let swaps_cpus = swaps_cpus(&suite, &placement, &backends);
     let load = suite.load.on(placement.generator.len() as u32, driver);
@@ -736,6 +737,34 @@ mod tests {
         let dose = of("subjects = [\"null\", \"a\", \"b\"]", varied);
         let all: BTreeSet<usize> = (0..dose.arms.len()).collect();
         assert_eq!((dose.duet.clone(), groups(&dose).len()), (all, 1), "it is about the control");
+    }
+
+    #[test]
+    fn what_is_varied_is_said_by_every_workload() {
+        let of = |arms: &str, more: &str| {
+            let suite = format!(
+                "{arms}\n[[workloads]]\npath = \"/{{request.size}}\"\n{more}[load]\nconnections = 4\n"
+            );
+            resolved(&[("a", "\"h1\"")], &suite)
+        };
+        let silent = "[[workloads]]\npath = \"/plain\"\n";
+        let made =
+            "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { \"request.size\" = [64, 128] }";
+        let wrong = of(made, silent).unwrap_err();
+        assert!(
+            wrong.message.contains("workload \"plain\" does not say it") && wrong.position.is_some(),
+            "{wrong}"
+        );
+        assert!(of(made, "").is_ok());
+        let listed = |sizes: [u32; 3]| {
+            let [a, b, null] = sizes;
+            format!(
+                "[[subjects]]\nuse = \"a\"\nrequest = {{ size = {a} }}\n[[subjects]]\nuse = \"a\"\nname = \"b\"\nrequest = {{ size = {b} }}\n\
+                 [[subjects]]\nuse = \"null\"\nrequest = {{ size = {null} }}\n[experiment]\nkind = \"ladder\""
+            )
+        };
+        assert!(of(&listed([64, 128, 64]), silent).is_err());
+        assert!(of(&listed([64, 64, 128]), silent).is_ok(), "a control is no arm");
     }
 
     #[test]

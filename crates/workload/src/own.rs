@@ -5,18 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use dyno_archive::plan::{Body, Expect, Request, Workload};
 use dyno_archive::secret::{is_perhaps_secret, is_secret};
 
-use crate::template;
+use serde_json::Value;
+
+use crate::template::{Doubled, with_own};
 
 /// The values of a subject, by name.
 pub type Values = BTreeMap<String, String>;
 
-/// The workload as it is sent to a subject with these values. A name without a value stays as it is written.
+/// The workload as it is sent to a subject with these values. A name without a value stays as it is written; one that is doubled stands for itself.
 #[must_use]
 pub fn filled(workload: &Workload, values: &Values) -> Workload {
     let mut workload = workload.clone();
-    for text in workload.requests.iter_mut().flat_map(texts_of) {
-        let value = |name: &str| values.get(name).map(|value| value.as_bytes().to_vec());
-        text.map(&|bytes| template::with_own(bytes, &value));
+    let value = |name: &str| values.get(name).map(|value| value.as_bytes().to_vec());
+    for request in &mut workload.requests {
+        sent_texts_of(request)
+            .into_iter()
+            .for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &value)));
+        // Nothing else looks for placeholders in these.
+        let expected = expected_texts_of(&mut request.expect);
+        expected.into_iter().for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::IsItself, &value)));
     }
     workload
 }
@@ -26,12 +33,15 @@ pub fn filled(workload: &Workload, values: &Values) -> Workload {
 pub fn names(workload: &Workload) -> BTreeSet<String> {
     let mut workload = workload.clone();
     let found = std::cell::RefCell::new(BTreeSet::new());
-    for text in workload.requests.iter_mut().flat_map(texts_of) {
+    for request in &mut workload.requests {
         let note = |name: &str| {
             found.borrow_mut().insert(name.to_string());
             None
         };
-        text.map(&|bytes| template::with_own(bytes, &note));
+        let sent = sent_texts_of(request);
+        sent.into_iter().for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &note)));
+        let expected = expected_texts_of(&mut request.expect);
+        expected.into_iter().for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &note)));
     }
     found.into_inner()
 }
@@ -42,8 +52,9 @@ pub fn names(workload: &Workload) -> BTreeSet<String> {
 pub fn secret_by_place(workload: &Workload) -> Option<(String, String)> {
     let of = |place: &str, text: &str| {
         occurrences(text).find_map(|(before, name)| {
-            let key = [place, key_before(before)].into_iter().find(|key| says_secret(key))?;
-            (!says_secret(name)).then(|| (name.to_string(), key.to_string()))
+            let key = [place, key_before(before)].into_iter().find(|key| is_secret(key))?;
+            let says_so = is_secret(name) || is_perhaps_secret(name);
+            (!says_so).then(|| (name.to_string(), key.to_string()))
         })
     };
     workload.requests.iter().find_map(|request| {
@@ -54,15 +65,13 @@ pub fn secret_by_place(workload: &Workload) -> Option<(String, String)> {
     })
 }
 
-fn says_secret(name: &str) -> bool {
-    is_secret(name) || is_perhaps_secret(name)
-}
-
 /// Each `{request.NAME}` of a text: what stands before it, and NAME.
 fn occurrences(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.match_indices("{request.").filter_map(|(at, begins)| {
         let name = &text[at + begins.len()..];
-        Some((&text[..at], &name[..name.find('}')?]))
+        // A doubled one stands for itself.
+        let before = Some(&text[..at]).filter(|before| !before.ends_with('{'))?;
+        Some((before, &name[..name.find('}')?]))
     })
 }
 
@@ -92,12 +101,21 @@ impl Text<'_> {
     }
 }
 
-fn texts_of(request: &mut Request) -> Vec<Text<'_>> {
-    let Request { name: _, weight: _, method: _, path, headers, body, expect } = request;
+/// The texts of what is sent, in which placeholders stand.
+fn sent_texts_of(request: &mut Request) -> Vec<Text<'_>> {
+    let Request { name: _, weight: _, method: _, path, headers, body, expect: _ } = request;
+    let mut all = vec![Text::Words(path)];
+    all.extend(headers.iter_mut().map(|(_, value)| Text::Words(value)));
+    all.extend(body.iter_mut().map(Text::Bytes));
+    all
+}
+
+/// The texts of what is expected.
+fn expected_texts_of(expect: &mut Expect) -> Vec<Text<'_>> {
     let Expect {
         status: _,
-        body: whole,
-        headers: wanted,
+        body,
+        headers,
         headers_match,
         body_sha256,
         body_contains,
@@ -105,17 +123,21 @@ fn texts_of(request: &mut Request) -> Vec<Text<'_>> {
         json,
         json_match,
     } = expect;
-    let mut all = vec![Text::Words(path)];
-    all.extend(headers.iter_mut().map(|(_, value)| Text::Words(value)));
-    all.extend(body.iter_mut().chain(whole).map(Text::Bytes));
-    all.extend(wanted.iter_mut().filter_map(|(_, value)| value.as_mut()).map(Text::Words));
+    let mut all: Vec<Text<'_>> = body.iter_mut().map(Text::Bytes).collect();
+    all.extend(headers.iter_mut().filter_map(|(_, value)| value.as_mut()).map(Text::Words));
     all.extend(headers_match.iter_mut().chain(json_match).map(|(_, value)| Text::Words(value)));
     all.extend(body_sha256.iter_mut().chain(body_contains).chain(body_matches).map(Text::Words));
-    all.extend(json.iter_mut().filter_map(|(_, value)| match value {
-        serde_json::Value::String(text) => Some(Text::Words(text)),
-        _ => None,
-    }));
+    json.iter_mut().for_each(|(_, value)| strings_of(value, &mut all));
     all
+}
+
+fn strings_of<'a>(value: &'a mut Value, all: &mut Vec<Text<'a>>) {
+    match value {
+        Value::String(text) => all.push(Text::Words(text)),
+        Value::Array(values) => values.iter_mut().for_each(|value| strings_of(value, all)),
+        Value::Object(values) => values.iter_mut().for_each(|(_, value)| strings_of(value, all)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 #[cfg(test)]
@@ -129,7 +151,8 @@ mod tests {
         request.headers = vec![("X-Kind".into(), "{request.kind}".into())];
         request.body = Some(Body(b"\xFF{fill:{request.size}}".to_vec()));
         request.expect.body = None;
-        request.expect.json = vec![("/n".into(), "{request.size}".into())];
+        request.expect.json = vec![("/n".into(), serde_json::json!([{"a": "{request.size}"}]))];
+        request.expect.body_contains = Some("{{request.not}}".into());
         workload
     }
 
@@ -143,7 +166,8 @@ mod tests {
         assert_eq!(request.path, "/64/{seq}/{{request.not}}");
         assert_eq!(request.headers[0].1, "ä");
         assert_eq!(request.body, Some(Body(b"\xFF{fill:64}".to_vec())));
-        assert_eq!(request.expect.json[0].1, "64");
+        assert_eq!(request.expect.json[0].1, serde_json::json!([{"a": "64"}]));
+        assert_eq!(request.expect.body_contains.as_deref(), Some("{request.not}"));
     }
 
     #[test]
@@ -160,14 +184,19 @@ mod tests {
         assert_eq!(of("/{request.size}?n={request.n}", plain, "{\"a\": \"{request.a}\"}"), None);
         let basic = ("Authorization", "Basic {request.who}");
         assert_eq!(of("/", basic, "").as_deref(), Some("who in Authorization"));
-        assert_eq!(of("/?a=1&api-key={request.k}", plain, "").as_deref(), Some("k in api-key"));
+        assert_eq!(
+            of("/?author={request.a}&api-token={request.k}", plain, "").as_deref(),
+            Some("k in api-token")
+        );
         assert_eq!(of("/", plain, "{\"password\": \"{request.p}\"}").as_deref(), Some("p in password"));
         assert_eq!(of("/", ("Authorization", "{request.token}"), ""), None, "its own name says so");
     }
 
     #[test]
     fn names_without_a_value_stay() {
-        assert_eq!(filled(&workload(), &Values::new()), workload());
+        let left = filled(&workload(), &Values::new());
+        assert_eq!(left.requests[0].path, workload().requests[0].path);
+        assert_eq!(left.requests[0].expect.json, workload().requests[0].expect.json);
         assert!(names(&crate::workloads::plaintext()).is_empty());
     }
 }

@@ -1,5 +1,5 @@
 //! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`, `{csv:FILE:COLUMN}`, `{fill:64KiB}`; `{{seq}}` stands for itself.
-//! `{request.NAME}` is put in before ([`with_own`]).
+//! `{request.NAME}` is put in before.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -142,17 +142,28 @@ fn placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
     (NAMES.contains(&name) || name.starts_with(OWN)).then_some((inside, after))
 }
 
-/// The text with what `value` says of each NAME in place of `{request.NAME}`; what it says nothing of, and what is doubled, stays.
-pub(crate) fn with_own(text: &[u8], value: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<u8> {
+/// What becomes of `{{request.NAME}}`.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Doubled {
+    /// It stays, for whoever looks for placeholders next.
+    Stays,
+    /// It is the text `{request.NAME}`: nobody else looks.
+    IsItself,
+}
+
+/// The text with what `value` says of each NAME in place of `{request.NAME}`; what it says nothing of stays.
+pub(crate) fn with_own(text: &[u8], doubled: Doubled, value: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(&byte) = rest.first() {
-        let kept = escaped(rest).map(|(_, after)| after);
+        let kept = escaped(rest);
         let own = placeholder(rest).filter(|(inside, _)| inside.starts_with(OWN));
         let put = own.and_then(|(inside, after)| Some((value(&inside[OWN.len()..])?, after)));
         match (kept, put) {
-            (Some(after), _) => {
-                out.extend_from_slice(&rest[..rest.len() - after.len()]);
+            (Some((inside, after)), _) => {
+                let is_own = inside[1..].starts_with(OWN.as_bytes());
+                let is_itself = is_own && doubled == Doubled::IsItself;
+                out.extend_from_slice(if is_itself { inside } else { &rest[..rest.len() - after.len()] });
                 rest = after;
             }
             (None, Some((put, after))) => {

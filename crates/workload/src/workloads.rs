@@ -243,7 +243,7 @@ impl RawWorkload {
                 let mistake = locate(wrong, &origins).about(refused.take());
                 if has_values { mistake.of(name) } else { mistake }
             })?;
-            check_expected(&sent, name)?;
+            check_expected(&workload, name, values)?;
         }
         Ok(CheckedWorkload { workload, steps })
     }
@@ -321,8 +321,8 @@ impl RawWorkload {
 }
 
 /// Checks that nothing of what is expected waits for a value: in an expectation nothing else would tell.
-fn check_expected(sent: &Workload, subject: &str) -> Result<(), Mistake> {
-    match own::names(sent).first() {
+fn check_expected(workload: &Workload, subject: &str, values: &own::Values) -> Result<(), Mistake> {
+    match own::names(workload).iter().find(|name| !values.contains_key(*name)) {
         None => Ok(()),
         Some(name) => {
             let message = format!(

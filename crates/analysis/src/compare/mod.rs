@@ -211,6 +211,11 @@ pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Ve
     lengths.into_iter().map(|length| rows.by_ref().take(length).collect()).collect()
 }
 
+/// Whether a control was named as a side.
+fn is_control(of: Side<'_>) -> bool {
+    of.arm.is_some_and(|arm| of.run.header.plan.subject_of(arm).control)
+}
+
 fn side(of: Side<'_>) -> SideResult {
     let header = &of.run.header;
     SideResult {
@@ -359,7 +364,7 @@ fn notes(
     }
     if let Some(drift) = drift {
         notes.push(format!("What is told of the others may be the machine: {drift}."));
-    } else if !is_one_run && !rows.iter().any(|row| row.control) {
+    } else if !is_one_run && !rows.iter().any(|row| row.control) && !is_control(a) {
         notes.push("The runs have no control in common, such as the subject `null`, that would tell a change of the machine from one of the servers.".into());
     }
     if is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach {

@@ -230,18 +230,12 @@ const THROTTLED_FOR_HEAT: f64 = 0.02;
 
 /// A CPU that was too hot.
 fn thermal_throttling(machine: &MachineResult) -> Option<Caveat> {
-    let share = machine.throttled_for_heat?;
-    let goes_on = machine.throttled_to_the_end == Some(true);
-    let how_long = match share > THROTTLED_FOR_HEAT {
-        true => format!("for {} of the time", percent(share)),
-        false if goes_on => "to its end".into(),
-        false => return None,
-    };
+    let share = machine.throttled_for_heat.filter(|share| *share > THROTTLED_FOR_HEAT)?;
     let message = format!(
-        "Heat made a CPU of this machine slower while the step ran, {how_long}: give it time to cool, or fix the clock below its turbo, and repeat the step."
+        "Heat made a CPU of this machine slower for up to {} of the time of the step: give it time to cool, or fix the clock below its turbo, and repeat the step.",
+        percent(share)
     );
-    let evidence = json!({"share": share, "to_the_end": goes_on});
-    Some(Caveat::new(Code::ThermalThrottling, Severity::Warning, message, evidence))
+    Some(Caveat::new(Code::ThermalThrottling, Severity::Warning, message, json!({"share": share})))
 }
 
 /// Answers that are written in parts, and leave in as many segments.

@@ -153,7 +153,8 @@ enum Stage {
 }
 
 /// What this thread waited for a CPU in others' slices: it wakes there now and then, and finds the load that has its turn on that CPU. That is no
-/// want of its own load.
+/// want of its own load. Read when the thread has run again, so that the wait for its first wake-up in an own slice is left out, and the one for that which
+/// ends the slice is in.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
     /// All its waiting up to when the present rest began; `None`: the slice is its own, or the kernel does not tell.

@@ -69,7 +69,7 @@ fn scaling(report: &Report) -> Markup {
     html! {
         h3 { "How throughput grows" } "\n"
         (table_of("sortable", &columns, &curves, of))
-        (note("Knee: from so many requests in flight on more of them bring little. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over launches, from five on. A residual far above the noise says that the law is not this server's."))
+        (note("Knee: from so many requests in flight on more of them bring little. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over launches, from five on, unless the fit holds it at 0. A residual far above the noise says that the law is not this server's."))
     }
 }
 

@@ -24,11 +24,24 @@ pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> 
     [asked, here].into_iter().find(|some| some.len() > 1).unwrap_or_default()
 }
 
+/// Checks what is asked of those that are loaded at the same time.
+///
+/// # Errors
+/// Their CPUs have not as much, or the baseline is none of them.
+pub(crate) fn check_members(
+    suite: &SuiteFile,
+    members: &BTreeSet<usize>,
+    of: (&[Arm], &[Subject]),
+) -> Result<(), Mistake> {
+    check_shares(&suite.shares, members.len())?;
+    check_baseline(suite.report.baseline.as_deref(), members, of)
+}
+
 /// Checks that arms that are loaded at the same time are asked for no more than their CPUs have. `shares`: of what the slowest can do alone.
 ///
 /// # Errors
 /// They are.
-pub(crate) fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake> {
+fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake> {
     let most = 1.0 / members.max(1) as f64;
     let Some(share) = shares.iter().find(|share| members > 1 && **share >= most) else { return Ok(()) };
     let message = format!(
@@ -43,7 +56,7 @@ pub(crate) fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake
 ///
 /// # Errors
 /// It is loaded alone.
-pub(crate) fn check_baseline(
+fn check_baseline(
     baseline: Option<&str>,
     members: &BTreeSet<usize>,
     (arms, subjects): (&[Arm], &[Subject]),

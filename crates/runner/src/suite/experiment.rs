@@ -1,6 +1,6 @@
 //! What a suite's subjects differ in on purpose: `[experiment]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{Experiment, ExperimentKind};
 use dyno_archive::secret::{is_perhaps_secret, is_secret};
@@ -8,9 +8,10 @@ use dyno_subject::limits_keys::{self, RawLimits};
 use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::nearest;
-use dyno_workload::units;
+use dyno_workload::{own, units};
 use serde::Deserialize;
 
+use super::SuiteFile;
 use super::subjects::{SuiteSubject, check_requests};
 
 /// `[experiment]` as it is written.
@@ -43,9 +44,13 @@ impl std::fmt::Display for Level {
 }
 
 impl Level {
-    /// The text of a value that is handed on as a text.
-    pub(super) fn text(&self) -> Result<String, Mistake> {
+    /// The text of a value that is handed on as a text, by its name. Of secrets the suite's text is shown without what stands in quotes.
+    pub(super) fn text(&self, name: &str) -> Result<String, Mistake> {
         match self {
+            Level::Whole(_) if is_secret(name) || is_perhaps_secret(name) => Err(mistake(
+                "level",
+                "a value that may be secret is withheld from reports if it stands in quotes: write it so",
+            )),
             Level::Number(n) => Err(mistake(
                 "level",
                 format!("{n} is handed on as a text, and 1.1 and 1.10 are one number: write it in quotes"),
@@ -173,6 +178,9 @@ impl RawExperiment {
                 )
                 .below(first.clone()))
             }
+            ExperimentKind::Dose if are_equal(first, values) => {
+                Err(mistake("vary", "two levels of a dose are one number").below(first.clone()))
+            }
             ExperimentKind::Matrix if self.vary.len() < 2 => wrong(
                 "a matrix varies two things or more; for one take `kind = \"dose\"` or `\"toggle\"`".into(),
             ),
@@ -181,12 +189,20 @@ impl RawExperiment {
     }
 }
 
+/// Whether two levels are one number.
+fn are_equal(factor: &str, levels: &[Level]) -> bool {
+    let mut all: Vec<f64> = levels.iter().filter_map(|level| on_scale(factor, level)).collect();
+    all.sort_by(f64::total_cmp);
+    all.windows(2).any(|pair| pair[0] == pair[1])
+}
+
 /// Where a level stands on the scale of its factor; `None`: there is none, or it is none of it.
 fn on_scale(factor: &str, level: &Level) -> Option<f64> {
     match (factor, level) {
         ("variant", _) => None,
-        (factor, Level::Text(text)) if factor == "memory" || factor.starts_with(REQUEST) => {
-            units::bytes(text).ok().map(|bytes| bytes as f64)
+        ("memory", Level::Text(text)) => units::bytes(text).ok().map(|bytes| bytes as f64),
+        (factor, Level::Text(text)) if factor.starts_with(REQUEST) => {
+            number(level).or_else(|| units::bytes(text).ok().map(|bytes| bytes as f64))
         }
         _ => number(level),
     }
@@ -196,7 +212,9 @@ fn on_scale(factor: &str, level: &Level) -> Option<f64> {
 fn said(factor: &str, place: usize, level: &Level) -> String {
     let named = [ENV, REQUEST].iter().find_map(|kind| factor.strip_prefix(kind));
     let name = named.unwrap_or(factor);
-    let hides = named.is_some() && (is_secret(name) || is_perhaps_secret(name));
+    // An address may hold a password.
+    let is_address = level.to_string().contains("://");
+    let hides = named.is_some() && (is_secret(name) || is_perhaps_secret(name) || is_address);
     if hides { format!("{name} #{}", place + 1) } else { format!("{name} {level}") }
 }
 
@@ -217,13 +235,13 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
         n.map(|n| n as u64).ok_or_else(|| mistake("level", format!("{level} is no whole number above 0")))
     };
     if let Some(variable) = factor.strip_prefix(ENV) {
-        let value = level.text()?;
+        let value = level.text(variable)?;
         Place::Start.check(&value).map_err(|why| mistake("level", why))?;
         subject.env.insert(variable.into(), value);
         return Ok(subject);
     }
     if let Some(name) = factor.strip_prefix(REQUEST) {
-        subject.request.insert(name.into(), level.text()?);
+        subject.request.insert(name.into(), level.text(name)?);
         return Ok(subject);
     }
     match factor {
@@ -243,6 +261,34 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
         }
     }
     Ok(subject)
+}
+
+/// Checks that what requests have of the experiment's arms is said by every workload: in one that does not say it nothing would be varied. `is_control`:
+/// of an entry by its place.
+pub(crate) fn check_varied(
+    suite: &SuiteFile,
+    entries: &[SuiteSubject],
+    is_control: &dyn Fn(usize) -> bool,
+) -> Result<(), Mistake> {
+    let Some(experiment) = &suite.experiment else { return Ok(()) };
+    let is_arm = |(place, entry): &(usize, &SuiteSubject)| match experiment.arms.is_empty() {
+        true => !is_control(*place),
+        false => experiment.arms.contains(&entry.id()),
+    };
+    let arms: Vec<&SuiteSubject> =
+        entries.iter().enumerate().filter(is_arm).map(|(_, entry)| entry).collect();
+    for name in arms.iter().flat_map(|arm| arm.request.keys()) {
+        let values: BTreeSet<Option<&String>> = arms.iter().map(|arm| arm.request.get(name)).collect();
+        let silent = suite.workloads.iter().position(|workload| !own::names(workload).contains(name));
+        if let Some(place) = silent.filter(|_| values.len() > 1) {
+            let message = format!(
+                "{{request.{name}}} is varied, and workload {:?} does not say it: nothing would be varied there; have it in a suite of its own",
+                suite.workloads[place].name
+            );
+            return Err(mistake("workloads", message).below(place));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -316,8 +362,6 @@ mod tests {
             let error = with(&rest).unwrap_err();
             assert!(error.contains(says), "{rest}: {error}");
         }
-        let two = format!("{vary}{sent}[[workloads]]\npath = \"/plain\"\n");
-        assert!(with(&two).unwrap_err().contains("workload \"plain\" does not say it"), "{:?}", with(&two));
         let hidden = format!(
             "{vary}[[workloads]]\npath = \"/\"\nheaders = {{ Authorization = \"{{request.size}}\" }}\n"
         );
@@ -341,6 +385,12 @@ mod tests {
             "[[subjects]]\nuse = \"a\"\n[[subjects]]\nuse = \"null\"\nrequest = {{ size = 64 }}\n{vary}{sent}"
         );
         assert_eq!(parse(&given).unwrap().subjects[2].request["size"], "64");
+        assert!(with(&format!("{}{sent}", vary.replace("4KiB", "64B"))).unwrap_err().contains("one number"));
+        let shares = with(&format!("{}{sent}", vary.replace("64, \"4KiB\"", "\"0.5\", \"1.5\""))).unwrap();
+        assert_eq!(shares.subjects.iter().map(|s| s.level).collect::<Vec<_>>(), [Some(0.5), Some(1.5)]);
+        let bare = format!("{}{}", vary.replace("size", "pin_token"), sent.replace("size", "pin_token"));
+        assert!(with(&bare).unwrap_err().contains("stands in quotes"));
+        let vary = vary.replace("64", "\"64\"");
         let secret = vary.replace("size", "token");
         let secret = with(&format!("{secret}{}", sent.replace("size", "token"))).unwrap();
         assert_eq!(ids(&secret), ["a, token #1", "a, token #2"]);

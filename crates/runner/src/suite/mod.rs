@@ -5,7 +5,7 @@
 
 mod asked;
 pub(crate) mod duet;
-mod experiment;
+pub(crate) mod experiment;
 mod load;
 pub mod profile;
 pub(crate) mod stop;
@@ -420,55 +420,39 @@ fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Re
     }
 }
 
-/// Checks that every value that a subject has for requests stands in one, and what is varied in all: else what looks varied would not be. And that
-/// those which stand where secrets do say so by their names.
+/// Checks that every value that a subject has for requests stands in one: else what looks varied would not be. And that those which stand where
+/// secrets do say so by their names.
 fn check_values(
     subjects: &[SuiteSubject],
     experiment: Option<&Experiment>,
     workloads: &[CheckedWorkload],
 ) -> Result<(), Mistake> {
-    let asked = || workloads.iter().map(|shaped| &shaped.workload);
-    let says = |workload: &Workload, name: &String| own::names(workload).contains(name);
+    let said: BTreeSet<String> = workloads.iter().flat_map(|shaped| own::names(&shaped.workload)).collect();
     let values = subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
-    let wrong = |subject: &SuiteSubject, name: &String, message: String| {
-        Err(mistake("subjects", message).below(subject.place).below("request").below(name.clone()))
-    };
-    for (subject, name) in values {
-        if !asked().any(|workload| says(workload, name)) {
-            let message = format!(
-                "no request says {{request.{name}}}, so that the value which {} has for it changes nothing; put it into a path, a header or a body",
-                subject.id()
-            );
-            return wrong(subject, name, message);
-        }
-        let silent = asked().find(|workload| !says(workload, name));
-        if let Some(silent) = silent.filter(|_| is_varied(name, subjects, experiment)) {
-            let message = format!(
-                "{{request.{name}}} is varied, and workload {:?} does not say it: nothing would be varied there; have it in a suite of its own",
-                silent.name
-            );
-            return wrong(subject, name, message);
-        }
+    if let Some((subject, name)) = values.into_iter().find(|(_, name)| !said.contains(*name)) {
+        let message = format!(
+            "no request says {{request.{name}}}, so that the value which {} has for it changes nothing; put it into a path, a header or a body",
+            subject.id()
+        );
+        let is_made = experiment.is_some_and(|experiment| experiment.arms.contains(&subject.id()));
+        return Err(match is_made {
+            true => mistake("experiment", message).below("vary").below(format!("request.{name}")),
+            false => mistake("subjects", message).below(subject.place).below("request").below(name.clone()),
+        });
     }
-    match asked().find_map(own::secret_by_place) {
+    match workloads
+        .iter()
+        .enumerate()
+        .find_map(|(i, shaped)| Some((i, own::secret_by_place(&shaped.workload)?)))
+    {
         None => Ok(()),
-        Some((name, place)) => {
+        Some((i, (name, place))) => {
             let message = format!(
-                "{{request.{name}}} stands in {place:?}, whose values are secret: reports withhold what its name says to be so; call it {{request.{name}_token}}"
+                "{{request.{name}}} stands in {place:?}, whose values are secret, and reports withhold what its own name says to be so; call it {{request.{name}_token}}"
             );
-            Err(mistake("workloads", message))
+            Err(mistake("workloads", message).below(i))
         }
     }
-}
-
-/// Whether arms of the experiment differ in it.
-fn is_varied(name: &str, subjects: &[SuiteSubject], experiment: Option<&Experiment>) -> bool {
-    let Some(experiment) = experiment else { return false };
-    let is_arm =
-        |subject: &&SuiteSubject| experiment.arms.is_empty() || experiment.arms.contains(&subject.id());
-    let values: BTreeSet<Option<&String>> =
-        subjects.iter().filter(is_arm).map(|subject| subject.request.get(name)).collect();
-    values.len() > 1
 }
 
 /// Where suites and subjects lie: the first folder of this name at or above a path.
