@@ -132,8 +132,7 @@ pub fn resolve(
     let served_by_arm: Vec<Vec<Result<(), String>>> =
         subject_of.iter().map(|subject| served[*subject].clone()).collect();
     check_size(repeats, &served_by_arm, &suite.steps_of).map_err(whole)?;
-    turns::check_length(&suite, entries.len()).map_err(located)?;
-    stop::check_subjects(suite.stop.as_ref(), entries.len()).map_err(located)?;
+    check_number(&suite, entries.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
     let needs =
         entries.iter().zip(&subject_of).map(|(entry, subject)| Needs::of(&definitions[*subject], entry));
@@ -145,8 +144,8 @@ pub fn resolve(
     let observe = overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
     let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
     let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
-    let is_control = |place: usize| subjects[subject_of[place]].control;
-    experiment::check_varied(&suite, &entries, &is_control).map_err(located)?;
+    experiment::check_varied(&suite, &entries, &|place| subjects[subject_of[place]].control)
+        .map_err(located)?;
     let duet = duet::members(&suite, &arms, &subjects);
     duet::check_members(&suite, &duet, (&arms, &subjects)).map_err(located)?;
     let launches = launches_of(arms.len(), &duet, suite.order, (repeats, seed));
@@ -253,6 +252,12 @@ fn planned_arms(
         arm
     };
     entries.iter().enumerate().map(arm).collect()
+}
+
+/// Checks that so many arms can take turns as asked, and answer a question that ends the run.
+fn check_number(suite: &SuiteFile, arms: usize) -> Result<(), Mistake> {
+    turns::check_length(suite, arms)?;
+    stop::check_subjects(suite.stop.as_ref(), arms)
 }
 
 /// An arm: a subject under the suite's conditions, but for those of its entry.
