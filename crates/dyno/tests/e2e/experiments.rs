@@ -69,7 +69,7 @@ fn the_size_of_a_body_is_a_dose() {
     let trials = report["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 3);
     for (arm, least) in [("null, size 64", 64), ("null, size 1000", 1000), ("null, size 16KiB", 16_384)] {
-        let trial = trials.iter().find(|trial| trial["subject"] == arm).expect(arm);
+        let trial = trials.iter().find(|trial| trial["subject_id"] == arm).expect(arm);
         let of = |key: &str| trial["load"]["bytes"][key].as_u64().unwrap();
         // Beside the body there is a head; what is under way at an edge of the window is a few requests of many.
         let per_answer = of("sent") / of("responses");
