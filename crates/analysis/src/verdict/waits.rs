@@ -146,7 +146,7 @@ fn has_room(server: &ServerUse) -> Option<f64> {
     server.cpu_utilisation.filter(|used| *used < SERVER_BUSY)
 }
 
-/// Most of the time of the threads that serve, spent in one way, while as many requests as threads were at the server.
+/// Most of the time of the threads that serve, spent in one way: without the time of those for which no request was there.
 struct Wait<'a> {
     working: &'a Working,
     share: f64,
@@ -161,8 +161,9 @@ impl<'a> Wait<'a> {
         let used = has_room(server).filter(|_| !is_robbed(load, server))?;
         let working = server.working.as_ref()?;
         let (share, requests) = (working.share(state), load.at_server());
-        // With fewer requests than threads some of them have nothing to do, and wait for work.
-        let is_held_up = share >= MOST_OF_TIME && requests >= working.threads as f64;
+        // With fewer requests than threads some of them have nothing to do, and wait for work: so much of the time is theirs.
+        let idle = (1.0 - requests / working.threads as f64).max(0.0);
+        let is_held_up = share - idle >= MOST_OF_TIME;
         let waits = server.calls.as_ref().and_then(|calls| calls.by_name.get("futex(wait)"));
         let futex_waits = waits.map(|call| call.per_response);
         is_held_up.then_some(Wait { working, share, requests, used, futex_waits })

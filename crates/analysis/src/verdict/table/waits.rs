@@ -117,6 +117,22 @@ pub(super) const CASES: &[Case] = &[
         },
         otherwise: (Resource::Concurrency, Confidence::High),
     },
+    // One thread of eight has nothing to do, which explains an eighth of the time.
+    Case {
+        resource: Resource::Lock,
+        confidence: Confidence::High,
+        says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for 63 % of their time, while 7.0 requests",
+        evidence: r#"{"threads": 8, "in_flight": 7.0}"#,
+        trips: |w| {
+            w.hold(7 * S);
+            w.spend(8, State::Lock, 626);
+        },
+        just_not: |w| {
+            w.hold(7 * S);
+            w.spend(8, State::Lock, 624);
+        },
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
