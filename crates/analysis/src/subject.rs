@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{self, Arm, Conditions, Launch, Plan};
 use dyno_archive::run::Run;
-use dyno_archive::secret::{is_perhaps_secret, is_secret};
+use dyno_archive::secret::may_be_secret;
 use dyno_archive::start::{Binary, Failure, FailureKind, IdleUse, LimitReadBack, PartStart};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord};
@@ -239,7 +239,7 @@ fn title(plan: &Plan, arm: usize) -> String {
 fn conditions(arm: &Arm) -> ConditionsResult {
     let Conditions { limits, placement, load, isolation, observe, request, .. } = arm.conditions.clone();
     let shown = |(name, value): (String, String)| {
-        let is_shown = !is_secret(&name) && !is_perhaps_secret(&name);
+        let is_shown = !may_be_secret(&name);
         (name, is_shown.then_some(value))
     };
     let request = request.into_iter().map(shown).collect();

@@ -25,6 +25,12 @@ pub fn is_secret(name: &str) -> bool {
     PARTS.iter().any(|part| plain.contains(part))
 }
 
+/// Whether the value of something named so is a secret, or may be one.
+#[must_use]
+pub fn may_be_secret(name: &str) -> bool {
+    is_secret(name) || is_perhaps_secret(name)
+}
+
 /// Parts of names of what may be a secret, besides those of any name that says so ([`is_secret`]).
 const PERHAPS: [&str; 6] = ["KEY", "AUTH", "PASS", "PWD", "CRED", "DSN"];
 

@@ -1,7 +1,7 @@
 //! What was asked and what was expected, in words.
 
 use dyno_archive::plan::{Body, Expect, Request};
-use dyno_archive::secret::{is_perhaps_secret, is_secret};
+use dyno_archive::secret::may_be_secret;
 
 use crate::client::Answer;
 use crate::limits::SHOWN_BODY_BYTES;
@@ -50,7 +50,7 @@ pub(crate) fn got(answer: &Answer) -> String {
 
 /// A header's value as others may see it.
 fn shared<'a>(name: &str, value: &'a str) -> &'a str {
-    if is_secret(name) || is_perhaps_secret(name) { WITHHELD } else { value }
+    if may_be_secret(name) { WITHHELD } else { value }
 }
 
 fn at(pointer: &str) -> String {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use dyno_archive::plan::{Body, Request};
-use dyno_archive::secret::{is_perhaps_secret, is_secret};
+use dyno_archive::secret::{is_secret, may_be_secret};
 use serde_json::Value;
 
 /// The text in place of a secret.
@@ -384,7 +384,7 @@ impl Secrets {
                 None => of_list.filter(|_| !is_ended(outside)),
             };
             let name = named.or(of_list).unwrap_or_default();
-            let value_shown = match is_secret(name) || is_perhaps_secret(name) {
+            let value_shown = match may_be_secret(name) {
                 true => self.withhold(value),
                 false => self.without_password(value),
             };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{Body, Expect, Request, Workload};
-use dyno_archive::secret::{is_perhaps_secret, is_secret};
+use dyno_archive::secret::{is_secret, may_be_secret};
 
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ pub fn secret_by_place(workload: &Workload) -> Option<(String, String)> {
     let of = |place: &str, text: &str| {
         occurrences(text).find_map(|(before, name)| {
             let key = [place, key_before(before)].into_iter().find(|key| is_secret(key))?;
-            let says_so = is_secret(name) || is_perhaps_secret(name);
+            let says_so = may_be_secret(name);
             (!says_so).then(|| (name.to_string(), key.to_string()))
         })
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{Experiment, ExperimentKind};
-use dyno_archive::secret::{is_perhaps_secret, is_secret};
+use dyno_archive::secret::may_be_secret;
 use dyno_subject::limits_keys::{self, RawLimits};
 use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake};
@@ -47,7 +47,7 @@ impl Level {
     /// The text of a value that is handed on as a text, by its name. Of secrets the suite's text is shown without what stands in quotes.
     pub(super) fn text(&self, name: &str) -> Result<String, Mistake> {
         match self {
-            Level::Whole(_) if is_secret(name) || is_perhaps_secret(name) => Err(mistake(
+            Level::Whole(_) if may_be_secret(name) => Err(mistake(
                 "level",
                 "a value that may be secret is withheld from reports if it stands in quotes: write it so",
             )),
@@ -214,7 +214,7 @@ fn said(factor: &str, place: usize, level: &Level) -> String {
     let name = named.unwrap_or(factor);
     // An address may hold a password.
     let is_address = level.to_string().contains("://");
-    let hides = named.is_some() && (is_secret(name) || is_perhaps_secret(name) || is_address);
+    let hides = named.is_some() && (may_be_secret(name) || is_address);
     if hides { format!("{name} #{}", place + 1) } else { format!("{name} {level}") }
 }
 
