@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Party;
 use crate::probe::Probe;
-pub use crate::workload::{Body, Expect, Page, Request, Workload};
+pub use crate::workload::{Body, Expect, OWN_VALUE, Page, Request, Workload};
 
 /// Everything that was decided before the first process started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{self, Protocol};
 
+/// How the place of a value begins that each subject has of its own: `{request.NAME}`.
+pub const OWN_VALUE: &str = "{request.";
+
 /// What is asked of a server: one request, or a weighted mix of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
@@ -79,9 +82,8 @@ impl Expect {
     /// Length in bytes of the body that is expected whole; `None`: none is, or each subject has its own (`{request.NAME}` stands in it).
     #[must_use]
     pub fn body_bytes(&self) -> Option<usize> {
-        const OWN: &[u8] = b"{request.";
         let Body(body) = self.body.as_ref()?;
-        let is_own = body.windows(OWN.len()).any(|part| part == OWN);
+        let is_own = body.windows(OWN_VALUE.len()).any(|part| part == OWN_VALUE.as_bytes());
         (!is_own).then_some(body.len())
     }
 

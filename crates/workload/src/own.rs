@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::{Body, Expect, Request, Workload};
+use dyno_archive::plan::{Body, Expect, OWN_VALUE, Request, Workload};
 use dyno_archive::secret::{is_secret, may_be_secret};
-
 use serde_json::Value;
 
 use crate::template::{Doubled, with_own};
@@ -67,7 +66,7 @@ pub fn secret_by_place(workload: &Workload) -> Option<(String, String)> {
 
 /// Each `{request.NAME}` of a text: what stands before it, and NAME.
 fn occurrences(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.match_indices("{request.").filter_map(|(at, begins)| {
+    text.match_indices(OWN_VALUE).filter_map(|(at, begins)| {
         let name = &text[at + begins.len()..];
         // A doubled one stands for itself.
         let before = Some(&text[..at]).filter(|before| !before.ends_with('{'))?;
