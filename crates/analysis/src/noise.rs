@@ -19,7 +19,7 @@ pub struct NoiseFloor {
     pub scatter: f64,
     /// Steps of all subjects with three repeats or more, of which it is the median; starts of subjects for what each start has once.
     pub steps: usize,
-    /// By how much a server has to differ from the baseline for four of five such runs to show it, the median over steps: 0.05 is 5 %.
+    /// By how much a server has to differ from the baseline for four of five such runs to show it, looked at alone, the median over steps: 0.05 is 5 %.
     /// `None`: fewer than five repeats, or nobody to compare.
     pub detectable: Option<f64>,
 }

@@ -6,7 +6,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF as _, StudentsT};
+use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 
 use super::{Looks, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
 
@@ -26,8 +26,52 @@ pub struct Estimate {
     pub high: f64,
     /// Chance of a difference at least as large if there is none: 0 to 1, two-sided.
     pub p: f64,
-    /// The ratio above 1 that would have been told from 1 in four of five such comparisons.
+    /// The ratio above 1 that would have been told from 1 in four of five such comparisons: of one alone, or, in the rows of a comparison,
+    /// with all others allowed for that it is judged with.
     pub detectable: f64,
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) errors: Errors,
+}
+
+/// How sure an estimate is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Errors {
+    looks: Looks,
+    /// Standard error of the mean of the logarithms.
+    standard: f64,
+    /// Degrees of freedom of that.
+    freedom: f64,
+}
+
+impl Errors {
+    /// How many standard errors are the difference that is found in four of five where a chance of `alpha` is what tests allow.
+    fn to_find(self, alpha: f64) -> f64 {
+        found(beyond(self.looks, self.freedom, alpha), self.freedom)
+    }
+}
+
+/// How many standard errors from 0 a mean has to be to be no chance; half of the interval.
+fn beyond(looks: Looks, freedom: f64, alpha: f64) -> f64 {
+    match looks {
+        Looks::AtTheEnd => student(freedom).inverse_cdf(1.0 - alpha / 2.0),
+        Looks::AfterEach => beyond_at_every_look(freedom + 1.0, alpha),
+    }
+}
+
+/// How many standard errors a true difference is that is found with a chance of [`POWER`] where it takes `beyond` of them: the noncentral t's
+/// quantile, by the approximation of Johnson and Welch ("Applications of the non-central t-distribution", 1940); to a hundredth of the chance from
+/// four degrees of freedom on.
+fn found(beyond: f64, freedom: f64) -> f64 {
+    if beyond.is_infinite() {
+        return beyond;
+    }
+    let normal = Normal::standard().inverse_cdf(POWER);
+    beyond * (1.0 - 1.0 / (4.0 * freedom)) + normal * (1.0 + beyond.powi(2) / (2.0 * freedom)).sqrt()
+}
+
+fn student(freedom: f64) -> StudentsT {
+    StudentsT::new(0.0, 1.0, freedom).expect("freedom is positive")
 }
 
 impl Estimate {
@@ -95,20 +139,35 @@ impl Estimate {
     /// Of a mean of logarithms, its variance, and the degrees of freedom of that.
     fn of(mean: f64, variance: f64, freedom: f64) -> Estimate {
         let error = variance.sqrt();
-        let student = StudentsT::new(0.0, 1.0, freedom).expect("freedom is positive");
-        let half = student.inverse_cdf(1.0 - ALPHA / 2.0) * error;
         let p = match error {
             0.0 if mean == 0.0 => 1.0,
             0.0 => 0.0,
-            error => 2.0 * student.cdf(-(mean / error).abs()),
+            error => 2.0 * student(freedom).cdf(-(mean / error).abs()),
         };
+        Estimate::sure(mean, p, Errors { looks: Looks::AtTheEnd, standard: error, freedom })
+    }
+
+    fn sure(mean: f64, p: f64, errors: Errors) -> Estimate {
+        // Of values without any variance an interval may be as wide as it likes.
+        let times = |many: f64| if errors.standard == 0.0 { 0.0 } else { many * errors.standard };
+        let half = times(beyond(errors.looks, errors.freedom, ALPHA));
         Estimate {
             ratio: mean.exp(),
             low: (mean - half).exp(),
             high: (mean + half).exp(),
             p,
-            detectable: (half + student.inverse_cdf(POWER) * error).exp(),
+            detectable: times(errors.to_find(ALPHA)).exp(),
+            errors,
         }
+    }
+
+    /// The same as one of so many that are judged together: what would have been found takes the least of the chances that Holm's procedure allows, so
+    /// that it is found at least as often as is said.
+    #[must_use]
+    pub(crate) fn among(self, tests: usize) -> Estimate {
+        let Errors { standard, .. } = self.errors;
+        let many = if standard == 0.0 { 0.0 } else { self.errors.to_find(ALPHA / tests.max(1) as f64) };
+        Estimate { detectable: (many * standard).exp(), ..self }
     }
 }
 
@@ -138,41 +197,28 @@ impl Estimate {
             let inner = if x.is_finite() { (1.0 + shrunk * x) / (1.0 + x) } else { shrunk };
             (inner.powf(n / 2.0) / shrunk.sqrt()).min(1.0)
         };
-        let beyond = beyond_at_every_look(n);
-        let half = if error == 0.0 { 0.0 } else { beyond * error };
         let p = match error {
             0.0 if mean == 0.0 => 1.0,
             error => chance((mean / error).powi(2) / freedom),
         };
-        let student = StudentsT::new(0.0, 1.0, freedom).expect("freedom is positive");
-        Estimate {
-            ratio: mean.exp(),
-            low: (mean - half).exp(),
-            high: (mean + half).exp(),
-            p,
-            detectable: (half + student.inverse_cdf(POWER) * error).exp(),
-        }
+        Estimate::sure(mean, p, Errors { looks: Looks::AfterEach, standard: error, freedom })
     }
 }
 
-/// How many standard errors of the mean of `n` values are half of the interval that holds at every look: where the chance is ALPHA. With very
+/// How many standard errors of the mean of `n` values are half of the interval that holds at every look: where the chance is `alpha`. With very
 /// few values it never is, and nothing is excluded.
-fn beyond_at_every_look(n: f64) -> f64 {
+fn beyond_at_every_look(n: f64, alpha: f64) -> f64 {
     let shrunk = 1.0 / (1.0 + n * MIXED_OVER);
-    let inner = (ALPHA * ALPHA * shrunk).powf(1.0 / n);
+    let inner = (alpha * alpha * shrunk).powf(1.0 / n);
     if inner > shrunk { ((n - 1.0) * (1.0 - inner) / (inner - shrunk)).sqrt() } else { f64::INFINITY }
 }
 
 /// How many standard errors are half of the interval of the mean of `n` values, and are a difference that is found in four of five.
 #[must_use]
 pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
-    let n = f64::from(n);
-    let student = StudentsT::new(0.0, 1.0, n - 1.0).expect("freedom is positive");
-    let half = match looks {
-        Looks::AtTheEnd => student.inverse_cdf(1.0 - ALPHA / 2.0),
-        Looks::AfterEach => beyond_at_every_look(n),
-    };
-    (half, half + student.inverse_cdf(POWER))
+    let freedom = f64::from(n) - 1.0;
+    let half = beyond(looks, freedom, ALPHA);
+    (half, found(half, freedom))
 }
 
 /// What Student's t is computed of.
@@ -332,6 +378,32 @@ mod tests {
         assert!((0.91..=0.96).contains(&five), "{five}");
         let alarms = found(1.0);
         assert!((0.04..=0.06).contains(&alarms), "{alarms}");
+    }
+
+    /// As one of five or twenty-five that are judged together by Holm's procedure, of which nothing else differs.
+    #[test]
+    fn what_would_have_been_found_among_others_is_found_four_times_of_five() {
+        for (pairs, tests) in [(5, 5), (5, 25), (12, 5), (12, 25)] {
+            let mut normal = Normal(9);
+            let width = |_| {
+                let e = Estimate::of_pairs(&normal.values(pairs, 1.0, 0.03)).unwrap().among(tests);
+                // Its mean square is that of the world.
+                (e.errors.to_find(ALPHA / tests as f64), e.detectable.ln().powi(2))
+            };
+            let widths: Vec<(f64, f64)> = (0..WORLDS).map(width).collect();
+            let change = (widths.iter().map(|(_, square)| square).sum::<f64>() / WORLDS as f64).sqrt();
+            let expected = widths[0].0 * 0.03 / (pairs as f64).sqrt();
+            assert!((change / expected - 1.0).abs() < 0.05, "{change} {expected}");
+            let power = share(10, |normal| {
+                let of = |truth: f64, normal: &mut Normal| {
+                    Estimate::of_pairs(&normal.values(pairs, truth, 0.03)).unwrap().p
+                };
+                let mut ps = vec![of(expected.exp(), normal)];
+                ps.extend((1..tests).map(|_| of(1.0, normal)));
+                holm(&ps)[0] < ALPHA
+            });
+            assert!((0.78..=0.84).contains(&power), "{pairs} pairs, {tests} tests: {power}");
+        }
     }
 
     /// Whoever looks after each pair, and stops at the first that tells something, raises no more false alarms than are allowed.

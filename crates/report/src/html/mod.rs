@@ -135,7 +135,7 @@ fn noise(report: &Report, metric: &str) -> String {
     );
     match floor.detectable {
         Some(least) => format!(
-            "{seen}; a difference of {} would have been found in four of five such runs.",
+            "{seen}; looked at alone, a difference of {} would have been found in four of five such runs.",
             percent(least)
         ),
         None => format!("{seen}."),
