@@ -15,7 +15,7 @@ use crate::grid::Grid;
 use crate::leaves::differing;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
-use crate::series::Series;
+use crate::series::{Point, Series};
 use crate::stats::{Estimate, Looks, median};
 
 /// An experiment of a suite.
@@ -167,6 +167,7 @@ fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
 
 fn effects(run: &Run, report: &Report, pairs: &[(usize, usize)], factor: Option<&str>) -> Vec<Effect> {
     let plan = &run.header.plan;
+    let same_within = plan.stop.as_ref().and_then(|stop| stop.same_within);
     let rows = compare::within(run, report, pairs);
     let effect = |((from, to), rows): (&(usize, usize), Vec<Row>)| {
         let changed = changes(plan, *from, *to);
@@ -175,7 +176,7 @@ fn effects(run: &Run, report: &Report, pairs: &[(usize, usize)], factor: Option<
             to: plan.arms[*to].name.clone(),
             because: because(&changed, factor).filter(|_| are_set(run, &[*from, *to], &changed)),
             not_set: !are_set(run, &[*from, *to], &changed),
-            answers: compare::answers(&rows, None, &[]),
+            answers: compare::answers(&rows, same_within, &[]),
             changed,
             rows,
         }
@@ -333,19 +334,20 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
     cells.into_iter().flat_map(of_cell).collect()
 }
 
-/// For each block that has all levels, the slope of the metric's logarithm by the level's, by least squares.
+/// For each block in which all levels count, the slope of the metric's logarithm by the level's, by least squares. Where one of them has no value, or
+/// 0, there are none: those of the other blocks would be chosen by what is measured.
 fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
     let spread: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    let Some((first, rest)) = series.split_first() else { return Vec::new() };
-    let of_block = |(block, value): (u32, f64)| {
-        let others: Option<Vec<f64>> = rest.iter().map(|one| one.at(block)).collect();
-        let values = [value].into_iter().chain(others?);
-        let slope = values.zip(&logs).map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
+    let of_block = |points: Vec<Point>| {
+        let values: Option<Vec<f64>> = points.into_iter().map(Point::known).collect();
+        let values = values?.into_iter().zip(&logs);
+        let slope = values.map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
         Some(slope).filter(|slope| slope.is_finite())
     };
-    first.blocks().filter_map(of_block).collect()
+    let all: Option<Vec<f64>> = Series::together(series).into_iter().map(of_block).collect();
+    all.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub enum Point {
 }
 
 impl Point {
-    const fn known(self) -> Option<f64> {
+    pub(crate) const fn known(self) -> Option<f64> {
         match self {
             Point::Known(value) => Some(value),
             Point::Beyond | Point::Missing => None,
@@ -64,6 +64,11 @@ impl Series {
     #[must_use]
     pub(crate) fn without_turns(self) -> Series {
         Series { by_block: self.by_block, ..Series::default() }
+    }
+
+    /// Every repeat's point.
+    pub(crate) fn points(&self) -> impl Iterator<Item = Point> {
+        self.by_block.iter().map(|(_, point)| *point)
     }
 
     /// Number of repeats with a known value.
@@ -143,8 +148,26 @@ impl Series {
         self.blocks().filter_map(of_block).collect()
     }
 
+    /// The points of blocks that all of several series have, and in which all took turns with each other, or none.
+    pub(crate) fn together(all: &[Series]) -> Vec<Vec<Point>> {
+        let Some((first, others)) = all.split_first() else { return Vec::new() };
+        let of_block = |(block, point): &(u32, Point)| {
+            let of = |other: &Series| {
+                let is_one = other.turned.get(block) == first.turned.get(block);
+                other
+                    .by_block
+                    .iter()
+                    .find(|(own, _)| own == block)
+                    .map(|(_, point)| *point)
+                    .filter(|_| is_one)
+            };
+            std::iter::once(Some(*point)).chain(others.iter().map(of)).collect()
+        };
+        first.by_block.iter().filter_map(of_block).collect()
+    }
+
     /// The points of blocks that both have, and in which both took turns with each other, or none.
-    fn paired_with(&self, other: &Series) -> impl Iterator<Item = (Point, Point)> {
+    pub(crate) fn paired_with(&self, other: &Series) -> impl Iterator<Item = (Point, Point)> {
         let of = |block: u32| other.by_block.iter().find(|(b, _)| *b == block).map(|(_, point)| *point);
         let began = |of: &Series, block: u32| of.turned.get(&block).copied();
         let are_alike = move |(block, _): &&(u32, Point)| began(self, *block) == began(other, *block);

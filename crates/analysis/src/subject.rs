@@ -65,6 +65,15 @@ pub struct SubjectResult {
     pub failures: Vec<SubjectFailure>,
 }
 
+impl SubjectResult {
+    /// Whether its build or its starts failed by what it did itself. What this machine lacks is nothing that it did.
+    #[must_use]
+    pub(crate) fn failed_by_itself(&self) -> bool {
+        let is_own = |kind: FailureKind| kind.is_the_subjects() && kind != FailureKind::Skipped;
+        self.failures.iter().any(|of| is_own(of.failure.kind))
+    }
+}
+
 /// The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConditionsResult {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use dyno_archive::plan::{Arm, Plan};
+use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -27,6 +28,8 @@ pub struct Difference {
 pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<Difference> {
     let mut found = Found::default();
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
+    found.parts("A", a.run);
+    found.parts("B", b.run);
     found.walk("machine", &facts(a), &facts(b));
     found.walk("load", &load(plan_a), &load(plan_b));
     for own in &plan_a.workloads {
@@ -55,9 +58,11 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
     found.all
 }
 
-/// In what arms of one run differ beside what they are: whether others were loaded at the same time.
-pub(super) fn within(plan: &Plan, arms: &[(usize, usize)]) -> Vec<Difference> {
+/// In what arms of one run differ beside what they are: whether others were loaded at the same time; and what differed between its parts.
+pub(super) fn within(run: &Run, arms: &[(usize, usize)]) -> Vec<Difference> {
+    let plan = &run.header.plan;
     let mut found = Found::default();
+    found.parts("the run", run);
     for (a, b) in arms {
         let name = format!("{} and {}", plan.arms[*a].name, plan.arms[*b].name);
         let beside = |arm: &usize| json!(plan.duet.contains(arm));
@@ -119,6 +124,17 @@ struct Found {
 }
 
 impl Found {
+    /// In what the parts of a run differ that was gone on with all the same: they are not one experiment.
+    fn parts(&mut self, name: &str, run: &Run) {
+        let all = run.header.resumptions.iter().flat_map(|part| &part.differences);
+        let names: BTreeSet<&str> = all.map(|difference| &*difference.what).collect();
+        self.all.extend(names.into_iter().map(|what| Difference {
+            what: format!("parts of {name}: {what}"),
+            a: None,
+            b: None,
+        }));
+    }
+
     fn walk(&mut self, name: &str, a: &Value, b: &Value) {
         self.walk_shown(name, a, b, true);
     }

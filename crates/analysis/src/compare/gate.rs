@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::verdict::although;
-use super::{Difference, Row};
+use super::{Difference, Lack, Row};
 use crate::metric::{Better, METRICS, Metric};
-use crate::stats::{ALPHA, Over, holm};
+use crate::stats::{ALPHA, Estimate, Over, holm};
 use crate::words::percent;
 
 /// Short names that gates may use.
@@ -138,9 +138,12 @@ pub(super) fn judge(
         of_gate.map(move |(index, row)| (gate, index, row))
     });
     let each: Vec<(&Gate, usize, &Row)> = each.collect();
-    let ps: Vec<f64> = each.iter().map(|(_, _, row)| row.estimate.map_or(1.0, |e| e.p)).collect();
-    let result = |((gate, index, row), p): (&(&Gate, usize, &Row), f64)| {
-        let (state, sentence) = match state(gate, row, p, drift) {
+    let ps: Vec<f64> = each.iter().filter_map(|(_, _, row)| Some(tested(row)?.p)).collect();
+    let mut adjusted = holm(&ps).into_iter();
+    let result = |(gate, index, row): &(&Gate, usize, &Row)| {
+        let estimate = tested(row).map(|estimate| estimate.among(ps.len()));
+        let estimate = estimate.map(|e| (e, adjusted.next().expect("each that is tested has a chance")));
+        let (state, sentence) = match state(gate, row, estimate, drift) {
             (state, Some(sentence)) => (state, although(sentence, differences)),
             // It says so itself.
             (state, None) => (state, row.sentence.clone()),
@@ -155,12 +158,40 @@ pub(super) fn judge(
             sentence,
         }
     };
-    each.iter().zip(holm(&ps)).map(result).collect()
+    each.iter().map(result).collect()
 }
 
-/// `None`: what the row says.
-fn state(gate: &Gate, row: &Row, p: f64, drift: Option<&str>) -> (GateState, Option<String>) {
-    let Some(estimate) = row.estimate.filter(|_| row.over != Some(Over::Rounds)) else {
+/// The estimate of a row that tests may decide by.
+fn tested(row: &Row) -> Option<Estimate> {
+    row.estimate.filter(|_| row.over != Some(Over::Rounds))
+}
+
+/// `estimate`: of the row, with its chance among all that are gated. The sentence is `None` where the row says what there is to say.
+fn state(
+    gate: &Gate,
+    row: &Row,
+    estimate: Option<(Estimate, f64)>,
+    drift: Option<&str>,
+) -> (GateState, Option<String>) {
+    // No noise answers wrong.
+    if row.b_broke {
+        const BROKE: &str =
+            "most repeats of B do not count, because its server failed or answered wrong, and those of A do";
+        return (GateState::Missed, Some(BROKE.into()));
+    }
+    let Some((estimate, p)) = estimate else {
+        // Whoever leaves requests without an answer has not made a percentile better.
+        if let Some(Lack::Unanswered { a: 0, b }) = row.lack
+            && b > row.b.values.len()
+            && gate.ratio > 1.0
+        {
+            return (
+                GateState::Missed,
+                Some(format!(
+                    "in {b} repeats of B it lies among the requests that got no answer, and in none of A"
+                )),
+            );
+        }
         return (GateState::Undecided, None);
     };
     let change = format!("it changed by {}", signed(estimate.ratio - 1.0));

@@ -2,6 +2,7 @@
 
 mod differences;
 mod gate;
+mod lack;
 mod verdict;
 
 use dyno_archive::run::Run;
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 pub use differences::Difference;
 pub use gate::{Gate, GateResult, GateState, metric};
+pub use lack::Lack;
 pub use verdict::Verdict;
 
 use crate::cell::{CellKey, Shape};
@@ -17,7 +19,9 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::Series;
-use crate::stats::{ALPHA, Estimate, Looks, Over, REPEATS_FOR_INTERVAL, Repeated, holm, permutation};
+use crate::stats::{Estimate, Looks, Over, REPEATS_FOR_INTERVAL, Repeated, holm, permutation};
+use crate::subject::SubjectResult;
+use crate::trial::TrialResult;
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
@@ -105,8 +109,12 @@ pub struct Row {
     pub pairs: Vec<f64>,
     /// Of the medians, `b` ÷ `a`; `None`: one is not known, or 0.
     pub ratio_of_medians: Option<f64>,
-    /// `None`: too few repeats, or one has no value.
+    /// `None`: see `lack`.
     pub estimate: Option<Estimate>,
+    /// Why there is no estimate; `None`: there is one.
+    pub lack: Option<Lack>,
+    /// Most repeats of `b` do not count for what its server did (wrong answers, failures, no start), and those of `a` do.
+    pub b_broke: bool,
     /// What the estimate is over; `None`: there is none, or the repeats are no pairs.
     pub over: Option<Over>,
     /// Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
@@ -122,13 +130,11 @@ pub struct Row {
 /// Compares two sides.
 #[must_use]
 pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
-    let is_one_run = a.run.header.id == b.run.header.id && a.run.header.started == b.run.header.started;
-    let arms = pairs_of_arms(a, b);
-    let differences = if is_one_run {
-        differences::within(&a.run.header.plan, &arms)
-    } else {
-        differences::between(a, b, &arms)
-    };
+    // The id is no evidence: two machines may begin a suite in one second.
+    let is_one_run = a.run.header == b.run.header;
+    let arms = pairs_of_arms(a, b, is_one_run);
+    let differences =
+        if is_one_run { differences::within(a.run, &arms) } else { differences::between(a, b, &arms) };
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
     for gate in &asked.gates {
         if !metrics.contains(&gate.metric) {
@@ -155,7 +161,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     }
 }
 
-/// A row for each metric of each cell that both sides have, and how many cells of the first the second lacks.
+/// A row for each metric of each cell of the first that the second has, or was to have; and how many it was not to have.
 fn rows_of(
     a: Side<'_>,
     b: Side<'_>,
@@ -164,23 +170,23 @@ fn rows_of(
     (is_one_run, gates): (bool, &[Gate]),
 ) -> (Vec<Row>, usize) {
     let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
+    let nothing = Cell::default();
     let (mut rows, mut unmatched) = (Vec::new(), 0);
     for (arm_a, arm_b) in arms {
         for (key, cell) in grid_a.cells().filter(|(key, _)| key.arm == *arm_a) {
-            match counterpart(a, key, b, *arm_b).and_then(|key| grid_b.get(key)) {
-                Some(other) => {
-                    let waited = is_of_duet(cell) && is_of_duet(other);
-                    let row =
-                        |metric: &&Metric| row(a, b, (key, *arm_b), (cell, other), (metric, is_one_run));
-                    // What is asked of servers that wait for each other gets an answer; what is not is left out.
-                    let is_told = |metric: &&&Metric| {
-                        let waits = metric.waits && !gates.iter().any(|gate| gate.metric == **metric);
-                        !(waits && waited)
-                    };
-                    rows.extend(metrics.iter().filter(is_told).map(row));
-                }
-                None => unmatched += 1,
-            }
+            let Some(other_key) = counterpart(a, key, b, *arm_b) else {
+                unmatched += 1;
+                continue;
+            };
+            let other = grid_b.get(other_key).unwrap_or(&nothing);
+            let waited = is_of_duet(cell) && is_of_duet(other);
+            let row = |metric: &&Metric| row(a, b, (key, *arm_b), (cell, other), (metric, is_one_run));
+            // What is asked of servers that wait for each other gets an answer; what is not is left out.
+            let is_told = |metric: &&&Metric| {
+                let waits = metric.waits && !gates.iter().any(|gate| gate.metric == **metric);
+                !(waits && waited)
+            };
+            rows.extend(metrics.iter().filter(is_told).map(row));
         }
     }
     (rows, unmatched)
@@ -225,16 +231,30 @@ fn side(of: Side<'_>) -> SideResult {
     }
 }
 
-/// Arms that are compared: those that are named, or those of the same name.
-fn pairs_of_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
+/// Arms that are compared: those that are named, or those of the same name; of two runs with the controls that both have, which tell how alike the
+/// machine was.
+fn pairs_of_arms(a: Side<'_>, b: Side<'_>, is_one_run: bool) -> Vec<(usize, usize)> {
     let (arms_a, arms_b) = (&a.run.header.plan.arms, &b.run.header.plan.arms);
-    if let (Some(a), Some(b)) = (a.arm, b.arm) {
-        return vec![(a, b)];
+    let of = |arm: usize| Some((arm, arms_b.iter().position(|other| other.name == arms_a[arm].name)?));
+    let all = || (0..arms_a.len()).filter_map(of);
+    let mut pairs: Vec<(usize, usize)> = match (a.arm, b.arm) {
+        (Some(a), Some(b)) => vec![(a, b)],
+        (only, other) => {
+            let is_meant = |(a, b): &(usize, usize)| {
+                only.is_none_or(|only| only == *a) && other.is_none_or(|other| other == *b)
+            };
+            all().filter(is_meant).collect()
+        }
+    };
+    if !is_one_run && !pairs.is_empty() {
+        let is_control = |(of_a, of_b): &(usize, usize)| {
+            a.run.header.plan.subject_of(*of_a).control && b.run.header.plan.subject_of(*of_b).control
+        };
+        let more: Vec<(usize, usize)> =
+            all().filter(|pair| is_control(pair) && !pairs.contains(pair)).collect();
+        pairs.extend(more);
     }
-    let of = |arm: usize| arms_b.iter().position(|other| other.name == arms_a[arm].name);
-    let is_meant = |arm: &usize| a.arm.is_none_or(|only| only == *arm);
-    let both = (0..arms_a.len()).filter(is_meant).filter_map(|arm| Some((arm, of(arm)?)));
-    both.filter(|(_, other)| b.arm.is_none_or(|only| only == *other)).collect()
+    pairs
 }
 
 /// The cell of another side with the same workload, by its name, and the same step.
@@ -261,6 +281,13 @@ fn row(
     // Exchanging sides asks for a number of pairs that they did not decide.
     let p_permuted = permuted(&of_a, &of_b, is_paired).filter(|_| paired != Some(Looks::AfterEach));
     let pairs = if is_paired { of_b.ratios_to(&of_a).values } else { Vec::new() };
+    let waited = metric.waits && is_of_duet(cell_a) && is_of_duet(cell_b);
+    let lack = match estimate {
+        Some(_) => None,
+        None if waited => Some(Lack::Waited),
+        None => Some(Lack::of(&of_a, &of_b, is_paired)),
+    };
+    let b_broke = is_broken(b.report, arm_b, cell_b) && !is_broken(a.report, key.arm, cell_a);
     let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
     let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);
     Row {
@@ -269,8 +296,8 @@ fn row(
         // One that was named is what is asked about.
         control: plan_a.subject_of(key.arm).control
             && plan_b.subject_of(arm_b).control
-            && a.arm.is_none()
-            && b.arm.is_none(),
+            && a.arm != Some(key.arm)
+            && b.arm != Some(arm_b),
         workload: plan_a.workloads[key.workload].name.clone(),
         step: Shape::of(&plan_a.load.steps[key.step]),
         metric: metric.key,
@@ -280,12 +307,25 @@ fn row(
         pairs,
         ratio_of_medians: ratio.filter(|ratio| ratio.is_finite()),
         estimate,
+        lack,
+        b_broke,
         over,
         p_of_all: None,
         p_permuted,
         verdict: Verdict::Missing,
         sentence: String::new(),
     }
+}
+
+/// Whether most repeats of a cell do not count for what its server did.
+fn is_broken(report: &Report, arm: usize, cell: &Cell<'_>) -> bool {
+    let by_itself = cell.trials().iter().filter(|trial| trial.is_servers_fault()).count();
+    let Some(first) = cell.trials().first() else {
+        // What never was loaded may have been prevented by anything; only failures of its own tell.
+        return report.subjects.get(arm).is_some_and(SubjectResult::failed_by_itself);
+    };
+    debug_assert_eq!(first.cell.arm, arm);
+    by_itself > cell.trials().iter().filter(|trial: &&&TrialResult| trial.valid).count()
 }
 
 /// The ratio of two series. A repeat without a value leaves none: those that are left would be chosen by what is measured.
@@ -320,6 +360,9 @@ fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference])
         let known: Vec<usize> = family.iter().copied().filter(is_tested).collect();
         let ps: Vec<f64> = known.iter().filter_map(|i| rows[*i].estimate.map(|e| e.p)).collect();
         known.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].p_of_all = Some(p));
+        for i in &known {
+            rows[*i].estimate = rows[*i].estimate.map(|estimate| estimate.among(known.len()));
+        }
         for index in family {
             rows[index].verdict = Verdict::of(&rows[index], same_within);
             rows[index].sentence = verdict::sentence(&rows[index], same_within, differences);
@@ -340,9 +383,11 @@ pub(crate) fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Dif
     of_cells.map(answer).collect()
 }
 
-/// A control that differs, in words: it is the same program, so what differs is the machine.
+/// A control that differs, in words: it is the same program, so what differs is the machine. Memory is no sign of that: its pages differ by a few.
 fn drift(rows: &[Row]) -> Option<String> {
-    let differs = |row: &&Row| row.control && row.p_of_all.is_some_and(|p| p < ALPHA);
+    let differs = |row: &&Row| {
+        row.control && row.metric != MEMORY.key && matches!(row.verdict, Verdict::Higher | Verdict::Lower)
+    };
     rows.iter()
         .find(differs)
         .map(|row| format!("the control {} differs as well ({}: {})", row.subject_a, row.title, row.sentence))

@@ -3,6 +3,7 @@ use dyno_archive::plan::{Arrivals, Backend, Launch, Subject, Trial};
 use super::*;
 use crate::fixture::{self, trial_record};
 use crate::report::report;
+use crate::series::{Point, Series};
 use crate::words::percent;
 
 /// A run of servers, each with its answers per second, repeat by repeat; the last one is a control.
@@ -54,7 +55,7 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
     let [answer] = compared.answers.as_slice() else { panic!("{:?}", compared.answers) };
     assert!(answer.sentence.starts_with("4.1–5.8 % more throughput; "), "{}", answer.sentence);
     assert!(answer.sentence.contains("; median response time: no difference shown"), "{}", answer.sentence);
-    let slower = Estimate { ratio: 1.1, low: 1.08, high: 1.12, p: 0.0, detectable: 1.03 };
+    let slower = Estimate { ratio: 1.1, low: 1.08, high: 1.12, ..Estimate::of_pairs(&[1.1; 5]).unwrap() };
     let times = compared.rows.iter().filter(|row| row.metric == "response_p50_us");
     let told = |verdict, estimate| {
         let rows: Vec<Row> = times.clone().map(|row| Row { verdict, estimate, ..row.clone() }).collect();
@@ -202,6 +203,91 @@ fn gates_are_read_as_they_are_written() {
         let error = Gate::parse(text).unwrap_err();
         assert!(error.contains(wanted), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_control_is_asked_though_sides_are_named() {
+    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let slower = run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
+    let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), same_within: None };
+    let seen = compared((&before, Some(0)), (&slower, Some(0)), &asked);
+    assert!(seen.rows.iter().any(|row| row.control), "{:?}", seen.rows);
+    assert!(seen.notes[1].contains("the control null differs as well"), "{:?}", seen.notes);
+    assert_eq!(seen.gates[0].state, GateState::Undecided);
+    // Named itself, it is what is asked about.
+    let seen = compared((&before, Some(1)), (&slower, Some(1)), &asked);
+    assert!(seen.rows.iter().all(|row| !row.control) && seen.gates[0].state == GateState::Missed);
+    // A control that is the same is no sign of another machine, however sure its small difference is.
+    let near = run_of("s", &[("x", &[120, 122, 121, 123, 120]), ("null", &[904, 914, 909, 906, 912])]);
+    let asked = Asked { same_within: Some(0.02), ..asked };
+    let seen = compared((&before, None), (&near, None), &asked);
+    assert_eq!((seen.notes.len(), seen.gates[0].state), (1, GateState::Missed), "{:?}", seen.notes);
+}
+
+#[test]
+fn a_server_that_broke_passes_no_gate() {
+    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), same_within: None };
+    let gate = |b: &Run| {
+        let seen = compared((&before, None), (b, None), &asked);
+        let row = seen.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).cloned();
+        (seen.gates.first().map(|gate| gate.state), row)
+    };
+    let mut wrong = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    for trial in wrong.trials.iter_mut().step_by(2) {
+        let [interval, ..] = trial.load.intervals.as_mut_slice() else { panic!("no interval") };
+        interval.outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+    }
+    let (state, row) = gate(&wrong);
+    let row = row.unwrap();
+    assert_eq!(
+        (state, row.b_broke, row.lack),
+        (Some(GateState::Missed), true, Some(Lack::NoRepeat { a: 5, b: 0 }))
+    );
+    assert_eq!(row.sentence, "not compared: B has no valid repeat");
+    // What never was loaded, for nothing that is known of the server, is no worse.
+    let mut none = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    none.trials.retain(|trial| trial.trial % 2 == 1);
+    let (state, row) = gate(&none);
+    assert_eq!((state, row.unwrap().b_broke), (Some(GateState::Undecided), false));
+}
+
+#[test]
+fn why_there_is_no_ratio_is_told() {
+    let of = |points: &[Point]| -> Series { (1..).zip(points.iter().copied()).collect() };
+    let known = of(&[Point::Known(1.0); 6]);
+    let lack = |b: &[Point]| Lack::of(&known, &of(b), true);
+    let six = |last: Point| [Point::Known(1.0), last, last, last, last, last];
+    assert_eq!(lack(&six(Point::Beyond)), Lack::Unanswered { a: 0, b: 5 });
+    assert_eq!(lack(&six(Point::Missing)), Lack::NotMeasured { a: 0, b: 5 });
+    assert_eq!(lack(&six(Point::Known(0.0))), Lack::Zero { a: 0, b: 5 });
+    assert_eq!(lack(&[]), Lack::NoRepeat { a: 6, b: 0 });
+    assert_eq!(lack(&[Point::Known(2.0); 4]), Lack::TooFew { a: 6, b: 4, pairs: Some(4) });
+    let late: Series = (4..).zip([Point::Known(1.0); 6]).collect();
+    let few = Lack::of(&known, &late, true);
+    assert!(few.sentence().starts_with("too few pairs of repeats, 3 of 6 and 6"), "{}", few.sentence());
+}
+
+#[test]
+fn parts_of_a_run_that_differ_are_told() {
+    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), ("y", &[200, 202, 201, 203, 200]), NULL]);
+    let mut after = before.clone();
+    after.header.id = "s".into();
+    let differences =
+        vec![dyno_archive::Difference { what: "kernel".into(), before: "6.1".into(), now: "6.8".into() }];
+    after.header.resumptions = vec![dyno_archive::Resumption {
+        started: "2026-02-28T00:00:00Z".into(),
+        command: Vec::new(),
+        from_start: 2,
+        differences,
+        facts: after.header.facts.clone(),
+        subjects: after.header.plan.subjects.clone(),
+    }];
+    let seen = compared((&before, None), (&after, None), &Asked::default());
+    let names: Vec<&str> = seen.differences.iter().map(|d| &*d.what).collect();
+    assert_eq!(names, ["parts of B: kernel"]);
+    let seen = compared((&after, Some(0)), (&after, Some(1)), &Asked::default());
+    assert_eq!(seen.differences[0].what, "parts of the run: kernel");
 }
 
 /// Forty gates over servers that are alike are missed no more often than one of them may be.

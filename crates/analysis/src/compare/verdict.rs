@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Difference, Row};
-use crate::metric::Metric;
-use crate::stats::{ALPHA, Estimate, Over, REPEATS_FOR_INTERVAL};
+use super::{Difference, Lack, Row};
+use crate::stats::{ALPHA, Estimate, Over};
 use crate::words::percent;
 
 /// What is known of a difference.
@@ -29,9 +28,8 @@ pub enum Verdict {
 impl Verdict {
     pub(super) fn of(row: &Row, same_within: Option<f64>) -> Verdict {
         let Some(estimate) = row.estimate else {
-            let is_few = |n: usize| n > 0 && n < REPEATS_FOR_INTERVAL;
-            let few = is_few(row.a.values.len()) || is_few(row.b.values.len());
-            return if few { Verdict::TooFew } else { Verdict::Missing };
+            let is_few = matches!(row.lack, Some(Lack::TooFew { .. }));
+            return if is_few { Verdict::TooFew } else { Verdict::Missing };
         };
         // Of these starts all is known, and of others nothing.
         if row.over == Some(Over::Rounds) {
@@ -58,25 +56,22 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
     let said = match (row.verdict, row.estimate) {
         (Verdict::Higher, Some(e)) => format!("{} higher", range(e.low - 1.0, e.high - 1.0)),
         (Verdict::Lower, Some(e)) => format!("{} lower", range(1.0 - e.high, 1.0 - e.low)),
-        (Verdict::Same, _) => format!("the same within {}", percent(same_within.unwrap_or(0.0))),
+        (Verdict::Same, _) => {
+            format!("the same within {}", percent(same_within.expect("only a margin makes them the same")))
+        }
         (Verdict::NotShown, Some(e)) if e.p < ALPHA => {
             "no difference shown: with so many comparisons one like this comes of chance alone".into()
         }
         (Verdict::NotShown, Some(e)) => {
             format!("no difference shown, one of {} would have been", percent(e.detectable - 1.0))
         }
-        (Verdict::TooFew, estimate) => {
-            let of_these = estimate.map(|e| format!("{} in these starts; ", between(&e))).unwrap_or_default();
-            format!(
-                "{of_these}too few repeats, {} and {}: a verdict takes {REPEATS_FOR_INTERVAL} of each",
-                row.a.values.len(),
-                row.b.values.len()
-            )
+        // Of rounds within too few starts.
+        (_, Some(e)) => {
+            let (a, b) = (row.a.values.len(), row.b.values.len());
+            let few = Lack::TooFew { a, b, pairs: None }.sentence();
+            format!("{} in these starts; {few}", between(&e))
         }
-        _ if Metric::named(row.metric).waits => {
-            "not compared: it was not measured in every valid repeat of both, or holds what servers that were loaded at the same time waited for each other".into()
-        }
-        _ => "not compared: it was not measured in every valid repeat of both".into(),
+        (_, None) => row.lack.expect("what has no estimate lacks something").sentence(),
     };
     although(said, differences)
 }
@@ -117,7 +112,13 @@ pub(super) fn answer(rows: &[Row], same_within: Option<f64>) -> String {
         Some(match row.verdict {
             Verdict::Higher => (0, higher.replace("{}", &range(estimate.low - 1.0, estimate.high - 1.0))),
             Verdict::Lower => (0, lower.replace("{}", &range(1.0 - estimate.high, 1.0 - estimate.low))),
-            Verdict::Same => (1, format!("{name} the same within {}", percent(same_within.unwrap_or(0.0)))),
+            Verdict::Same => (
+                1,
+                format!(
+                    "{name} the same within {}",
+                    percent(same_within.expect("only a margin makes them the same"))
+                ),
+            ),
             _ => (2, format!("{name}: {}", sentence(row, same_within, &[]))),
         })
     };

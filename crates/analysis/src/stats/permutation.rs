@@ -7,11 +7,12 @@ const ARRANGEMENTS: u64 = 1 << 16;
 const ROUNDING: f64 = 1e-9;
 
 /// The chance that differences of pairs have a mean at least as far from 0 as theirs, if each may as well have the other sign. All
-/// signs are looked at. With n pairs it is never below 2^(1 − n), so that five cannot be below 5 %. `None`: no pairs, or more than 16.
+/// signs are looked at. With n pairs it is never below 2^(1 − n), so that five cannot be below 5 %. `None`: no pairs, more than 16, or
+/// one is no number.
 #[must_use]
 pub fn of_pairs(differences: &[f64]) -> Option<f64> {
     let n = differences.len();
-    if n == 0 || n > ARRANGEMENTS.ilog2() as usize {
+    if n == 0 || !differences.iter().all(|d| d.is_finite()) || n > ARRANGEMENTS.ilog2() as usize {
         return None;
     }
     let least = differences.iter().sum::<f64>().abs() * (1.0 - ROUNDING);
@@ -23,13 +24,14 @@ pub fn of_pairs(differences: &[f64]) -> Option<f64> {
 }
 
 /// The chance that two samples have means at least as far apart as theirs, if each value may as well be of the other. All divisions
-/// are looked at. `None`: one is empty, or there are more than 65,536 divisions.
+/// are looked at. `None`: one is empty, there are more than 65,536 divisions, or a value is no number.
 #[must_use]
 pub fn of_two(a: &[f64], b: &[f64]) -> Option<f64> {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
     if a.is_empty()
         || b.is_empty()
         || all.len() > 63
+        || !all.iter().all(|value| value.is_finite())
         || choices(all.len() as u64, a.len() as u64) > ARRANGEMENTS
     {
         return None;
@@ -65,6 +67,12 @@ fn choices(n: u64, of: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_number_is_not_exchanged() {
+        let none = [f64::NEG_INFINITY; 5];
+        assert_eq!((of_two(&none, &[1.0, 2.0, 3.0, 4.0, 5.0]), of_pairs(&none)), (None, None));
+    }
 
     /// Made by `tests/vectors/verdicts.py` with scipy.
     #[test]
