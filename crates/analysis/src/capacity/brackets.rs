@@ -71,6 +71,11 @@ impl Repeats {
         2 * self.kept() > self.by_block.len()
     }
 
+    /// Half of each is neither.
+    fn is_missed(&self) -> bool {
+        2 * self.kept() < self.by_block.len()
+    }
+
     fn votes(&self, rate_rps: f64) -> RateVotes {
         let missed = self.by_block.iter().find_map(|(_, judged)| match judged {
             Judged::Missed(what) | Judged::GeneratorMissed(what) => Some(what.clone()),
@@ -119,8 +124,9 @@ pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
 }
 
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
-    let missed = rates.iter().position(|(_, repeats)| !repeats.is_kept());
-    let kept = missed.unwrap_or(rates.len()).checked_sub(1);
+    let missed = rates.iter().position(|(_, repeats)| repeats.is_missed());
+    let undecided = rates.iter().position(|(_, repeats)| !repeats.is_kept());
+    let kept = undecided.unwrap_or(rates.len()).checked_sub(1);
     let is_generators = |repeats: &Repeats| {
         let by_generator = |(_, judged): &&(u32, Judged)| matches!(judged, Judged::GeneratorMissed(_));
         let missed = repeats.by_block.len() - repeats.kept();
@@ -196,9 +202,9 @@ mod tests {
     fn there_may_be_no_rate_that_is_kept_or_missed() {
         let kept = of(&[(100.0, &[YES, YES])]);
         assert_eq!((kept.kept_rps, kept.missed_rps, kept.interval_rps), (Some(100.0), None, None));
-        // Half of the repeats are not most of them.
-        let missed = of(&[(100.0, &[YES, NO])]);
-        assert_eq!((missed.kept_rps, missed.missed_rps), (None, Some(100.0)));
-        assert_eq!(missed.by_repeat_rps, [100.0, 0.0]);
+        // Half of the repeats are not most of them, of those that kept it as of those that missed it.
+        let half = of(&[(100.0, &[YES, NO]), (200.0, &[NO, NO])]);
+        assert_eq!((half.kept_rps, half.missed_rps), (None, Some(200.0)));
+        assert_eq!(half.by_repeat_rps, [100.0, 0.0]);
     }
 }

@@ -7,6 +7,7 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::place::Place;
 use crate::load::{Percentiles, SAMPLES_BEYOND};
 use crate::verdict::MOST_LOST;
+use crate::words::percent;
 
 /// Percentiles that conditions may name.
 const QUANTILES: [(&str, f64); 8] = [
@@ -101,10 +102,13 @@ fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<C
     let (name, bound) = (name.trim(), bound.trim());
     if name == "errors" {
         let share = bound.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
-        return if share > 0.0 && share <= 100.0 {
-            Ok(Condition::Errors { below: share / 100.0 })
-        } else {
-            Err(wrong())
+        return match share / 100.0 {
+            below if below > MOST_LOST => Err(format!(
+                "{text:?} is more than a load may lose: one that leaves more than {} of its requests without a right answer is never used; write a lower bound",
+                percent(MOST_LOST)
+            )),
+            below if below > 0.0 => Ok(Condition::Errors { below }),
+            _ => Err(wrong()),
         };
     }
     let us = |text| time(text).map(|ns| ns as f64 / 1e3);
@@ -147,7 +151,10 @@ fn quantile_missed(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Op
         // Too few to tell the percentile: it is below the longest of all.
         Place::TooFew => match times.max {
             Some(us) if us < most && times.unanswered == 0 => None,
-            Some(us) => Some(format!("too few requests for {name}, and one took {}", ms(us))),
+            Some(us) if us >= most => Some(format!("too few requests for {name}, and one took {}", ms(us))),
+            Some(_) => {
+                Some(format!("too few requests for {name}, and {} got no right answer", times.unanswered))
+            }
             None => Some("no right answer".into()),
         },
     }
@@ -215,7 +222,11 @@ mod tests {
         // Where nothing is said of errors, one in a hundred is too many.
         let many = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9900, 100);
         assert_eq!(judged("p99<5ms", many), Judged::Missed("errors 1.000 %".into()));
-        assert_eq!(judged("p99<5ms,errors<2%", many), Judged::Kept);
+        assert!(
+            objective("p99<5ms,errors<2%", &|_| Ok(5_000_000))
+                .unwrap_err()
+                .contains("more than a load may lose")
+        );
         let unanswered =
             |l: &mut LoadResult| (l.response_time_us.p99, l.response_time_us.unanswered) = (None, 900);
         assert_eq!(judged("p99<5ms", unanswered), Judged::Missed("p99 among the unanswered".into()));

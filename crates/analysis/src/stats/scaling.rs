@@ -20,17 +20,19 @@ impl Law {
         self.lambda * n / slowed(n, self.sigma, self.kappa)
     }
 
-    /// Where throughput is the highest; `None`: it never falls.
+    /// Where throughput is the highest: 1 where each more takes from the first. `None`: it never falls.
     #[must_use]
     pub fn peak(&self) -> Option<f64> {
-        (self.kappa > 0.0 && self.sigma < 1.0).then(|| ((1.0 - self.sigma) / self.kappa).sqrt())
+        let falls = self.kappa > 0.0 || self.sigma > 1.0;
+        // Where the derivative is 0.
+        falls.then(|| ((1.0 - self.sigma).max(0.0) / self.kappa.max(f64::MIN_POSITIVE)).sqrt().max(1.0))
     }
 
     /// Throughput that it nears or reaches, however many; `None`: it grows for ever.
     #[must_use]
     pub fn most(&self) -> Option<f64> {
         match self.peak() {
-            Some(n) => Some(self.at(n.max(1.0))),
+            Some(n) => Some(self.at(n)),
             None => (self.sigma > 0.0).then(|| self.lambda / self.sigma),
         }
     }
@@ -254,6 +256,16 @@ mod tests {
         let grows = Law { lambda: 10.0, sigma: 0.0, kappa: 0.0 };
         assert_eq!((grows.peak(), grows.most()), (None, None));
         assert_eq!(Law { sigma: 0.5, ..grows }.most(), Some(20.0));
+        // One that is full with a single request: whatever noise makes of its coefficient, it falls from there on.
+        for sigma in [1.0, 1.5] {
+            let full = Law { sigma, kappa: 1e-3, ..grows };
+            assert_eq!((full.peak(), full.most()), (Some(1.0), Some(full.lambda)));
+        }
+        assert_eq!(Law { sigma: 1.5, ..grows }.peak(), Some(1.0));
+        assert_eq!(
+            (Law { sigma: 1.0, ..grows }.peak(), Law { sigma: 1.0, ..grows }.most()),
+            (None, Some(grows.lambda))
+        );
     }
 
     #[test]

@@ -285,7 +285,7 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
     place.add_unruly("slow", &[], "");
     let suite = "subjects = [\"slow\", \"null\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
                  [load]\nconnections = 4\nrate = [\"10%\", \"20%\"]\nwarmup = \"100ms\"\nduration = \"400ms\"\ntimeout = \"5s\"\n\
-                 [report]\nobjective = \"errors<50%\"\n";
+                 [report]\nobjective = \"errors<1%\"\n";
     fs::write(place.path().join("shares.toml"), suite).unwrap();
     let planned = place.dyno(&["plan", "shares.toml"]);
     assert!(text(&planned).contains("The run itself offers 10.0 %, 20.0 % of that"), "{}", text(&planned));
@@ -310,7 +310,7 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
     let placement = |report: &Value| report["subjects"][0]["conditions"]["placement"].clone();
     assert_eq!(placement(at_rates), placement(closed));
     assert_eq!(at_rates["brackets"][0]["subject"], "slow");
-    assert!(text(&output).contains("errors<50% is kept by slow"), "{}", text(&output));
+    assert!(text(&output).contains("errors<1% is kept by slow"), "{}", text(&output));
 }
 
 #[test]
@@ -319,10 +319,10 @@ fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
     place.add_unruly("slow", &[], "");
     let suite = "subjects = [\"slow\"]\n[suite]\nrepeats = 2\n[[workloads]]\npath = \"/plaintext\"\n\
                  [load]\nconnections = 4\nrate = \"find\"\nfind_width = \"60%\"\nwarmup = \"100ms\"\nduration = \"300ms\"\ntimeout = \"5s\"\n\
-                 [report]\nobjective = \"errors<50%\"\n";
+                 [report]\nobjective = \"errors<1%\"\n";
     fs::write(place.path().join("find.toml"), suite).unwrap();
     let planned = place.dyno(&["plan", "find.toml"]);
-    let find = "the highest rate that keeps errors<50%, within 60.0 %, after each closed loop of each start";
+    let find = "the highest rate that keeps errors<1%, within 60.0 %, after each closed loop of each start";
     assert!(text(&planned).contains(find), "{}", text(&planned));
     let output = place.dyno(&["run", "find.toml"]);
     place.assert_nothing_is_left();
@@ -343,7 +343,7 @@ fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
     }
     let (kept, missed) = (bracket["kept_rps"].as_f64().unwrap(), bracket["missed_rps"].as_f64().unwrap());
     assert!(kept < missed, "{bracket}");
-    assert!(text(&output).contains("errors<50% is kept by slow up to"), "{}", text(&output));
+    assert!(text(&output).contains("errors<1% is kept by slow up to"), "{}", text(&output));
     // What was searched is in the archive: without it the report has nothing of it.
     let run = place.run_folder().unwrap();
     let again = place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]);
