@@ -43,7 +43,9 @@ pub struct Budget {
     pub duration_s: f64,
     /// Turns of each subject in such a load, which has whole rounds of two; `None`: they take none.
     pub slices: Option<u32>,
-    /// How long that takes, builds not counted.
+    /// How long the run takes, by what the plan expects, that measures first what rates are shares of; 0: they are no shares.
+    pub before_s: f64,
+    /// How long all that takes, builds not counted.
     pub takes_s: f64,
     pub rows: Vec<Expected>,
 }
@@ -121,11 +123,16 @@ fn widths(noise: Noise, looks: Looks, launches: u32, length: f64) -> (f64, f64) 
     (half * error, found * error)
 }
 
-/// Plans a run like `pilot` that takes `budget_s` seconds at most, with loads of lengths that `fits` allows.
+/// Plans a run like `pilot` that takes `budget_s` seconds at most, with loads of lengths that `fits` allows, after one of `before_s` seconds.
 ///
 /// # Errors
 /// A sentence: the pilot is too short, compares nothing, or the time is too short for any answer.
-pub fn budget(pilot: &Run, report: &Report, budget_s: f64, fits: &Fits<'_>) -> Result<Budget, String> {
+pub fn budget(
+    pilot: &Run,
+    report: &Report,
+    (budget_s, before_s): (f64, f64),
+    fits: &Fits<'_>,
+) -> Result<Budget, String> {
     let looks = Looks::of(&pilot.header.plan);
     let (overhead_s, windows_s) = times(pilot)?;
     let noises = noises(pilot, report);
@@ -136,7 +143,7 @@ pub fn budget(pilot: &Run, report: &Report, budget_s: f64, fits: &Fits<'_>) -> R
         ));
     }
     let pilot_s = pilot.header.plan.load.duration_ns as f64 / 1e9;
-    let launches = |length: f64| (budget_s / (overhead_s + windows_s * length)).floor();
+    let launches = |length: f64| ((budget_s - before_s) / (overhead_s + windows_s * length)).floor();
     let knows_within = noises.iter().all(|(_, noise)| noise.within.is_some());
     // A suite has lengths of a tenth of a second.
     let rounded = |length: f64| (pilot_s * length * 10.0).round() / 10.0 / pilot_s;
@@ -152,7 +159,7 @@ pub fn budget(pilot: &Run, report: &Report, budget_s: f64, fits: &Fits<'_>) -> R
         halves.fold(0.0, f64::max)
     };
     let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
-        let least = REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
+        let least = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
         format!("{budget_s:.0} s are too few: a verdict takes {REPEATS_FOR_INTERVAL} repeats, and those of this suite take {least:.0} s")
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
@@ -174,7 +181,8 @@ pub fn budget(pilot: &Run, report: &Report, budget_s: f64, fits: &Fits<'_>) -> R
             .plan
             .slice_ns
             .map(|slice_ns| 2 * (duration_s * 1e9 / (2 * slice_ns) as f64).ceil() as u32),
-        takes_s: f64::from(repeats) * (overhead_s + windows_s * length),
+        before_s,
+        takes_s: before_s + f64::from(repeats) * (overhead_s + windows_s * length),
         rows: rows.collect(),
     })
 }
@@ -191,10 +199,24 @@ fn blocks(run: &Run) -> BTreeMap<u32, u64> {
     began
 }
 
+/// Whether the run was interrupted after one block had begun and before another, and gone on with later: on another day, or after the machine was
+/// started anew, whose clock is another.
+fn is_interrupted(run: &Run, block: u32, next: u32) -> bool {
+    let launches = &run.header.plan.launches;
+    let first_of = |block: u32| {
+        let own = run.starts.iter().filter(|start| launches[start.launch].block == block);
+        own.map(|start| start.start).min()
+    };
+    let between = |from: usize| {
+        first_of(block).is_some_and(|own| own < from) && first_of(next).is_some_and(|own| own >= from)
+    };
+    run.header.resumptions.iter().any(|part| between(part.from_start))
+}
+
 /// Time of a block beside its windows, and of its windows; seconds.
 fn times(run: &Run) -> Result<(f64, f64), String> {
     let plan = &run.header.plan;
-    let began: Vec<u64> = blocks(run).into_values().collect();
+    let began = blocks(run);
     if began.len() < PILOT {
         return Err(format!(
             "{} has {} repeats, and a pilot has {PILOT} or more",
@@ -202,11 +224,15 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
             began.len()
         ));
     }
-    let mut periods: Vec<f64> =
-        began.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64 / 1e9).collect();
+    let began: Vec<(u32, u64)> = began.into_iter().collect();
+    let whole = began.windows(2).filter(|pair| !is_interrupted(run, pair[0].0, pair[1].0));
+    let mut periods: Vec<f64> = whole.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / 1e9).collect();
     periods.sort_by(f64::total_cmp);
-    // Of two the shorter: between blocks the run may have been interrupted, and gone on with the next day.
-    let period = periods[(periods.len() - 1) / 2];
+    // Of two the shorter: something may have held the run up.
+    let middle = periods.len().saturating_sub(1) / 2;
+    let period = *periods.get(middle).ok_or_else(|| {
+        format!("{} was interrupted in each of its blocks: how long one takes is not known", run.header.id)
+    })?;
     let trials = run.trials.iter().map(|trial| (trial.trial, &trial.load));
     let searches = run.searches.iter().flat_map(|of| of.loads.iter().map(|one| (of.trial, &one.load)));
     // Loads that took turns have one window together.
@@ -311,7 +337,7 @@ mod tests {
     fn a_budget_is_spent_on_starts_where_nothing_else_is_known() {
         let run = pilot();
         let report = crate::report::report(&run);
-        let planned = budget(&run, &report, 600.0, &|_| true).unwrap();
+        let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();
         assert_eq!((planned.pilot_repeats, planned.overhead_s, planned.windows_s), (4, 8.0, 2.0));
         assert_eq!((planned.repeats, planned.duration_s, planned.takes_s), (60, 1.0, 600.0));
         let row = &planned.rows[0];
@@ -320,13 +346,17 @@ mod tests {
             row.within_starts.is_none() && row.half_width > 0.0 && row.detectable > row.half_width,
             "{row:?}"
         );
-        let more = budget(&run, &report, 2400.0, &|_| true).unwrap();
+        let more = budget(&run, &report, (2400.0, 0.0), &|_| true).unwrap();
         // Four times as many starts tell half as much, but for Student's t.
         assert!((1.9..2.1).contains(&(row.half_width / more.rows[0].half_width)), "{row:?}");
         assert!(
-            budget(&run, &report, 49.0, &|_| true).unwrap_err().contains("those of this suite take 50 s")
+            budget(&run, &report, (49.0, 0.0), &|_| true)
+                .unwrap_err()
+                .contains("those of this suite take 50 s")
         );
         assert_eq!(planned.slices, None);
+        let after = budget(&run, &report, (600.0, 100.0), &|_| true).unwrap();
+        assert_eq!((after.repeats, after.before_s, after.takes_s), (50, 100.0, 600.0));
         // Searches are loads of that length, too; and turns are told.
         let mut searched = pilot();
         let of = |trial: usize, began_ns: u64| {
@@ -336,10 +366,32 @@ mod tests {
         };
         searched.searches = (0..8).map(|trial| of(trial, 100_000_000_000 + trial as u64)).collect();
         searched.header.plan.slice_ns = Some(100_000_000);
-        let planned = budget(&searched, &report, 600.0, &|_| true).unwrap();
+        let planned = budget(&searched, &report, (600.0, 0.0), &|_| true).unwrap();
         assert_eq!((planned.overhead_s, planned.windows_s, planned.slices), (6.0, 4.0, Some(10)));
+        // What was gone on with after the machine was started anew has another clock.
+        let mut resumed = pilot();
+        resumed.starts = (0..8)
+            .map(|start| dyno_archive::StartRecord {
+                start,
+                launch: start,
+                ..dyno_archive::StartRecord::default()
+            })
+            .collect();
+        for trial in &mut resumed.trials[4..] {
+            trial.load.began_ns -= 20_000_000_000;
+        }
+        resumed.header.resumptions = vec![dyno_archive::Resumption {
+            started: String::new(),
+            command: Vec::new(),
+            from_start: 4,
+            differences: Vec::new(),
+            facts: resumed.header.facts.clone(),
+            subjects: Vec::new(),
+        }];
+        let planned = budget(&resumed, &report, (600.0, 0.0), &|_| true).unwrap();
+        assert_eq!((planned.overhead_s, planned.repeats), (8.0, 60));
         let mut short = pilot();
         short.trials.truncate(4);
-        assert!(budget(&short, &report, 600.0, &|_| true).unwrap_err().contains("has 2 repeats"));
+        assert!(budget(&short, &report, (600.0, 0.0), &|_| true).unwrap_err().contains("has 2 repeats"));
     }
 }

@@ -81,7 +81,7 @@ fn begin(
 }
 
 /// Starts of each subject in the run that tells capacities: they only place the rates.
-const FIRST_REPEATS: u32 = 3;
+pub(super) const FIRST_REPEATS: u32 = 3;
 
 /// Where what a run begins with lies.
 pub(super) struct Beginning<'a> {

@@ -6,10 +6,11 @@ use dyno_analysis::budget::{Budget, PILOT, budget};
 use dyno_archive::dir::Run;
 use dyno_archive::{Plan, RunDir};
 use dyno_report::budget::text;
-use dyno_runner::plan::keeps_turns;
+use dyno_runner::plan::{expected_ns, keeps_turns};
 use dyno_runner::suite::SuiteFile;
 
 use super::super::report::for_reader;
+use super::super::run::FIRST_REPEATS;
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::{Exit, bad};
 use crate::terminal::{self, print};
@@ -26,7 +27,8 @@ pub(super) fn run(
     let (run, plan) = pilot(args, suite, plan_of)?;
     let report = dyno_analysis::report::report(&run);
     let fits = |seconds: f64| keeps_turns(&plan, (seconds * 1e9) as u64);
-    let planned: Budget = budget(&run, &report, time.as_secs_f64(), &fits).map_err(bad)?;
+    let before_s = before_s(suite, plan_of)?;
+    let planned: Budget = budget(&run, &report, (time.as_secs_f64(), before_s), &fits).map_err(bad)?;
     match args.format {
         PlanFormat::Json => {
             let json = serde_json::to_string_pretty(&planned)? + "\n";
@@ -35,6 +37,16 @@ pub(super) fn run(
         PlanFormat::Text => print(&dyno_report::terminal::shown(&text(&planned)))?,
     }
     Ok(Exit::Valid)
+}
+
+/// How long the run is expected to take, seconds, that comes first where rates are shares of what the slowest subject can do.
+fn before_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64> {
+    if suite.shares.is_empty() {
+        return Ok(0.0);
+    }
+    let plan = plan_of(suite.clone())?;
+    let repeats = plan.repeats.min(FIRST_REPEATS);
+    Ok(expected_ns(&plan) as f64 / 1e9 * f64::from(repeats) / f64::from(plan.repeats.max(1)))
 }
 
 /// The run that shows what varies, and the plan of the suite at its rates: the one that is named, or the latest that fits.
