@@ -25,9 +25,34 @@ pub struct Revised {
 /// What the files of the work tree itself are called.
 pub const WORK_TREE: &str = "worktree";
 
+/// Why there is no revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoRevision {
+    /// There is none by that name, or of that server: what was asked is wrong.
+    Wrong(String),
+    /// It could not be had: git is not there, was ended, or failed.
+    Failed(String),
+}
+
+impl NoRevision {
+    fn says(self, sentence: impl Fn(&str) -> String) -> NoRevision {
+        match self {
+            NoRevision::Wrong(why) => NoRevision::Wrong(sentence(&why)),
+            failed @ NoRevision::Failed(_) => failed,
+        }
+    }
+
+    /// Of what was right to ask.
+    fn failed(self, sentence: impl Fn(&str) -> String) -> NoRevision {
+        let (NoRevision::Wrong(why) | NoRevision::Failed(why)) = self;
+        NoRevision::Failed(sentence(&why))
+    }
+}
+
 /// The repository that holds a server.
 #[derive(Debug)]
 pub struct Repository {
+    name: String,
     root: PathBuf,
     /// Where the server's definition lies in it.
     subject: PathBuf,
@@ -38,37 +63,46 @@ impl Repository {
     ///
     /// # Errors
     /// A sentence: there is no such definition, or it lies in no repository.
-    pub fn of(name: &str, folders: &Folders, supervision: &Supervision<'_>) -> Result<Repository, String> {
+    pub fn of(
+        name: &str,
+        folders: &Folders,
+        supervision: &Supervision<'_>,
+    ) -> Result<Repository, NoRevision> {
         let own = folders.0.iter().map(|folder| folder.join(name));
         let Some(own) = own.into_iter().find(|own| own.join(Role::Subject.file()).is_file()) else {
-            return Err(format!(
+            return Err(NoRevision::Wrong(format!(
                 "{name} lies in none of the folders of subjects, so that it has no revisions"
-            ));
+            )));
         };
-        let of_machine = |error: io::Error| format!("{}: {error}", own.display());
+        let of_machine = |error: io::Error| NoRevision::Failed(format!("{}: {error}", own.display()));
         let own = own.canonicalize().map_err(of_machine)?;
         let root = git(&own, "git rev-parse --show-toplevel", &[], supervision).map_err(|why| {
-            format!("{name} has no revisions: {} is in no Git repository ({why})", own.display())
+            why.says(|why| {
+                format!("{name} has no revisions: {} is in no Git repository ({why})", own.display())
+            })
         })?;
         let root = Path::new(&root).canonicalize().map_err(of_machine)?;
         let subject = own.strip_prefix(&root);
-        let subject = subject.map_err(|_| format!("{} is not below {}", own.display(), root.display()))?;
-        Ok(Repository { subject: subject.into(), root })
+        let subject = subject
+            .map_err(|_| NoRevision::Wrong(format!("{} is not below {}", own.display(), root.display())))?;
+        Ok(Repository { name: name.into(), subject: subject.into(), root })
     }
 
     /// The commit that a name stands for.
     ///
     /// # Errors
     /// A sentence: there is none.
-    pub fn commit(&self, name: &str, supervision: &Supervision<'_>) -> Result<String, String> {
+    pub fn commit(&self, name: &str, supervision: &Supervision<'_>) -> Result<String, NoRevision> {
         // A name that begins with a dash is no option; one that stands for a tag or a branch is of its commit.
         const COMMAND: &str = "git rev-parse --verify --quiet --end-of-options \"$REVISION^{commit}\"";
         let found = git(&self.root, COMMAND, &[("REVISION", name)], supervision);
-        found.map_err(|_| {
-            format!(
-                "{name:?} is no commit of the repository {}; `git log` and `git branch` show which there are",
-                self.root.display()
-            )
+        found.map_err(|why| {
+            why.says(|_| {
+                format!(
+                    "{name:?} is no commit of the repository {}; `git log` and `git branch` show which there are",
+                    self.root.display()
+                )
+            })
         })
     }
 
@@ -131,7 +165,7 @@ impl<'a> WorkTrees<'a> {
         revision: Revision,
         folders: &Folders,
         supervision: &Supervision<'_>,
-    ) -> Result<Revised, String> {
+    ) -> Result<Revised, NoRevision> {
         let Revision { name, commit } = &revision;
         let tree = self.folder.join(self.trees.len().to_string());
         let path = tree.to_string_lossy().into_owned();
@@ -142,14 +176,21 @@ impl<'a> WorkTrees<'a> {
             "git -c core.hooksPath=/dev/null worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
         let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
         git(&self.repository.root, COMMAND, &variables, supervision)
-            .map_err(|why| format!("revision {name} cannot be checked out: {why}"))?;
+            .map_err(|why| why.failed(|why| format!("revision {name} cannot be checked out: {why}")))?;
         let definition = self.repository.subject.join(Role::Subject.file());
         if !tree.join(&definition).is_file() {
-            return Err(format!(
+            return Err(NoRevision::Wrong(format!(
                 "revision {name} has no {}: there is nothing to compare with",
                 definition.display()
-            ));
+            )));
         }
+        let folders = Folders(self.moved(&tree, folders));
+        self.check(&tree, &folders)?;
+        Ok(Revised { folders, revision })
+    }
+
+    /// The folders of subjects as they are in a work tree; those that lie elsewhere stay where they are.
+    fn moved(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
         let moved = folders.0.iter().map(|folder| {
             let inside = folder
                 .canonicalize()
@@ -157,7 +198,23 @@ impl<'a> WorkTrees<'a> {
                 .and_then(|f| Some(tree.join(f.strip_prefix(&self.repository.root).ok()?)));
             inside.unwrap_or_else(|| folder.clone())
         });
-        Ok(Revised { folders: Folders(moved.collect()), revision })
+        moved.collect()
+    }
+
+    /// Checks that the server is found in the work tree: one whose own folder is the root of its repository, or a link out of it, would be found as
+    /// it lies here, whatever its revision.
+    fn check(&self, tree: &Path, folders: &Folders) -> Result<(), NoRevision> {
+        let name = &self.repository.name;
+        let of_name = folders.0.iter().map(|folder| folder.join(name));
+        let found = of_name.into_iter().find(|own| own.join(Role::Subject.file()).is_file());
+        let found = found.and_then(|own| own.canonicalize().ok());
+        if found.zip(tree.canonicalize().ok()).is_some_and(|(found, tree)| found.starts_with(tree)) {
+            return Ok(());
+        }
+        Err(NoRevision::Wrong(format!(
+            "{name} is found outside of the repository {}: its folder is the root of a repository of its own, or a link; a server has revisions in a folder of subjects that lies in the repository itself",
+            self.repository.root.display()
+        )))
     }
 }
 
@@ -191,15 +248,21 @@ fn git(
     command: &str,
     variables: &[(&str, &str)],
     supervision: &Supervision<'_>,
-) -> Result<String, String> {
+) -> Result<String, NoRevision> {
     let mut environment = Environment::of_tool(&Ours::read(), &[], &std::env::temp_dir());
     variables.iter().for_each(|(name, value)| environment.set(name, value));
     let command = format!("{command} 2>&1");
     let tool = Tool { command: &command, folder, environment: &environment, deadline: CHECK_OUT };
     match tool.ask(supervision) {
         Answer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
-        Answer::Ended { output, .. } => Err(output.trim().lines().last().unwrap_or("git failed").into()),
-        Answer::None(why) => Err(format!("git {why}")),
+        // The shell's word for a program that is not there (POSIX, 2.8.2).
+        Answer::Ended { status, .. } if status.code() == Some(127) => {
+            Err(NoRevision::Failed("git is not there, by which revisions are had; install it".into()))
+        }
+        Answer::Ended { output, .. } => {
+            Err(NoRevision::Wrong(output.trim().lines().last().unwrap_or("git failed").into()))
+        }
+        Answer::None(why) => Err(NoRevision::Failed(format!("git {why}"))),
     }
 }
 

@@ -67,14 +67,24 @@ pub fn build(
     recipe.build(&cache)
 }
 
-/// Removes what builds keep for the next one at the place of a definition that will not be there again.
-pub fn forget(definition: &Definition, cache: &Path) {
-    let cache = cache.join(&definition.name);
-    let place = place_of(definition);
+/// Removes what builds keep for the next one at the place of a definition that will not be there again. `inputs`: of the build that was made there,
+/// which nobody can use again if its place went into it.
+pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
     // What cannot be removed is only in the way.
-    [format!("kept-{place}"), format!("none-{place}")]
-        .iter()
-        .for_each(|name| drop(fs::remove_dir_all(cache.join(name))));
+    for folder in of_place(definition, cache) {
+        drop(fs::remove_dir_all(folder));
+    }
+    let is_bound = definition.build.as_ref().is_some_and(names_its_folder);
+    if let Some(inputs) = inputs.filter(|_| is_bound).and_then(|inputs| inputs.get(..16)) {
+        drop(fs::remove_dir_all(cache.join(&definition.name).join(inputs)));
+    }
+}
+
+/// The folders that builds keep for the place of a definition.
+#[must_use]
+pub fn of_place(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
+    let place = place_of(definition);
+    ["kept", "none"].map(|kind| cache.join(&definition.name).join(format!("{kind}-{place}")))
 }
 
 /// Whether the place of a definition goes into its build.

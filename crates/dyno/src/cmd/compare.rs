@@ -87,8 +87,11 @@ struct Of {
 impl Of {
     /// Reads `RUN` or `RUN:SUBJECT`.
     fn read(text: &str) -> anyhow::Result<Of> {
-        // A folder may have a colon in its name, and a subject has none.
-        let named = text.rsplit_once(':').filter(|_| !Path::new(text).exists());
+        // Both may have colons in their names: the folder is the longest that there is.
+        let is_run = |at: &usize| Path::new(&text[..*at]).is_dir();
+        let colons = || text.rmatch_indices(':').map(|(at, _)| at);
+        let at = colons().find(is_run).or_else(|| colons().next());
+        let named = at.map(|at| (&text[..at], &text[at + 1..])).filter(|_| !Path::new(text).exists());
         let (folder, subject) = named.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
         let run = RunDir::open(Path::new(folder))?.read()?;
         let arm = subject.map(|subject| arm(&run, folder, subject)).transpose()?;

@@ -1,7 +1,7 @@
 //! `dyno compare --rev A --rev B SUITE`: a server against itself, as it was.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use dyno_analysis::Report;
@@ -10,13 +10,15 @@ use dyno_archive::plan::{Plan, Revision};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::Overrides;
-use dyno_runner::revisions::{Repository, Revised, WORK_TREE, WorkTrees};
+use dyno_runner::revisions::{NoRevision, Repository, Revised, WORK_TREE, WorkTrees};
 use dyno_runner::run::Ended;
 use dyno_runner::suite::{AcrossRevisions, SuiteFile, SuiteSubject};
 use dyno_subject::build;
+use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 
-use super::super::report::{Work, work_of, write_all};
+use super::super::load::check_file;
+use super::super::report::{Work, is_standard_output, work_of, write_all};
 use super::super::run::{Beginning, walk};
 use super::write;
 use crate::cli::CompareArgs;
@@ -29,6 +31,10 @@ use crate::terminal::{self, Third};
 const REPEATS: u32 = 5;
 
 pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
+    // A file that cannot be written is no news after an hour.
+    if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output))) {
+        check_file(output)?;
+    }
     let interrupts = terminal::catch_interrupts(
         "ending after this step is taken down; press Ctrl-C again to end at once",
         Third::Ends,
@@ -42,10 +48,10 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(path, &measured.choices.profile, usable_cpus())?;
     let folders = measured.places.subjects.find(Some(path))?;
     let entry = the_one(&suite, &folders, &measured.choices.only)?;
-    let repository = Repository::of(&entry.name, &folders, &supervision).map_err(bad)?;
+    let repository = Repository::of(&entry.name, &folders, &supervision).map_err(told)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
-    let _left = LeftInCache { revised: &revised.clone(), name: &entry.name, cache: &cache };
+    let mut left = LeftInCache::new(&revised, &entry.name, &cache, &guard);
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { place: entry.place, revised })?;
     let repeats = measured.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
@@ -53,6 +59,7 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let beginning = Beginning::new(path, &folders, &cache, &measured.runs);
     let check = |plan: &Plan| differ(plan, &names).or_else(|why| if args.anyway { Ok(()) } else { Err(why) });
     let (planned, builds, dir) = beginning.begin(across, &overrides, &supervision, &mut progress, &check)?;
+    left.built(&planned.plan);
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
     progress.end();
     let run = dir.read()?;
@@ -70,10 +77,9 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
         let why = if ended == Ended::Interrupted { "it was interrupted" } else { "a revision failed" };
         terminal::say(&format!("\nNot all that was planned is measured: {why}; dyno report {kept} tells."));
     }
-    if !compared.rows.is_empty() {
-        write(args, &compared)?;
-    }
+    let written = if compared.rows.is_empty() { Ok(()) } else { write(args, &compared) };
     super::super::tell_kept(&dir, "The run is kept.");
+    written?;
     Ok(match (is_whole && !compared.rows.is_empty(), wrong.is_none() && compared.passed) {
         (false, _) => Exit::Failed,
         (true, true) => Exit::Valid,
@@ -81,21 +87,53 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     })
 }
 
-/// What builds leave in the cache for places that will not be there again: removed when this is dropped.
+/// What builds leave in the cache for places that will not be there again: removed when this is dropped, or by the guard.
 struct LeftInCache<'a> {
-    revised: &'a [Revised],
-    name: &'a str,
+    /// The servers' definitions in work trees. The files that lie here stay where they are.
+    moved: Vec<Moved>,
     cache: &'a Path,
+    guard: &'a Guard,
+}
+
+struct Moved {
+    definition: Definition,
+    /// Its place among the revisions.
+    place: usize,
+    /// Of its build.
+    inputs: Option<String>,
+}
+
+impl<'a> LeftInCache<'a> {
+    fn new(revised: &[Revised], name: &str, cache: &'a Path, guard: &'a Guard) -> LeftInCache<'a> {
+        let is_moved = |(_, revised): &(usize, &Revised)| revised.revision.commit.is_some();
+        let moved = revised.iter().enumerate().filter(is_moved).filter_map(|(place, revised)| {
+            let definition = revised.folders.subject(name).ok()?;
+            Some(Moved { definition, place, inputs: None })
+        });
+        let left = LeftInCache { moved: moved.collect(), cache, guard };
+        left.folders().for_each(|folder| guard.watch_folder(&folder));
+        left
+    }
+
+    fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        self.moved.iter().flat_map(|moved| build::of_place(&moved.definition, self.cache))
+    }
+
+    /// Takes from a plan what was built of each.
+    fn built(&mut self, plan: &Plan) {
+        for moved in &mut self.moved {
+            let built = plan.subjects.get(moved.place).and_then(|subject| subject.build.as_ref());
+            moved.inputs = built.map(|build| build.inputs.clone());
+        }
+    }
 }
 
 impl Drop for LeftInCache<'_> {
     fn drop(&mut self) {
-        // The work tree itself stays where it is.
-        for revised in self.revised.iter().filter(|revised| revised.revision.commit.is_some()) {
-            if let Ok(definition) = revised.folders.subject(self.name) {
-                build::forget(&definition, self.cache);
-            }
+        for moved in &self.moved {
+            build::forget(&moved.definition, moved.inputs.as_deref(), self.cache);
         }
+        self.folders().for_each(|folder| self.guard.forget_folder(&folder));
     }
 }
 
@@ -145,7 +183,7 @@ fn check_out(
     let commits: Vec<String> = args
         .rev
         .iter()
-        .map(|name| repository.commit(name, supervision).map_err(bad))
+        .map(|name| repository.commit(name, supervision).map_err(told))
         .collect::<Result<_, _>>()?;
     if let [a, b] = &commits[..]
         && a == b
@@ -164,8 +202,7 @@ fn check_out(
         }
         terminal::say(&format!("checking out {name} ({commit:.12})"));
         let revision = Revision { name: name.clone(), commit: Some(commit.clone()) };
-        // A repository that git cannot check out is no wrong usage, and one without the server is.
-        revised.push(trees.add(revision, folders, supervision).map_err(bad)?);
+        revised.push(trees.add(revision, folders, supervision).map_err(told)?);
     }
     if revised.len() == 1 {
         revised.push(Repository::as_it_lies(folders));
@@ -173,6 +210,14 @@ fn check_out(
         terminal::say("the work tree has changes that are in no commit: they are not measured");
     }
     Ok(revised)
+}
+
+/// What was asked wrongly is another exit status than what could not be had.
+fn told(why: NoRevision) -> anyhow::Error {
+    match why {
+        NoRevision::Wrong(why) => bad(why),
+        NoRevision::Failed(why) => anyhow!(why),
+    }
 }
 
 /// Checks that the revisions are not the same server, as far as it is known what goes into it.
