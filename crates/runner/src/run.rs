@@ -6,7 +6,7 @@ mod judge;
 mod price;
 mod profile;
 mod rehearsal;
-pub(crate) mod search;
+pub mod search;
 mod start;
 mod trial;
 mod up;

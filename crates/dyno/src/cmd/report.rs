@@ -11,6 +11,7 @@ use dyno_archive::start::FailureKind;
 use dyno_archive::{RunDir, TrialRecord};
 use dyno_report::Format;
 use dyno_report::terminal::shown;
+use dyno_runner::run::search;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::Exit;
@@ -71,6 +72,9 @@ pub enum Work {
 
 pub fn work_of(run: &Run, report: &Report) -> Work {
     let plan = &run.header.plan;
+    if search::is_missing(run) {
+        return Work::Missing;
+    }
     if report.run.answered_after.is_some() {
         return Work::Done;
     }

@@ -35,6 +35,21 @@ pub(crate) fn is_followed(plan: &Plan, trial: usize) -> bool {
     plan.load.steps[planned.step].arrivals.is_closed() && !plan.subject_of(planned.arm).refuses
 }
 
+/// Whether a search is still to be made after a trial that was measured. None is where the subject itself has failed.
+#[must_use]
+pub fn is_missing(run: &Run) -> bool {
+    let plan = &run.header.plan;
+    let has_failed = |launch: usize| {
+        let of_launch = run.starts.iter().filter(|start| start.launch == launch);
+        of_launch.filter_map(|start| start.failure.as_ref()).any(|failure| failure.kind.is_the_subjects())
+    };
+    let is_open = |launch: usize| {
+        let measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
+        !has_failed(launch) && due(plan, run, launch).iter().any(measured)
+    };
+    (0..plan.launches.len()).any(is_open)
+}
+
 impl Runner<'_> {
     /// Looks for the rates of a start, after all its trials: what was measured is of a server that was not asked for more than it can do.
     pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), Stop> {
