@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 87d433a0970f4a31fbafde518e0c1f2d4757264ee8109abf334c91d3fc9b3746
+// Made by types.mjs from docs/schema/report.schema.json f25e3fa8e33f1014598d992355d2c4f6287e479285931474dd0b5f07465e14bc
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -79,6 +79,39 @@ export type Severity = "info" | "warning" | "invalid";
  * What an estimate of pairs is over.
  */
 export type Over = "launches" | "rounds";
+/**
+ * Why there is no estimate of a ratio.
+ */
+export type Lack =
+  | {
+      a: number;
+      b: number;
+      why: "no_repeat";
+    }
+  | {
+      a: number;
+      b: number;
+      why: "unanswered";
+    }
+  | {
+      a: number;
+      b: number;
+      why: "not_measured";
+    }
+  | {
+      a: number;
+      b: number;
+      why: "zero";
+    }
+  | {
+      why: "waited";
+    }
+  | {
+      a: number;
+      b: number;
+      pairs: number | null;
+      why: "too_few";
+    };
 /**
  * What is known of a difference.
  */
@@ -524,7 +557,8 @@ export interface CellKey {
  */
 export interface PairEstimate {
   /**
-   * The ratio above 1 that would have been told from 1 in four of five such comparisons.
+   * The ratio above 1 that would have been told from 1 in four of five such comparisons: of one alone, or, in the rows of a comparison,
+   * with all others allowed for that it is judged with.
    */
   detectable: number;
   high: number;
@@ -644,13 +678,21 @@ export interface Row {
   a: Repeated;
   b: Repeated;
   /**
+   * Most repeats of `b` do not count for what its server did (wrong answers, failures, no start), and those of `a` do.
+   */
+  b_broke: boolean;
+  /**
    * A control: what it shows is how alike the machine was.
    */
   control: boolean;
   /**
-   * `None`: too few repeats, or one has no value.
+   * `None`: see `lack`.
    */
   estimate: Estimate | null;
+  /**
+   * Why there is no estimate; `None`: there is one.
+   */
+  lack: Lack | null;
   /**
    * Key and name of the metric.
    */
@@ -695,7 +737,8 @@ export interface Row {
  */
 export interface Estimate {
   /**
-   * The ratio above 1 that would have been told from 1 in four of five such comparisons.
+   * The ratio above 1 that would have been told from 1 in four of five such comparisons: of one alone, or, in the rows of a comparison,
+   * with all others allowed for that it is judged with.
    */
   detectable: number;
   high: number;
@@ -764,7 +807,7 @@ export interface Metric {
  */
 export interface NoiseFloor {
   /**
-   * By how much a server has to differ from the baseline for four of five such runs to show it, the median over steps: 0.05 is 5 %.
+   * By how much a server has to differ from the baseline for four of five such runs to show it, looked at alone, the median over steps: 0.05 is 5 %.
    * `None`: fewer than five repeats, or nobody to compare.
    */
   detectable: number | null;

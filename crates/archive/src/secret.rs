@@ -1,4 +1,4 @@
-//! Names that say of a value that it is nobody else's business: of headers, settings and variables of the environment.
+//! What is nobody else's business: values whose names say so, of headers, settings and variables of the environment, and what values hold.
 
 /// Parts of such names, in small letters, without anything between words.
 const PARTS: [&str; 13] = [
@@ -44,4 +44,51 @@ pub fn is_perhaps_secret(name: &str) -> bool {
     // Bundler: BUNDLE_GEMS__EXAMPLE__COM is what opens gems.example.com, and settings are written alike.
     let is_bundlers = || name.strip_prefix("BUNDLE_").is_some_and(|host| host.contains("__"));
     !FOLDERS.contains(&name) && (PERHAPS.iter().any(|part| capitals.contains(part)) || is_bundlers())
+}
+
+/// Whether the value of a query's parameter of this name is a secret: it says so, or ends with what keys are called. More would hide what people
+/// search for.
+#[must_use]
+pub fn is_secret_parameter(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    is_secret(&name)
+        || ["key", "auth", "pwd"].iter().any(|end| name.ends_with(end))
+        || ["pass", "sig"].contains(&&*name)
+}
+
+/// Whether a value of any name holds a secret: settings within it that are called so, or a user's name and password.
+#[must_use]
+pub fn holds_secret(value: &str) -> bool {
+    // Folders are called what they like, also `/opt/node@18/bin` and `/home/secretary`.
+    let is_list_of_paths = value.split(':').all(|part| part.is_empty() || part.starts_with('/'));
+    if is_list_of_paths && !value.contains(['=', '?', ' ']) {
+        return false;
+    }
+    let set =
+        value.split(|c: char| c.is_whitespace() || "?&;,".contains(c)).filter_map(|w| w.split_once('='));
+    is_secret(value) || set.into_iter().any(|(name, _)| is_perhaps_secret(name)) || holds_userinfo(value)
+}
+
+/// Whether there is a `user:password@` that is not where URLs have it, without a scheme or with characters that end a URL's
+/// authority.
+fn holds_userinfo(value: &str) -> bool {
+    let rest = without_userinfo(value).replace("***@", "").replace("://", "");
+    rest.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'))
+}
+
+/// Takes names and passwords out of URLs (RFC 3986 §3.2.1), of which a value may hold several.
+#[must_use]
+pub fn without_userinfo(value: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find("://") {
+        let (scheme, after) = rest.split_at(at + 3);
+        shown.push_str(scheme);
+        let end = after.find(['/', '?', '#', ',', '|', '"', '\'', ' ']).unwrap_or(after.len());
+        let authority = &after[..end];
+        let host = authority.rfind('@').map(|at| &authority[at..]);
+        shown.push_str(&host.map_or_else(|| authority.into(), |host| format!("***{host}")));
+        rest = &after[end..];
+    }
+    shown + rest
 }

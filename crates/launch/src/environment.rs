@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
-use dyno_archive::secret::{is_perhaps_secret, is_secret};
+use dyno_archive::secret::{holds_secret, is_perhaps_secret, is_secret, without_userinfo};
 use serde::{Deserialize, Deserializer, de};
 use sha2::{Digest as _, Sha256};
 
@@ -261,25 +261,6 @@ impl Hidden {
     }
 }
 
-/// Whether a value of any name holds a secret: settings within it that are called so, or a user's name and password.
-fn holds_secret(value: &str) -> bool {
-    // Folders are called what they like, also `/opt/node@18/bin` and `/home/secretary`.
-    let is_list_of_paths = value.split(':').all(|part| part.is_empty() || part.starts_with('/'));
-    if is_list_of_paths && !value.contains(['=', '?', ' ']) {
-        return false;
-    }
-    let set =
-        value.split(|c: char| c.is_whitespace() || "?&;,".contains(c)).filter_map(|w| w.split_once('='));
-    is_secret(value) || set.into_iter().any(|(name, _)| is_perhaps_secret(name)) || holds_userinfo(value)
-}
-
-/// Whether there is a `user:password@` that is not where URLs have it, without a scheme or with characters that end a URL's
-/// authority.
-fn holds_userinfo(value: &str) -> bool {
-    let rest = without_userinfo(value).replace("***@", "").replace("://", "");
-    rest.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'))
-}
-
 /// A value as records show it.
 #[must_use]
 pub fn shown(name: &str, value: &str) -> String {
@@ -296,22 +277,6 @@ fn in_key(name: &str, value: &str) -> String {
         Some(Hidden::Secret) => SECRET.into(),
         None => without_userinfo(value),
     }
-}
-
-/// Takes names and passwords out of URLs (RFC 3986 §3.2.1), of which a value may hold several.
-fn without_userinfo(value: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = value;
-    while let Some(at) = rest.find("://") {
-        let (scheme, after) = rest.split_at(at + 3);
-        shown.push_str(scheme);
-        let end = after.find(['/', '?', '#', ',', '|', '"', '\'', ' ']).unwrap_or(after.len());
-        let authority = &after[..end];
-        let host = authority.rfind('@').map(|at| &authority[at..]);
-        shown.push_str(&host.map_or_else(|| authority.into(), |host| format!("***{host}")));
-        rest = &after[end..];
-    }
-    shown + rest
 }
 
 #[cfg(test)]

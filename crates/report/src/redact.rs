@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use dyno_archive::plan::{Body, Request};
-use dyno_archive::secret::{is_secret, may_be_secret};
+use dyno_archive::secret::{holds_secret, is_secret_parameter, may_be_secret};
 use serde_json::Value;
 
 /// The text in place of a secret.
@@ -266,7 +266,7 @@ struct Secrets {
 
 impl Secrets {
     fn header(&mut self, name: &str, value: &mut String) {
-        if is_secret(name) {
+        if may_be_secret(name) {
             *value = self.withhold(value);
         }
     }
@@ -321,7 +321,7 @@ impl Secrets {
     /// `Name: value`, as `-H` takes it, without a secret value.
     fn header_line(&mut self, line: &str) -> String {
         match line.split_once(':') {
-            Some((name, value)) if is_secret(name) => format!("{name}: {}", self.withhold(value.trim())),
+            Some((name, value)) if may_be_secret(name) => format!("{name}: {}", self.withhold(value.trim())),
             _ => line.into(),
         }
     }
@@ -345,25 +345,36 @@ impl Secrets {
     /// `name=value` of a query, without a secret value.
     fn pair(&mut self, pair: &str) -> String {
         match pair.split_once('=') {
-            Some((name, value)) if is_secret(name) => format!("{name}={}", self.withhold(value)),
+            Some((name, value)) if is_secret_parameter(name) => format!("{name}={}", self.withhold(value)),
             _ => pair.into(),
         }
     }
 
-    fn without_user(&mut self, url: &str) -> String {
-        let Some((before, rest)) = url.split_once("://") else { return url.into() };
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        match authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')) {
-            Some((user, password)) => {
-                let after = &rest[user.len() + 1 + password.len()..];
-                format!("{before}://{user}:{}{after}", self.withhold(password))
-            }
-            None => url.into(),
+    /// A text with URLs without their passwords, and without a user that has none: that is a token, as often as not.
+    fn without_user(&mut self, text: &str) -> String {
+        let mut shown = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("://") {
+            let end = after.find(['/', '?', '#', ',', '|', ' ']).unwrap_or(after.len());
+            let (authority, later) = after.split_at(end);
+            let authority = match authority.rsplit_once('@') {
+                Some((user, host)) => match user.split_once(':') {
+                    Some((user, password)) => format!("{user}:{}@{host}", self.withhold(password)),
+                    // A mere name is not to be erased everywhere.
+                    None if is_telling(user) => format!("{}@{host}", self.withhold(user)),
+                    None => authority.into(),
+                },
+                None => authority.into(),
+            };
+            shown.extend([before, "://", &authority]);
+            rest = later;
         }
+        shown + rest
     }
 
     /// TOML without the string values of secret names. It is searched as text, because a parser might not accept it.
     fn source(&mut self, source: &str) -> String {
+        let settings = secret_settings(source);
         let mut shown = String::with_capacity(source.len());
         let mut rest = source;
         // The string before: it names the next one if only a `=` is between them.
@@ -384,7 +395,8 @@ impl Secrets {
                 None => of_list.filter(|_| !is_ended(outside)),
             };
             let name = named.or(of_list).unwrap_or_default();
-            let value_shown = match may_be_secret(name) {
+            let is_setting = || settings.contains(&meant(quote, value));
+            let value_shown = match may_be_secret(name) || !settings.is_empty() && is_setting() {
                 true => self.withhold(value),
                 false => self.without_password(value),
             };
@@ -537,6 +549,43 @@ fn without_word(text: &str, value: &str) -> String {
     shown + rest
 }
 
+/// Values of the environments that a suite gives, whose names do not say that they hold secrets.
+fn secret_settings(source: &str) -> BTreeSet<String> {
+    fn texts(value: &toml::Value, found: &mut BTreeSet<String>) {
+        match value {
+            toml::Value::String(text) => drop(holds_secret(text).then(|| found.insert(text.clone()))),
+            toml::Value::Array(all) => all.iter().for_each(|one| texts(one, found)),
+            toml::Value::Table(all) => all.values().for_each(|one| texts(one, found)),
+            _ => {}
+        }
+    }
+    fn walk(table: &toml::Table, found: &mut BTreeSet<String>) {
+        for (key, value) in table {
+            match value {
+                // `env = { … }`, and `"env.NAME" = […]` of what an experiment varies.
+                value if key == "env" || key.starts_with("env.") => texts(value, found),
+                toml::Value::Table(inner) => walk(inner, found),
+                toml::Value::Array(all) => {
+                    all.iter().filter_map(toml::Value::as_table).for_each(|inner| walk(inner, found));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    if let Ok(table) = source.parse::<toml::Table>() {
+        walk(&table, &mut found);
+    }
+    found
+}
+
+/// What a string of a suite means, without what escapes it.
+fn meant(quote: &str, written: &str) -> String {
+    let parsed = format!("x = {quote}{written}{quote}").parse::<toml::Table>().ok();
+    let text = parsed.and_then(|table| Some(table.get("x")?.as_str()?.to_string()));
+    text.unwrap_or_else(|| written.into())
+}
+
 /// The quotes that a TOML string begins with: one, or three if it may span lines.
 fn quote_of(text: &str) -> &str {
     let three = ["\"\"\"", "'''"].iter().any(|quotes| text.starts_with(quotes));
@@ -626,6 +675,48 @@ mod tests {
             shown,
             "env = { DB_PASS = \"(withheld)\", URL = \"postgres://u:(withheld)@h/d\", PORT = \"80\" }"
         );
+    }
+
+    /// By the rules by which the archive records no variable of a server's environment.
+    #[test]
+    fn settings_that_hold_secrets_are_withheld_whatever_they_are_called() {
+        for (written, shown) in [
+            ("env = { OPTS = \"-Dhttps.proxyPassword=hunter2\" }", "env = { OPTS = \"(withheld)\" }"),
+            ("[subjects.env]\nhttp_proxy = 'me:pw@proxy:3128'", "[subjects.env]\nhttp_proxy = '(withheld)'"),
+            ("env.OPTS = \"-Dx=\\\"a\\\" -Dy.secret=b\"", "env.OPTS = \"(withheld)\""),
+            (
+                "vary = { \"env.OPTS\" = [\"-Dx.password=a\", \"-Xmx1g\"] }",
+                "vary = { \"env.OPTS\" = [\"(withheld)\", \"-Xmx1g\"] }",
+            ),
+            (
+                "env = { HOSTS = \"pg://u:p1@h1/d,pg://u:p2@h2/d\" }",
+                "env = { HOSTS = \"pg://u:(withheld)@h1/d,pg://u:(withheld)@h2/d\" }",
+            ),
+            (
+                "env = { GIT = \"https://ghp_abc123@github.com/x\" }",
+                "env = { GIT = \"https://(withheld)@github.com/x\" }",
+            ),
+            // A description is no setting.
+            (
+                "description = \"H2O's session tickets\"\nenv = {}",
+                "description = \"H2O's session tickets\"\nenv = {}",
+            ),
+            ("env = { URL = \"pg://postgres@h/d\" }", "env = { URL = \"pg://postgres@h/d\" }"),
+        ] {
+            assert_eq!(Secrets::default().source(written), shown);
+        }
+    }
+
+    #[test]
+    fn headers_and_parameters_that_may_be_secrets_are_withheld() {
+        let mut secrets = Secrets::default();
+        for line in ["Ocp-Apim-Subscription-Key: opensesame", "x-functions-key: opensesame"] {
+            let name = line.split(':').next().unwrap();
+            assert_eq!(secrets.header_line(line), format!("{name}: (withheld)"));
+        }
+        let url = "http://x/?key=AIza&api_key=B&author=tolstoy&keyword=war&page=2";
+        let shown = "http://x/?key=(withheld)&api_key=(withheld)&author=tolstoy&keyword=war&page=2";
+        assert_eq!(secrets.without_password(url), shown);
     }
 
     #[test]

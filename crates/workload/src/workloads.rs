@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
+use dyno_archive::secret::is_secret_parameter;
 use dyno_engine::Protocol;
 use serde::Deserialize;
 
@@ -460,9 +461,19 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
     Ok(asked)
 }
 
-/// The name of a request that is given none.
+/// The name of a request that is given none. Names stand everywhere, so that no value is in one whose own name says that it is secret.
 fn name_of(path: &str) -> String {
-    match path.trim_matches('/') {
+    let shown = match path.split_once('?') {
+        Some((path, query)) => {
+            let shown = |pair: &str| match pair.split_once('=') {
+                Some((name, _)) if is_secret_parameter(name) => format!("{name}=…"),
+                _ => pair.into(),
+            };
+            format!("{path}?{}", query.split('&').map(shown).collect::<Vec<String>>().join("&"))
+        }
+        None => path.into(),
+    };
+    match shown.trim_matches('/') {
         "" => "root".into(),
         path => path.replace('/', "-"),
     }
@@ -514,9 +525,13 @@ mod tests {
 
     #[test]
     fn a_default_name_is_the_path() {
-        for (path, name) in
-            [("/queries?n=1", "queries?n=1"), ("/a/b/", "a-b"), ("/", "root"), ("/?a=1", "?a=1")]
-        {
+        for (path, name) in [
+            ("/queries?n=1", "queries?n=1"),
+            ("/a/b/", "a-b"),
+            ("/", "root"),
+            ("/?a=1", "?a=1"),
+            ("/items?n=1&token=abc123/x", "items?n=1&token=…"),
+        ] {
             assert_eq!(name_of(path), name, "{path}");
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{Experiment, ExperimentKind};
-use dyno_archive::secret::may_be_secret;
+use dyno_archive::secret::{holds_secret, may_be_secret};
 use dyno_subject::limits_keys::{self, RawLimits};
 use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake};
@@ -212,9 +212,10 @@ fn on_scale(factor: &str, level: &Level) -> Option<f64> {
 fn said(factor: &str, place: usize, level: &Level) -> String {
     let named = [ENV, REQUEST].iter().find_map(|kind| factor.strip_prefix(kind));
     let name = named.unwrap_or(factor);
-    // An address may hold a password.
-    let is_address = level.to_string().contains("://");
-    let hides = named.is_some() && (may_be_secret(name) || is_address);
+    let text = level.to_string();
+    // An address may hold a password, and a list of flags may, too.
+    let holds = text.contains("://") || factor.starts_with(ENV) && holds_secret(&text);
+    let hides = named.is_some() && (may_be_secret(name) || holds);
     if hides { format!("{name} #{}", place + 1) } else { format!("{name} {level}") }
 }
 
