@@ -7,6 +7,7 @@ use dyno_archive::facts::CgroupVersion;
 use dyno_archive::machine::QuotaUse;
 use dyno_archive::sample::CgroupUse;
 
+use crate::files::Files;
 use crate::{read, read_number};
 
 /// Where this process may look for and make control groups.
@@ -232,10 +233,15 @@ impl Group {
     /// The processes in the group and in those below it.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
+        self.pids_in(&Files::default())
+    }
+
+    /// The same with files that stay open.
+    pub(crate) fn pids_in(&self, files: &Files) -> Vec<u32> {
         let mut pids: Vec<u32> = self
             .tree()
             .iter()
-            .filter_map(|folder| read(folder.join("cgroup.procs")))
+            .filter_map(|folder| files.read(folder.join("cgroup.procs")))
             .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
             .collect();
         pids.sort_unstable();
@@ -263,11 +269,16 @@ impl Group {
     /// Reads all counters. What a version or a kernel lacks is `None`.
     #[must_use]
     pub fn counters(&self) -> CgroupUse {
+        self.counters_in(&Files::default())
+    }
+
+    /// The same with files that stay open.
+    pub(crate) fn counters_in(&self, files: &Files) -> CgroupUse {
         let mut counters = CgroupUse::default();
         if let Some(folder) = &self.v2 {
-            read_v2(folder, &mut counters);
+            read_v2(folder, files, &mut counters);
         }
-        read_v1(&self.v1, &mut counters);
+        read_v1(&self.v1, files, &mut counters);
         counters
     }
 }
@@ -286,37 +297,37 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()).collect()
 }
 
-fn read_v1(folders: &BTreeMap<String, PathBuf>, counters: &mut CgroupUse) {
+fn read_v1(folders: &BTreeMap<String, PathBuf>, files: &Files, counters: &mut CgroupUse) {
     if let Some(folder) = folders.get("cpuacct") {
-        counters.cpu_ns = read_number(folder.join("cpuacct.usage"));
-        counters.cpu_user_ns = read_number(folder.join("cpuacct.usage_user"));
-        counters.cpu_sys_ns = read_number(folder.join("cpuacct.usage_sys"));
+        counters.cpu_ns = files.number(folder.join("cpuacct.usage"));
+        counters.cpu_user_ns = files.number(folder.join("cpuacct.usage_user"));
+        counters.cpu_sys_ns = files.number(folder.join("cpuacct.usage_sys"));
     }
     if let Some(folder) = folders.get("cpu") {
-        let stat = Keyed::read(folder.join("cpu.stat"));
+        let stat = Keyed::read_in(files, folder.join("cpu.stat"));
         counters.periods = stat.get("nr_periods");
         counters.throttled_periods = stat.get("nr_throttled");
         counters.throttled_ns = stat.get("throttled_time");
     }
     if let Some(folder) = folders.get("memory") {
-        counters.memory_bytes = read_number(folder.join("memory.usage_in_bytes"));
-        counters.memory_peak_bytes = read_number(folder.join("memory.max_usage_in_bytes"));
-        let stat = Keyed::read(folder.join("memory.stat"));
+        counters.memory_bytes = files.number(folder.join("memory.usage_in_bytes"));
+        counters.memory_peak_bytes = files.number(folder.join("memory.max_usage_in_bytes"));
+        let stat = Keyed::read_in(files, folder.join("memory.stat"));
         // Total: with the groups below, which a server may have made.
         counters.memory_anon_bytes = stat.get("total_rss");
         counters.memory_file_bytes = stat.get("total_cache");
-        let kernel = |name: &str| read_number(folder.join(name));
+        let kernel = |name: &str| files.number(folder.join(name));
         counters.memory_kernel_bytes = kernel("memory.kmem.usage_in_bytes")
             .map(|bytes| bytes + kernel("memory.kmem.tcp.usage_in_bytes").unwrap_or(0));
-        counters.oom_kills = Keyed::read(folder.join("memory.oom_control")).get("oom_kill");
+        counters.oom_kills = Keyed::read_in(files, folder.join("memory.oom_control")).get("oom_kill");
     }
     if let Some(folder) = folders.get("pids") {
-        counters.pids = read_number(folder.join("pids.current"));
+        counters.pids = files.number(folder.join("pids.current"));
     }
 }
 
-fn read_v2(folder: &Path, counters: &mut CgroupUse) {
-    let stat = Keyed::read(folder.join("cpu.stat"));
+fn read_v2(folder: &Path, files: &Files, counters: &mut CgroupUse) {
+    let stat = Keyed::read_in(files, folder.join("cpu.stat"));
     let us = |key: &str| stat.get(key).map(|us| us * 1000);
     counters.cpu_ns = us("usage_usec");
     counters.cpu_user_ns = us("user_usec");
@@ -324,15 +335,15 @@ fn read_v2(folder: &Path, counters: &mut CgroupUse) {
     counters.periods = stat.get("nr_periods");
     counters.throttled_periods = stat.get("nr_throttled");
     counters.throttled_ns = us("throttled_usec");
-    counters.memory_bytes = read_number(folder.join("memory.current"));
-    counters.memory_peak_bytes = read_number(folder.join("memory.peak"));
-    let stat = Keyed::read(folder.join("memory.stat"));
+    counters.memory_bytes = files.number(folder.join("memory.current"));
+    counters.memory_peak_bytes = files.number(folder.join("memory.peak"));
+    let stat = Keyed::read_in(files, folder.join("memory.stat"));
     counters.memory_anon_bytes = stat.get("anon");
     counters.memory_file_bytes = stat.get("file");
     // All of the kernel's own since Linux 5.18; buffers of sockets are counted apart.
     counters.memory_kernel_bytes = stat.get("kernel").map(|bytes| bytes + stat.get("sock").unwrap_or(0));
-    counters.oom_kills = Keyed::read(folder.join("memory.events")).get("oom_kill");
-    counters.pids = read_number(folder.join("pids.current"));
+    counters.oom_kills = Keyed::read_in(files, folder.join("memory.events")).get("oom_kill");
+    counters.pids = files.number(folder.join("pids.current"));
 }
 
 /// A file of lines `key number`.
@@ -341,6 +352,10 @@ struct Keyed(String);
 impl Keyed {
     fn read(path: PathBuf) -> Keyed {
         Keyed(read(path).unwrap_or_default())
+    }
+
+    fn read_in(files: &Files, path: PathBuf) -> Keyed {
+        Keyed(files.read(path).unwrap_or_default())
     }
 
     fn get(&self, key: &str) -> Option<u64> {

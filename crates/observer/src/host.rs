@@ -5,17 +5,21 @@ use std::collections::BTreeMap;
 use dyno_archive::machine::{CpuUse, HeatUse};
 use dyno_archive::sample::{DiskUse, HostUse, LinkUse, PressureUse};
 
+use crate::files::Files;
 use crate::proc::tick_ns;
 use crate::{read, read_number};
 
-pub(crate) fn counters() -> Option<HostUse> {
-    let host = parse(&read("/proc/stat")?, tick_ns())?;
+pub(crate) fn counters(files: &Files) -> Option<HostUse> {
+    let host = parse(&files.read("/proc/stat")?, tick_ns())?;
     Some(HostUse {
-        pressure: pressure(|of| read(format!("/proc/pressure/{of}"))),
-        disks: read("/proc/diskstats").map(|text| disks(&text)),
+        pressure: pressure(|of| files.read(format!("/proc/pressure/{of}"))),
+        disks: files.read("/proc/diskstats").map(|text| disks(&text)),
         // As the first process sees it: this one may be in a network of its own.
-        links: read("/proc/1/net/dev").or_else(|| read("/proc/net/dev")).map(|text| links(&text, speed)),
-        frequency_khz: frequency_khz(),
+        links: files
+            .read("/proc/1/net/dev")
+            .or_else(|| files.read("/proc/net/dev"))
+            .map(|text| links(&text, |name| speed(name, files))),
+        frequency_khz: frequency_khz(files),
         ..host
     })
 }
@@ -77,18 +81,18 @@ fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
 /// What a network device can carry each way, in bits per second. It says -1, or nothing, if it knows of no such thing
 /// (Documentation/ABI/testing/sysfs-class-net). One that is no hardware says some number that limits nothing: a tunnel 10 Mbit/s
 /// (drivers/net/tun.c), a pair of virtual ones 10 Gbit/s (drivers/net/veth.c).
-fn speed(name: &str) -> Option<u64> {
+fn speed(name: &str, files: &Files) -> Option<u64> {
     let of = |what: &str| format!("/sys/class/net/{name}/{what}");
-    let megabits = read_number(of("speed")).filter(|megabits| *megabits > 0)?;
+    let megabits = files.number(of("speed")).filter(|megabits| *megabits > 0)?;
     if !std::path::Path::new(&of("device")).exists() {
         return None;
     }
     megabits.checked_mul(1_000_000)
 }
 
-fn frequency_khz() -> Option<u64> {
+fn frequency_khz(files: &Files) -> Option<u64> {
     // Of the first alone: some kernels interrupt a CPU that they are asked for, and wait.
-    read_number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
+    files.number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 }
 
 /// `/proc/stat` (proc_stat(5)): `cpu user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.
@@ -228,7 +232,7 @@ mod tests {
             "Inter-| Receive\n face |bytes\n    lo: 9 0 0 0 0 0 0 0 9 0\n  eth0: 70 1 0 0 0 0 0 0 80 1 0\n";
         let eth0 = LinkUse { name: "eth0".into(), bytes_in: 70, bytes_out: 80, bits_per_s: Some(9) };
         assert_eq!(links(dev, |name| (name == "eth0").then_some(9)), [eth0]);
-        assert!(counters().unwrap().interrupts.is_some());
+        assert!(counters(&Files::default()).unwrap().interrupts.is_some());
     }
 
     #[test]

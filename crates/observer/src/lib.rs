@@ -8,6 +8,7 @@ pub mod binary;
 pub mod cgroup;
 mod clock;
 pub mod facts;
+mod files;
 pub mod host;
 pub mod hsperfdata;
 pub mod inside;
@@ -24,6 +25,7 @@ pub mod sockets;
 pub mod stacks;
 
 pub use clock::monotonic_ns;
+pub use files::{Files, MOST_OPEN};
 pub use kept::Kept;
 pub use kernel::Refusal;
 pub use sampler::{Processes, Sampler, Scope, sample};

@@ -2,12 +2,12 @@
 
 use dyno_archive::sample::NetworkUse;
 
-use crate::read;
+use crate::files::Files;
 
 /// The counters of the network that a process is in; `None`: they cannot be read.
-pub(crate) fn counters(pid: u32) -> Option<NetworkUse> {
-    let snmp = read(format!("/proc/{pid}/net/snmp"))?;
-    Some(parse(&snmp, &read(format!("/proc/{pid}/net/netstat")).unwrap_or_default()))
+pub(crate) fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
+    let snmp = files.read(format!("/proc/{pid}/net/snmp"))?;
+    Some(parse(&snmp, &files.read(format!("/proc/{pid}/net/netstat")).unwrap_or_default()))
 }
 
 fn parse(snmp: &str, netstat: &str) -> NetworkUse {
@@ -54,6 +54,6 @@ mod tests {
         assert_eq!((read.listen_overflows, read.listen_drops), (Some(5), Some(6)));
         assert_eq!((read.retransmit_timeouts, read.delayed_acks), (Some(2), None));
         assert_eq!(parse("", ""), NetworkUse::default());
-        assert!(counters(std::process::id()).unwrap().segments_out.is_some());
+        assert!(counters(std::process::id(), &Files::default()).unwrap().segments_out.is_some());
     }
 }

@@ -11,6 +11,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::time::ClockId;
 
 use crate::clock::clock_ns;
+use crate::files::Files;
 use crate::read;
 
 /// What `/proc/PID/stat` and `/proc/PID/task/TID/stat` say (proc_pid_stat(5)), as far as it is used here.
@@ -132,19 +133,24 @@ pub fn listening_on(port: u16) -> Vec<u32> {
 /// Counters of every thread of a process. Threads that end meanwhile are left out.
 #[must_use]
 pub fn threads(pid: u32) -> Vec<ThreadUse> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
-    tasks.filter_map(|task| thread(pid, &task.ok()?.path())).collect()
+    threads_in(pid, &Files::default())
 }
 
-fn thread(pid: u32, task: &Path) -> Option<ThreadUse> {
-    let stat = Stat::parse(&read(task.join("stat"))?)?;
+/// The same with files that stay open.
+pub(crate) fn threads_in(pid: u32, files: &Files) -> Vec<ThreadUse> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    tasks.filter_map(|task| thread(pid, &task.ok()?.path(), files)).collect()
+}
+
+fn thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
+    let stat = Stat::parse(&files.read(task.join("stat"))?)?;
     let tick = tick_ns();
     let (user_ns, sys_ns) = (stat.user_ticks * tick, stat.sys_ticks * tick);
-    let schedstat = read(task.join("schedstat")).unwrap_or_default();
+    let schedstat = files.read(task.join("schedstat")).unwrap_or_default();
     let mut schedstat = schedstat.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
     // Both absent on kernels without CONFIG_SCHED_INFO; then ticks have to do for the first.
     let (run_ns, run_delay_ns) = (schedstat.next(), schedstat.next());
-    let status = read(task.join("status")).unwrap_or_default();
+    let status = files.read(task.join("status")).unwrap_or_default();
     Some(ThreadUse {
         pid,
         tid: task.file_name()?.to_str()?.parse().ok()?,
@@ -167,9 +173,8 @@ fn status_field(status: &str, key: &str) -> Option<u64> {
 }
 
 /// Resident memory of a process in bytes.
-#[must_use]
-pub fn rss_bytes(pid: u32) -> Option<u64> {
-    let statm = read(format!("/proc/{pid}/statm"))?;
+pub(crate) fn rss_bytes(pid: u32, files: &Files) -> Option<u64> {
+    let statm = files.read(format!("/proc/{pid}/statm"))?;
     Some(statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? * page_size() as u64)
 }
 
@@ -340,7 +345,7 @@ mod tests {
         while threads(pid).iter().map(|t| t.run_ns).sum::<u64>() < before + 2_000_000 {
             x = std::hint::black_box(x.wrapping_mul(3));
         }
-        assert!(rss_bytes(pid).unwrap() > 100_000);
+        assert!(rss_bytes(pid, &Files::default()).unwrap() > 100_000);
         assert!(own_rss_peak_bytes().unwrap() >= 100_000);
         assert!(session_pids(Stat::of(pid).unwrap().session).contains(&pid));
     }

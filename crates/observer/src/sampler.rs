@@ -4,6 +4,7 @@ use dyno_archive::sample::{Party, PartyUse, Sample};
 
 use crate::cgroup::Group;
 use crate::clock::monotonic_ns;
+use crate::files::Files;
 use crate::inside::Watching;
 use crate::{host, network, proc};
 
@@ -38,7 +39,11 @@ impl Sampler {
     /// Its living processes.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        if self.group.is_empty() { self.processes.pids() } else { self.group.pids() }
+        self.pids_in(&Files::default())
+    }
+
+    fn pids_in(&self, files: &Files) -> Vec<u32> {
+        if self.group.is_empty() { self.processes.pids() } else { self.group.pids_in(files) }
     }
 
     /// CPU time of its processes so far, nanoseconds: of the control group, or else of the threads that live. `None`: neither can be
@@ -54,19 +59,19 @@ impl Sampler {
 
     /// Reads the counters of its processes. The control group comes first: its sums are what costs are computed from, so they
     /// lie closest to the instant.
-    fn read(&self, party: Party, inside: Option<&Watching>) -> PartyUse {
-        let cgroup = (!self.group.is_empty()).then(|| self.group.counters());
-        let pids = self.pids();
+    fn read(&self, party: Party, inside: Option<&Watching>, files: &Files) -> PartyUse {
+        let cgroup = (!self.group.is_empty()).then(|| self.group.counters_in(files));
+        let pids = self.pids_in(files);
         if let Some(inside) = inside {
             inside.add(&pids);
         }
         let mut used = PartyUse {
             cgroup,
-            threads: pids.iter().flat_map(|&pid| proc::threads(pid)).collect(),
+            threads: pids.iter().flat_map(|&pid| proc::threads_in(pid, files)).collect(),
             processes: pids.len() as u32,
-            rss_bytes: pids.iter().map(|&pid| proc::rss_bytes(pid)).sum(),
+            rss_bytes: pids.iter().map(|&pid| proc::rss_bytes(pid, files)).sum(),
             // All processes of a party share a network.
-            network: pids.first().and_then(|&pid| network::counters(pid)),
+            network: pids.first().and_then(|&pid| network::counters(pid, files)),
             ..PartyUse::nothing(party)
         };
         if let Some(inside) = inside {
@@ -87,22 +92,22 @@ pub struct Scope<'a> {
     pub inside: Option<&'a Watching>,
 }
 
-/// Reads the counters of all who are watched, of dyno itself and of the machine.
+/// Reads the counters of all who are watched, of dyno itself and of the machine. `files`: what stays open from one sample to the next.
 #[must_use]
-pub fn sample(watched: &[Scope<'_>]) -> Sample {
+pub fn sample(watched: &[Scope<'_>], files: &Files) -> Sample {
     // Before the first read: the instant that the caller asked for, and the start of the sample's own time.
     let at_ns = monotonic_ns();
-    let read = |scope: &Scope<'_>| scope.sampler.read(scope.party, scope.inside);
+    let read = |scope: &Scope<'_>| scope.sampler.read(scope.party, scope.inside, files);
     let mut parties: Vec<PartyUse> = watched.iter().map(read).collect();
     parties.push(PartyUse {
-        threads: proc::threads(std::process::id()),
+        threads: proc::threads_in(std::process::id(), files),
         processes: 1,
         ..PartyUse::nothing(Party::GENERATOR)
     });
     Sample {
         at_ns,
         parties,
-        host: host::counters(),
+        host: host::counters(files),
         beside: None,
         // After the last read: how long the sample took is its blur and its price.
         took_ns: monotonic_ns() - at_ns,
@@ -118,7 +123,7 @@ mod tests {
         let session = proc::Stat::of(std::process::id()).unwrap().session;
         let sampler = Sampler { group: Group::default(), processes: Processes::Session(session) };
         let scope = |party| Scope { party, sampler: &sampler, inside: None };
-        let sample = sample(&[scope(Party::SUBJECT), scope(Party::Backend(0))]);
+        let sample = sample(&[scope(Party::SUBJECT), scope(Party::Backend(0))], &Files::default());
         for party in [Party::SUBJECT, Party::Backend(0)] {
             let used = sample.of(party).unwrap();
             assert!(used.cgroup.is_none());

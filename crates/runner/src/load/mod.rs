@@ -205,6 +205,11 @@ pub trait Watch {
         None
     }
 
+    /// Files that its samples keep open, at most.
+    fn open_files(&self) -> usize {
+        0
+    }
+
     /// Where workers are to tell how many answers they have, if anybody asks.
     fn answers(&self) -> Option<Arc<Answers>> {
         None
@@ -254,7 +259,7 @@ pub struct Watched<'a> {
 /// # Errors
 /// One of them could not begin, as a sentence with the way out; then none has begun.
 pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String> {
-    loads.iter().try_for_each(|load| preflight::check(load.spec))?;
+    preflight::check(loads)?;
     let beginning = Beginning::of(loads.iter().map(|load| load.spec.threads()).sum());
     let shared = |(number, load): (usize, &Watched<'_>)| {
         Shared::new(number, load.spec.threads(), load.watch.answers(), &beginning)

@@ -9,7 +9,7 @@ use dyno_driver::Peer;
 use dyno_engine::{Spin, Traffic};
 use dyno_launch::raise_open_files;
 
-use super::{Spec, StopWhen, run};
+use super::{Spec, StopWhen, Watched, run};
 use crate::limits::OTHER_FILES;
 
 /// Sends each request once whose answers are only sampled under load, and checks the answer in full. `Err`: the answer was
@@ -61,22 +61,25 @@ pub struct Mismatch {
     pub words: String,
 }
 
-/// Checks that a load can begin on this machine. `Err`: why not, with the way out.
-pub(super) fn check(spec: &Spec) -> Result<(), String> {
-    check_open_files(spec)?;
-    check_sources(spec)?;
-    check_ports(spec)
+/// Checks that loads can begin on this machine at the same time. `Err`: why not, with the way out.
+pub(super) fn check(loads: &[Watched<'_>]) -> Result<(), String> {
+    let connections = loads.iter().map(|load| u64::from(load.spec.connections())).sum();
+    check_open_files(connections, loads.iter().map(|load| load.watch.open_files() as u64).sum())?;
+    loads.iter().try_for_each(|load| {
+        check_sources(load.spec)?;
+        check_ports(load.spec)
+    })
 }
 
-fn check_open_files(spec: &Spec) -> Result<(), String> {
+/// `others`: files that stay open besides those of connections.
+fn check_open_files(connections: u64, others: u64) -> Result<(), String> {
     let limit = raise_open_files();
-    let needed = u64::from(spec.connections()) + OTHER_FILES;
+    let needed = connections + others + OTHER_FILES;
     if needed <= limit {
         return Ok(());
     }
     Err(format!(
-        "{} connections need {needed} open files, and the limit is {limit}; raise it with `ulimit -n {needed}`, or ask for fewer connections",
-        spec.connections()
+        "{connections} connections need {needed} open files, and the limit is {limit}; raise it with `ulimit -n {needed}`, or ask for fewer connections"
     ))
 }
 

@@ -5,7 +5,7 @@ use std::thread;
 use dyno_archive::sample::PartyUse;
 use dyno_archive::start::{IdleUse, PartStart};
 use dyno_archive::{Party, Sample};
-use dyno_observer::binary;
+use dyno_observer::{Files, binary};
 
 use super::Runner;
 use super::up::{Launched, Watched};
@@ -22,6 +22,7 @@ impl Runner<'_> {
             subject: &mut launched.subject.process,
             inside: launched.subject.inside.as_deref(),
             backends: launched.backends,
+            files: Files::default(),
         };
         let (before, cpu_before) = (watched.sample(), sampler.cpu_ns());
         // Nothing is asked meanwhile: what it uses is its own business.

@@ -9,6 +9,7 @@ use dyno_archive::run::Run;
 use dyno_archive::search::{SearchLoad, SearchRecord};
 use dyno_archive::start::Failure;
 use dyno_archive::{LoadRecord, TrialRecord};
+use dyno_observer::Files;
 
 use super::judge::{harness, interrupted};
 use super::up::{Launched, Watched, listener};
@@ -124,8 +125,12 @@ impl Runner<'_> {
             seed: point.seed.wrapping_add(1 + number as u64),
             ..point
         })?;
-        let watched =
-            Watched { subject: &mut launched.subject.process, inside: None, backends: launched.backends };
+        let watched = Watched {
+            subject: &mut launched.subject.process,
+            inside: None,
+            backends: launched.backends,
+            files: Files::default(),
+        };
         let mut watcher = Watcher { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher)?;
         // What was too much for it is still on its way.

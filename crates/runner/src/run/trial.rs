@@ -14,6 +14,7 @@ use dyno_contract::exchange::Business;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::inside::{Counting, Watching};
 use dyno_observer::probes::Probes;
+use dyno_observer::{Files, MOST_OPEN};
 
 use super::up::{CheckedListener, Launched, Watched, listener};
 use super::{Event, Runner};
@@ -70,6 +71,7 @@ impl Runner<'_> {
                         subject: &mut launched.subject.process,
                         inside: launched.subject.inside.as_deref(),
                         backends: launched.backends,
+                        files: Files::default(),
                     },
                     answers,
                     interrupts,
@@ -245,6 +247,10 @@ struct Watcher<'a> {
 }
 
 impl Watch for Watcher<'_> {
+    fn open_files(&self) -> usize {
+        MOST_OPEN
+    }
+
     fn sample(&mut self, edge: Edge) -> Option<Sample> {
         if edge == Edge::Opens {
             self.peaks_of_window = self.watched.reset_peaks();

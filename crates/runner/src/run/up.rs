@@ -19,7 +19,7 @@ use dyno_launch::process::Process;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
 use dyno_observer::inside::Watching;
-use dyno_observer::{Scope, sockets};
+use dyno_observer::{Files, Scope, sockets};
 use dyno_subject::definition::Definition;
 
 use super::judge::{What, judge, memory_first};
@@ -289,18 +289,20 @@ pub(super) struct Watched<'a> {
     /// What looks inside the subject.
     pub(super) inside: Option<&'a Watching>,
     pub(super) backends: &'a mut [Part],
+    /// What stays open from one sample to the next.
+    pub(super) files: Files,
 }
 
 impl Watched<'_> {
     /// The counters of all parts.
     pub(super) fn sample(&self) -> Sample {
-        dyno_observer::sample(&self.scopes().collect::<Vec<_>>())
+        dyno_observer::sample(&self.scopes().collect::<Vec<_>>(), &self.files)
     }
 
     /// The same without a look inside them, for those who want no more than what is always read.
     pub(super) fn sample_outside(&self) -> Sample {
         let outside = self.scopes().map(|scope| Scope { inside: None, ..scope });
-        dyno_observer::sample(&outside.collect::<Vec<_>>())
+        dyno_observer::sample(&outside.collect::<Vec<_>>(), &self.files)
     }
 
     fn scopes(&self) -> impl Iterator<Item = Scope<'_>> {

@@ -14,7 +14,7 @@ use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::monotonic_ns;
+use dyno_observer::{Files, MOST_OPEN, monotonic_ns};
 
 use super::judge::{harness, interrupted};
 use super::up::{Launched, Part, Watched, listener};
@@ -158,8 +158,12 @@ impl Runner<'_> {
     ) -> Result<LoadRecord, Cut> {
         let load = Load { duration_ns: slices * slice_ns, interval_ns: slice_ns, ..turn.spec.load.clone() };
         let spec = load::Spec { load, ..turn.spec.clone() };
-        let watched =
-            Watched { subject: &mut launched.subject.process, inside: None, backends: launched.backends };
+        let watched = Watched {
+            subject: &mut launched.subject.process,
+            inside: None,
+            backends: launched.backends,
+            files: Files::default(),
+        };
         let mut watcher = Watcher { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
         // A drain may be interrupted, too, and then no window was cut short.
@@ -244,6 +248,10 @@ pub(super) struct Watcher<'a> {
 }
 
 impl Watch for Watcher<'_> {
+    fn open_files(&self) -> usize {
+        MOST_OPEN
+    }
+
     fn sample(&mut self, _: Edge) -> Option<Sample> {
         Some(self.watched.sample_outside())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dyno_archive::{Party, Sample};
 use dyno_observer::cgroup::Group;
 use dyno_observer::inside::{Calls, Inside, Wanted, Watching};
-use dyno_observer::{Processes, Sampler, Scope, proc, sample, sockets};
+use dyno_observer::{Files, Processes, Sampler, Scope, proc, sample, sockets};
 use dyno_report::terminal::line;
 
 use crate::cli::WatchArgs;
@@ -23,6 +23,8 @@ pub(super) struct Server {
     /// Where there is no group: its processes so far, with when each began, in ticks of the machine's clock. One whose parent has ended
     /// is still of the server; one that has the number of another is not.
     known: BTreeMap<u32, u64>,
+    /// What stays open from one look to the next.
+    files: Files,
 }
 
 impl Server {
@@ -32,6 +34,7 @@ impl Server {
             sampler,
             port,
             known: BTreeMap::new(),
+            files: Files::default(),
         };
         let trees = || Sampler { group: Group::default(), processes: Processes::Trees(Vec::new()) };
         let mut server = match (args.whom.pid, args.whom.port, &args.whom.cgroup) {
@@ -133,7 +136,7 @@ impl Server {
     pub(super) fn look(&mut self, inside: Option<&Watching>) -> Sample {
         self.look_for_more();
         let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, inside };
-        let mut sample = sample(&[scope]);
+        let mut sample = sample(&[scope], &self.files);
         sample.of_mut(Party::SUBJECT).sockets = sockets::look(&self.sampler.pids());
         sample
     }
