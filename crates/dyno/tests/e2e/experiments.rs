@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use serde_json::Value;
@@ -92,13 +92,17 @@ fn the_size_of_a_body_is_a_dose() {
 /// A repository in which a server got dearer by some thirty microseconds of work per answer, and its work tree as it was before.
 fn repository_of_two_commits(place: &Place) -> PathBuf {
     let repository = place.path().join("repository");
-    let folder = repository.join("subjects/web");
-    fs::create_dir_all(&folder).unwrap();
+    commit_twice(&repository, &repository.join("subjects/web"));
+    repository
+}
+
+/// `folder`: of the server, in the repository.
+fn commit_twice(repository: &Path, folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
     let git = |words: &[&str]| {
         let identity =
             ["-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "init.defaultBranch=main"];
-        let output =
-            Command::new("git").args(identity).args(words).current_dir(&repository).output().unwrap();
+        let output = Command::new("git").args(identity).args(words).current_dir(repository).output().unwrap();
         assert!(output.status.success(), "{words:?}: {}", text(&output));
     };
     let write = |work: u32| {
@@ -125,7 +129,35 @@ fn repository_of_two_commits(place: &Place) -> PathBuf {
     let hook = repository.join(".git/hooks/post-checkout");
     fs::write(&hook, "#!/bin/sh\ntouch \"$(git rev-parse --git-common-dir)/hook-was-run\"\n").unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    repository
+}
+
+/// In a work tree of a repository that is the server's folder itself there is no folder of subjects, and one that leads out of it leads to the
+/// files as they lie here.
+#[test]
+fn a_server_that_lies_outside_of_its_work_tree_has_no_revisions() {
+    let place = Place::new();
+    let alone = place.path().join("alone/subjects/web");
+    commit_twice(&alone, &alone);
+    fs::copy(alone.join("suite.toml"), place.path().join("alone/suite.toml")).unwrap();
+    let linked = place.path().join("linked");
+    let repository = repository_of_two_commits(&place);
+    fs::create_dir_all(linked.join("subjects")).unwrap();
+    std::os::unix::fs::symlink(repository.join("subjects/web"), linked.join("subjects/web")).unwrap();
+    fs::copy(repository.join("suite.toml"), linked.join("suite.toml")).unwrap();
+    for folder in ["alone", "linked"] {
+        let suite = format!("{folder}/suite.toml");
+        let output = place.dyno(&["compare", "--rev", "before", "--rev", "main", &suite, "--anyway"]);
+        assert_eq!(output.status.code(), Some(2), "{folder}: {}", text(&output));
+        assert!(text(&output).contains("is found outside of the repository"), "{}", text(&output));
+        place.assert_nothing_is_left();
+    }
+    // Nor is anything measured whose result could not be written.
+    let nowhere =
+        ["compare", "--rev", "before", "--rev", "main", "repository/suite.toml", "-o", "nowhere/a.md"];
+    let output = place.dyno(&nowhere);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("cannot be written"), "{}", text(&output));
+    assert!(place.run_folder().is_none(), "nothing is measured");
 }
 
 #[test]

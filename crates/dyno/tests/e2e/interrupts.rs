@@ -71,6 +71,33 @@ fn one_ctrl_c_keeps_what_is_finished_and_the_run_can_be_resumed() {
     place.assert_nothing_is_left();
 }
 
+/// All trials are there then, and yet the run is not done.
+#[test]
+fn ctrl_c_in_the_last_search_leaves_something_to_go_on_with() {
+    let place = Place::new();
+    place.add_unruly("good", &[], "");
+    let suite = "subjects = [\"good\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
+                 [load]\nconnections = 4\nrate = \"find\"\nfind_width = \"60%\"\nwarmup = \"100ms\"\nduration = \"300ms\"\ntimeout = \"5s\"\n\
+                 [report]\nobjective = \"errors<1%\"\n";
+    std::fs::write(place.path().join("find.toml"), suite).unwrap();
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["run", "find.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    assert!(soon(|| (finished(&place) > 0).then_some(())).is_some(), "no trial was finished");
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("dyno run --resume"), "{}", text(&output));
+    place.assert_nothing_is_left();
+    let run = place.run_folder().unwrap();
+    let run = run.to_str().unwrap();
+    assert_eq!(place.dyno(&["report", run]).status.code(), Some(3));
+    let resumed = place.dyno(&["run", "--resume", run]);
+    assert!([0, 1].contains(&resumed.status.code().unwrap()), "{}", text(&resumed));
+    assert_eq!(place.report()["searches"].as_array().unwrap().len(), 1);
+    place.assert_nothing_is_left();
+}
+
 #[test]
 fn a_resumed_run_does_only_what_is_missing() {
     let place = Place::new();
