@@ -233,15 +233,11 @@ impl Group {
     /// The processes in the group and in those below it.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        self.pids_in(&Files::default())
-    }
-
-    /// The same with files that stay open.
-    pub(crate) fn pids_in(&self, files: &Files) -> Vec<u32> {
         let mut pids: Vec<u32> = self
             .tree()
             .iter()
-            .filter_map(|folder| files.read(folder.join("cgroup.procs")))
+            // Opened anew each time: one that stays open goes on with the list that it had (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
+            .filter_map(|folder| read(folder.join("cgroup.procs")))
             .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
             .collect();
         pids.sort_unstable();

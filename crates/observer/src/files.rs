@@ -6,17 +6,30 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Most files that stay open: connections need theirs. A server of so many threads has more to be read than to be opened.
-pub const MOST_OPEN: usize = 192;
+/// Most files that stay open by themselves. Of a server with more threads the others are opened each time.
+const MOST_OPEN: usize = 192;
 
 /// Files that stay open between readings: to read one anew takes a tenth of the time that it takes to open it, too (1 µs of 8, of a control
-/// group's counter). What they say is made when they are read (seq_file, kernfs).
-#[derive(Debug, Default)]
+/// group's counter). What they say is made when they are read (seq_file, kernfs); lists of processes are no such files.
+#[derive(Debug)]
 pub struct Files {
     open: RefCell<HashMap<PathBuf, File>>,
+    most: usize,
+}
+
+impl Default for Files {
+    fn default() -> Files {
+        Files::of_at_most(MOST_OPEN)
+    }
 }
 
 impl Files {
+    /// So many at most, where others need open files, too.
+    #[must_use]
+    pub fn of_at_most(files: usize) -> Files {
+        Files { open: RefCell::default(), most: files.min(MOST_OPEN) }
+    }
+
     /// The text of a small file of the kernel. `None`: not there, or not for us.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let path = path.as_ref();
@@ -30,7 +43,7 @@ impl Files {
         }
         let file = File::open(path).ok()?;
         let text = text(&file)?;
-        if open.len() < MOST_OPEN {
+        if open.len() < self.most {
             open.insert(path.into(), file);
         }
         Some(text)
@@ -88,6 +101,8 @@ mod tests {
             assert_eq!(files.number(&path), Some(number as u64));
         }
         assert_eq!(files.open.borrow().len(), MOST_OPEN);
+        let none = Files::of_at_most(0);
+        assert_eq!((none.number(folder.path().join("7")), none.open.borrow().len()), (Some(7), 0));
     }
 
     /// The number of a thread that has ended may be that of another.

@@ -25,7 +25,7 @@ pub mod sockets;
 pub mod stacks;
 
 pub use clock::monotonic_ns;
-pub use files::{Files, MOST_OPEN};
+pub use files::Files;
 pub use kept::Kept;
 pub use kernel::Refusal;
 pub use sampler::{Processes, Sampler, Scope, sample};

@@ -39,11 +39,7 @@ impl Sampler {
     /// Its living processes.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        self.pids_in(&Files::default())
-    }
-
-    fn pids_in(&self, files: &Files) -> Vec<u32> {
-        if self.group.is_empty() { self.processes.pids() } else { self.group.pids_in(files) }
+        if self.group.is_empty() { self.processes.pids() } else { self.group.pids() }
     }
 
     /// CPU time of its processes so far, nanoseconds: of the control group, or else of the threads that live. `None`: neither can be
@@ -61,7 +57,7 @@ impl Sampler {
     /// lie closest to the instant.
     fn read(&self, party: Party, inside: Option<&Watching>, files: &Files) -> PartyUse {
         let cgroup = (!self.group.is_empty()).then(|| self.group.counters_in(files));
-        let pids = self.pids_in(files);
+        let pids = self.pids();
         if let Some(inside) = inside {
             inside.add(&pids);
         }

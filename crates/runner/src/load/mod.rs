@@ -29,6 +29,7 @@ use record::{Driven, assemble};
 
 pub use agent::Answers;
 pub use beside::see_each_other;
+pub(crate) use preflight::spare_files;
 pub use preflight::{Mismatch, preflight};
 pub use simulated::{Look, simulate};
 
@@ -203,11 +204,6 @@ pub trait Watch {
     /// Reads the counters of the server, if there are any to read.
     fn sample(&mut self, _edge: Edge) -> Option<Sample> {
         None
-    }
-
-    /// Files that its samples keep open, at most.
-    fn open_files(&self) -> usize {
-        0
     }
 
     /// Where workers are to tell how many answers they have, if anybody asks.

@@ -64,17 +64,27 @@ pub struct Mismatch {
 /// Checks that loads can begin on this machine at the same time. `Err`: why not, with the way out.
 pub(super) fn check(loads: &[Watched<'_>]) -> Result<(), String> {
     let connections = loads.iter().map(|load| u64::from(load.spec.connections())).sum();
-    check_open_files(connections, loads.iter().map(|load| load.watch.open_files() as u64).sum())?;
+    check_open_files(connections)?;
     loads.iter().try_for_each(|load| {
         check_sources(load.spec)?;
         check_ports(load.spec)
     })
 }
 
-/// `others`: files that stay open besides those of connections.
-fn check_open_files(connections: u64, others: u64) -> Result<(), String> {
+/// Open files that each of these loads may keep besides those that it needs.
+pub(crate) fn spare_files<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> usize {
+    let (mut connections, mut loads) = (0, 0);
+    for spec in specs {
+        connections += u64::from(spec.connections());
+        loads += 1;
+    }
+    let left = raise_open_files().saturating_sub(connections + OTHER_FILES);
+    usize::try_from(left / loads.max(1)).unwrap_or(usize::MAX)
+}
+
+fn check_open_files(connections: u64) -> Result<(), String> {
     let limit = raise_open_files();
-    let needed = connections + others + OTHER_FILES;
+    let needed = connections + OTHER_FILES;
     if needed <= limit {
         return Ok(());
     }

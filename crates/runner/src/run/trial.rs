@@ -12,9 +12,9 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
 use dyno_contract::exchange::Business;
 use dyno_launch::supervision::Interrupts;
+use dyno_observer::Files;
 use dyno_observer::inside::{Counting, Watching};
 use dyno_observer::probes::Probes;
-use dyno_observer::{Files, MOST_OPEN};
 
 use super::up::{CheckedListener, Launched, Watched, listener};
 use super::{Event, Runner};
@@ -59,6 +59,7 @@ impl Runner<'_> {
         thread::scope(|scope| {
             let mut besides = Vec::new();
             let mut watchers = Vec::new();
+            let spare = load::spare_files(&specs);
             let answers: Vec<Arc<Answers>> = specs.iter().map(|spec| Answers::new(spec.threads())).collect();
             let counter = count_all(scope, of.iter().map(|(_, launched)| launched), &answers);
             for ((trial, launched), answers) in of.iter_mut().zip(answers) {
@@ -71,7 +72,7 @@ impl Runner<'_> {
                         subject: &mut launched.subject.process,
                         inside: launched.subject.inside.as_deref(),
                         backends: launched.backends,
-                        files: Files::default(),
+                        files: Files::of_at_most(spare),
                     },
                     answers,
                     interrupts,
@@ -247,10 +248,6 @@ struct Watcher<'a> {
 }
 
 impl Watch for Watcher<'_> {
-    fn open_files(&self) -> usize {
-        MOST_OPEN
-    }
-
     fn sample(&mut self, edge: Edge) -> Option<Sample> {
         if edge == Edge::Opens {
             self.peaks_of_window = self.watched.reset_peaks();

@@ -14,7 +14,7 @@ use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::{Files, MOST_OPEN, monotonic_ns};
+use dyno_observer::{Files, monotonic_ns};
 
 use super::judge::{harness, interrupted};
 use super::up::{Launched, Part, Watched, listener};
@@ -162,7 +162,7 @@ impl Runner<'_> {
             subject: &mut launched.subject.process,
             inside: None,
             backends: launched.backends,
-            files: Files::default(),
+            files: Files::of_at_most(load::spare_files([&spec])),
         };
         let mut watcher = Watcher { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
@@ -248,10 +248,6 @@ pub(super) struct Watcher<'a> {
 }
 
 impl Watch for Watcher<'_> {
-    fn open_files(&self) -> usize {
-        MOST_OPEN
-    }
-
     fn sample(&mut self, _: Edge) -> Option<Sample> {
         Some(self.watched.sample_outside())
     }
