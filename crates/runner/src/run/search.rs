@@ -44,9 +44,16 @@ pub fn is_missing(run: &Run) -> bool {
         let of_launch = run.starts.iter().filter(|start| start.launch == launch);
         of_launch.filter_map(|start| start.failure.as_ref()).any(|failure| failure.kind.is_the_subjects())
     };
+    let is_refused = |launch: usize, trial: usize| {
+        let protocol = plan.workloads[plan.trials[trial].workload].protocol;
+        let of_launch = run.starts.iter().filter(|start| start.launch == launch);
+        of_launch.flat_map(|start| start.refused().into_keys()).any(|refused| refused == protocol)
+    };
     let is_open = |launch: usize| {
         let measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
-        !has_failed(launch) && due(plan, run, launch).iter().any(measured)
+        let due = due(plan, run, launch);
+        !has_failed(launch)
+            && due.iter().filter(|trial| measured(trial)).any(|trial| !is_refused(launch, *trial))
     };
     (0..plan.launches.len()).any(is_open)
 }
@@ -129,7 +136,7 @@ impl Runner<'_> {
             subject: &mut launched.subject.process,
             inside: None,
             backends: launched.backends,
-            files: Files::default(),
+            files: Files::of_at_most(load::spare_files([&spec])),
         };
         let mut watcher = Watcher { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher)?;

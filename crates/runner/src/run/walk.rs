@@ -94,7 +94,8 @@ impl Runner<'_> {
             return Ok(false);
         }
         let run = self.dir.read()?;
-        Ok(stopping::is_answered(&run, &report::report(&run)))
+        // A search that was interrupted is made first, whatever the trials beside it answer.
+        Ok(!search::is_missing(&run) && stopping::is_answered(&run, &report::report(&run)))
     }
 
     /// The arm of a start whose subject kept all promises about its life; `None`: it did not, or was not asked. One that it is let

@@ -51,7 +51,7 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let repository = Repository::of(&entry.name, &folders, &supervision).map_err(told)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
-    let mut left = LeftInCache::new(&revised, &entry.name, &cache, &guard);
+    let mut left = LeftInCache::new(&revised, &entry, &cache, &guard);
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { place: entry.place, revised })?;
     let repeats = measured.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
@@ -104,10 +104,14 @@ struct Moved {
 }
 
 impl<'a> LeftInCache<'a> {
-    fn new(revised: &[Revised], name: &str, cache: &'a Path, guard: &'a Guard) -> LeftInCache<'a> {
+    fn new(revised: &[Revised], entry: &SuiteSubject, cache: &'a Path, guard: &'a Guard) -> LeftInCache<'a> {
         let is_moved = |(_, revised): &(usize, &Revised)| revised.revision.commit.is_some();
         let moved = revised.iter().enumerate().filter(is_moved).filter_map(|(place, revised)| {
-            let definition = revised.folders.subject(name).ok()?;
+            let definition = revised.folders.subject(&entry.name).ok()?;
+            let definition = match &entry.variant {
+                Some(variant) => definition.with_variant(variant).ok()?,
+                None => definition,
+            };
             Some(Moved { definition, place, inputs: None })
         });
         let left = LeftInCache { moved: moved.collect(), cache, guard };
