@@ -46,14 +46,21 @@ pub fn is_perhaps_secret(name: &str) -> bool {
     !FOLDERS.contains(&name) && (PERHAPS.iter().any(|part| capitals.contains(part)) || is_bundlers())
 }
 
-/// Whether the value of a query's parameter of this name is a secret: it says so, or ends with what keys are called. More would hide what people
-/// search for.
+/// Whether the value of a header of this name may be a secret: one of its words says so. Parts of words say nothing: `X-Bypass-Cache`.
+#[must_use]
+pub fn may_be_secret_header(name: &str) -> bool {
+    let is_word = |word: &str| PERHAPS.iter().any(|part| part.eq_ignore_ascii_case(word));
+    is_secret(name) || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_word)
+}
+
+/// Whether the value of a query's parameter of this name may be a secret: it says so, or is called no more than that. More would hide what people
+/// search for: `sort_key`.
 #[must_use]
 pub fn is_secret_parameter(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    is_secret(&name)
-        || ["key", "auth", "pwd"].iter().any(|end| name.ends_with(end))
-        || ["pass", "sig"].contains(&&*name)
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.to_ascii_lowercase();
+    let is_key_of = ["subscriptionkey", "accesskey"].iter().any(|end| plain.ends_with(end));
+    is_secret(name) || is_key_of || ["key", "auth", "pass", "pwd", "sig"].contains(&&*plain)
 }
 
 /// Whether a value of any name holds a secret: settings within it that are called so, or a user's name and password.

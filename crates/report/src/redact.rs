@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use dyno_archive::plan::{Body, Request};
-use dyno_archive::secret::{holds_secret, is_secret_parameter, may_be_secret};
+use dyno_archive::secret::{
+    holds_secret, is_secret, is_secret_parameter, may_be_secret, may_be_secret_header,
+};
 use serde_json::Value;
 
 /// The text in place of a secret.
@@ -262,12 +264,24 @@ struct Secrets {
     values: Vec<String>,
     /// Parts of values, which servers may log alone: of `Bearer TOKEN` and `name=value; …`.
     parts: Vec<String>,
+    /// Values that may be secrets by their names.
+    perhaps: BTreeSet<String>,
 }
 
 impl Secrets {
     fn header(&mut self, name: &str, value: &mut String) {
-        if may_be_secret(name) {
-            *value = self.withhold(value);
+        *value = self.withheld_by(is_secret(name), may_be_secret_header(name), value);
+    }
+
+    /// A value that is a secret, or may be one: such a one is withheld where it stands, and is no reason to erase what may be a word elsewhere.
+    fn withheld_by(&mut self, is: bool, may_be: bool, value: &str) -> String {
+        match (is, may_be) {
+            (true, _) => self.withhold(value),
+            (false, true) if !value.is_empty() && value != MARK => {
+                self.found += usize::from(self.perhaps.insert(value.into()));
+                MARK.into()
+            }
+            _ => value.into(),
         }
     }
 
@@ -321,7 +335,9 @@ impl Secrets {
     /// `Name: value`, as `-H` takes it, without a secret value.
     fn header_line(&mut self, line: &str) -> String {
         match line.split_once(':') {
-            Some((name, value)) if may_be_secret(name) => format!("{name}: {}", self.withhold(value.trim())),
+            Some((name, value)) if may_be_secret_header(name) => {
+                format!("{name}: {}", self.withheld_by(is_secret(name), true, value.trim()))
+            }
             _ => line.into(),
         }
     }
@@ -345,7 +361,9 @@ impl Secrets {
     /// `name=value` of a query, without a secret value.
     fn pair(&mut self, pair: &str) -> String {
         match pair.split_once('=') {
-            Some((name, value)) if is_secret_parameter(name) => format!("{name}={}", self.withhold(value)),
+            Some((name, value)) if is_secret_parameter(name) => {
+                format!("{name}={}", self.withheld_by(is_secret(name), true, value))
+            }
             _ => pair.into(),
         }
     }
@@ -355,8 +373,7 @@ impl Secrets {
         let mut shown = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("://") {
-            let end = after.find(['/', '?', '#', ',', '|', ' ']).unwrap_or(after.len());
-            let (authority, later) = after.split_at(end);
+            let (authority, later) = after.split_at(end_of_authority(after));
             let authority = match authority.rsplit_once('@') {
                 Some((user, host)) => match user.split_once(':') {
                     Some((user, password)) => format!("{user}:{}@{host}", self.withhold(password)),
@@ -549,6 +566,15 @@ fn without_word(text: &str, value: &str) -> String {
     shown + rest
 }
 
+/// Where the authority of a URL ends that may be one of a list: at a comma only where a host is before it. A password may have one.
+fn end_of_authority(text: &str) -> usize {
+    let most = text.find(['/', '?', '#', ' ']).unwrap_or(text.len());
+    let whole = &text[..most];
+    let cuts = whole.match_indices([',', '|']).map(|(at, _)| at);
+    let mut cuts = cuts.filter(|at| whole[..*at].contains('@') || !whole.contains('@'));
+    cuts.next().unwrap_or(most)
+}
+
 /// Values of the environments that a suite gives, whose names do not say that they hold secrets.
 fn secret_settings(source: &str) -> BTreeSet<String> {
     fn texts(value: &toml::Value, found: &mut BTreeSet<String>) {
@@ -714,9 +740,21 @@ mod tests {
             let name = line.split(':').next().unwrap();
             assert_eq!(secrets.header_line(line), format!("{name}: (withheld)"));
         }
-        let url = "http://x/?key=AIza&api_key=B&author=tolstoy&keyword=war&page=2";
-        let shown = "http://x/?key=(withheld)&api_key=(withheld)&author=tolstoy&keyword=war&page=2";
+        let url = "http://x/?key=AIza4567&api_key=B&author=tolstoy&keyword=war&sort_key=2";
+        let shown = "http://x/?key=(withheld)&api_key=(withheld)&author=tolstoy&keyword=war&sort_key=2";
         assert_eq!(secrets.without_password(url), shown);
+        // What only may be one is no reason to look for it elsewhere.
+        assert_eq!(secrets.erase_from_foreign("opensesame AIza4567"), "opensesame AIza4567");
+        for plain in ["X-Bypass-Cache: enabled", "WWW-Authenticate: Basic"] {
+            assert_eq!(secrets.header_line(plain), plain);
+        }
+        for (url, shown) in [
+            ("http://me:pa,ss@h/", "http://me:(withheld)@h/"),
+            ("pg://u:p1@h1,pg://u:p2@h2", "pg://u:(withheld)@h1,pg://u:(withheld)@h2"),
+            ("http://a,http://u:pw@b", "http://a,http://u:(withheld)@b"),
+        ] {
+            assert_eq!(Secrets::default().without_password(url), shown);
+        }
     }
 
     #[test]

@@ -445,6 +445,7 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
 fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequest>, Mistake> {
     let of = |i: usize| move |m: Mistake| m.within(i).within("requests");
     let mut asked: Vec<LocatedRequest> = Vec::new();
+    let unnamed: Vec<bool> = raw.iter().map(|raw| raw.name.is_none()).collect();
     for (index, raw) in raw.into_iter().enumerate() {
         let home = Origin::Mix { index, body: raw.body_key() };
         asked.push((raw.check(read).map_err(of(index))?, home));
@@ -452,6 +453,7 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
     if asked.is_empty() {
         return Err(mistake("requests", "a mix of `requests` has at least one"));
     }
+    tell_apart(&mut asked, &unnamed);
     for (i, (request, _)) in asked.iter().enumerate() {
         if asked[..i].iter().any(|(r, _)| r.name == request.name) {
             let message = format!("two requests are called {:?}; give each its `name`", request.name);
@@ -461,12 +463,31 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
     Ok(asked)
 }
 
+/// Counts names that were given to nobody, where what tells their paths apart is not shown.
+fn tell_apart(asked: &mut [LocatedRequest], unnamed: &[bool]) {
+    for (i, is_unnamed) in unnamed.iter().enumerate() {
+        let (before, rest) = asked.split_at_mut(i);
+        let request = &mut rest[0].0;
+        let is_hidden = *is_unnamed && request.name.contains(HIDDEN);
+        let alike = before
+            .iter()
+            .filter(|(other, _)| name_of(&other.path) == request.name && other.path != request.path);
+        let alike = alike.count();
+        if is_hidden && alike > 0 {
+            request.name = format!("{} ({})", request.name, alike + 1);
+        }
+    }
+}
+
+/// Stands in names for what is nobody's business.
+const HIDDEN: &str = "=…";
+
 /// The name of a request that is given none. Names stand everywhere, so that no value is in one whose own name says that it is secret.
 fn name_of(path: &str) -> String {
     let shown = match path.split_once('?') {
         Some((path, query)) => {
             let shown = |pair: &str| match pair.split_once('=') {
-                Some((name, _)) if is_secret_parameter(name) => format!("{name}=…"),
+                Some((name, _)) if is_secret_parameter(name) => format!("{name}{HIDDEN}"),
                 _ => pair.into(),
             };
             format!("{path}?{}", query.split('&').map(shown).collect::<Vec<String>>().join("&"))
@@ -522,6 +543,17 @@ impl RawRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_hide_what_tells_them_apart_are_counted() {
+        let request = |path: &str| Request { name: name_of(path), path: path.into(), ..Request::default() };
+        let home = || Origin::Mix { index: 0, body: "body" };
+        let mut asked: Vec<LocatedRequest> =
+            ["/a?key=1", "/a?key=2", "/b", "/a?key=3"].map(|path| (request(path), home())).into();
+        tell_apart(&mut asked, &[true; 4]);
+        let names: Vec<&str> = asked.iter().map(|(request, _)| &*request.name).collect();
+        assert_eq!(names, ["a?key=…", "a?key=… (2)", "b", "a?key=… (3)"]);
+    }
 
     #[test]
     fn a_default_name_is_the_path() {
