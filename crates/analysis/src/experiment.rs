@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cell::{CellKey, Shape};
-use crate::compare::{self, Answer, Row, Verdict};
+use crate::compare::{self, Answer, Row};
 use crate::grid::Grid;
 use crate::leaves::differing;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
@@ -219,7 +219,7 @@ impl Effect {
     /// Whether anything is shown to differ.
     #[must_use]
     pub fn is_shown(&self) -> bool {
-        is_shown(&self.rows)
+        self.rows.iter().any(Row::is_shown)
     }
 
     /// Why the arms may differ, as a sentence.
@@ -228,16 +228,17 @@ impl Effect {
         self.reason_where(self.is_shown())
     }
 
+    /// Whether a difference is shown in a cell.
+    #[must_use]
+    pub fn is_shown_in(&self, cell: &Answer) -> bool {
+        let is_own = |row: &&Row| (&row.workload, row.step) == (&cell.workload, cell.step);
+        self.rows.iter().filter(is_own).any(Row::is_shown)
+    }
+
     /// Why the arms may differ in a cell, as a sentence: of what is not shown there is no cause.
     #[must_use]
     pub fn reason_in(&self, cell: &Answer) -> String {
-        let own: Vec<Row> = self
-            .rows
-            .iter()
-            .filter(|row| (&row.workload, row.step) == (&cell.workload, cell.step))
-            .cloned()
-            .collect();
-        self.reason_where(is_shown(&own))
+        self.reason_where(self.is_shown_in(cell))
     }
 
     fn reason_where(&self, is_shown: bool) -> String {
@@ -254,10 +255,6 @@ impl Effect {
             (None, _) => format!("Which of it does it cannot be told: {} are confounded.", names()),
         }
     }
-}
-
-fn is_shown(rows: &[Row]) -> bool {
-    rows.iter().any(|row| matches!(row.verdict, Verdict::Higher | Verdict::Lower))
 }
 
 /// In what two arms differ, as planned.
@@ -416,7 +413,7 @@ mod tests {
         assert_eq!(small.because.as_deref(), Some("cpus (→ 0.5)"));
         assert_eq!(small.reason(), "Because of cpus (→ 0.5): it is all that they differ in.");
         let throughput = &small.rows[0];
-        assert_eq!((throughput.metric, throughput.verdict), ("throughput_rps", Verdict::Lower));
+        assert_eq!((throughput.metric, throughput.verdict), ("throughput_rps", compare::Verdict::Lower));
         assert!((throughput.estimate.unwrap().ratio - 0.8).abs() < 0.01);
         assert!(small.answers[0].sentence.contains("less throughput"), "{:?}", small.answers);
         assert_eq!(both.because, None);

@@ -92,6 +92,14 @@ pub struct OverviewRow {
     pub absent: Option<String>,
 }
 
+impl OverviewRow {
+    /// Whether the peak is what the server could do, and not what it was offered.
+    #[must_use]
+    pub fn is_of_its_own(&self) -> bool {
+        self.peak_at.is_some_and(|at| at.rate.is_none())
+    }
+}
+
 /// A row's figures divided by those of another; `None` where one of the two has no figure, or the other's is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RowRatios {
@@ -189,10 +197,10 @@ pub fn overview(
     (all, ties)
 }
 
-/// Gives a workload's rows their tie groups and places, and returns the ties.
+/// Gives a workload's rows their tie groups and places, and returns the ties. What was served of an offered rate is no peak that anybody is ranked by.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
-    let ranked: Vec<usize> =
-        (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
+    let is_ranked = |row: &OverviewRow| row.peak_rps.is_some() && !row.control && row.is_of_its_own();
+    let ranked: Vec<usize> = (0..rows.len()).filter(|i| is_ranked(&rows[*i])).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
     let step = |n: usize| rows[ranked[n]].peak_cell.map(|cell| cell.step);
     // Peaks at different steps were loaded one after the other, whoever took turns in each: what pairs them is the block.
@@ -252,7 +260,7 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
         rps: peak_of(row),
         repeats: row.peak_rps.as_ref().map_or(&[], |peak| &peak.values),
     };
-    rows.iter().map(of_row).collect()
+    rows.iter().filter(|row| row.peak_at.is_none() || row.is_of_its_own()).map(of_row).collect()
 }
 
 /// The throughput with the highest median. Those with too few repeats to tell subjects apart count only if all have too few.
@@ -372,7 +380,11 @@ impl<'a> RowMaker<'a> {
         let workload = &plan.workloads[self.workload].name;
         let is_own = |s: &&Summary| (s.cell.arm, s.cell.workload) == (index, self.workload);
         let own: Vec<&Summary> = self.summaries.iter().filter(is_own).collect();
-        let best = best(own.iter().map(|s| (&s.throughput_rps, *s)));
+        let is_closed = |s: &&&Summary| plan.load.steps[s.step].arrivals.is_closed();
+        let peak = |of: &[&'a Summary]| best(of.iter().map(|s| (&s.throughput_rps, *s)));
+        let closed: Vec<&Summary> = own.iter().filter(is_closed).copied().collect();
+        // What is served of an offered rate is a peak only where nothing else was asked.
+        let best = peak(&closed).or_else(|| peak(&own));
         let at_reference = own.iter().copied().find(|s| s.step == self.reference);
         let trials = || self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);

@@ -22,7 +22,7 @@ use crate::overview::{self, OverviewRow, Tie};
 use crate::profile::{ProfileResult, profiles};
 use crate::protocols::{self, ProtocolComparison};
 use crate::scaling::{ScalingResult, scaling};
-use crate::stats::median;
+use crate::stats::{Looks, median};
 use crate::stopping;
 use crate::subject::{SubjectResult, subject};
 use crate::summary::{Summary, summaries};
@@ -92,6 +92,8 @@ pub struct RunFacts {
     pub repeats: u32,
     /// Repeats after which the run ended, because what was asked of it was known; `None`: it was to make all of them.
     pub answered_after: Option<u32>,
+    /// Whether the run could end as soon as it was answered: intervals of ratios hold at every look.
+    pub at_every_look: bool,
     pub load: plan::Load,
     /// What the load's rates are shares of; `None`: they were written as rates, or there are none.
     pub measured_first: Option<plan::MeasuredFirst>,
@@ -219,6 +221,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         facts: run.header.facts.clone(),
         repeats: plan.repeats,
         answered_after: None,
+        at_every_look: Looks::of(plan) == Looks::AfterEach,
         load: plan.load.clone(),
         measured_first: plan.measured_first.clone(),
         workloads: plan.workloads.clone(),

@@ -66,11 +66,13 @@ pub struct SubjectResult {
 }
 
 impl SubjectResult {
-    /// Whether its build or its starts failed by what it did itself. What this machine lacks is nothing that it did.
+    /// Blocks, from 1, in which its build or its start failed by what it did itself. What this machine lacks is nothing that it did.
     #[must_use]
-    pub(crate) fn failed_by_itself(&self) -> bool {
+    pub(crate) fn blocks_failed_by_itself(&self, repeats: u32) -> BTreeSet<u32> {
         let is_own = |kind: FailureKind| kind.is_the_subjects() && kind != FailureKind::Skipped;
-        self.failures.iter().any(|of| is_own(of.failure.kind))
+        let own = self.failures.iter().filter(|of| is_own(of.failure.kind));
+        // A build is of all repeats; what is refused over a protocol is of the trials that it is missing in.
+        own.flat_map(|of| if of.repeat == 0 { 1..=repeats } else { of.repeat..=of.repeat }).collect()
     }
 }
 

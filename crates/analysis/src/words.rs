@@ -1,9 +1,16 @@
 //! Numbers as text, for the sentences of verdicts and caveats.
 
-/// A share as a percentage with at most one decimal.
+/// A share as a percentage with at most one decimal, or with two digits that say something where it is less than a tenth.
 pub(crate) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent >= 10.0 || percent == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+    match share * 100.0 {
+        percent if percent >= 9.95 || percent == 0.0 => format!("{percent:.0} %"),
+        percent if percent >= 0.095 => format!("{percent:.1} %"),
+        percent => {
+            // 0.038 %: the first digit, and one more.
+            let digits = (1.0 - percent.abs().log10().floor()).clamp(1.0, 12.0) as usize;
+            format!("{percent:.digits$} %")
+        }
+    }
 }
 
 /// `one CPU` or `1.5 CPUs`.
@@ -14,6 +21,12 @@ pub(crate) fn cpus(n: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_share_is_not_nothing() {
+        let said = [0.0, 0.00038, 0.004, 0.00096, 0.0996, 0.38, 1e-6].map(percent);
+        assert_eq!(said, ["0 %", "0.038 %", "0.4 %", "0.1 %", "10 %", "38 %", "0.00010 %"]);
+    }
 
     #[test]
     fn numbers_are_said_in_words() {

@@ -25,7 +25,7 @@ pub struct Bracket {
     pub pass: u32,
     /// The highest rate that most repeats kept, below all that they did not; requests per second. `None`: none is.
     pub kept_rps: Option<f64>,
-    /// The lowest rate that most repeats missed; `None`: all were kept.
+    /// The lowest rate that most repeats missed; `None`: none is.
     pub missed_rps: Option<f64>,
     /// The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
     pub limited_by_generator: bool,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::verdict::although;
-use super::{Difference, Lack, Row};
+use super::{Difference, Row};
 use crate::metric::{Better, METRICS, Metric};
 use crate::stats::{ALPHA, Estimate, Over, holm};
 use crate::words::percent;
@@ -138,12 +138,12 @@ pub(super) fn judge(
         of_gate.map(move |(index, row)| (gate, index, row))
     });
     let each: Vec<(&Gate, usize, &Row)> = each.collect();
-    let ps: Vec<f64> = each.iter().filter_map(|(_, _, row)| Some(tested(row)?.p)).collect();
+    let ps: Vec<f64> = each.iter().filter_map(|(_, _, row)| tested(row)).collect();
     let mut adjusted = holm(&ps).into_iter();
     let result = |(gate, index, row): &(&Gate, usize, &Row)| {
-        let estimate = tested(row).map(|estimate| estimate.among(ps.len()));
-        let estimate = estimate.map(|e| (e, adjusted.next().expect("each that is tested has a chance")));
-        let (state, sentence) = match state(gate, row, estimate, drift) {
+        let estimate = decides(row).map(|estimate| estimate.among(ps.len()));
+        let p = tested(row).map(|_| adjusted.next().expect("each that is tested has a chance"));
+        let (state, sentence) = match state(gate, row, (estimate, p), drift) {
             (state, Some(sentence)) => (state, although(sentence, differences)),
             // It says so itself.
             (state, None) => (state, row.sentence.clone()),
@@ -161,39 +161,36 @@ pub(super) fn judge(
     each.iter().map(result).collect()
 }
 
-/// The estimate of a row that tests may decide by.
-fn tested(row: &Row) -> Option<Estimate> {
+/// The estimate of a row that a gate may be decided by.
+fn decides(row: &Row) -> Option<Estimate> {
     row.estimate.filter(|_| row.over != Some(Over::Rounds))
 }
 
-/// `estimate`: of the row, with its chance among all that are gated. The sentence is `None` where the row says what there is to say.
+/// The chance that a row tests: of its ratio, or, where it has none, of what B lost.
+fn tested(row: &Row) -> Option<f64> {
+    decides(row).map(|estimate| estimate.p).or(row.p_lost)
+}
+
+/// `p`: with all others that are gated allowed for. The sentence is `None` where the row says what there is to say.
 fn state(
     gate: &Gate,
     row: &Row,
-    estimate: Option<(Estimate, f64)>,
+    (estimate, p): (Option<Estimate>, Option<f64>),
     drift: Option<&str>,
 ) -> (GateState, Option<String>) {
-    // No noise answers wrong.
+    // No noise answers wrong, and no machine is slow in that way.
     if row.b_broke {
-        const BROKE: &str =
-            "most repeats of B do not count, because its server failed or answered wrong, and those of A do";
+        const BROKE: &str = "most repeats of B do not count, because its server answered wrong, failed or never came up, and most of A do";
         return (GateState::Missed, Some(BROKE.into()));
     }
-    let Some((estimate, p)) = estimate else {
-        // Whoever leaves requests without an answer has not made a percentile better.
-        if let Some(Lack::Unanswered { a: 0, b }) = row.lack
-            && b > row.b.values.len()
-            && gate.ratio > 1.0
-        {
-            return (
-                GateState::Missed,
-                Some(format!(
-                    "in {b} repeats of B it lies among the requests that got no answer, and in none of A"
-                )),
-            );
-        }
-        return (GateState::Undecided, None);
+    let Some(estimate) = estimate else {
+        let is_lost = row.p_lost.is_some() && drift.is_none() && p.is_some_and(|p| p < ALPHA);
+        // Whoever leaves requests without an answer has made nothing better.
+        const LOST: &str = "it is not known of B, of which more repeats than of A left requests without an answer, and that is no chance";
+        let said = is_lost.then(|| format!("{LOST} ({})", of_chance(p.unwrap_or(1.0))));
+        return (if is_lost { GateState::Missed } else { GateState::Undecided }, said);
     };
+    let p = p.expect("what has an estimate is tested");
     let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
     if let Some(drift) = drift {
         return (GateState::Undecided, Some(format!("{change}, but {drift}")));
@@ -202,12 +199,13 @@ fn state(
         return if p < ALPHA {
             (GateState::Missed, Some(format!("{change}, and that is no chance ({})", of_chance(p))))
         } else {
-            let would = percent(estimate.detectable - 1.0);
+            let would = estimate.detectable.map_or_else(
+                || "with so few repeats none would have been found".into(),
+                |least| format!("a difference of {} would have been found", percent(least - 1.0)),
+            );
             (
                 GateState::Undecided,
-                Some(format!(
-                    "{change}, which may be chance; a difference of {would} would have been found. Ask for more repeats."
-                )),
+                Some(format!("{change}, which may be chance; {would}. Ask for more repeats.")),
             )
         };
     }

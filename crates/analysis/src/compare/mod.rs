@@ -3,14 +3,18 @@
 mod differences;
 mod gate;
 mod lack;
+mod made;
 mod verdict;
 
+use dyno_archive::plan::Trial;
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use differences::Difference;
 pub use gate::{Gate, GateResult, GateState, metric};
+use made::{Made, p_lost};
+
 pub use lack::Lack;
 pub use verdict::Verdict;
 
@@ -20,8 +24,6 @@ use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT}
 use crate::report::Report;
 use crate::series::Series;
 use crate::stats::{Estimate, Looks, Over, REPEATS_FOR_INTERVAL, Repeated, holm, permutation};
-use crate::subject::SubjectResult;
-use crate::trial::TrialResult;
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
@@ -113,8 +115,11 @@ pub struct Row {
     pub estimate: Option<Estimate>,
     /// Why there is no estimate; `None`: there is one.
     pub lack: Option<Lack>,
-    /// Most repeats of `b` do not count for what its server did (wrong answers, failures, no start), and those of `a` do.
+    /// Most repeats of `b` do not count because its server answered wrong, failed or never came up, and most of `a` count.
     pub b_broke: bool,
+    /// Chance that so many more repeats of `b` than of `a` leave too many requests without an answer, or have this percentile among those, if they are alike:
+    /// 0 to 1. `None`: there is an estimate, or no such repeat of `b`.
+    pub p_lost: Option<f64>,
     /// What the estimate is over; `None`: there is none, or the repeats are no pairs.
     pub over: Option<Over>,
     /// Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
@@ -127,12 +132,20 @@ pub struct Row {
     pub sentence: String,
 }
 
+impl Row {
+    /// Whether a difference is shown.
+    #[must_use]
+    pub const fn is_shown(&self) -> bool {
+        matches!(self.verdict, Verdict::Higher | Verdict::Lower)
+    }
+}
+
 /// Compares two sides.
 #[must_use]
 pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     // The id is no evidence: two machines may begin a suite in one second.
     let is_one_run = a.run.header == b.run.header;
-    let arms = pairs_of_arms(a, b, is_one_run);
+    let arms = pairs_of_arms(a, b);
     let differences =
         if is_one_run { differences::within(a.run, &arms) } else { differences::between(a, b, &arms) };
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
@@ -142,6 +155,10 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
         }
     }
     let (mut rows, unmatched) = rows_of(a, b, &arms, &metrics, (is_one_run, &asked.gates));
+    if !is_one_run && !rows.is_empty() {
+        let (more, _) = rows_of(a, b, &more_controls(a, b, &arms), &metrics, (false, &[]));
+        rows.extend(more.into_iter().map(|row| Row { control: true, ..row }));
+    }
     judge(&mut rows, asked.same_within, &differences);
     let drift = drift(&rows).filter(|_| !is_one_run);
     let asked_for: Vec<Row> = rows.iter().filter(|row| !row.control).cloned().collect();
@@ -161,7 +178,8 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     }
 }
 
-/// A row for each metric of each cell of the first that the second has, or was to have; and how many it was not to have.
+/// A row for each metric of each cell that both sides have, and how many cells of the first the second lacks. With gates there are rows, too, for what the
+/// second was to have, and has not.
 fn rows_of(
     a: Side<'_>,
     b: Side<'_>,
@@ -174,11 +192,14 @@ fn rows_of(
     let (mut rows, mut unmatched) = (Vec::new(), 0);
     for (arm_a, arm_b) in arms {
         for (key, cell) in grid_a.cells().filter(|(key, _)| key.arm == *arm_a) {
-            let Some(other_key) = counterpart(a, key, b, *arm_b) else {
+            let other = counterpart(a, key, b, *arm_b).and_then(|key| {
+                let missing = Some(&nothing).filter(|_| !gates.is_empty() && is_planned(b, key));
+                grid_b.get(key).or(missing)
+            });
+            let Some(other) = other else {
                 unmatched += 1;
                 continue;
             };
-            let other = grid_b.get(other_key).unwrap_or(&nothing);
             let waited = is_of_duet(cell) && is_of_duet(other);
             let row = |metric: &&Metric| row(a, b, (key, *arm_b), (cell, other), (metric, is_one_run));
             // What is asked of servers that wait for each other gets an answer; what is not is left out.
@@ -190,6 +211,14 @@ fn rows_of(
         }
     }
     (rows, unmatched)
+}
+
+/// Whether a side was to have a cell, on the machine that it had.
+fn is_planned(side: Side<'_>, key: CellKey) -> bool {
+    let plan = &side.run.header.plan;
+    let is_of_cell =
+        |trial: &Trial| (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step);
+    plan.takes_part(key.arm) && plan.trials.iter().any(is_of_cell)
 }
 
 /// Whether others were loaded at the same time.
@@ -231,30 +260,29 @@ fn side(of: Side<'_>) -> SideResult {
     }
 }
 
-/// Arms that are compared: those that are named, or those of the same name; of two runs with the controls that both have, which tell how alike the
-/// machine was.
-fn pairs_of_arms(a: Side<'_>, b: Side<'_>, is_one_run: bool) -> Vec<(usize, usize)> {
+/// Arms that are compared: those that are named, or those of the same name.
+fn pairs_of_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
+    if let (Some(a), Some(b)) = (a.arm, b.arm) {
+        return vec![(a, b)];
+    }
+    let is_meant = |(of_a, of_b): &(usize, usize)| {
+        a.arm.is_none_or(|only| only == *of_a) && b.arm.is_none_or(|only| only == *of_b)
+    };
+    of_one_name(a, b).filter(is_meant).collect()
+}
+
+fn of_one_name<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize, usize)> {
     let (arms_a, arms_b) = (&a.run.header.plan.arms, &b.run.header.plan.arms);
     let of = |arm: usize| Some((arm, arms_b.iter().position(|other| other.name == arms_a[arm].name)?));
-    let all = || (0..arms_a.len()).filter_map(of);
-    let mut pairs: Vec<(usize, usize)> = match (a.arm, b.arm) {
-        (Some(a), Some(b)) => vec![(a, b)],
-        (only, other) => {
-            let is_meant = |(a, b): &(usize, usize)| {
-                only.is_none_or(|only| only == *a) && other.is_none_or(|other| other == *b)
-            };
-            all().filter(is_meant).collect()
-        }
+    (0..arms_a.len()).filter_map(of)
+}
+
+/// Controls that two runs have in common, and that nobody asked about: they tell how alike the machine was.
+fn more_controls(a: Side<'_>, b: Side<'_>, asked: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let is_control = |(of_a, of_b): &(usize, usize)| {
+        a.run.header.plan.subject_of(*of_a).control && b.run.header.plan.subject_of(*of_b).control
     };
-    if !is_one_run && !pairs.is_empty() {
-        let is_control = |(of_a, of_b): &(usize, usize)| {
-            a.run.header.plan.subject_of(*of_a).control && b.run.header.plan.subject_of(*of_b).control
-        };
-        let more: Vec<(usize, usize)> =
-            all().filter(|pair| is_control(pair) && !pairs.contains(pair)).collect();
-        pairs.extend(more);
-    }
-    pairs
+    of_one_name(a, b).filter(|pair| is_control(pair) && !asked.contains(pair)).collect()
 }
 
 /// The cell of another side with the same workload, by its name, and the same step.
@@ -287,7 +315,8 @@ fn row(
         None if waited => Some(Lack::Waited),
         None => Some(Lack::of(&of_a, &of_b, is_paired)),
     };
-    let b_broke = is_broken(b.report, arm_b, cell_b) && !is_broken(a.report, key.arm, cell_a);
+    let (made_a, made_b) = (Made::of(a.report, key.arm, cell_a), Made::of(b.report, arm_b, cell_b));
+    let p_lost = lack.and_then(|lack| p_lost(lack, made_a, made_b));
     let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
     let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);
     Row {
@@ -296,8 +325,8 @@ fn row(
         // One that was named is what is asked about.
         control: plan_a.subject_of(key.arm).control
             && plan_b.subject_of(arm_b).control
-            && a.arm != Some(key.arm)
-            && b.arm != Some(arm_b),
+            && a.arm.is_none()
+            && b.arm.is_none(),
         workload: plan_a.workloads[key.workload].name.clone(),
         step: Shape::of(&plan_a.load.steps[key.step]),
         metric: metric.key,
@@ -308,24 +337,14 @@ fn row(
         ratio_of_medians: ratio.filter(|ratio| ratio.is_finite()),
         estimate,
         lack,
-        b_broke,
+        b_broke: made_b.is_broken() && made_a.is_in_order(),
+        p_lost,
         over,
         p_of_all: None,
         p_permuted,
         verdict: Verdict::Missing,
         sentence: String::new(),
     }
-}
-
-/// Whether most repeats of a cell do not count for what its server did.
-fn is_broken(report: &Report, arm: usize, cell: &Cell<'_>) -> bool {
-    let by_itself = cell.trials().iter().filter(|trial| trial.is_servers_fault()).count();
-    let Some(first) = cell.trials().first() else {
-        // What never was loaded may have been prevented by anything; only failures of its own tell.
-        return report.subjects.get(arm).is_some_and(SubjectResult::failed_by_itself);
-    };
-    debug_assert_eq!(first.cell.arm, arm);
-    by_itself > cell.trials().iter().filter(|trial: &&&TrialResult| trial.valid).count()
 }
 
 /// The ratio of two series. A repeat without a value leaves none: those that are left would be chosen by what is measured.
@@ -385,9 +404,7 @@ pub(crate) fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Dif
 
 /// A control that differs, in words: it is the same program, so what differs is the machine. Memory is no sign of that: its pages differ by a few.
 fn drift(rows: &[Row]) -> Option<String> {
-    let differs = |row: &&Row| {
-        row.control && row.metric != MEMORY.key && matches!(row.verdict, Verdict::Higher | Verdict::Lower)
-    };
+    let differs = |row: &&Row| row.control && row.metric != MEMORY.key && row.is_shown();
     rows.iter()
         .find(differs)
         .map(|row| format!("the control {} differs as well ({}: {})", row.subject_a, row.title, row.sentence))

@@ -100,7 +100,7 @@ fn what_was_not_shown_says_what_would_have_been() {
     let noisy = run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
     let row = throughput(&compared((&noisy, Some(0)), (&noisy, Some(1)), &Asked::default())).clone();
     assert_eq!(row.verdict, Verdict::NotShown);
-    let would = percent(row.estimate.unwrap().detectable - 1.0);
+    let would = percent(row.estimate.unwrap().detectable.unwrap() - 1.0);
     assert_eq!(row.sentence, format!("no difference shown, one of {would} would have been"));
     let same =
         run_of("r", &[("x", &[2000, 2010, 2005, 1999, 2001]), ("y", &[2001, 2012, 2003, 2000, 2002]), NULL]);
@@ -214,6 +214,12 @@ fn a_control_is_asked_though_sides_are_named() {
     assert!(seen.rows.iter().any(|row| row.control), "{:?}", seen.rows);
     assert!(seen.notes[1].contains("the control null differs as well"), "{:?}", seen.notes);
     assert_eq!(seen.gates[0].state, GateState::Undecided);
+    // Beside a control that is asked about another one is none.
+    let seen = compared((&before, Some(1)), (&slower, Some(0)), &asked);
+    let rows: Vec<(&str, &str, bool)> =
+        seen.rows.iter().map(|row| (&*row.subject_a, &*row.subject_b, row.control)).collect();
+    assert!(rows.contains(&("null", "x", false)) && rows.contains(&("null", "null", true)), "{rows:?}");
+    assert_eq!(seen.gates.len(), 1);
     // Named itself, it is what is asked about.
     let seen = compared((&before, Some(1)), (&slower, Some(1)), &asked);
     assert!(seen.rows.iter().all(|row| !row.control) && seen.gates[0].state == GateState::Missed);
@@ -250,6 +256,65 @@ fn a_server_that_broke_passes_no_gate() {
     none.trials.retain(|trial| trial.trial % 2 == 1);
     let (state, row) = gate(&none);
     assert_eq!((state, row.unwrap().b_broke), (Some(GateState::Undecided), false));
+}
+
+/// Requests that get no answer are no wrong answers: a machine that stalls loses them, too.
+#[test]
+fn what_was_lost_is_tested_like_any_difference() {
+    let steady: &[u64] = &[200, 202, 201, 203, 200];
+    let before = run_of("r", &[("x", steady), NULL]);
+    let lossy = |repeats: usize, slow: bool| {
+        let control: &[u64] = if slow { &[850, 855, 857, 851, 852] } else { NULL.1 };
+        let mut run = run_of("s", &[("x", steady), ("null", control)]);
+        for trial in run.trials.iter_mut().step_by(2).take(repeats) {
+            let load = &mut trial.load;
+            load.books.failed += 50;
+            load.books.started += 50;
+            let [interval, ..] = load.intervals.as_mut_slice() else { panic!("no interval") };
+            (0..50).for_each(|_| interval.outcomes.count(dyno_archive::Outcome::Timeout));
+        }
+        run
+    };
+    let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), same_within: None };
+    let gate = |b: &Run| compared((&before, None), (b, None), &asked).gates.remove(0);
+    let all = gate(&lossy(5, false));
+    assert_eq!(all.state, GateState::Missed, "{all:?}");
+    assert!(all.sentence.contains("that is no chance (p 0.008)"), "{all:?}");
+    assert_eq!(gate(&lossy(3, false)).state, GateState::Undecided, "three of five may be chance");
+    assert_eq!(gate(&lossy(5, true)).state, GateState::Undecided, "the machine was another");
+}
+
+#[test]
+fn a_server_that_seldom_comes_up_passes_no_gate() {
+    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let mut after = before.clone();
+    after.header.id = "s".into();
+    // Its trials of four blocks are missing, because it crashed as it was started.
+    after.trials.retain(|trial| trial.trial % 2 == 1 || trial.trial == 0);
+    let failed = |launch: usize| dyno_archive::StartRecord {
+        start: launch,
+        launch,
+        failure: Some(dyno_archive::start::Failure {
+            kind: dyno_archive::start::FailureKind::Crashed,
+            message: "it ended".into(),
+        }),
+        ..dyno_archive::StartRecord::default()
+    };
+    after.starts = [2, 4, 6, 8].map(failed).to_vec();
+    let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), same_within: None };
+    let gate = compared((&before, None), (&after, None), &asked).gates.remove(0);
+    assert_eq!(gate.state, GateState::Missed, "{gate:?}");
+}
+
+#[test]
+fn with_few_pairs_and_a_look_after_each_nothing_would_have_been_found() {
+    let mut run = run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
+    run.header.plan.stop =
+        Some(dyno_archive::plan::Stop { metrics: vec!["throughput_rps".into()], same_within: None });
+    let seen = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
+    let row = throughput(&seen);
+    assert_eq!(row.estimate.unwrap().detectable, None);
+    assert_eq!(row.sentence, "no difference shown: with so few repeats none could have been");
 }
 
 #[test]

@@ -62,9 +62,11 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
         (Verdict::NotShown, Some(e)) if e.p < ALPHA => {
             "no difference shown: with so many comparisons one like this comes of chance alone".into()
         }
-        (Verdict::NotShown, Some(e)) => {
-            format!("no difference shown, one of {} would have been", percent(e.detectable - 1.0))
-        }
+        (Verdict::NotShown, Some(e)) => match e.detectable {
+            Some(1.0) => "no difference shown: all repeats are the same".into(),
+            Some(least) => format!("no difference shown, one of {} would have been", percent(least - 1.0)),
+            None => "no difference shown: with so few repeats none could have been".into(),
+        },
         // Of rounds within too few starts.
         (_, Some(e)) => {
             let (a, b) = (row.a.values.len(), row.b.values.len());

@@ -27,8 +27,8 @@ pub struct Estimate {
     /// Chance of a difference at least as large if there is none: 0 to 1, two-sided.
     pub p: f64,
     /// The ratio above 1 that would have been told from 1 in four of five such comparisons: of one alone, or, in the rows of a comparison,
-    /// with all others allowed for that it is judged with.
-    pub detectable: f64,
+    /// with all others allowed for that it is judged with. `None`: with so few pairs none would have been.
+    pub detectable: Option<f64>,
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) errors: Errors,
@@ -156,7 +156,7 @@ impl Estimate {
             low: (mean - half).exp(),
             high: (mean + half).exp(),
             p,
-            detectable: times(errors.to_find(ALPHA)).exp(),
+            detectable: Some(times(errors.to_find(ALPHA)).exp()).filter(|ratio| ratio.is_finite()),
             errors,
         }
     }
@@ -167,7 +167,7 @@ impl Estimate {
     pub(crate) fn among(self, tests: usize) -> Estimate {
         let Errors { standard, .. } = self.errors;
         let many = if standard == 0.0 { 0.0 } else { self.errors.to_find(ALPHA / tests.max(1) as f64) };
-        Estimate { detectable: (many * standard).exp(), ..self }
+        Estimate { detectable: Some((many * standard).exp()).filter(|ratio| ratio.is_finite()), ..self }
     }
 }
 
@@ -368,7 +368,7 @@ mod tests {
         let mut normal = Normal(8);
         let detectable = |_| {
             let (a, b) = (normal.values(10, 100.0, 0.03), normal.values(10, 100.0, 0.03));
-            Estimate::of_two(&a, &b).unwrap().detectable.ln()
+            Estimate::of_two(&a, &b).unwrap().detectable.unwrap().ln()
         };
         let mean = (0..WORLDS).map(detectable).sum::<f64>() / WORLDS as f64;
         let power = found(mean.exp());
@@ -388,7 +388,7 @@ mod tests {
             let width = |_| {
                 let e = Estimate::of_pairs(&normal.values(pairs, 1.0, 0.03)).unwrap().among(tests);
                 // Its mean square is that of the world.
-                (e.errors.to_find(ALPHA / tests as f64), e.detectable.ln().powi(2))
+                (e.errors.to_find(ALPHA / tests as f64), e.detectable.unwrap().ln().powi(2))
             };
             let widths: Vec<(f64, f64)> = (0..WORLDS).map(width).collect();
             let change = (widths.iter().map(|(_, square)| square).sum::<f64>() / WORLDS as f64).sqrt();
@@ -518,9 +518,12 @@ mod tests {
         assert_eq!(Estimate::of_pairs(&[1.0, 1.0, 1.0, 1.0, 0.0]), None);
         assert_eq!(Estimate::of_two(&[1.0, f64::NAN, 1.0, 1.0, 1.0], &[1.0; 5]), None);
         let same = Estimate::of_two(&[2.0; 5], &[2.0; 6]).unwrap();
-        assert_eq!((same.ratio, same.low, same.high, same.p, same.detectable), (1.0, 1.0, 1.0, 1.0, 1.0));
+        assert_eq!(
+            (same.ratio, same.low, same.high, same.p, same.detectable),
+            (1.0, 1.0, 1.0, 1.0, Some(1.0))
+        );
         let exact = Estimate::of_pairs(&[2.0; 5]).unwrap();
-        assert_eq!((exact.p, exact.detectable), (0.0, 1.0));
+        assert_eq!((exact.p, exact.detectable), (0.0, Some(1.0)));
         assert!((exact.low - 2.0).abs() < 1e-12 && (exact.high - 2.0).abs() < 1e-12);
         assert_eq!(holm(&[]), [0.0; 0]);
     }

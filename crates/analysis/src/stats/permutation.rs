@@ -1,5 +1,7 @@
 //! Tests that ask nothing of a distribution but that it would be the same if the sides changed places (Fisher 1935, Pitman 1937).
 
+use statrs::function::factorial::ln_factorial;
+
 /// Most arrangements that are all looked at: 2¹⁶. With more, a test of normal logarithms says the same.
 const ARRANGEMENTS: u64 = 1 << 16;
 
@@ -47,6 +49,21 @@ pub fn of_two(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(as_far as f64 / looked_at as f64)
 }
 
+/// The chance that so many more of the second's are marked, by all ways to give the marks to both; for both directions, so twice that of one (Fisher's exact test). Each: how many
+/// are marked, and of how many.
+#[must_use]
+pub fn of_counts((marked_a, all_a): (usize, usize), (marked_b, all_b): (usize, usize)) -> f64 {
+    let (all, marked) = ((all_a + all_b) as u64, (marked_a + marked_b) as u64);
+    let ln_choices = |n: u64, of: u64| ln_factorial(n) - ln_factorial(of) - ln_factorial(n - of);
+    let chance = |in_b: u64| {
+        (ln_choices(all_b as u64, in_b) + ln_choices(all_a as u64, marked - in_b) - ln_choices(all, marked))
+            .exp()
+    };
+    let least = (marked_b as u64).max(marked.saturating_sub(all_a as u64));
+    let of_one: f64 = (least..=marked.min(all_b as u64)).map(chance).sum();
+    (2.0 * of_one).min(1.0)
+}
+
 /// The sum of each choice of so many of the values, added to `sum`.
 fn each_choice(values: &[f64], of: usize, sum: f64, on: &mut impl FnMut(f64)) {
     if of == 0 {
@@ -67,6 +84,18 @@ fn choices(n: u64, of: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// By hand: five marks among ten in 252 ways, of which one gives all to the second.
+    #[test]
+    fn marks_are_counted_by_all_ways_to_give_them() {
+        assert!((of_counts((0, 5), (5, 5)) - 2.0 / 252.0).abs() < 1e-12);
+        // Four marks among ten in 210 ways, of which five give all to the second.
+        assert!((of_counts((0, 5), (4, 5)) - 2.0 * 5.0 / 210.0).abs() < 1e-12);
+        assert_eq!(
+            (of_counts((5, 5), (5, 5)), of_counts((5, 5), (0, 5)), of_counts((0, 0), (3, 3))),
+            (1.0, 1.0, 1.0)
+        );
+    }
 
     #[test]
     fn what_is_no_number_is_not_exchanged() {
