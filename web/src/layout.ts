@@ -192,6 +192,7 @@ export function wrap(text: string, width = 60): string {
 }
 
 /** The ends of what would not have been told from a ratio of 1, on both sides. */
-export function floorEnds(detectable: number): [number, number] {
+export function floorEnds(detectable: number | null): [number, number] | [] {
+  if (detectable === null) return [];
   return [1 / detectable, detectable];
 }

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json f25e3fa8e33f1014598d992355d2c4f6287e479285931474dd0b5f07465e14bc
+// Made by types.mjs from docs/schema/report.schema.json 2bd30bea468fd0263fcf245bc5c6413fb69a3ab5ccd4821cdf78b0f9671ec675
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -386,7 +386,7 @@ export interface Bracket {
    */
   limited_by_generator: boolean;
   /**
-   * The lowest rate that most repeats missed; `None`: all were kept.
+   * The lowest rate that most repeats missed; `None`: none is.
    */
   missed_rps: number | null;
   /**
@@ -558,9 +558,9 @@ export interface CellKey {
 export interface PairEstimate {
   /**
    * The ratio above 1 that would have been told from 1 in four of five such comparisons: of one alone, or, in the rows of a comparison,
-   * with all others allowed for that it is judged with.
+   * with all others allowed for that it is judged with. `None`: with so few pairs none would have been.
    */
-  detectable: number;
+  detectable: number | null;
   high: number;
   /**
    * 95 % interval of the ratio.
@@ -678,7 +678,7 @@ export interface Row {
   a: Repeated;
   b: Repeated;
   /**
-   * Most repeats of `b` do not count for what its server did (wrong answers, failures, no start), and those of `a` do.
+   * Most repeats of `b` do not count because its server answered wrong, failed or never came up, and most of `a` count.
    */
   b_broke: boolean;
   /**
@@ -701,6 +701,11 @@ export interface Row {
    * What the estimate is over; `None`: there is none, or the repeats are no pairs.
    */
   over: Over | null;
+  /**
+   * Chance that so many more repeats of `b` than of `a` leave too many requests without an answer, or have this percentile among those, if they are alike:
+   * 0 to 1. `None`: there is an estimate, or no such repeat of `b`.
+   */
+  p_lost: number | null;
   /**
    * Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
    */
@@ -738,9 +743,9 @@ export interface Row {
 export interface Estimate {
   /**
    * The ratio above 1 that would have been told from 1 in four of five such comparisons: of one alone, or, in the rows of a comparison,
-   * with all others allowed for that it is judged with.
+   * with all others allowed for that it is judged with. `None`: with so few pairs none would have been.
    */
-  detectable: number;
+  detectable: number | null;
   high: number;
   /**
    * 95 % interval of the ratio.
@@ -1244,6 +1249,10 @@ export interface RunFacts {
    * Repeats after which the run ended, because what was asked of it was known; `None`: it was to make all of them.
    */
   answered_after: number | null;
+  /**
+   * Whether the run could end as soon as it was answered: intervals of ratios hold at every look.
+   */
+  at_every_look: boolean;
   /**
    * Names of the arms that were to be loaded at the same time; empty: each was to be alone on its CPUs, or took turns.
    */

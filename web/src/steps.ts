@@ -59,8 +59,12 @@ export function stepsHeight(report: Report, choice: Choice): number | null {
 /** The quantity that varies over the steps, or, where the same steps come again, the steps in the order of the suite. */
 function xOf(report: Report): Across {
   const quantity = quantityOf(report);
-  return report.summaries.some((s) => s.pass > 1) ? inOrder(report, quantity) : quantity;
+  // A closed loop has no rate to stand at.
+  const isMixed = quantity.name === RATE && report.summaries.some((s) => s.rate === null);
+  return isMixed || report.summaries.some((s) => s.pass > 1) ? inOrder(report, quantity) : quantity;
 }
+
+const RATE = "offered requests/s";
 
 /**
  * Connections, or the rate where that varies instead. Where steps of different connections have the same number of requests in
@@ -70,7 +74,7 @@ function quantityOf(report: Report): Across {
   const different = (of: (s: Summary) => number | null): number => new Set(report.summaries.map(of)).size;
   const connections = different((s) => s.connections);
   const across = (name: string, of: Across["of"]): Across => ({ name, of, stops: null, placesOf: () => [] });
-  if (connections === 1 && different((s) => s.rate) > 1) return across("offered requests/s", (s) => s.rate ?? 0);
+  if (connections === 1 && different((s) => s.rate) > 1) return across(RATE, (s) => s.rate ?? 0);
   if (different((s) => s.in_flight) < connections && report.run.markers.length === 0) {
     return across("requests in flight", (s) => s.in_flight);
   }
@@ -79,7 +83,8 @@ function quantityOf(report: Report): Across {
 
 /** A place for each step, one after the other: at the same connections their points would lie on each other. */
 function inOrder(report: Report, quantity: Across): Across {
-  const stopOf = (s: StepOf): string => `${axisNumber(quantity.of(s))}${s.pass > 1 ? ` (${s.pass})` : ""}`;
+  const nameOf = (s: StepOf): string => (quantity.name === RATE && s.rate === null ? "closed loop" : axisNumber(quantity.of(s)));
+  const stopOf = (s: StepOf): string => `${nameOf(s)}${s.pass > 1 ? ` (${s.pass})` : ""}`;
   const steps = [...report.summaries].sort((a, b) => (a.step < b.step ? -1 : 1));
   const names = [...new Set(steps.map(stopOf))];
   const connections = names.map((name) => steps.find((s) => stopOf(s) === name)?.connections ?? 0);
@@ -163,7 +168,8 @@ function seriesOf(panel: Panel): object[] {
 function linesOf(panel: Panel, subject: SubjectResult, index: number): object[] {
   const colour = subjectColour(index, subject.control, panel.choice.dark);
   const own = panel.summaries.filter((s) => s.subject === subject.id);
-  const joined = [...new Set(own.map(seriesKey))].map((key) => own.filter((s) => seriesKey(s) === key));
+  const key = seriesKey(panel.summaries);
+  const joined = [...new Set(own.map(key))].map((one) => own.filter((s) => key(s) === one));
   return [
     ...joined.flatMap((steps) => band(panel, colour, steps)),
     ...joined.flatMap((steps) => line(panel, subject, index, colour, steps)),
@@ -182,13 +188,15 @@ function dotsOf(panel: Panel, all: { subject: SubjectResult; index: number }[]):
 /** The name of the series of dots. */
 export const DOTS = "repeats";
 
-/** What one line joins: steps of a workload that differ in connections or rate alone. */
-function seriesKey(s: Summary): string {
-  return `${s.streams}·${s.pipeline}`;
+/** What one line joins: steps of a workload that differ in connections alone, or, at one number of these, in the rate alone. */
+function seriesKey(all: Summary[]): (s: Summary) => string {
+  const isOfRates = new Set(all.map((s) => s.connections)).size === 1;
+  return (s) => `${s.streams}·${s.pipeline}·${isOfRates ? "" : s.rate}`;
 }
 
 function lineCount(summaries: Summary[]): number {
-  return new Set(summaries.map((s) => `${s.subject}·${seriesKey(s)}`)).size;
+  const key = seriesKey(summaries);
+  return new Set(summaries.map((s) => `${s.subject}·${key(s)}`)).size;
 }
 
 /** Whether a value lies above the end of the axis. */

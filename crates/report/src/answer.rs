@@ -9,7 +9,7 @@ use dyno_analysis::experiment::Effect;
 use dyno_analysis::overview::{OverviewRow, Tie};
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
-use dyno_analysis::stats::{PAIRS_TO_TELL_APART, Repeated};
+use dyno_analysis::stats::{Over, PAIRS_TO_TELL_APART, Repeated};
 
 use crate::format::{list, number, plural};
 use crate::overview::label_in_words;
@@ -37,20 +37,21 @@ pub fn sentences(report: &Report) -> Vec<String> {
 /// Most effects that an answer tells one by one.
 const EFFECTS: usize = 3;
 
-/// What the changes of an experiment come to; of many those that are shown to change something, first.
+/// What the changes of an experiment come to, step by step; of many those in which something is shown to change, first.
 fn effects(report: &Report) -> Vec<String> {
     let Some(experiment) = &report.experiment else { return Vec::new() };
-    let said = |effect: &Effect| {
-        let sentence = |of: &Answer| format!("{}. {}", compare::answer(of), effect.reason_in(of));
-        effect.answers.iter().map(sentence).collect::<Vec<_>>()
+    let all = experiment.effects.iter();
+    let all = all.flat_map(|effect| effect.answers.iter().map(move |of| (effect, of)));
+    let (shown, others): (Vec<_>, Vec<_>) = all.partition(|(effect, of)| effect.is_shown_in(of));
+    let all: Vec<(&Effect, &Answer)> = shown.into_iter().chain(others).collect();
+    let said =
+        |(effect, of): &(&Effect, &Answer)| format!("{}. {}", compare::answer(of), effect.reason_in(of));
+    let more = match all.len().saturating_sub(EFFECTS) {
+        0 => None,
+        1 => Some("One more is in the table of the experiment.".into()),
+        left => Some(format!("{left} more are in the table of the experiment.")),
     };
-    let (shown, others): (Vec<&Effect>, Vec<&Effect>) =
-        experiment.effects.iter().partition(|effect| effect.is_shown());
-    let all: Vec<String> = shown.into_iter().chain(others).flat_map(said).collect();
-    let left = all.len().saturating_sub(EFFECTS);
-    let more = (left > 0)
-        .then(|| format!("{} more are in the table of the experiment.", plural(left as u64, "effect")));
-    all.into_iter().take(EFFECTS).chain(more).collect()
+    all.iter().take(EFFECTS).map(said).chain(more).collect()
 }
 
 /// What servers cost beside the baseline that were loaded at the same time.
@@ -61,13 +62,22 @@ fn duets(report: &Report) -> Vec<String> {
 
 /// What servers and their twins differ by.
 fn twins(report: &Report) -> Option<String> {
-    let said: Vec<String> = report
-        .twins
-        .iter()
-        .filter_map(|twin| {
-            Some(format!("{} is {} once more: {}.", twin.to, twin.from, twin.answers.first()?.sentence))
-        })
-        .collect();
+    let of_twin = |twin: &Effect| {
+        let shown: Vec<String> = twin
+            .answers
+            .iter()
+            .filter(|of| twin.is_shown_in(of))
+            .map(|of| format!("{}, {}: {}", of.workload, label_in_words(of.step), of.sentence))
+            .collect();
+        let said = match (shown.is_empty(), &twin.answers[..]) {
+            (_, []) => return None,
+            (false, _) => format!("and yet a difference is shown: {}", shown.join("; ")),
+            (true, [only]) => only.sentence.clone(),
+            (true, all) => format!("in none of {} steps is a difference shown", all.len()),
+        };
+        Some(format!("{} is {} once more: {said}.", twin.to, twin.from))
+    };
+    let said: Vec<String> = report.twins.iter().filter_map(of_twin).collect();
     (!said.is_empty()).then(|| said.join(" "))
 }
 
@@ -115,15 +125,14 @@ fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
     let over = if repeats == 1 {
         "one repeat, so no interval".to_string()
     } else {
-        format!("{} over {repeats} repeats", range(peak, number)?)
+        let what = if peak.interval.is_some() { "95 % interval of" } else { "range of" };
+        format!("{}, {what} {repeats} repeats", range(peak, number)?)
     };
-    Some(format!(
-        "{} served at most {} requests per second{} ({over}), at {}.",
-        title(report, &row.subject),
-        number(peak.median?),
-        of_workload(report, &row.workload),
-        label_in_words(row.peak_at?),
-    ))
+    let (at, with) = (row.peak_at?, of_workload(report, &row.workload));
+    let (who, rate) = (title(report, &row.subject), number(peak.median?));
+    // Of what is offered at a rate nobody serves more.
+    let most = if at.rate.is_some() { "" } else { "at most " };
+    Some(format!("{who} served {most}{rate} requests per second{with} ({over}), at {}.", label_in_words(at)))
 }
 
 /// Throughput over HTTP/2 against HTTP/1.1, at equal requests in flight: otherwise concurrency would be compared.
@@ -201,15 +210,28 @@ fn protocol_clause(
 fn compared(report: &Report, c: &Comparison, row: &OverviewRow) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let repeats = c.throughput_ratio.values.len();
+    // Whoever may stop at each look has no interval of the median that holds.
+    let at_every_look = c.throughput.filter(|of| report.run.at_every_look && of.over == Over::Launches);
     let over = match c.throughput_ratio.interval {
+        _ if at_every_look.is_some() => "95 % interval that holds at every look".to_string(),
+        Some(_) if report.run.at_every_look => format!("{repeats} repeats, whose number they decided"),
         Some(_) => "95 % interval".to_string(),
         None if repeats == 1 => "one repeat, so no interval".to_string(),
         None => format!("range of {repeats} repeats, too few for an interval"),
     };
     let with = of_workload(report, &c.workload);
-    let rate = match range(&c.throughput_ratio, ratio) {
+    let ends = match at_every_look {
+        Some(of) => Some(ends(of.estimate.low, of.estimate.high, ratio)),
+        None => range(&c.throughput_ratio, ratio),
+    };
+    let rate = match ends {
         Some(range) => format!("{range} times as many requests per second{with} as {baseline} ({over})"),
-        None => return format!("{subject} and {baseline} have no valid step{with} in common to compare."),
+        None => {
+            let at = label_in_words(row.reference_at);
+            return format!(
+                "At {at} {subject} and {baseline} have no valid repeats{with} in common to compare."
+            );
+        }
     };
     let cpu = c
         .cpu_per_request_ratio
@@ -231,8 +253,12 @@ fn ratio(r: f64) -> String {
 /// `2.1–2.3`, or one value where both ends read the same.
 fn range(q: &Repeated, show: impl Fn(f64) -> String) -> Option<String> {
     let (low, high) = q.spread()?;
+    Some(ends(low, high, show))
+}
+
+fn ends(low: f64, high: f64, show: impl Fn(f64) -> String) -> String {
     let (low, high) = (show(low), show(high));
-    Some(if low == high { low } else { format!("{low}–{high}") })
+    if low == high { low } else { format!("{low}–{high}") }
 }
 
 /// A subject's title, and how many valid repeats its peak has.
@@ -244,6 +270,10 @@ fn ties(report: &Report) -> Option<String> {
     let with = of_workload(report, &first.workload);
     let own = report.ties.iter().filter(|tie| tie.workload == first.workload);
     let tie = tie_sentence(&with, own.map(|tie| tied(tie, |id| title(report, id).to_string())));
+    // Where rates were offered there is no ranking.
+    if !first.is_of_its_own() {
+        return None;
+    }
     let of_row = |row: &&OverviewRow| -> Ranked {
         let repeats = row.peak_rps.as_ref().map_or(0, |peak| peak.values.len());
         (title(report, &row.subject).to_string(), repeats)

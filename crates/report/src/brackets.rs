@@ -96,9 +96,13 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
             (Some(kept), None) if bracket.searched.is_some() => {
                 format!("up to {}/s (what it does above was not found)", number(kept))
             }
+            (Some(kept), None) if bracket.rates.last().is_some_and(|last| last.rate_rps > kept) => {
+                format!("up to {}/s (above that its repeats disagree)", number(kept))
+            }
             (Some(kept), None) => format!("up to {}/s and more", number(kept)),
             (None, Some(missed)) => format!("not at {}/s", number(missed)),
-            (None, None) => return None,
+            (None, None) if bracket.rates.is_empty() => return None,
+            (None, None) => "at no rate for sure (its repeats disagree)".into(),
         };
         let by = if bracket.limited_by_generator { " (that was the generator: it may do more)" } else { "" };
         let with =

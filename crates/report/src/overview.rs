@@ -12,17 +12,27 @@ use crate::format::{Quantile, bytes, count, micros, millis, number, or_dash, per
 /// The reference step, after `sign`: ` at 64` (connections), or ` at 100 in flight` with streams or pipelines. Empty if
 /// rows differ, because their workloads have different steps.
 pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
+    let rate = rate_of_reference(rows);
     match reference(rows) {
-        Some(Reference::Connections(n)) => format!(" {sign}{n}"),
-        Some(Reference::InFlight(n)) => format!(" {sign}{n} in flight"),
+        Some(Reference::Connections(n)) => format!(" {sign}{n}{rate}"),
+        Some(Reference::InFlight(n)) => format!(" {sign}{n} in flight{rate}"),
         None => String::new(),
     }
+}
+
+/// ` at 10,000/s` where all rows with numbers are of one offered rate; empty in closed loops.
+fn rate_of_reference(rows: &[OverviewRow]) -> String {
+    let mut rates = rows.iter().filter(|r| r.peak_rps.is_some()).map(|r| r.reference_at.rate);
+    let first = rates.next().flatten();
+    first
+        .filter(|_| rates.all(|rate| rate == first))
+        .map_or_else(String::new, |rate| format!(" at {}/s", number(rate)))
 }
 
 /// [`at_reference`] within a sentence.
 pub(crate) fn reference_in_words(rows: &[OverviewRow]) -> String {
     match reference(rows) {
-        Some(at) => format!("at {}", at.in_words()),
+        Some(at) => format!("at {}{}", at.in_words(), rate_of_reference(rows)),
         None => "at the step of each workload that is nearest to 64 in flight".into(),
     }
 }
@@ -156,7 +166,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 ];
 
 /// Note below the overview: the step that each figure belongs to.
-pub(crate) const OF_WHICH_STEP: &str = "Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
+pub(crate) const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their median. Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
 
 /// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`: factors of 1, a missing rate and a first pass are left
 /// out.

@@ -49,7 +49,7 @@ fn the_first_sentence_compares_the_best_with_the_baseline() {
         );
         assert_eq!(more(values), wanted);
     }
-    assert_eq!(more(&[]), "Fast <1> and Slow have no valid step in common to compare.");
+    assert_eq!(more(&[]), "At 16 connections Fast <1> and Slow have no valid repeats in common to compare.");
     let cheaper = told(|r| {
         ratios(r, &[2.0]);
         r.comparisons.iter_mut().for_each(|c| c.cpu_per_request_ratio = Repeated::new(vec![0.5]));
@@ -77,10 +77,9 @@ fn a_baseline_that_is_the_best_has_the_next_compared_with_it() {
 
 #[test]
 fn whoever_is_alone_is_compared_with_nobody() {
-    let fast =
-        "Fast <1> served at most 5,070 requests per second (4,920–5,100 over 3 repeats), at 16 connections.";
+    let fast = "Fast <1> served at most 5,070 requests per second (4,920–5,100, range of 3 repeats), at 16 connections.";
     let slow =
-        "Slow served at most 1,070 requests per second (1,060–1,070 over 3 repeats), at 4 connections.";
+        "Slow served at most 1,070 requests per second (1,060–1,070, range of 3 repeats), at 4 connections.";
     assert_eq!(told(|r| r.overview.retain(|row| row.subject == "fast"))[0], fast);
     assert_eq!(told(|r| r.overview[0].control = true)[0], slow, "a control is no rival");
     assert_eq!(told(|r| r.overview[1].workload = "other".into())[0], fast, "nor is one of another workload");

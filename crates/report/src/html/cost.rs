@@ -127,7 +127,7 @@ fn lifetimes(report: &Report) -> Markup {
         ("#Each repeat", &|s| repeats_of(&s.lifetimes.cpu_us_per_request, micros)),
     ];
     let price: [Column<'_, &SubjectResult>; 1] =
-        [("#Cost of a billion such requests", &|s| value(s.lifetimes.cost_per_billion_requests, number))];
+        [("#CPU cost of a billion such requests", &|s| value(s.lifetimes.cost_per_billion_requests, number))];
     let columns = [&named[..], if report.run.cost.is_some() { &price } else { &[] }].concat();
     let shown = table_of("sortable", &columns, &lived, |s| Of::subject(report, &s.id));
     figure("lifetimes", "Requests over CPU time", LIFETIMES, &shown)

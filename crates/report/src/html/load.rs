@@ -12,7 +12,9 @@ use maud::{Markup, html};
 use super::of::Of;
 use super::overview::marks;
 use super::table::{Cell, Column, Row, cell, table, table_of, text, value};
-use super::{counted, figure, noise, note, repeats_of, step_table, trial_table, valid, whole};
+use super::{
+    Varied, counted, figure, noise, note, repeats_of, step_table, telling, trial_table, valid, whole,
+};
 use crate::brackets;
 use crate::format::{Quantile, count, micros, number, percent, wait, wait_at_step};
 
@@ -53,9 +55,15 @@ fn scaling(report: &Report) -> Markup {
             None => cell,
         }
     };
-    let columns: [Column<'_, &ScalingResult>; 9] = [
+    let named: [Column<'_, &ScalingResult>; 2] = [
         ("Subject", &|c| text(&report.subjects[c.arm].title)),
         ("Workload", &|c| text(&report.run.workloads[c.workload].name)),
+    ];
+    let varied: [Varied<'_, &ScalingResult>; 2] = [
+        (|s| s.streams > 1, ("#Streams", &|c| whole(c.streams))),
+        (|s| s.pipeline > 1, ("#Pipeline", &|c| whole(c.pipeline))),
+    ];
+    let figures: [Column<'_, &ScalingResult>; 7] = [
         ("#Levels", &|c| counted(c.levels.len() as u64)),
         ("#Knee, in flight", &|c| value(c.knee, number)),
         ("#λ, requests/s", &|c| coefficient(c, |law| law.lambda)),
@@ -68,7 +76,7 @@ fn scaling(report: &Report) -> Markup {
         |curve: &&ScalingResult| Of::subject(report, &curve.subject).with_workloads(report, [curve.workload]);
     html! {
         h3 { "How throughput grows" } "\n"
-        (table_of("sortable", &columns, &curves, of))
+        (table_of("sortable", &[&named[..], &telling(report, &varied), &figures].concat(), &curves, of))
         (note("Knee: from so many requests in flight on more of them bring little. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over launches, from five on, unless the fit holds it at 0. A residual far above the noise says that the law is not this server's."))
     }
 }
@@ -163,7 +171,7 @@ pub(super) fn response(report: &Report) -> Markup {
                 percentile lies among those, as in > 1.20 s (5.9 % not answered), the time is the longest wait known, and an arrow \
                 stands for it in the chart. –: fewer than 20 samples lie beyond it, which is too few to give it. \
                 Below a percentile of one step stands its 95 % interval by order statistics, which takes requests for independent: it is the least that it may be off.";
-    let spectrum = "All repeats of the step; each line ends where fewer than 20 samples lie beyond, or where the unanswered begin.";
+    let spectrum = "All repeats of the step; what is not valid is pale; each line ends where fewer than 20 samples lie beyond, or where the unanswered begin.";
     html! {
         (figure("response", "Response time", &format!("{what}{}", noise_of_p99(report)), &times))
         (figure("spectrum", "Response time by percentile", spectrum, &kinds))

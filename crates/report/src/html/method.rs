@@ -140,7 +140,7 @@ fn in_words(pattern: Pattern, levels: impl Iterator<Item = String>) -> String {
     format!("{name}: {}", levels.collect::<Vec<_>>().join(", "))
 }
 
-fn valid(t: &TrialResult) -> &'static str {
+pub(super) fn valid(t: &TrialResult) -> &'static str {
     match (t.valid, t.refused) {
         (true, _) => "yes",
         (false, true) => "refused, as it is to be",

@@ -201,7 +201,12 @@ fn trial_table<T>(
         (|s| s.pass > 1, ("#Pass", &|t| whole(trial(t).step.pass))),
     ];
     let repeat: [Column<'_, T>; 1] = [("#Repeat", &|t| whole(trial(t).repeat))];
-    let columns = [&named[..], &telling(report, &varied), &repeat, columns].concat();
+    // Once the table of all trials says it, too; where none is refused it says nothing.
+    let valid: [Column<'_, T>; 1] = [("Valid", &|t| text(method::valid(trial(t))))];
+    let says_valid =
+        columns.iter().any(|(head, _)| *head == "Valid") || report.trials.iter().all(|t| t.valid);
+    let valid = if says_valid { &[][..] } else { &valid[..] };
+    let columns = [&named[..], &telling(report, &varied), &repeat, valid, columns].concat();
     table_of("sortable", &columns, rows, |t| Of::cell(report, trial(t).cell))
 }
 
