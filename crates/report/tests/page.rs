@@ -202,7 +202,7 @@ fn whole_lives_have_a_chart_where_anything_tells_of_them() {
     assert!(with.contains("data-chart=\"lifetimes\"") && !with.contains("billion such requests"));
     let priced =
         page(|r| r.run.cost = Some(dyno_archive::plan::Cost { per_vcpu_hour: 0.04, ..Default::default() }));
-    assert!(priced.contains("Cost of a billion such requests"));
+    assert!(priced.contains("CPU cost of a billion such requests"));
     let without = page(|r| r.subjects.iter_mut().for_each(|s| s.lifetimes = Default::default()));
     assert!(!without.contains("data-chart=\"lifetimes\"") && without.contains("over its whole life"));
 }
