@@ -8,7 +8,7 @@ use dyno_archive::plan::{Load, Plan, Step};
 use dyno_archive::run::Run;
 use dyno_archive::search::{SearchLoad, SearchRecord};
 use dyno_archive::start::Failure;
-use dyno_archive::{LoadRecord, TrialRecord};
+use dyno_archive::{LoadRecord, Protocol, TrialRecord};
 use dyno_observer::Files;
 
 use super::judge::{harness, interrupted};
@@ -20,14 +20,22 @@ use crate::limits::{REST, SEARCH_INTERVALS, SEARCH_WARMUP_NS};
 use crate::load;
 use crate::load_at;
 
-/// The trials of a launch after which a rate is looked for that nobody has looked for yet.
+/// The trials of a launch after which a rate is looked for that nobody has looked for yet; none over a protocol that its starts were refused for.
 pub(super) fn due(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
     let searched: BTreeSet<usize> = run.searches.iter().map(|search| search.trial).collect();
+    let refused = refused(run, launch);
     let is_due = |trial: &usize| {
         let planned = &plan.trials[*trial];
-        planned.launch == launch && is_followed(plan, *trial) && !searched.contains(trial)
+        let is_asked = !refused.contains(&plan.workloads[planned.workload].protocol);
+        planned.launch == launch && is_asked && is_followed(plan, *trial) && !searched.contains(trial)
     };
     if plan.search.is_some() { (0..plan.trials.len()).filter(is_due).collect() } else { Vec::new() }
+}
+
+/// The protocols over which the starts of a launch were refused.
+pub(super) fn refused(run: &Run, launch: usize) -> BTreeSet<Protocol> {
+    let of_launch = run.starts.iter().filter(|start| start.launch == launch);
+    of_launch.flat_map(|start| start.refused().into_keys()).collect()
 }
 
 /// Whether a trial is one that a search follows, where there are any. A control that refuses all has no rate.
@@ -44,16 +52,9 @@ pub fn is_missing(run: &Run) -> bool {
         let of_launch = run.starts.iter().filter(|start| start.launch == launch);
         of_launch.filter_map(|start| start.failure.as_ref()).any(|failure| failure.kind.is_the_subjects())
     };
-    let is_refused = |launch: usize, trial: usize| {
-        let protocol = plan.workloads[plan.trials[trial].workload].protocol;
-        let of_launch = run.starts.iter().filter(|start| start.launch == launch);
-        of_launch.flat_map(|start| start.refused().into_keys()).any(|refused| refused == protocol)
-    };
     let is_open = |launch: usize| {
         let measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
-        let due = due(plan, run, launch);
-        !has_failed(launch)
-            && due.iter().filter(|trial| measured(trial)).any(|trial| !is_refused(launch, *trial))
+        !has_failed(launch) && due(plan, run, launch).iter().any(measured)
     };
     (0..plan.launches.len()).any(is_open)
 }

@@ -73,14 +73,13 @@ impl Runner<'_> {
     /// What is still to be done at a launch; `None`: nothing, or it cannot be made.
     fn due(&self, launch: usize, before: &Before<'_>) -> Option<Due> {
         let of_launch = || before.run.starts.iter().filter(|s| s.launch == launch);
-        let refused: BTreeSet<Protocol> = of_launch().flat_map(|s| s.refused().into_keys()).collect();
+        let refused = search::refused(before.run, launch);
         let is_asked = |t: &usize| !refused.contains(&self.protocol_of(*t));
         let pending: Vec<usize> = (0..self.plan.trials.len())
             .filter(|t| self.plan.trials[*t].launch == launch && !before.done.contains(t))
             .filter(is_asked)
             .collect();
-        let to_search: Vec<usize> =
-            search::due(self.plan, before.run, launch).into_iter().filter(is_asked).collect();
+        let to_search = search::due(self.plan, before.run, launch);
         let takes_part = self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
         let is_over = before.settled.contains(&launch) || pending.is_empty() && to_search.is_empty();
         let resumed = of_launch().next().is_some();
