@@ -380,14 +380,7 @@ mod tests {
         for trial in &mut resumed.trials[4..] {
             trial.load.began_ns -= 20_000_000_000;
         }
-        resumed.header.resumptions = vec![dyno_archive::Resumption {
-            started: String::new(),
-            command: Vec::new(),
-            from_start: 4,
-            differences: Vec::new(),
-            facts: resumed.header.facts.clone(),
-            subjects: Vec::new(),
-        }];
+        resumed.header.resumptions = vec![fixture::resumption(&resumed, 4, Vec::new())];
         let planned = budget(&resumed, &report, (600.0, 0.0), &|_| true).unwrap();
         assert_eq!((planned.overhead_s, planned.repeats), (8.0, 60));
         let mut short = pilot();

@@ -343,7 +343,8 @@ fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
         let slope = values.map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
         Some(slope).filter(|slope| slope.is_finite())
     };
-    let all: Option<Vec<f64>> = Series::together(series).into_iter().map(of_block).collect();
+    let all: Option<Vec<f64>> =
+        Series::together(&series.iter().collect::<Vec<_>>()).into_iter().map(of_block).collect();
     all.unwrap_or_default()
 }
 

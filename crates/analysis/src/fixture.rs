@@ -15,7 +15,7 @@ use dyno_archive::sample::{CgroupUse, PartyUse, ThreadUse};
 use dyno_archive::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, LoadRecord, Party, Phase, Protocol, Sample, TrialRecord};
+use dyno_archive::{Difference, Facts, LoadRecord, Party, Phase, Protocol, Resumption, Sample, TrialRecord};
 
 use crate::load::{Config, LoadResult};
 use crate::report::{Report, report};
@@ -213,6 +213,18 @@ pub fn observed(threads: &[(u64, u64)]) -> LoadRecord {
     let mut record = record(1000);
     record.samples = vec![sample(0, 0), sample(1000 * MS, 1)];
     record
+}
+
+/// A part of a run, from a start on.
+pub fn resumption(run: &Run, from_start: usize, differences: Vec<Difference>) -> Resumption {
+    Resumption {
+        started: "2026-02-28T00:00:00Z".into(),
+        command: Vec::new(),
+        from_start,
+        differences,
+        facts: run.header.facts.clone(),
+        subjects: run.header.plan.subjects.clone(),
+    }
 }
 
 /// A start whose warm-up took ten slices of an eighth of a second and 1,000 answers each.

@@ -149,29 +149,22 @@ impl Series {
     }
 
     /// The points of blocks that all of several series have, and in which all took turns with each other, or none.
-    pub(crate) fn together(all: &[Series]) -> Vec<Vec<Point>> {
+    pub(crate) fn together(all: &[&Series]) -> Vec<Vec<Point>> {
         let Some((first, others)) = all.split_first() else { return Vec::new() };
         let of_block = |(block, point): &(u32, Point)| {
-            let of = |other: &Series| {
-                let is_one = other.turned.get(block) == first.turned.get(block);
-                other
-                    .by_block
-                    .iter()
-                    .find(|(own, _)| own == block)
-                    .map(|(_, point)| *point)
-                    .filter(|_| is_one)
+            let is_alike = |other: &&Series| other.turned.get(block) == first.turned.get(block);
+            let of = |other: &&Series| {
+                other.by_block.iter().find(|(own, _)| own == block).map(|(_, point)| *point)
             };
-            std::iter::once(Some(*point)).chain(others.iter().map(of)).collect()
+            let others = others.iter().map(|other| of(other).filter(|_| is_alike(other)));
+            std::iter::once(Some(*point)).chain(others).collect()
         };
         first.by_block.iter().filter_map(of_block).collect()
     }
 
-    /// The points of blocks that both have, and in which both took turns with each other, or none.
+    /// The same of two.
     pub(crate) fn paired_with(&self, other: &Series) -> impl Iterator<Item = (Point, Point)> {
-        let of = |block: u32| other.by_block.iter().find(|(b, _)| *b == block).map(|(_, point)| *point);
-        let began = |of: &Series, block: u32| of.turned.get(&block).copied();
-        let are_alike = move |(block, _): &&(u32, Point)| began(self, *block) == began(other, *block);
-        self.by_block.iter().filter(are_alike).filter_map(move |(block, point)| Some((*point, of(*block)?)))
+        Series::together(&[self, other]).into_iter().map(|both| (both[0], both[1]))
     }
 }
 

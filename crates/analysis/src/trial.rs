@@ -107,10 +107,21 @@ impl TrialResult {
     /// Whether it does not count for what its server did: it answered wrong, failed, or broke a promise.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
-        const CODES: [Code; 5] =
-            [Code::WrongAnswers, Code::NoAnswers, Code::Errors, Code::SubjectFailed, Code::ChecksFailed];
-        let is_fault = |caveat: &Caveat| caveat.severity == Severity::Invalid && CODES.contains(&caveat.code);
-        self.caveats.iter().any(is_fault)
+        self.is_broken() || self.has_lost()
+    }
+
+    /// Whether it does not count because its server answered wrong, ended, or broke a promise: no noise does that.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_refused_for(&[Code::WrongAnswers, Code::SubjectFailed, Code::ChecksFailed])
+    }
+
+    /// Whether it does not count because too many requests got no answer. A machine that stalls does that, too.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.is_refused_for(&[Code::NoAnswers, Code::Errors])
+    }
+
+    fn is_refused_for(&self, codes: &[Code]) -> bool {
+        self.caveats.iter().any(|caveat| caveat.severity == Severity::Invalid && codes.contains(&caveat.code))
     }
 }
 

@@ -125,7 +125,8 @@ pub struct GateResult {
 }
 
 /// Judges gates over all rows of their metrics. The chance that any of them is missed where nothing changed is at most [`ALPHA`]
-/// (Holm). `drift`: the machine has changed between the sides, in words; then nothing is missed.
+/// (Holm). `drift`: the machine has changed between the sides, in words; then nothing is missed but what
+/// broke.
 pub(super) fn judge(
     gates: &[Gate],
     rows: &[Row],
@@ -184,11 +185,12 @@ fn state(
         return (GateState::Missed, Some(BROKE.into()));
     }
     let Some(estimate) = estimate else {
-        let is_lost = row.p_lost.is_some() && drift.is_none() && p.is_some_and(|p| p < ALPHA);
         // Whoever leaves requests without an answer has made nothing better.
         const LOST: &str = "it is not known of B, of which more repeats than of A left requests without an answer, and that is no chance";
-        let said = is_lost.then(|| format!("{LOST} ({})", of_chance(p.unwrap_or(1.0))));
-        return (if is_lost { GateState::Missed } else { GateState::Undecided }, said);
+        return match p.filter(|p| *p < ALPHA && drift.is_none()) {
+            Some(p) => (GateState::Missed, Some(format!("{LOST} ({})", of_chance(p)))),
+            None => (GateState::Undecided, None),
+        };
     };
     let p = p.expect("what has an estimate is tested");
     let change = format!("it changed by {}", signed(estimate.ratio - 1.0));

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::Lack;
-use crate::caveat::{Code, Severity};
 use crate::grid::Cell;
 use crate::report::Report;
 use crate::stats::permutation;
@@ -29,13 +28,11 @@ impl Made {
         let prevented = failed.unwrap_or_default().difference(&made).count();
         let count =
             |is_it: &dyn Fn(&TrialResult) -> bool| cell.trials().iter().filter(|trial| is_it(trial)).count();
-        const BROKE: [Code; 3] = [Code::WrongAnswers, Code::ChecksFailed, Code::SubjectFailed];
-        const LOST: [Code; 2] = [Code::Errors, Code::NoAnswers];
         Made {
             all: made.len() + prevented,
             valid: count(&|trial| trial.valid),
-            broke: count(&|trial| is_refused_for(trial, &BROKE)) + prevented,
-            lost: count(&|trial| !is_refused_for(trial, &BROKE) && is_refused_for(trial, &LOST)),
+            broke: count(&TrialResult::is_broken) + prevented,
+            lost: count(&|trial| !trial.is_broken() && trial.has_lost()),
         }
     }
 
@@ -46,10 +43,6 @@ impl Made {
     pub(super) const fn is_in_order(self) -> bool {
         2 * self.valid > self.all
     }
-}
-
-fn is_refused_for(trial: &TrialResult, codes: &[Code]) -> bool {
-    trial.caveats.iter().any(|caveat| caveat.severity == Severity::Invalid && codes.contains(&caveat.code))
 }
 
 /// The chance that so many more repeats of the second lost requests, if the two are alike. `None`: none of it did.

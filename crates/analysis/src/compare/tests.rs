@@ -340,14 +340,7 @@ fn parts_of_a_run_that_differ_are_told() {
     after.header.id = "s".into();
     let differences =
         vec![dyno_archive::Difference { what: "kernel".into(), before: "6.1".into(), now: "6.8".into() }];
-    after.header.resumptions = vec![dyno_archive::Resumption {
-        started: "2026-02-28T00:00:00Z".into(),
-        command: Vec::new(),
-        from_start: 2,
-        differences,
-        facts: after.header.facts.clone(),
-        subjects: after.header.plan.subjects.clone(),
-    }];
+    after.header.resumptions = vec![fixture::resumption(&after, 2, differences)];
     let seen = compared((&before, None), (&after, None), &Asked::default());
     let names: Vec<&str> = seen.differences.iter().map(|d| &*d.what).collect();
     assert_eq!(names, ["parts of B: kernel"]);

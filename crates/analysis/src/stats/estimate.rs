@@ -45,6 +45,11 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
+    /// So many standard errors. Of values without any variance they are nothing, however many.
+    fn times(self, many: f64) -> f64 {
+        if self.standard == 0.0 { 0.0 } else { many * self.standard }
+    }
+
     /// How many standard errors are the difference that is found in four of five where a chance of `alpha` is what tests allow.
     fn to_find(self, alpha: f64) -> f64 {
         found(beyond(self.looks, self.freedom, alpha), self.freedom)
@@ -148,26 +153,24 @@ impl Estimate {
     }
 
     fn sure(mean: f64, p: f64, errors: Errors) -> Estimate {
-        // Of values without any variance an interval may be as wide as it likes.
-        let times = |many: f64| if errors.standard == 0.0 { 0.0 } else { many * errors.standard };
-        let half = times(beyond(errors.looks, errors.freedom, ALPHA));
+        let half = errors.times(beyond(errors.looks, errors.freedom, ALPHA));
         Estimate {
             ratio: mean.exp(),
             low: (mean - half).exp(),
             high: (mean + half).exp(),
             p,
-            detectable: Some(times(errors.to_find(ALPHA)).exp()).filter(|ratio| ratio.is_finite()),
+            detectable: None,
             errors,
         }
+        .among(1)
     }
 
     /// The same as one of so many that are judged together: what would have been found takes the least of the chances that Holm's procedure allows, so
     /// that it is found at least as often as is said.
     #[must_use]
     pub(crate) fn among(self, tests: usize) -> Estimate {
-        let Errors { standard, .. } = self.errors;
-        let many = if standard == 0.0 { 0.0 } else { self.errors.to_find(ALPHA / tests.max(1) as f64) };
-        Estimate { detectable: Some((many * standard).exp()).filter(|ratio| ratio.is_finite()), ..self }
+        let least = self.errors.times(self.errors.to_find(ALPHA / tests.max(1) as f64)).exp();
+        Estimate { detectable: Some(least).filter(|ratio| ratio.is_finite()), ..self }
     }
 }
 
