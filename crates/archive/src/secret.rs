@@ -91,11 +91,21 @@ pub fn without_userinfo(value: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (scheme, after) = rest.split_at(at + 3);
         shown.push_str(scheme);
-        let end = after.find(['/', '?', '#', ',', '|', '"', '\'', ' ']).unwrap_or(after.len());
+        let end = end_of_authority(after);
         let authority = &after[..end];
         let host = authority.rfind('@').map(|at| &authority[at..]);
         shown.push_str(&host.map_or_else(|| authority.into(), |host| format!("***{host}")));
         rest = &after[end..];
     }
     shown + rest
+}
+
+/// Where the authority of a URL ends that may be one of a list: at a comma only where a host is before it. A password may have one.
+#[must_use]
+pub fn end_of_authority(text: &str) -> usize {
+    let most = text.find(['/', '?', '#', '"', '\'', ' ']).unwrap_or(text.len());
+    let whole = &text[..most];
+    let cuts = whole.match_indices([',', '|']).map(|(at, _)| at);
+    let mut cuts = cuts.filter(|at| whole[..*at].contains('@') || !whole.contains('@'));
+    cuts.next().unwrap_or(most)
 }

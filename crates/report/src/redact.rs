@@ -13,7 +13,7 @@ use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use dyno_archive::plan::{Body, Request};
 use dyno_archive::secret::{
-    holds_secret, is_secret, is_secret_parameter, may_be_secret, may_be_secret_header,
+    end_of_authority, holds_secret, is_secret, is_secret_parameter, may_be_secret, may_be_secret_header,
 };
 use serde_json::Value;
 
@@ -564,15 +564,6 @@ fn without_word(text: &str, value: &str) -> String {
         rest = after;
     }
     shown + rest
-}
-
-/// Where the authority of a URL ends that may be one of a list: at a comma only where a host is before it. A password may have one.
-fn end_of_authority(text: &str) -> usize {
-    let most = text.find(['/', '?', '#', ' ']).unwrap_or(text.len());
-    let whole = &text[..most];
-    let cuts = whole.match_indices([',', '|']).map(|(at, _)| at);
-    let mut cuts = cuts.filter(|at| whole[..*at].contains('@') || !whole.contains('@'));
-    cuts.next().unwrap_or(most)
 }
 
 /// Values of the environments that a suite gives, whose names do not say that they hold secrets.
