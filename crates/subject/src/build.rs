@@ -57,7 +57,7 @@ pub fn build(
 ) -> Result<Built, String> {
     let cache = cache.join(&definition.name);
     let Some(spec) = &definition.build else {
-        let out = cache.join(format!("none-{}", place_of(definition)));
+        let out = of_place("none", definition, &cache);
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
         return Ok(Built { out, build: None });
     };
@@ -71,7 +71,7 @@ pub fn build(
 /// which nobody can use again if its place went into it.
 pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
     // What cannot be removed is only in the way.
-    for folder in of_place(definition, cache) {
+    for folder in kept_for(definition, cache) {
         drop(fs::remove_dir_all(folder));
     }
     let is_bound = definition.build.as_ref().is_some_and(names_its_folder);
@@ -82,9 +82,13 @@ pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
 
 /// The folders that builds keep for the place of a definition.
 #[must_use]
-pub fn of_place(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
-    let place = place_of(definition);
-    ["kept", "none"].map(|kind| cache.join(&definition.name).join(format!("{kind}-{place}")))
+pub fn kept_for(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
+    ["kept", "none"].map(|kind| of_place(kind, definition, &cache.join(&definition.name)))
+}
+
+/// `cache`: the part of it that is for subjects of the definition's name.
+fn of_place(kind: &str, definition: &Definition, cache: &Path) -> PathBuf {
+    cache.join(format!("{kind}-{}", place_of(definition)))
 }
 
 /// Whether the place of a definition goes into its build.
@@ -123,7 +127,7 @@ impl Recipe<'_> {
             if let Some(receipt) = read_receipt(&folder.receipt()) {
                 return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, true)) });
             }
-            let kept = cache.join(format!("kept-{}", place_of(self.definition)));
+            let kept = of_place("kept", self.definition, cache);
             let mut places = placeholders(self.definition, &folder.out());
             places.0.push(("cache".into(), kept.display().to_string()));
             let command = places.fill_command(&self.spec.command)?;

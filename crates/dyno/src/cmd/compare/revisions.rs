@@ -120,7 +120,7 @@ impl<'a> LeftInCache<'a> {
     }
 
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.moved.iter().flat_map(|moved| build::of_place(&moved.definition, self.cache))
+        self.moved.iter().flat_map(|moved| build::kept_for(&moved.definition, self.cache))
     }
 
     /// Takes from a plan what was built of each.
