@@ -103,6 +103,16 @@ impl Place {
         fs::write(folder.join("subject.toml"), text).unwrap();
     }
 
+    /// Writes `find.toml`: the highest rate of a subject is looked for at each of so many starts.
+    pub fn write_search(&self, subject: &str, repeats: u32) {
+        let suite = format!(
+            "subjects = [\"{subject}\"]\n[suite]\nrepeats = {repeats}\n[[workloads]]\npath = \"/plaintext\"\n\
+             [load]\nconnections = 4\nrate = \"find\"\nfind_width = \"60%\"\nwarmup = \"100ms\"\nduration = \"300ms\"\ntimeout = \"5s\"\n\
+             [report]\nobjective = \"errors<1%\"\n"
+        );
+        fs::write(self.path().join("find.toml"), suite).unwrap();
+    }
+
     pub fn write_suite(&self, subjects: &[&str], extra: &str) -> PathBuf {
         let path = self.path().join("suite.toml");
         let text = format!(

@@ -349,10 +349,7 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
 fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
     let place = Place::new();
     place.add_unruly("slow", &[], "");
-    let suite = "subjects = [\"slow\"]\n[suite]\nrepeats = 2\n[[workloads]]\npath = \"/plaintext\"\n\
-                 [load]\nconnections = 4\nrate = \"find\"\nfind_width = \"60%\"\nwarmup = \"100ms\"\nduration = \"300ms\"\ntimeout = \"5s\"\n\
-                 [report]\nobjective = \"errors<1%\"\n";
-    fs::write(place.path().join("find.toml"), suite).unwrap();
+    place.write_search("slow", 2);
     let planned = place.dyno(&["plan", "find.toml"]);
     let find = "the highest rate that keeps errors<1%, within 60.0 %, after each closed loop of each start";
     assert!(text(&planned).contains(find), "{}", text(&planned));

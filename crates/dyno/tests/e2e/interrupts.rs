@@ -76,10 +76,7 @@ fn one_ctrl_c_keeps_what_is_finished_and_the_run_can_be_resumed() {
 fn ctrl_c_in_the_last_search_leaves_something_to_go_on_with() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
-    let suite = "subjects = [\"good\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
-                 [load]\nconnections = 4\nrate = \"find\"\nfind_width = \"60%\"\nwarmup = \"100ms\"\nduration = \"300ms\"\ntimeout = \"5s\"\n\
-                 [report]\nobjective = \"errors<1%\"\n";
-    std::fs::write(place.path().join("find.toml"), suite).unwrap();
+    place.write_search("good", 1);
     let mut command = place.command(Path::new(DYNO));
     command.args(["run", "find.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
