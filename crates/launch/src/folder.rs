@@ -1,10 +1,11 @@
 //! Folders and files of our own, among temporary files that others may write beside us: each is made anew, under a name
 //! that nobody can guess, and no link is followed. And files that others name: no link leads out of the folder that they mean.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Component, Path, PathBuf};
 
 use crate::guard::Guard;
 
@@ -79,6 +80,31 @@ pub fn create(path: &Path, options: &mut OpenOptions, mode: u32) -> io::Result<F
     options.create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
+/// What becomes of a file that is there when another is to be written in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    Kept,
+    Replaced,
+}
+
+/// Puts a whole file in its place at once: one that is there is gone only when the new one is
+/// complete. A link is replaced itself. The umask decides on the permissions.
+///
+/// # Errors
+/// It cannot be written, or one is there that is to be kept; then nothing has changed.
+pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let everybody = Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().prefix(".dyno-").permissions(everybody).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    let kept = match existing {
+        Existing::Kept => file.persist_noclobber(path),
+        Existing::Replaced => file.persist(path),
+    };
+    kept.map(drop).map_err(|error| error.error)
+}
+
 /// Where a path is in `folder`, links followed.
 ///
 /// # Errors
@@ -95,16 +121,71 @@ pub fn within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
 /// It cannot be read, is longer, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
 pub fn read_within(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let path = within(name, folder)?;
-    let refused =
-        |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} {why}", name.display())));
-    let metadata = std::fs::metadata(&path)?;
+    read_file(&open_path(&path)?, name, most)
+}
+
+/// The contents of a file, links followed. `most`: the bytes that it may have.
+///
+/// # Errors
+/// It cannot be read, is longer, or is no regular file.
+pub fn read_regular(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    read_file(&open_path(path)?, path, most)
+}
+
+/// The contents of the file of this name in `folder`, which no link may stand for or lead to.
+/// `most`: the bytes that it may have.
+///
+/// # Errors
+/// It cannot be read, is longer, is no regular file, or a part of its name is a link or leads up.
+pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let is_plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
+    if name.as_os_str().is_empty() || !name.components().all(|part| is_plain(&part)) {
+        return Err(refused(name, "is not the name of a file below its folder"));
+    }
+    let mut opened =
+        File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(folder)?;
+    for part in name.components() {
+        // Each part is opened in the folder that the part before it is, so that nobody can put a
+        // link there meanwhile.
+        let path = descriptor(&opened).join(part);
+        opened = File::options().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)?;
+        if opened.metadata()?.is_symlink() {
+            return Err(refused(name, "is a link, or lies behind one; put the file itself there"));
+        }
+    }
+    read_file(&opened, name, most)
+}
+
+/// Reads what a path descriptor (O_PATH) stands for. Pipes and devices are never opened: opening
+/// alone may wait or act.
+fn read_file(opened: &File, name: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let metadata = opened.metadata()?;
     if !metadata.is_file() {
-        return refused("is no regular file".into());
+        return Err(refused(name, "is no regular file"));
     }
     if metadata.len() > most as u64 {
-        return refused(format!("has {} bytes, more than {most}", metadata.len()));
+        return Err(refused(name, &format!("has {} bytes, more than {most}", metadata.len())));
     }
-    std::fs::read(path)
+    let mut bytes = Vec::new();
+    File::open(descriptor(opened))?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    // Files of /proc have no length, and others may grow.
+    if bytes.len() > most {
+        return Err(refused(name, &format!("has more than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// A descriptor that stands for a path without opening what is there.
+fn open_path(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_PATH).open(path)
+}
+
+fn descriptor(file: &File) -> PathBuf {
+    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
+}
+
+fn refused(name: &Path, why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{} {why}", name.display()))
 }
 
 /// The error of a link that leads out of the folder that was meant.
@@ -123,7 +204,7 @@ mod tests {
     use super::*;
 
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn a_folder_is_new_ours_alone_and_not_to_be_guessed() {
@@ -187,5 +268,60 @@ mod tests {
         for odd in ["pipe", "sub"] {
             assert!(read(odd).unwrap_err().contains("is no regular file"), "{odd}");
         }
+    }
+
+    #[test]
+    fn no_link_is_followed_where_none_may_be() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        fs::create_dir_all(folder.join("sub")).unwrap();
+        fs::write(folder.join("sub/a"), "1").unwrap();
+        fs::write(folder.join("long"), "12").unwrap();
+        symlink("sub", folder.join("linked")).unwrap();
+        symlink("sub/a", folder.join("link")).unwrap();
+        symlink("/dev/zero", folder.join("device")).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
+        assert!(pipe.success());
+        let read = |name: &str| read_without_links(Path::new(name), &folder, 1).map_err(|e| e.to_string());
+        assert_eq!(read("sub/a").unwrap(), b"1");
+        for (odd, why) in [
+            ("link", "is a link"),
+            ("linked/a", "lies behind one"),
+            ("device", "is a link"),
+            ("pipe", "is no regular file"),
+            ("sub", "is no regular file"),
+            ("long", "has 2 bytes, more than 1"),
+            ("sub/../long", "is not the name"),
+            ("/dev/null", "is not the name"),
+            ("", "is not the name"),
+            ("absent", "No such file"),
+        ] {
+            let error = read(odd).unwrap_err();
+            assert!(error.contains(why), "{odd}: {error}");
+        }
+        // A device itself, and a file that hides its length.
+        let read = |folder: &str, name: &str| read_without_links(Path::new(name), Path::new(folder), 10);
+        assert!(read("/dev", "zero").unwrap_err().to_string().contains("is no regular file"));
+        assert!(read("/proc/self", "status").unwrap_err().to_string().contains("has more than 10 bytes"));
+    }
+
+    #[test]
+    fn whole_files_replace_others_only_when_asked() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("x.toml");
+        symlink(root.path().join("elsewhere"), &path).unwrap();
+        let error = write_whole(&path, b"a", Existing::Kept).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        write_whole(&path, b"b", Existing::Replaced).unwrap();
+        assert!(path.symlink_metadata().unwrap().is_file());
+        assert!(write_whole(&path, b"c", Existing::Kept).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "b");
+        // What cannot be replaced stays, and nothing else is left.
+        let folder = root.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("kept"), "x").unwrap();
+        assert!(write_whole(&folder, b"a", Existing::Replaced).is_err());
+        assert!(folder.join("kept").is_file());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     }
 }
