@@ -21,3 +21,9 @@ pub const DATA: Duration = Duration::from_secs(5 * 60);
 
 /// The longest template of a start's file: it is read with each look at its definition.
 pub const TEMPLATE_BYTES: usize = 16 << 20;
+
+/// The longest file that is read of a server that is imported. A longer one is refused.
+pub const IMPORTED_BYTES: usize = 1 << 20;
+
+/// The longest `subject.toml` or `backend.toml`. A longer one is refused.
+pub const DEFINITION_BYTES: usize = 1 << 20;

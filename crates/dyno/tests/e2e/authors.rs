@@ -132,42 +132,70 @@ fn a_build_that_fails_shows_how_it_ended() {
 }
 
 #[test]
-fn an_import_says_what_it_wrote_and_what_is_left() {
+fn an_import_runs_nothing_and_lists_the_steps() {
     let place = Place::new();
     let folder = place.path().join("frameworks/quick");
     fs::create_dir_all(&folder).unwrap();
-    let config = r#"{"framework": "quick", "tests": [{"default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080,
-        "language": "Rust", "display_name": "Quick"}}]}"#;
+    let config = r#"{"framework": "quick", "tests": [{"default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": "8080",
+        "language": "C", "display_name": "Quick"}}]}"#;
     fs::write(folder.join("benchmark_config.json"), config).unwrap();
-    let victim = place.path().join("victim");
-    fs::write(&victim, "mine").unwrap();
+    let pwned = place.path().join("pwned");
     let docker = format!(
-        "FROM scratch\nWORKDIR /quick\nCOPY . .\nRUN cp run.sh /quick/server\nRUN touch b && chmod 0 {victim}\nCMD sh /quick/server {DYNO} 8080\n",
-        victim = victim.display()
+        "FROM gcc\nRUN gcc -wrapper sh,-c,'touch {pwned}' x.c\nRUN MAKEFLAGS=--eval='$(shell touch {pwned})' \\\n    make\nCMD touch {pwned}\n",
+        pwned = pwned.display()
     );
-    fs::write(folder.join("quick.dockerfile"), docker).unwrap();
-    fs::write(folder.join("run.sh"), "exec $1 serve-null --port $2\n").unwrap();
+    fs::write(folder.join("quick.dockerfile"), &docker).unwrap();
+    fs::write(folder.join("x.c"), "int main(void) { return 0; }\n").unwrap();
     let import = ["subjects", "import", "techempower", "frameworks/quick"];
     let output = place.dyno(&import);
     let told = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    for line in docker.lines() {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    assert!(text(&place.dyno(&import)).contains("--force replaces it"));
+    let listed = place.dyno(&["subjects", "list", "quick", "--subjects", "frameworks"]);
     assert!(
-        output.status.code() == Some(0)
-            && told.contains(&format!("chmod 0 {}` is not done", victim.display())),
-        "{told}"
+        text(&listed).contains("the command that starts it is missing. Write [build]"),
+        "{}",
+        text(&listed)
     );
-    assert!(text(&place.dyno(&import)).contains("--force replaces it"));
-    // A link that leads nowhere is something that is there, too; what is replaced is the link.
-    let (file, elsewhere) = (folder.join("subject.toml"), place.path().join("elsewhere"));
-    fs::remove_file(&file).unwrap();
-    std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
-    assert!(text(&place.dyno(&import)).contains("--force replaces it"));
-    let forced = place.dyno(&[&import[..], &["--force"]].concat());
-    assert!(forced.status.code() == Some(0) && !elsewhere.exists() && file.is_file(), "{}", text(&forced));
-    // What it wrote runs as it is, though the null responder has no Server and no Date, which that contract asks for.
-    let checked = text(&place.dyno(&["subjects", "check", "quick", "--subjects", "frameworks"]));
-    assert!(checked.contains("no header Date") || checked.contains("no header Server"), "{checked}");
-    assert!(checked.contains("✓ h1 keep-alive"), "{checked}");
-    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    for command in ["build", "check"] {
+        let output = place.dyno(&["subjects", command, "quick", "--subjects", "frameworks"]);
+        assert!(text(&output).contains("the command that starts it is missing"), "{}", text(&output));
+        assert_eq!(output.status.code(), Some(3));
+    }
+    assert!(!pwned.exists());
+}
+
+#[test]
+fn an_import_reads_files_of_its_folder_alone() {
+    let place = Place::new();
+    let folder = place.path().join("frameworks/quick");
+    fs::create_dir_all(&folder).unwrap();
+    let config = r#"{"framework": "quick", "tests": [{"default": {"json_url": "/json", "port": 1}, "below": {"dockerfile": "sub/d"}}]}"#;
+    fs::write(folder.join("benchmark_config.json"), config).unwrap();
+    let docker = folder.join("quick.dockerfile");
+    let import = |test: &str| {
+        let output =
+            place.dyno(&["subjects", "import", "techempower", "frameworks/quick", "--force", "--test", test]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        text(&output)
+    };
+    std::os::unix::fs::symlink("/etc/passwd", &docker).unwrap();
+    let told = import("default");
+    assert!(told.contains("quick.dockerfile is a link") && !told.contains("root:"), "{told}");
+    fs::remove_file(&docker).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&docker).status().unwrap().success());
+    assert!(import("default").contains("is no regular file"));
+    fs::remove_file(&docker).unwrap();
+    fs::File::create(&docker).unwrap().set_len(1 << 40).unwrap();
+    assert!(import("default").contains("more than 1048576"));
+    fs::create_dir(place.path().join("elsewhere")).unwrap();
+    fs::write(place.path().join("elsewhere/d"), "RUN secret\n").unwrap();
+    std::os::unix::fs::symlink("../../elsewhere", folder.join("sub")).unwrap();
+    assert!(import("below").contains("lies behind one"));
+    assert!(!folder.join("subject.toml").exists());
 }
 
 #[test]

@@ -1,46 +1,33 @@
 //! `dyno subjects import`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use anyhow::Context as _;
+use dyno_launch::folder::{Existing, read_without_links, write_whole};
 use dyno_subject::definition::{Definition, Role};
-use dyno_subject::import::{self, Folder, Imported};
+use dyno_subject::import::{self, Imported};
+use dyno_subject::limits::IMPORTED_BYTES;
 
 use crate::cli::{Collection, ImportArgs};
 use crate::exit::{Exit, bad};
 use crate::terminal::{print, quoted};
 
-/// Longer files are no sources.
-const SOURCE_BYTES: u64 = 1 << 20;
-
-/// Writes the subject.toml of a server of another collection, and says what is left to do.
+/// Writes the subject.toml of a server of another collection, and prints the remaining work.
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let folder =
         args.server.canonicalize().map_err(|error| bad(format!("{}: {error}", args.server.display())))?;
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let Collection::Techempower = args.collection;
-    let Imported { toml, left } = import::techempower(&name, &OnDisk(folder.clone()), Some(&args.test))
+    let Imported { toml, left } = import::techempower(&name, &|name| read(name, &folder), Some(&args.test))
         .map_err(|why| bad(format!("{}: {why}", folder.display())))?;
     let path = folder.join(Role::Subject.file());
-    // A link is something that is there, wherever it leads; and what is replaced is the link.
-    if path.symlink_metadata().is_ok() {
-        if !args.force {
-            return Err(bad(format!("{} is there already; --force replaces it", path.display())));
-        }
-        fs::remove_file(&path).with_context(|| format!("{} cannot be replaced", path.display()))?;
-    }
-    fs::write(&path, toml).with_context(|| format!("{} cannot be written", path.display()))?;
-    // What was made of somebody's Dockerfile may hold anything.
+    write(&path, &toml, if args.force { Existing::Replaced } else { Existing::Kept })?;
     let mistakes = Definition::read(&folder).err();
-    let mut told = format!("{}\n", path.display());
-    let left: Vec<String> =
-        left.into_iter().chain(mistakes.map(|error| format!("It has mistakes: {error}"))).collect();
-    if left.is_empty() {
-        told.push_str("Nothing is left to do.\n");
-    } else {
-        told.push_str("Left to do:\n");
-        left.iter().for_each(|what| told.push_str(&format!("  - {what}\n")));
+    let left = left.into_iter().chain(mistakes.map(|error| format!("It has mistakes: {error}")));
+    let mut told = format!("{}\nLeft to do:\n", path.display());
+    for work in left {
+        told.push_str(&format!("  - {}\n", work.replace('\n', "\n      ")));
     }
     let parent = quoted(&folder.parent().unwrap_or(Path::new("/")).display().to_string());
     told.push_str(&format!("Then: dyno subjects check {} --subjects {parent}\n", quoted(&name)));
@@ -48,36 +35,40 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Valid)
 }
 
-/// A server's folder.
-struct OnDisk(PathBuf);
-
-impl Folder for OnDisk {
-    fn read(&self, name: &str) -> Option<String> {
-        fs::read_to_string(self.0.join(name)).ok()
-    }
-
-    fn naming(&self, text: &str) -> Vec<String> {
-        let mut all = Vec::new();
-        search(&self.0, Path::new(""), text, &mut all);
-        all.sort();
-        all
+/// Reads a file of the folder. The folder may come from anyone: its links, pipes and devices are
+/// refused.
+fn read(name: &str, folder: &Path) -> Result<Option<String>, String> {
+    match read_without_links(Path::new(name), folder, IMPORTED_BYTES) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(error.to_string()),
+        Err(error) => Err(format!("{name} cannot be read: {error}")),
     }
 }
 
-/// Finds the files that hold a text, below a folder. What is built or hidden is left out.
-fn search(root: &Path, below: &Path, text: &str, all: &mut Vec<String>) {
-    for entry in fs::read_dir(root.join(below)).into_iter().flatten().flatten() {
-        let name = below.join(entry.file_name());
-        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir()
-            && !is_hidden
-            && !["node_modules", "target"].iter().any(|built| name.ends_with(built))
-        {
-            search(root, &name, text, all);
-        } else if kind.is_file() && entry.metadata().is_ok_and(|m| m.len() < SOURCE_BYTES) {
-            let holds = fs::read_to_string(root.join(&name)).is_ok_and(|own| own.contains(text));
-            all.extend(holds.then(|| name.display().to_string()));
+/// Writes the definition. A link counts as a file that is there, wherever it leads.
+fn write(path: &Path, toml: &str, existing: Existing) -> anyhow::Result<()> {
+    match write_whole(path, toml.as_bytes(), existing) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(bad(format!("{} is there already; --force replaces it", path.display())))
         }
+        written => written.with_context(|| format!("{} cannot be written", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn read_refuses_what_is_no_file_of_the_folder() {
+        let root = tempfile::tempdir().unwrap();
+        symlink("/dev/zero", root.path().join("x")).unwrap();
+        assert!(read("x", root.path()).unwrap_err().contains("is a link"));
+        assert_eq!(read("y", root.path()), Ok(None));
+        std::fs::write(root.path().join("z"), [b'a', 0xff]).unwrap();
+        assert_eq!(read("z", root.path()), Ok(Some("a\u{fffd}".into())));
     }
 }

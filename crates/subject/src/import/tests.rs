@@ -1,0 +1,141 @@
+//! What is written of a server's folder, and what is left to a person.
+
+use super::*;
+
+type Files<'a> = &'a [(&'a str, &'a str)];
+
+fn imported(files: Files<'_>, test: Option<&str>) -> Result<(toml::Table, Imported), String> {
+    let read =
+        |name: &str| Ok(files.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_string()));
+    let made = techempower("quick", &read, test)?;
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("subjects/quick");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("subject.toml"), &made.toml).unwrap();
+    crate::definition::Definition::read(&folder).unwrap_or_else(|error| panic!("{error}\n{}", made.toml));
+    Ok((made.toml.parse().unwrap(), made))
+}
+
+const CONFIG_JSON: &str = r#"{"framework": "quick", "tests": [{
+    "default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080, "language": "Go", "display_name": "Qu\u200bick",
+                "approach": "Realistic", "classification": "Platform", "webserver": "None", "database": "None"},
+    "pg": {"json_url": "/json", "db_url": "/db", "query_url": "/queries?n=", "port": 9000, "database": "Postgres", "language": "Go"}
+}]}"#;
+
+/// The definition of a default test with these members.
+fn of(members: &str) -> Result<toml::Table, String> {
+    let config = format!(r#"{{"framework": "quick", "tests": [{{"default": {{{members}}}}}]}}"#);
+    imported(&[(CONFIG, &config), ("quick.dockerfile", "FROM x\n")], None).map(|(toml, _)| toml)
+}
+
+#[test]
+fn techempower_writes_the_facts_and_lists_the_steps() {
+    let docker =
+        "FROM golang:1.24\nWORKDIR /quick\nRUN go build \\\n  -o app .\nEXPOSE 8080\nCMD ./app -p 8080\n";
+    let (toml, made) = imported(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
+    assert_eq!(toml["title"].as_str(), Some("Qu\u{200b}ick"));
+    assert_eq!(toml["checks"][0].as_str(), Some("techempower"));
+    assert_eq!(toml["start"]["port"].as_integer(), Some(8080));
+    assert_eq!(toml["endpoints"]["plaintext"].as_str(), Some("/plaintext"));
+    assert_eq!(toml["ready"]["path"].as_str(), Some("/plaintext"));
+    let left = made.left.join("\n");
+    for step in ["FROM golang:1.24", "RUN go build \\\n  -o app .", "CMD ./app -p 8080"] {
+        assert!(left.contains(step), "{step}: {left}");
+        for line in step.lines() {
+            assert!(made.toml.contains(&format!("#   {line}\n")), "{line}: {}", made.toml);
+        }
+    }
+    assert!(left.ends_with("with --test: pg."), "{left}");
+}
+
+#[test]
+fn techempower_takes_no_command_from_a_dockerfile() {
+    let docker = "FROM golang\nENV A=b\nRUN touch /tmp/pwned\nENTRYPOINT [\"/pwned\"]\nCMD pwned\n";
+    let config = CONFIG_JSON.replace("\"port\": 8080", "\"port\": 8080, \"docker_cmd\": \"pwned\\n[x]\"");
+    let (toml, made) = imported(&[(CONFIG, &config), ("quick.dockerfile", docker)], None).unwrap();
+    assert!(toml.get("build").is_none() && toml.get("version").is_none(), "{toml}");
+    assert_eq!(toml["start"]["command"].as_array().unwrap().len(), 1);
+    assert_eq!(toml["start"]["command"][0].as_str(), Some("false"));
+    assert!(toml["start"].get("env").is_none());
+    let requires = toml["requires"].as_array().unwrap();
+    assert_eq!((requires.len(), requires[0]["test"].as_str()), (1, Some("false")));
+    let mentions = made.toml.lines().filter(|line| line.contains("pwned"));
+    assert!(mentions.clone().count() == 4 && mentions.clone().all(|line| line.starts_with('#')));
+}
+
+#[test]
+fn techempower_steps_stay_in_their_comments() {
+    let docker = "FROM x\nRUN a\rname = \"evil\"\nRUN <<E\n'''\n\"\"\"\n[start]\ncommand = [\"evil\"]\nE\nRUN \u{2028}x = 1\u{85}y = 2\u{c}z\nCMD [\"a\"]\n";
+    let (toml, _) = imported(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
+    let mut keys: Vec<&str> = toml.keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    let known = [
+        "checks",
+        "description",
+        "endpoints",
+        "language",
+        "name",
+        "protocols",
+        "ready",
+        "requires",
+        "start",
+        "title",
+    ];
+    assert_eq!(keys, known);
+    assert_eq!(toml["name"].as_str(), Some("quick"));
+    // Nor does the name of the Dockerfile leave its line, or a value its string.
+    let config = CONFIG_JSON
+        .replace("\"port\": 8080", "\"port\": 8080, \"dockerfile\": \"d\\n[build]\\n'''\"")
+        .replace("Qu\\u200bick", "a\\\"\\n[build]\\n\\u007f");
+    let (toml, _) = imported(&[(CONFIG, &config), ("d\n[build]\n'''", "FROM x\n")], None).unwrap();
+    assert!(toml.get("build").is_none(), "{toml}");
+}
+
+#[test]
+fn techempower_numbers_may_be_texts_and_texts_numbers() {
+    let port = |text: &str| of(&format!(r#""json_url": "/json", "port": {text}"#));
+    for text in ["9000", "\"9000\"", "\" 9000 \""] {
+        assert_eq!(port(text).unwrap()["start"]["port"].as_integer(), Some(9000), "{text}");
+    }
+    assert!(port("null").unwrap()["start"].get("port").is_none());
+    for text in ["\"\"", "\"x\"", "0", "70000", "\"-1\"", "90.5"] {
+        let error = port(text).unwrap_err();
+        assert!(error.contains("not a number from 1 to 65535"), "{text}: {error}");
+    }
+    let toml = of(
+        r#""display_name": 3, "language": true, "webserver": null, "versus": [], "port": 1, "db_url": null"#,
+    )
+    .unwrap();
+    assert_eq!((toml["title"].as_str(), toml["language"].as_str()), (Some("3"), Some("true")));
+    assert!(toml["endpoints"].as_table().unwrap().is_empty());
+}
+
+#[test]
+fn techempower_database_is_the_back_end_postgres() {
+    let docker =
+        "FROM python:3.11\nENV URL=postgres://u:p@tfb-database:5432/hello_world\nCMD [\"gunicorn\"]\n";
+    let files = [(CONFIG, CONFIG_JSON), ("quick-pg.dockerfile", docker)];
+    let (toml, made) = imported(&files, Some("pg")).unwrap();
+    assert!(toml.get("checks").is_none(), "{toml}");
+    assert_eq!(toml["backends"][0].as_str(), Some("postgres"));
+    assert_eq!(toml["endpoints"]["query"].as_str(), Some("/queries?n="));
+    let left = made.left.join("\n");
+    for part in ["port 9000", "None of its responses is checked", "`backends/postgres`", "grep -r", "default"]
+    {
+        assert!(left.contains(part), "{part}: {left}");
+    }
+}
+
+#[test]
+fn techempower_wrong_folders_are_refused() {
+    let error = |files: Files<'_>, test| imported(files, test).unwrap_err();
+    assert!(error(&[], None).contains("there is no benchmark_config.json"));
+    let config = [(CONFIG, CONFIG_JSON)];
+    assert!(error(&config, Some("x")).contains("has no test \"x\"; there are default, pg"));
+    assert!(error(&config, None).contains("there is no quick.dockerfile"));
+    assert!(error(&[(CONFIG, "{")], None).contains("benchmark_config.json: EOF"));
+    let outside = CONFIG_JSON.replace("\"port\": 8080", "\"dockerfile\": \"../x\"");
+    assert!(error(&[(CONFIG, &outside)], None).contains("leaves its folder"));
+    let refused = |_: &str| Err("x is a link".to_string());
+    assert_eq!(techempower("quick", &refused, None).unwrap_err(), "x is a link");
+}
