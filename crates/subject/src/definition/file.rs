@@ -8,7 +8,7 @@ use dyno_archive::Protocol;
 use dyno_contract::contracts::{Check, Contract, NotFound};
 use dyno_contract::ready::Status;
 use dyno_launch::environment::Inherit;
-use dyno_launch::folder::read_within;
+use dyno_launch::folder::{read_regular, read_within};
 use dyno_launch::process::Signal;
 use dyno_workload::inside::Inside;
 use dyno_workload::keys::{self, Keys};
@@ -20,7 +20,7 @@ use super::spec::{
     ReadySpec, Require, RuntimeSpec, StartSpec, StopKeys, StopSpec, Variant,
 };
 use super::{Definition, Role};
-use crate::limits::TEMPLATE_BYTES;
+use crate::limits::{DEFINITION_BYTES, TEMPLATE_BYTES};
 use crate::limits_keys::{CheckedLimits, RawLimits};
 use crate::paths::Name;
 use crate::placeholders::{self, OF_BACKEND, Place};
@@ -40,6 +40,13 @@ struct Home<'a> {
     wrong_contracts: &'a RefCell<Vec<FileError>>,
 }
 
+/// Why a file cannot be read. A link that leads nowhere is there, so that "no such file" alone
+/// would be puzzling.
+fn why(path: &Path, error: &std::io::Error) -> String {
+    let is_dangling = error.kind() == std::io::ErrorKind::NotFound && path.is_symlink();
+    if is_dangling { "it is a link that leads nowhere".into() } else { error.to_string() }
+}
+
 impl Definition {
     /// Reads `subject.toml` in `folder`.
     ///
@@ -55,8 +62,9 @@ impl Definition {
     /// All mistakes of the file, and of the contracts that it names.
     pub fn read_as(folder: &Path, role: Role) -> Result<Definition, FileError> {
         let path = folder.join(role.file());
-        let source = std::fs::read_to_string(&path)
-            .map_err(|error| FileError::whole(&path, format!("cannot be read: {error}")))?;
+        let wrong = |why: String| FileError::whole(&path, format!("cannot be read: {why}"));
+        let source = read_regular(&path, DEFINITION_BYTES).map_err(|error| wrong(why(&path, &error)))?;
+        let source = String::from_utf8(source).map_err(|_| wrong("it is not UTF-8 text".into()))?;
         Definition::parse(folder, role, &source)
     }
 

@@ -1,13 +1,13 @@
 //! Where definitions lie: folders of subjects, one after the other, and the folders `backends` beside them.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use dyno_workload::text::{FileError, nearest};
 
 use super::prerequisites::Prerequisites;
 use super::{Definition, Role};
-use crate::paths::Name;
 
 /// Folders of subjects. Of two subjects of one name that in the earlier folder is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,11 @@ impl Folders {
             }
         }
         all.sort();
-        Ok(all.into_iter().map(|(name, path)| (name, Definition::read(&path))).collect())
+        let read = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
+            Some(_) => Definition::read(path),
+            None => Err(FileError::whole(path, "the name of its folder is not UTF-8; rename it")),
+        };
+        Ok(all.into_iter().map(|(name, path)| (name, read(&path))).collect())
     }
 
     /// The subject of a name.
@@ -76,7 +80,7 @@ impl Folders {
     /// # Errors
     /// There is none, or it has mistakes.
     pub fn subject(&self, name: &str) -> Result<Definition, NoDefinition> {
-        match self.0.iter().map(|folder| folder.join(name)).find(|f| f.join(Role::Subject.file()).is_file()) {
+        match self.0.iter().map(|folder| folder.join(name)).find(|f| holds(f, Role::Subject)) {
             Some(folder) => Definition::read(&folder).map_err(|error| NoDefinition::Wrong(Box::new(error))),
             None => match built_in(name) {
                 Some(own) => own.map_err(|error| NoDefinition::Wrong(Box::new(error))),
@@ -93,7 +97,7 @@ impl Folders {
     pub fn backend(&self, name: &str) -> Result<Definition, NoDefinition> {
         let wrong = |error: FileError| NoDefinition::Wrong(Box::new(error));
         for folder in self.of_backends().iter().map(|folder| folder.join(name)) {
-            if folder.join(Role::Backend.file()).is_file() {
+            if holds(&folder, Role::Backend) {
                 return Definition::read_as(&folder, Role::Backend).map_err(wrong);
             }
         }
@@ -171,16 +175,28 @@ impl Folders {
     }
 }
 
-/// The folders of definitions in a folder, by name.
+/// The folders of definitions in a folder, by name. One whose file cannot be read is among them, so
+/// that it is reported.
 fn folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)>, FileError> {
-    let entries = std::fs::read_dir(folder)
-        .map_err(|error| FileError::whole(folder, format!("cannot be read: {error}")))?;
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let named = paths.filter(|path| path.join(role.file()).is_file()).filter_map(|path| {
-        let Name(name) = Name::parse(path.file_name()?.to_str()?).ok()?;
-        Some((name, path))
-    });
-    Ok(named.collect())
+    let unreadable = |error| FileError::whole(folder, format!("cannot be read: {error}"));
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if holds(&path, role) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            all.push((name, path));
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a folder has the file of a role, whatever that is: a pipe, a link that leads nowhere, or
+/// one that may not be looked at.
+fn holds(folder: &Path, role: Role) -> bool {
+    match folder.join(role.file()).symlink_metadata() {
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+    }
 }
 
 #[cfg(test)]
@@ -214,6 +230,54 @@ mod tests {
         assert_eq!(all, ["closed-port", "coalescing", "null", "one"]);
         let Err(NoDefinition::None(why)) = folders.subject("nul") else { panic!("it is not there") };
         assert!(why.ends_with("did you mean \"null\"?"), "{why}");
+    }
+
+    #[test]
+    fn folders_whose_file_cannot_be_read_are_named() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt as _;
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let subjects = root.path().join("subjects");
+        let file = |name: &str| {
+            std::fs::create_dir_all(subjects.join(name)).unwrap();
+            subjects.join(name).join("subject.toml")
+        };
+        let pipe = std::process::Command::new("mkfifo").arg(file("pipe")).status().unwrap();
+        assert!(pipe.success());
+        symlink("/dev/zero", file("device")).unwrap();
+        symlink("nowhere", file("dangling")).unwrap();
+        symlink("subject.toml", file("loop")).unwrap();
+        std::fs::create_dir_all(file("folder")).unwrap();
+        std::fs::write(file("binary"), [0xff]).unwrap();
+        std::fs::File::create(file("long")).unwrap().set_len(1 << 40).unwrap();
+        file("empty");
+        std::fs::write(subjects.join("no-folder"), "").unwrap();
+        let odd = subjects.join(OsStr::from_bytes(b"odd\xff"));
+        write(&odd, Role::Subject, "not UTF-8");
+        let folders = Folders(vec![subjects]);
+        let all = folders.in_folders().unwrap();
+        let told: Vec<(String, String)> =
+            all.into_iter().map(|(name, read)| (name, read.unwrap_err().to_string())).collect();
+        let expected = [
+            ("binary", "not UTF-8"),
+            ("dangling", "a link that leads nowhere"),
+            ("device", "is no regular file"),
+            ("folder", "is no regular file"),
+            ("long", "more than"),
+            ("loop", "symbolic links"),
+            ("odd\u{fffd}", "not UTF-8"),
+            ("pipe", "is no regular file"),
+        ];
+        assert_eq!(told.len(), expected.len(), "{told:?}");
+        for ((name, why), (expected, words)) in told.iter().zip(expected) {
+            assert!(name == expected && why.contains(words), "{name}: {why}");
+        }
+        // So is one that is asked for by its name.
+        for name in ["pipe", "device", "dangling"] {
+            assert!(matches!(folders.subject(name), Err(NoDefinition::Wrong(_))), "{name}");
+        }
+        assert!(matches!(folders.subject("empty"), Err(NoDefinition::None(_))));
     }
 
     #[test]
