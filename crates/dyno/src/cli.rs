@@ -187,9 +187,8 @@ pub struct Choices {
     /// The load path's system calls [default: the suite's, or uring where the kernel has it].
     #[arg(long, value_enum)]
     pub driver: Option<DriverArg>,
-    /// Probes that look into servers, with commas, in place of the suite's: syscalls, every-syscall, states, modes, kernel-stamps;
-    /// `default` for syscalls and states, `none`, and no-NAME for all but one of the suite's.
-    #[arg(long, value_name = "PROBES", value_parser = Choice::parse)]
+    // Its help is made from the list of probes.
+    #[arg(long, value_name = "PROBES", value_parser = Choice::parse, help = dyno_runner::observe::help())]
     pub observe: Option<Choice>,
 }
 

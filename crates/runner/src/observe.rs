@@ -54,6 +54,19 @@ const USUAL: &str = "default";
 const NONE: &str = "none";
 const WITHOUT: &str = "no-";
 
+/// The help of `--observe`: every probe, and those that look by default.
+#[must_use]
+pub fn help() -> String {
+    let names =
+        |probes: &mut dyn Iterator<Item = Probe>| probes.map(Probe::name).collect::<Vec<_>>().join(", ");
+    format!(
+        "Probes that look into servers, with commas, in place of the suite's: {}; `{USUAL}` for {}; `{NONE}`; {WITHOUT}NAME for all but one \
+         [default: the suite's]",
+        names(&mut Probe::ALL.into_iter()),
+        names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_usual()))
+    )
+}
+
 impl Choice {
     /// Names of probes between commas; `default` and `none` stand for several; `no-NAME` takes one away.
     ///
@@ -115,6 +128,30 @@ mod tests {
         assert_eq!(chosen("every-syscall"), [Probe::EverySyscall].into());
         assert_eq!(chosen("no-modes"), [Probe::States].into());
         assert_eq!(chosen("default,no-states"), [Probe::Syscalls, Probe::Runtime].into());
+    }
+
+    #[test]
+    fn help_names_every_probe_and_the_defaults() {
+        let help = help();
+        for probe in Probe::ALL {
+            assert!(help.contains(probe.name()), "{}: {help}", probe.name());
+        }
+        assert!(help.contains("`default` for syscalls, states, runtime;"), "{help}");
+    }
+
+    #[test]
+    fn docs_name_every_probe_with_its_default() {
+        let docs = include_str!("../../../docs/suites.md");
+        for probe in Probe::ALL {
+            let key = probe.name().replace('-', "_");
+            let default = if probe.is_usual() { "yes" } else { "no" };
+            assert!(
+                docs.contains(&format!("| `{key}` | {default} |")),
+                "docs/suites.md: {key} is {default} by default"
+            );
+        }
+        let words = docs.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("`default` stands for `syscalls`, `states` and `runtime`"));
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn inside() -> Finding {
         what: "system calls and waits of servers".into(),
         seen: match &refusal {
             None => {
-                "may be looked at from within the kernel; `dyno calibrate --probes` tells the price".into()
+                "may be looked at from within the kernel; `dyno run --help` lists the probes (--observe), `dyno calibrate --probes` tells the price".into()
             }
             Some(refusal) if dyno_observer::probes::counts_calls() => {
                 format!("calls may be counted by name, and nothing else: {}", refusal.why)
