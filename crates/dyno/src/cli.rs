@@ -42,8 +42,10 @@ impl Cli {
             return Err(load(&mut command).error(ErrorKind::UnknownArgument, hint));
         }
         let matches = command.try_get_matches_from_mut(words).map_err(|error| {
-            match habits::hint(&error).filter(|_| words.get(1).is_some_and(|word| word == "load")) {
-                Some(hint) => load(&mut command).error(error.kind(), hint),
+            let is_load = words.get(1).is_some_and(|word| word == "load");
+            let mut load = load(&mut command);
+            match habits::hint(&error, &load).filter(|_| is_load) {
+                Some(hint) => load.error(error.kind(), hint),
                 None => error,
             }
         })?;
