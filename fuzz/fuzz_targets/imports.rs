@@ -17,17 +17,21 @@ fuzz_target!(|input: (u8, &str)| {
         1 => import::har(text),
         2 => import::vegeta(text, &read),
         3 => import::urls(text),
-        _ => Ok(vec![import::Imported {
-            place: "line 1".into(),
-            method: "POST".into(),
-            url: format!("http://h/{text}"),
-            headers: vec![("X-A".into(), text.into())],
-            body: Some(text.into()),
-            options: Vec::new(),
-            status: None,
-        }]),
+        _ => Ok(import::Imports {
+            requests: vec![import::Imported {
+                place: "line 1".into(),
+                method: "POST".into(),
+                url: format!("http://h/{text}"),
+                headers: vec![("X-A".into(), text.into())],
+                body: Some(text.into()),
+                options: Vec::new(),
+                status: None,
+                changes: import::Changes::default(),
+            }],
+            changes: import::Changes::default(),
+        }),
     };
-    for one in imported.into_iter().flatten() {
+    for one in imported.into_iter().flat_map(|all| all.requests) {
         let path = one.url.splitn(4, '/').nth(3).unwrap_or_default();
         let request = Request {
             name: one.place,

@@ -175,6 +175,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         cost: None,
         probe_price: false,
         files: [].into(),
+        import_changes: Vec::new(),
     }
 }
 

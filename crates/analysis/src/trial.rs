@@ -196,6 +196,7 @@ fn asked(plan: &Plan, record: &TrialRecord) -> load::Config {
     let planned = &plan.trials[record.trial];
     let (workload, step) = (&plan.workloads[planned.workload], &plan.load.steps[planned.step]);
     let alone = load::Config::new(workload, &plan.load_of_trial(planned), step, planned.seed);
+    let alone = load::Config { import_changes: plan.import_changes.clone(), ..alone };
     alone.beside(record.load.at_once)
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Party;
 use crate::probe::Probe;
-pub use crate::workload::{Body, Expect, OWN_VALUE, Page, Request, Workload};
+pub use crate::workload::{Body, Expect, ImportChange, OWN_VALUE, Page, Request, Workload};
 
 /// Everything that was decided before the first process started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +58,10 @@ pub struct Plan {
     pub probe_price: bool,
     /// Files that requests name, relative to the suite's folder, with the SHA-256 of each in hexadecimal digits.
     pub files: BTreeMap<String, String>,
+    /// What an import left out of its requests or changed in them. Archives of before that have
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub import_changes: Vec<ImportChange>,
 }
 
 impl Plan {

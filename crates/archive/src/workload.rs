@@ -27,6 +27,19 @@ pub struct Workload {
     pub requests_per_connection: Option<u64>,
 }
 
+/// The changes of one kind that an import made to what another tool sent or recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImportChange {
+    /// A word for the kind, such as `connection-header`.
+    pub kind: String,
+    /// The change, with its reason.
+    pub what: String,
+    /// Occurrences.
+    pub count: u64,
+    /// The first 64 names of headers, options or places, each once.
+    pub names: Vec<String>,
+}
+
 impl Workload {
     /// Connections over which a visitor loads a page of it: HTTP/2 has one. `None`: it is no page.
     #[must_use]

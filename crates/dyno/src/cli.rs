@@ -677,7 +677,7 @@ pub enum SubjectsCommand {
         #[command(flatten)]
         which: Which,
     },
-    /// Write the subject.toml of a server of another collection, and say what is left to do.
+    /// Write the facts of a server of another collection to subject.toml, and list the rest.
     Import(ImportArgs),
 }
 

@@ -103,6 +103,7 @@ mod tests {
             percentile_unknown: 0,
             ended: None,
             trials,
+            import_changes: Vec::new(),
         };
         assert_eq!(
             text(&result),

@@ -178,6 +178,7 @@ pub fn resolve(
         cost: suite.cost,
         probe_price: suite.probe_price,
         files: suite.files,
+        import_changes: Vec::new(),
     };
     Planned::new(plan, definitions, behind.definitions).map_err(whole)
 }

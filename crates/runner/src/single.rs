@@ -72,6 +72,7 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
         cost: None,
         probe_price: false,
         files,
+        import_changes: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod compile;
 pub mod document;
+pub mod header;
 pub mod import;
 pub mod inside;
 pub mod keys;

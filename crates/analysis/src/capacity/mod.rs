@@ -6,7 +6,7 @@ mod search;
 mod searches;
 mod slowest;
 
-use dyno_archive::plan::Objective;
+use dyno_archive::plan::{ImportChange, Objective};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -46,6 +46,9 @@ pub struct CapacityResult {
     pub ended: Option<String>,
     /// Every load, in order of time.
     pub trials: Vec<CapacityTrial>,
+    /// What an import left out of the requests or changed in them; absent if nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub import_changes: Vec<ImportChange>,
 }
 
 /// Loads at one rate, and how many of them agree with what is said of it.
@@ -88,6 +91,7 @@ impl CapacityResult {
             percentile_unknown: trials.iter().filter(|trial| trial.requests < requests(objective)).count(),
             ended,
             trials,
+            import_changes: Vec::new(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The configuration of a load, as its result shows it.
 
 use dyno_archive::plan::{
-    Arrival, Arrivals, DriverKind, Load, Model, Priority, Reconnect, Request, Segment, Spin, Step,
-    StillWarming, Workload,
+    Arrival, Arrivals, DriverKind, ImportChange, Load, Model, Priority, Reconnect, Request, Segment, Spin,
+    Step, StillWarming, Workload,
 };
 use dyno_archive::{Protocol, protocol};
 use schemars::JsonSchema;
@@ -61,6 +61,9 @@ pub struct Config {
     pub requests_mixed: Vec<MixedRequest>,
     /// Connections over which a visitor loads a page; `connections` then counts visitors. `None`: no pages are loaded.
     pub page_connections: Option<u32>,
+    /// What an import left out of the requests or changed in them; absent if nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub import_changes: Vec<ImportChange>,
 }
 
 /// A request of a mix.
@@ -123,6 +126,7 @@ impl Config {
             priority: load.priority,
             check_one_in: workload.requests.iter().any(|r| r.expect.is_deep()).then_some(load.check_one_in),
             page_connections: workload.page_connections(),
+            import_changes: Vec::new(),
             requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),
         }
     }

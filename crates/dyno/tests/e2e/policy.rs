@@ -197,6 +197,53 @@ fn requests_come_from_other_tools() {
     assert_eq!((&result["outcomes"]["ok"], &result["config"]["method"]), (&5.into(), &"POST".into()));
 }
 
+#[test]
+fn imports_send_what_was_recorded_and_list_changes() {
+    let place = Place::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/post", listener.local_addr().unwrap());
+    let har = serde_json::json!({"log": {"entries": [{"request": {
+        "method": "POST", "url": url,
+        "headers": [{"name": "Content-Type", "value": "application/x-www-form-urlencoded"}, {"name": "TE", "value": "trailers"}],
+        "postData": {"mimeType": "application/x-www-form-urlencoded",
+                     "params": [{"name": "field%5B1%5D", "value": "value%5B1%5D"}]}}}]}});
+    fs::write(place.path().join("form.har"), har.to_string()).unwrap();
+    let recorder = std::thread::spawn(move || {
+        // An attempt to connect may come without a request.
+        for stream in listener.incoming() {
+            let (mut stream, mut request) = (stream.unwrap(), Vec::new());
+            let mut buffer = [0; 4096];
+            while !request.ends_with(b"%5D") {
+                match stream.read(&mut buffer).unwrap() {
+                    0 => break,
+                    n => request.extend_from_slice(&buffer[..n]),
+                }
+            }
+            if !request.is_empty() {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+                return String::from_utf8(request).unwrap();
+            }
+        }
+        String::new()
+    });
+    let output = place.dyno(&["load", "--import", "form.har", "-n", "1", "-c", "1", "--format", "json"]);
+    let request = recorder.join().unwrap();
+    assert!(request.ends_with("\r\n\r\nfield%5B1%5D=value%5B1%5D") && !request.contains("TE:"), "{request}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    for line in [
+        "import: 1 headers left out",
+        ": te",
+        "import: 1 bodies made from postData.params",
+        "(taken as encoded)",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kinds: Vec<&Value> =
+        result["config"]["import_changes"].as_array().unwrap().iter().map(|change| &change["kind"]).collect();
+    assert_eq!(kinds, ["connection-header", "form-params"]);
+}
+
 /// A thousandfold of what a person would click: memory stays in proportion, and every connection is there.
 #[test]
 fn ten_thousand_connections() {

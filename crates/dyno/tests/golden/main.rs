@@ -96,6 +96,7 @@ fn plan() -> Plan {
         not_served: Vec::new(),
         backends: Vec::new(),
         files: Default::default(),
+        import_changes: Vec::new(),
         report: ReportOptions {
             baseline: Some("slow".into()),
             markers: vec![Marker { connections: 8.0, label: "eight".into() }],

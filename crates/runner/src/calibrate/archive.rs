@@ -71,6 +71,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         cost: None,
         probe_price: false,
         files: BTreeMap::new(),
+        import_changes: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Imported, curl, har, urls, vegeta};
+use super::{Imports, curl, har, urls, vegeta};
 use crate::ReadFile;
 
 /// A format of another tool.
@@ -50,7 +50,7 @@ impl Format {
     }
 
     /// Reads the requests of a text in this format. `Err`: a sentence that names the line or the entry.
-    pub fn read(self, text: &str, read: ReadFile<'_>) -> Result<Vec<Imported>, String> {
+    pub fn read(self, text: &str, read: ReadFile<'_>) -> Result<Imports, String> {
         match self {
             Format::Curl => curl(text, read),
             Format::Har => har(text),
@@ -98,8 +98,10 @@ mod tests {
             (Format::Urls, "http://h/"),
         ] {
             assert_eq!(Format::guess(Path::new("-"), text), format);
-            let requests =
-                format.read(text, &none).unwrap_or_else(|error| panic!("{}: {error}", format.name()));
+            let requests = format
+                .read(text, &none)
+                .unwrap_or_else(|error| panic!("{}: {error}", format.name()))
+                .requests;
             assert_eq!((requests.len(), requests[0].url.as_str()), (1, "http://h/"), "{}", format.name());
         }
     }

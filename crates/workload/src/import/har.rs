@@ -1,9 +1,10 @@
 //! HAR 1.2, as browsers and proxies save it (<http://www.softwareishard.com/blog/har-12-spec/>).
 
-use base64::Engine as _;
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::{BASE64, Imported, Url, form_encoded, is_one_of, json_error, some};
+use super::har_body::{PostData, body};
+use super::{Change, Changes, Imported, Imports, Url, is_one_of, json_error, some};
 
 /// Headers that belong to the connection on which a request was seen, not to the request (RFC 9110 §7.6.1).
 const HOP_BY_HOP: [&str; 7] =
@@ -11,17 +12,19 @@ const HOP_BY_HOP: [&str; 7] =
 
 /// Reads the requests of a HAR in their order. Those to other schemes than http and https (data, ws, extensions) are
 /// left out, but count in "entry 2". `Err`: it is no HAR, an entry is wrong, or none is left.
-pub fn har(text: &str) -> Result<Vec<Imported>, String> {
+pub fn har(text: &str) -> Result<Imports, String> {
     let har: Har = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
         let (line, column, message) = (error.line(), error.column(), json_error(&error));
         format!("line {line}, column {column}: this is not a HAR ({message}); save one from the browser's network tab")
     })?;
-    let entries = har.log.entries.into_iter().enumerate();
-    let requests = entries.filter_map(|(i, entry)| imported(&format!("entry {}", i + 1), entry).transpose());
-    some(
-        requests.collect::<Result<_, _>>()?,
-        "the HAR has no requests over http or https; record some, and save it anew",
-    )
+    let (mut requests, mut changes) = (Vec::new(), Changes::default());
+    for (i, entry) in har.log.entries.into_iter().enumerate() {
+        requests.extend(imported(&format!("entry {}", i + 1), entry, &mut changes)?);
+    }
+    if requests.len() > 1 {
+        requests.iter().for_each(|_| changes.add(Change::Timing, ""));
+    }
+    some(requests, changes, "the HAR has no requests over http or https; record some, and save it anew")
 }
 
 #[derive(Deserialize)]
@@ -37,95 +40,103 @@ struct Log {
 #[derive(Deserialize)]
 struct Entry {
     /// Read on its own, so that an error can name its entry.
-    request: serde_json::Value,
+    request: Value,
     /// The recorded response. It is read leniently: a request that was never answered has anything here.
     #[serde(default)]
-    response: serde_json::Value,
+    response: Value,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Request {
     method: String,
     url: String,
     #[serde(default)]
     headers: Vec<Pair>,
-    #[serde(rename = "postData")]
     post_data: Option<PostData>,
+    // Read leniently: the headers and the URL have these too, mostly.
+    #[serde(default)]
+    cookies: Value,
+    #[serde(default)]
+    query_string: Value,
+    #[serde(default)]
+    http_version: Value,
+    #[serde(default)]
+    body_size: Value,
 }
 
-#[derive(Deserialize)]
-struct Pair {
-    name: String,
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Pair {
+    pub(super) name: String,
     #[serde(default)]
-    value: String,
+    pub(super) value: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PostData {
-    #[serde(default)]
-    mime_type: String,
-    #[serde(default)]
-    text: String,
-    encoding: Option<String>,
-    #[serde(default)]
-    params: Vec<Pair>,
-}
-
-fn imported(place: &str, entry: Entry) -> Result<Option<Imported>, String> {
+/// A request; `None`: it is left out.
+fn imported(place: &str, entry: Entry, changes: &mut Changes) -> Result<Option<Imported>, String> {
     let request: Request = serde_json::from_value(entry.request).map_err(|error| {
         format!("{place}: this is not a request ({}); save the HAR anew", json_error(&error))
     })?;
-    if !request.url.split_once(':').is_some_and(|(scheme, _)| is_one_of(scheme, &["http", "https"])) {
+    let scheme = request.url.split_once(':').map_or("", |(scheme, _)| scheme);
+    if !is_one_of(scheme, &["http", "https"]) {
+        changes.add(Change::Entry, &format!("{place} ({})", scheme.chars().take(20).collect::<String>()));
         return Ok(None);
     }
     let mut imported = Imported::new(place.into(), &request.method, &request.url);
-    let authority = Url::parse(&request.url).map_or("", |url| url.authority);
-    let headers = request.headers.into_iter().filter(|header| is_kept(header, authority));
-    imported.headers = headers.map(|header| (header.name, header.value)).collect();
     imported.status = recorded_status(&entry.response);
-    if let Some(data) = request.post_data {
-        imported.body = body(&data).map_err(|error| format!("{place}: {error}"))?;
-        if imported.body.is_some() && !imported.has("content-type") && !data.mime_type.is_empty() {
-            imported.headers.push(("Content-Type".into(), data.mime_type));
-        }
+    let sent_bytes = sent_bytes(&request);
+    put_headers(&mut imported, &request);
+    let data = request.post_data.unwrap_or_default();
+    imported.body = body(&data, sent_bytes, &mut imported).map_err(|error| format!("{place}: {error}"))?;
+    if imported.body.is_some() && !imported.has("content-type") && !data.mime_type.is_empty() {
+        imported.changes.add(Change::TypeHeader, &data.mime_type);
+        imported.headers.push(("Content-Type".into(), data.mime_type));
     }
     imported.checked().map(Some)
 }
 
-/// `None`: nothing was answered, which browsers record as a status of 0.
-fn recorded_status(response: &serde_json::Value) -> Option<u16> {
-    let status = response.get("status")?.as_u64()?;
-    u16::try_from(status).ok().filter(|status| (200..600).contains(status))
-}
-
-fn is_kept(header: &Pair, authority: &str) -> bool {
-    let derived = header.name.eq_ignore_ascii_case("host") && header.value.eq_ignore_ascii_case(authority);
-    !(derived || header.name.starts_with(':') || is_one_of(&header.name, &HOP_BY_HOP))
-}
-
-/// `None`: nothing was posted.
-fn body(data: &PostData) -> Result<Option<Vec<u8>>, String> {
-    match (data.encoding.as_deref(), data.text.as_str()) {
-        (_, "") if data.params.is_empty() => Ok(None),
-        (_, "") if data.mime_type.starts_with("multipart/") => {
-            Err("the posted form came without its text; save the HAR with a tool that keeps it".into())
-        }
-        (_, "") => Ok(Some(params(&data.params).into_bytes())),
-        (None | Some(""), text) => Ok(Some(text.into())),
-        (Some("base64"), text) => BASE64
-            .decode(text)
-            .map(Some)
-            .map_err(|error| format!("postData.text is not base64 ({error}); save the HAR anew")),
-        (Some(other), _) => {
-            Err(format!("postData.encoding is {other:?}; only \"base64\" is known, so write that"))
-        }
+/// Puts the headers into the request, without those of its connection, and counts what the entry
+/// has besides.
+fn put_headers(imported: &mut Imported, request: &Request) {
+    let authority = Url::parse(&request.url).map_or("", |url| url.authority);
+    // What is derived from the URL is sent all the same.
+    let is_derived =
+        |pair: &&Pair| pair.name.eq_ignore_ascii_case("host") && pair.value.eq_ignore_ascii_case(authority);
+    let headers = request.headers.iter().filter(|pair| !is_derived(pair));
+    imported.headers = headers.map(|pair| (pair.name.clone(), pair.value.clone())).collect();
+    imported.leave_out(Change::PseudoHeader, |name, _| name.starts_with(':'));
+    imported.leave_out(Change::ConnectionHeader, |name, _| is_one_of(name, &HOP_BY_HOP));
+    let cookies: Vec<Pair> = serde_json::from_value(request.cookies.clone()).unwrap_or_default();
+    if !cookies.is_empty() && !imported.has("cookie") {
+        cookies.iter().for_each(|cookie| imported.changes.add(Change::CookieHeader, &cookie.name));
+        let pairs: Vec<String> = cookies.iter().map(|own| format!("{}={}", own.name, own.value)).collect();
+        imported.headers.push(("Cookie".into(), pairs.join("; ")));
+    }
+    let query: Vec<Pair> = serde_json::from_value(request.query_string.clone()).unwrap_or_default();
+    if !request.url.split('#').next().unwrap_or_default().contains('?') {
+        query.iter().for_each(|pair| imported.changes.add(Change::QueryString, &pair.name));
+    }
+    let version = request.http_version.as_str().unwrap_or_default().to_ascii_lowercase();
+    if is_one_of(
+        &version,
+        &["h3", "http/3", "http/3.0", "h3-29", "http/2+quic/43", "quic", "http/1.0", "http/0.9"],
+    ) {
+        imported.changes.add(Change::Protocol, &version);
     }
 }
 
-fn params(params: &[Pair]) -> String {
-    let pair = |p: &Pair| format!("{}={}", form_encoded(p.name.as_bytes()), form_encoded(p.value.as_bytes()));
-    params.iter().map(pair).collect::<Vec<_>>().join("&")
+/// The length of the body as it was sent; `None`: it is not recorded.
+fn sent_bytes(request: &Request) -> Option<u64> {
+    let header = request.headers.iter().find(|pair| pair.name.eq_ignore_ascii_case("content-length"));
+    let header = header.and_then(|pair| pair.value.trim().parse().ok());
+    // Browsers write -1 where they do not know, and some write 0 for whatever is sent.
+    header.or_else(|| request.body_size.as_u64().filter(|size| *size > 0))
+}
+
+/// `None`: nothing was answered, which browsers record as a status of 0.
+fn recorded_status(response: &Value) -> Option<u16> {
+    let status = response.get("status")?.as_u64()?;
+    u16::try_from(status).ok().filter(|status| (200..600).contains(status))
 }
 
 #[cfg(test)]
@@ -134,6 +145,10 @@ mod tests {
 
     /// A HAR with these requests.
     fn har_of(requests: &[&str]) -> Result<Vec<Imported>, String> {
+        imports_of(requests).map(|imports| imports.requests)
+    }
+
+    fn imports_of(requests: &[&str]) -> Result<Imports, String> {
         let entries: Vec<_> = requests.iter().map(|r| format!(r#"{{"time": 1, "request": {r}}}"#)).collect();
         har(&format!("\u{feff}{{\"log\": {{\"version\": \"1.2\", \"entries\": [{}]}}}}", entries.join(",")))
     }
@@ -203,7 +218,7 @@ mod tests {
     fn the_recorded_status_is_kept_if_there_was_one() {
         let entry = |response: &str| {
             let entry = format!(r#"{{"request": {{"method": "GET", "url": "http://a/"}} {response}}}"#);
-            har(&format!(r#"{{"log": {{"entries": [{entry}]}}}}"#)).unwrap()[0].status
+            har(&format!(r#"{{"log": {{"entries": [{entry}]}}}}"#)).unwrap().requests[0].status
         };
         assert_eq!(entry(r#", "response": {"status": 404}"#), Some(404));
         assert_eq!(entry(r#", "response": {"status": 0}"#), None);
@@ -224,5 +239,49 @@ mod tests {
         assert!(
             har_of(&[r#"{"method": "GET", "url": "http://a/ b"}"#]).unwrap_err().contains("percent-encode")
         );
+    }
+
+    /// The lines of what changed in requests with these members.
+    fn changes(members: &[&str]) -> Vec<String> {
+        let request = |own: &&str| format!(r#"{{"method": "POST", "url": "https://a/x", {own}}}"#);
+        let all: Vec<String> = members.iter().map(request).collect();
+        imports_of(&all.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().changes.lines()
+    }
+
+    #[test]
+    fn headers_that_are_left_out_are_listed_once_per_kind() {
+        let one = r#""headers": [{"name": ":path", "value": "/x"}, {"name": "TE", "value": "trailers"},
+            {"name": "Connection", "value": "close"}, {"name": "Content-Length", "value": "0"}, {"name": "Host", "value": "a"}]"#;
+        assert_eq!(
+            changes(&[one, one]),
+            [
+                "import: 2 pseudo-header fields left out, because dyno writes them itself: :path",
+                "import: 4 headers left out, because they belong to the recorded connection: connection, te",
+                "import: 2 headers left out, because dyno writes Content-Length itself: content-length",
+                "import: 2 requests drawn at random, not in their recorded order and at their times",
+            ]
+        );
+        assert_eq!(changes(&[r#""headers": []"#]), [""; 0]);
+    }
+
+    #[test]
+    fn facts_besides_headers_and_url_are_used_or_listed() {
+        let one = r#""cookies": [{"name": "a", "value": "1"}, {"name": "b", "value": "2=3"}],
+            "queryString": [{"name": "q", "value": "1"}], "httpVersion": "h3""#;
+        assert_eq!(read(one).unwrap(), "Cookie=a=1; b=2=3 None");
+        let lines = changes(&[one]);
+        for (line, words) in
+            lines.iter().zip(["made from `cookies`", "URL does not have them: q", "not speak: h3"])
+        {
+            assert!(line.contains(words), "{line}");
+        }
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        let with_header =
+            r#""cookies": [{"name": "a", "value": "1"}], "headers": [{"name": "cookie", "value": "a=1"}]"#;
+        assert_eq!(changes(&[with_header]), [""; 0]);
+        let urls = [r#"{"method": "GET", "url": "wss://a/"}"#, r#"{"method": "GET", "url": "http://a/#b"}"#];
+        let lines = imports_of(&urls).unwrap().changes.lines();
+        assert!(lines[0].ends_with("not over http or https: entry 1 (wss)"), "{lines:?}");
+        assert!(lines[1].contains("1 URL fragments left out") && lines.len() == 2, "{lines:?}");
     }
 }

@@ -1,17 +1,21 @@
 //! Requests from other tools' formats: curl commands, HAR 1.2, vegeta's targets, and lists of URLs.
 //!
-//! Pure: text goes in and [`Imported`] requests come out; files that a format refers to are read by the caller's
-//! closure. Whatever dyno cannot send as the tool would have sent it is refused by name, not left out in silence.
-//! Errors are sentences that name the line or the entry and end with what to do next.
+//! Pure: text goes in and [`Imported`] requests come out; files that a format refers to are read by
+//! the caller's closure. Whatever dyno cannot send as the tool would have sent it is refused by
+//! name, or left out and listed ([`Changes`]). Errors are sentences that name the line or the entry
+//! and end with what to do next.
 
 mod alike;
+mod changes;
 mod curl;
 mod format;
 mod har;
+mod har_body;
 mod urls;
 mod vegeta;
 
 pub use alike::{Alike, Braces};
+pub use changes::{Change, Changes};
 pub use curl::curl;
 pub use format::Format;
 pub use har::har;
@@ -39,12 +43,31 @@ pub struct Imported {
     pub options: Vec<(String, String)>,
     /// Status of the recorded answer; `None`: none was recorded.
     pub status: Option<u16>,
+    /// What this request differs in from the one that was written or recorded.
+    pub changes: Changes,
+}
+
+/// The requests of an import, and what it left out or changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imports {
+    /// At least one. Their own changes are moved into those of the import.
+    pub requests: Vec<Imported>,
+    pub changes: Changes,
 }
 
 impl Imported {
     fn new(place: String, method: &str, url: &str) -> Imported {
         let (method, url) = (method.into(), url.into());
-        Imported { place, method, url, headers: Vec::new(), body: None, options: Vec::new(), status: None }
+        Imported {
+            place,
+            method,
+            url,
+            headers: Vec::new(),
+            body: None,
+            options: Vec::new(),
+            status: None,
+            changes: Changes::default(),
+        }
     }
 
     /// Brings a request as written into the form that the fields promise. `Err`: it cannot be sent, with its place.
@@ -58,10 +81,32 @@ impl Imported {
         if !is_token(&self.method) {
             return Err(format!("{:?} is not a method; write GET, POST or the like", self.method));
         }
-        self.headers.retain(|(name, _)| !is_framing(name));
+        self.leave_out(Change::FramingHeader, |name, _| is_framing(name));
         self.headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
+        if self.url.contains('#') {
+            self.changes.add(Change::Fragment, &self.place);
+        }
         self.url = Url::parse(&self.url)?.text();
         Ok(())
+    }
+
+    /// Leaves headers out, and counts them as this change.
+    pub fn leave_out(&mut self, change: Change, is_left_out: impl Fn(&str, &str) -> bool) {
+        let changes = &mut self.changes;
+        self.headers.retain(|(name, value)| {
+            let is_out = is_left_out(name, value);
+            if is_out {
+                changes.add(change, &name.to_ascii_lowercase());
+            }
+            !is_out
+        });
+    }
+
+    /// Counts the headers that a tool adds to each request that does not have them.
+    fn note_tool_headers(&mut self, names: &[&str]) {
+        for name in names.iter().filter(|name| !self.has(name)).collect::<Vec<_>>() {
+            self.changes.add(Change::ToolHeader, name);
+        }
     }
 
     fn has(&self, name: &str) -> bool {
@@ -165,7 +210,10 @@ fn json_error(error: &serde_json::Error) -> String {
     text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).into()
 }
 
-/// The requests, if there are any.
-fn some(requests: Vec<Imported>, otherwise: &str) -> Result<Vec<Imported>, String> {
-    if requests.is_empty() { Err(otherwise.into()) } else { Ok(requests) }
+/// The requests, if there are any, with the changes of all.
+fn some(mut requests: Vec<Imported>, mut changes: Changes, otherwise: &str) -> Result<Imports, String> {
+    for request in &mut requests {
+        changes.extend(std::mem::take(&mut request.changes));
+    }
+    if requests.is_empty() { Err(otherwise.into()) } else { Ok(Imports { requests, changes }) }
 }

@@ -1,10 +1,10 @@
 //! A URL per line, with an optional method before it.
 
-use super::{Imported, method_and_url, some};
+use super::{Changes, Imported, Imports, method_and_url, some};
 
 /// Reads a list of URLs: `URL` or `METHOD URL` a line; empty lines, and all after a `#` that begins a word, do not
 /// count. `Err`: a line is neither, or there is none.
-pub fn urls(text: &str) -> Result<Vec<Imported>, String> {
+pub fn urls(text: &str) -> Result<Imports, String> {
     let mut requests = Vec::new();
     for (i, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let place = format!("line {}", i + 1);
@@ -16,7 +16,7 @@ pub fn urls(text: &str) -> Result<Vec<Imported>, String> {
             _ => method_and_url(place, &words.join(" "))?.checked()?,
         });
     }
-    some(requests, "the list has no URLs; write one a line, like http://localhost:8080/")
+    some(requests, Changes::default(), "the list has no URLs; write one a line, like http://localhost:8080/")
 }
 
 #[cfg(test)]
@@ -27,7 +27,7 @@ mod tests {
     fn a_line_is_a_url_with_or_without_a_method() {
         let text = "\u{feff}# these\r\nhttp://a/\r\n\n  POST\tHTTPS://b:1?y=#z  # why\n";
         let read: Vec<_> =
-            urls(text).unwrap().into_iter().map(|r| [r.place, r.method, r.url].join(" ")).collect();
+            urls(text).unwrap().requests.into_iter().map(|r| [r.place, r.method, r.url].join(" ")).collect();
         assert_eq!(read, ["line 2 GET http://a/", "line 4 POST https://b:1/?y="]);
     }
 

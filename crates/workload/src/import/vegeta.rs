@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use serde::Deserialize;
 
-use super::{BASE64, Imported, ReadFile, json_error, load, method_and_url, some};
+use super::{BASE64, Changes, Imported, Imports, ReadFile, json_error, load, method_and_url, some};
 
 /// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of `METHOD URL`, headers and
 /// `@body-file`. `Err`: a line is wrong, a body cannot be read, or there are no targets.
-pub fn vegeta(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
+pub fn vegeta(text: &str, read: ReadFile) -> Result<Imports, String> {
     let text = text.trim_start_matches('\u{feff}');
-    let targets = if text.trim_start().starts_with('{') { json(text)? } else { http(text, read)? };
-    some(targets, "the file has no targets; write them like GET http://localhost:8080/")
+    let mut targets = if text.trim_start().starts_with('{') { json(text)? } else { http(text, read)? };
+    targets.iter_mut().for_each(|target| target.note_tool_headers(&["User-Agent", "Accept-Encoding"]));
+    some(targets, Changes::default(), "the file has no targets; write them like GET http://localhost:8080/")
 }
 
 fn http(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
@@ -106,7 +107,7 @@ mod tests {
             let headers: String = r.headers.iter().map(|(n, v)| format!(" {n}={v}")).collect();
             format!("{}: {} {}{headers} {:?}", r.place, r.method, r.url, r.body)
         };
-        vegeta(text, &read).unwrap().into_iter().map(show).collect()
+        vegeta(text, &read).unwrap().requests.into_iter().map(show).collect()
     }
 
     #[test]

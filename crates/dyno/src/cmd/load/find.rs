@@ -38,7 +38,8 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     }
     dyno_runner::load::preflight(&ready.spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
     let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
-    let result = search(&ready, &objective, start_rps, &interrupts)?;
+    let import_changes = ready.config.import_changes.clone();
+    let result = CapacityResult { import_changes, ..search(&ready, &objective, start_rps, &interrupts)? };
     write(&ready.args, &result)?;
     Ok(match result.kept_rps {
         _ if interrupts.count() > 0 || result.ended.is_some() => Exit::Failed,

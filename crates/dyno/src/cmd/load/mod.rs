@@ -91,11 +91,15 @@ struct Ready {
 impl Ready {
     fn new(mut args: LoadArgs) -> anyhow::Result<Ready> {
         spec::refuse_what_cannot_be(&args)?;
-        let (url, workload) = requests::of(&mut args)?;
+        let (url, workload, changes) = requests::of(&mut args)?;
         spec::refuse_what_does_nothing(&args, &url, &workload)?;
         let reach = requests::reach(&args);
         let spec = spec::spec(&args, &url, &workload, &reach)?;
-        let config = spec::config(&spec, &url, &workload);
+        for line in changes.lines() {
+            terminal::say(&dyno_report::terminal::line(&line));
+        }
+        let import_changes = changes.list();
+        let config = Config { import_changes, ..spec::config(&spec, &url, &workload) };
         Ok(Ready { args, url, workload, reach, spec, config })
     }
 
@@ -118,7 +122,8 @@ impl Ready {
 
     fn plan(&self) -> Plan {
         let server = save::server(&self.url, &self.workload);
-        single::plan(&server, &self.workload, &self.spec, self.reach.seen())
+        let import_changes = self.config.import_changes.clone();
+        Plan { import_changes, ..single::plan(&server, &self.workload, &self.spec, self.reach.seen()) }
     }
 }
 

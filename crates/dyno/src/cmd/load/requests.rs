@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_runner::files::Folder;
-use dyno_workload::import::{self, Alike, Braces, Format, Imported};
-use dyno_workload::{typed, workloads};
+use dyno_workload::import::{self, Alike, Braces, Change, Changes, Format, Imported, Imports};
+use dyno_workload::{header, typed, workloads};
 
 use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
 use crate::exit::bad;
 use crate::terminal;
 
-/// The server, and the requests for it.
+/// The server, the requests for it, and what an import left out or changed.
 ///
 /// Settings of connections in an imported command are put into `args`.
-pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
+pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload, Changes)> {
     let expect = expect(args)?;
     let header = |text: &String| typed::header(text).map_err(|error| bad(format!("-H {text:?}: {error}")));
     let headers = args.headers.iter().map(header).collect::<anyhow::Result<Vec<_>>>()?;
@@ -28,10 +28,18 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
         (None, Some(path)) => Some(read_import(path, args.import_format, &reach)?),
         (None, None) => None,
     };
-    let (url, mut requests) = match foreign {
+    let is_foreign = foreign.is_some();
+    let (url, mut requests, mut changes) = match foreign {
         Some(all) => imported(all, args, &reach)?,
-        None => own(args)?,
+        None => {
+            let (url, requests) = own(args)?;
+            (url, requests, Changes::default())
+        }
     };
+    let protocol = protocol(args, url.scheme)?;
+    if is_foreign {
+        leave_out_uncarried(&mut requests, protocol, &mut changes);
+    }
     for (i, request) in requests.iter_mut().enumerate() {
         request.headers.extend(headers.iter().cloned());
         // On a page the expectations are for the document; its resources may have any status from 200 to 399.
@@ -41,10 +49,23 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
         }
     }
     typed::name_apart(&mut requests);
-    let protocol = protocol(args, url.scheme)?;
     let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
-    Ok((url, Workload { name: "load".into(), protocol, requests, page, requests_per_connection: None }))
+    let workload = Workload { name: "load".into(), protocol, requests, page, requests_per_connection: None };
+    Ok((url, workload, changes))
+}
+
+/// Leaves out the headers of imported requests that the protocol cannot carry.
+fn leave_out_uncarried(requests: &mut [Request], protocol: Protocol, changes: &mut Changes) {
+    for request in requests {
+        request.headers.retain(|(name, value)| {
+            let is_carried = header::fault(protocol, name, value).is_none();
+            if !is_carried {
+                changes.add(Change::UncarriedHeader, &name.to_ascii_lowercase());
+            }
+            is_carried
+        });
+    }
 }
 
 /// Streams per connection. A page has as many as servers usually allow, because browsers request all its resources at once.
@@ -160,7 +181,7 @@ fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     Ok((url, requests))
 }
 
-fn read_import(path: &Path, format: Option<ImportArg>, reach: &Reach) -> anyhow::Result<Vec<Imported>> {
+fn read_import(path: &Path, format: Option<ImportArg>, reach: &Reach) -> anyhow::Result<Imports> {
     let text = String::from_utf8(named_file(path)?)
         .map_err(|_| bad(format!("{}: the file is not text", path.display())))?;
     let format = format.map_or_else(|| Format::guess(path, &text), Format::from);
@@ -171,14 +192,23 @@ fn read_import(path: &Path, format: Option<ImportArg>, reach: &Reach) -> anyhow:
 }
 
 /// Imported requests: all for one server; equal ones become one request with a weight.
-fn imported(all: Vec<Imported>, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<(Url, Vec<Request>)> {
+fn imported(
+    all: Imports,
+    args: &mut LoadArgs,
+    reach: &Reach,
+) -> anyhow::Result<(Url, Vec<Request>, Changes)> {
     let mut server: Option<Url> = args.url.as_deref().map(Url::parse).transpose().map_err(bad)?;
     let braces = if args.import_templates { Braces::Placeholders } else { Braces::Text };
     let mut requests = Alike::default();
+    let Imports { requests: all, mut changes } = all;
+    let mut adopted = Adopted::default();
     for one in all {
         let mut url = Url::parse(&one.url).map_err(|error| bad(format!("{}: {error}", one.place)))?;
         if args.url.is_some() {
             // A URL on the command line replaces the server of the import.
+            if server.as_ref().is_some_and(|server| !server.is_same_server(&url)) {
+                changes.add(Change::Server, &format!("{}://{}", url.scheme.name(), url.authority()));
+            }
         } else if let Some(server) = server.as_ref().filter(|server| !server.is_same_server(&url)) {
             return Err(bad(format!(
                 "{}: {} is another server than {}, and a load goes to one; leave out the others, or name the URL of the server that gets them all",
@@ -188,13 +218,59 @@ fn imported(all: Vec<Imported>, args: &mut LoadArgs, reach: &Reach) -> anyhow::R
             )));
         }
         let is_https = server.as_ref().unwrap_or(&url).scheme == Scheme::Https;
+        adopted.note(&one, is_https, args, &mut changes);
         adopt(&one, is_https, args, reach)?;
         let path = std::mem::take(&mut url.target);
         requests.add(one.request(&path, braces));
         server.get_or_insert(url);
     }
     let server = server.ok_or_else(|| bad("there are no requests to import"))?;
-    Ok((server, requests.into_requests()))
+    Ok((server, requests.into_requests(), changes))
+}
+
+/// The settings of connections that earlier commands of an import have chosen for the whole load.
+#[derive(Default)]
+struct Adopted(BTreeMap<String, String>);
+
+impl Adopted {
+    /// Counts the settings of a command that [`adopt`] passes over: a load has one of each.
+    fn note(&mut self, one: &Imported, is_https: bool, args: &LoadArgs, changes: &mut Changes) {
+        for (name, value) in &one.options {
+            let is_of_tls = ["insecure", "cacert", "cert", "key"].contains(&name.as_str());
+            let shown = if value.is_empty() { format!("--{name}") } else { format!("--{name} {value}") };
+            let kind = if name.starts_with("http") { "http" } else { name };
+            let is_taken = match self.0.get(kind) {
+                Some(first) => *first != shown,
+                None => is_chosen(args, kind),
+            };
+            self.0.entry(kind.into()).or_insert_with(|| shown.clone());
+            let reason = if is_of_tls && !is_https {
+                "the load has no TLS"
+            } else if name == "resolve" && args.url.is_some() {
+                "the URL is another"
+            } else if name != "resolve" && is_taken {
+                "an option or an earlier command has another"
+            } else {
+                continue;
+            };
+            changes.add(Change::Setting, &format!("{shown} ({reason})"));
+        }
+    }
+}
+
+/// Whether a setting is in force already, by curl's name for it.
+fn is_chosen(args: &LoadArgs, kind: &str) -> bool {
+    match kind {
+        "max-time" => args.timeout.is_some(),
+        "connect-timeout" => args.connect_timeout.is_some(),
+        "http" => args.protocol != ProtocolArg::Auto,
+        "cacert" => args.insecure || args.cacert.is_some(),
+        "insecure" => args.cacert.is_some(),
+        "cert" => args.cert.is_some(),
+        "key" => args.key.is_some(),
+        "unix-socket" => args.unix_socket.is_some(),
+        _ => false,
+    }
 }
 
 /// Tells the user of a setting in an imported file, which they may not have read.
@@ -214,8 +290,6 @@ fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> 
             "resolve" | "unix-socket" => adopt_place(one, (name, value), args)?,
             "max-time" => args.timeout = args.timeout.or(seconds(one, value)?),
             "connect-timeout" => args.connect_timeout = args.connect_timeout.or(seconds(one, value)?),
-            // Redirects are never followed: an answer of 3xx counts as right unless a status is expected.
-            "location" => {}
             "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {}
             "http1.1" => args.protocol = ProtocolArg::H1,
             // As curl does: over TLS by ALPN, which is what `auto` does, and by an upgrade on plain connections.
@@ -311,4 +385,55 @@ fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
         json: args.expect_json.iter().map(json).collect::<anyhow::Result<_>>()?,
         ..Expect::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// What is told of an import by these words of `dyno load`, and the headers of its first request.
+    fn told(words: &[&str]) -> (Vec<String>, Vec<String>) {
+        let words = ["dyno", "load"].iter().chain(words);
+        let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
+        let (_, workload, changes) = of(&mut args).unwrap();
+        let names = workload.requests[0].headers.iter().map(|(name, _)| name.clone()).collect();
+        let lines = changes.lines().into_iter().filter(|line| !line.contains("adds by itself")).collect();
+        (lines, names)
+    }
+
+    #[test]
+    fn headers_that_the_protocol_cannot_carry_are_left_out_of_imports() {
+        let curl = "curl http://h/ -H 'Connection: close' -H 'TE: gzip' -H 'X: y' -H 'Upgrade: x'";
+        let (lines, names) = told(&["--curl", curl]);
+        assert_eq!(
+            (lines.len(), names),
+            (0, ["Connection", "TE", "X", "Upgrade"].map(String::from).to_vec())
+        );
+        for curl in [curl.replace("curl", "curl --http2-prior-knowledge"), curl.replace("http:", "https:")] {
+            let (lines, names) = told(&["--curl", &curl]);
+            let expected = "import: 3 headers left out, because the protocol of the load cannot carry them: connection, te, upgrade";
+            assert_eq!((lines, names), (vec![expected.to_string()], vec!["X".to_string()]));
+        }
+    }
+
+    #[test]
+    fn settings_that_a_load_has_otherwise_are_listed() {
+        let settings = |words: &[&str]| told(words).0.join("\n");
+        let two = "curl http://h/ -m 2 --http1.1\ncurl http://h/ -m 3 --http2-prior-knowledge -k --http1.1";
+        let lines = settings(&["--curl", two]);
+        let has = "an option or an earlier command has another";
+        assert!(
+            lines.contains(&format!("--insecure (the load has no TLS), --max-time 3 ({has})")),
+            "{lines}"
+        );
+        assert!(!lines.contains("--http1.1"), "{lines}");
+        let lines = settings(&["--timeout", "5s", "--curl", "curl http://h/ -m 2"]);
+        assert!(lines.ends_with(&format!("--max-time 2 ({has})")), "{lines}");
+        let lines = settings(&["http://other:1/", "--curl", "curl http://h/ --resolve h:80:127.0.0.1"]);
+        assert!(lines.contains("servers replaced by the one of the command line: http://h"), "{lines}");
+        assert!(lines.contains("--resolve h:80:127.0.0.1 (the URL is another)"), "{lines}");
+    }
 }

@@ -6,7 +6,10 @@ use super::form::{BOUNDARY, FORM_TYPE, Part, file_name, multipart};
 use super::options::{OptionKind, spelled};
 use super::shell::{Word, text};
 use crate::ReadFile;
-use crate::import::{BASE64, Imported, Url, form_encoded, load, some};
+use crate::import::{BASE64, Change, Changes, Imported, Url, form_encoded, load};
+
+/// From so many bytes of a body on curl sends `Expect: 100-continue` by itself (curl 7.88).
+const EXPECTED_BODY_BYTES: usize = 1 << 20;
 
 /// One command, as its options have it.
 #[derive(Default)]
@@ -27,6 +30,8 @@ pub struct Command {
     uploads: Vec<String>,
     urls: Vec<String>,
     options: Vec<(String, String)>,
+    /// Options without effect on a load, as they are written.
+    idle: Vec<&'static str>,
 }
 
 impl Command {
@@ -55,7 +60,10 @@ impl Command {
         read: ReadFile,
     ) -> Result<(), String> {
         match (kind, name) {
-            (OptionKind::IdleFlag | OptionKind::IdleValue, _) => Ok(()),
+            (OptionKind::IdleFlag | OptionKind::IdleValue, _) => {
+                self.idle.push(name);
+                Ok(())
+            }
             (OptionKind::Refused, _) => {
                 let hint = "take it out, or write what it comes to as URL or -H";
                 Err(format!("dyno does not follow --{name}; {hint}"))
@@ -95,7 +103,10 @@ impl Command {
             {
                 return Err(format!("--{name} {value} is not a number of seconds; write it like 2.5"));
             }
-            "location-trusted" => self.set("location", value),
+            // Redirects are never followed: an answer of 3xx counts as right unless a status is
+            // expected.
+            "location" => self.idle.push("location"),
+            "location-trusted" => self.idle.push("location-trusted"),
             _ => self.set(name, value),
         }
         Ok(())
@@ -129,15 +140,27 @@ impl Command {
         for (i, url) in self.urls.iter().enumerate() {
             let several = if self.urls.len() > 1 { format!(", URL {}", i + 1) } else { String::new() };
             let place = format!("line {}{several}", self.line);
-            let url = self.url(url, query.as_deref());
-            let request = url.and_then(|url| self.request(url, self.uploads.get(i), read));
-            let request = request.map_err(|error| format!("{place}: {error}"))?;
+            let made = self.url(url, query.as_deref());
+            let request = made.and_then(|url| self.request(url, self.uploads.get(i), read));
+            let mut request = request.map_err(|error| format!("{place}: {error}"))?;
+            if url.contains('#') {
+                request.changes.add(Change::Fragment, &place);
+            }
             requests.push(Imported { place, ..request }.checked()?);
         }
-        some(
-            requests,
-            &format!("line {}: the command has no URL; add one, like http://localhost/", self.line),
-        )
+        match requests.first_mut() {
+            // Once for each command, however many URLs it has.
+            Some(first) => {
+                self.idle.iter().for_each(|name| first.changes.add(Change::Option, &format!("--{name}")));
+            }
+            None => {
+                return Err(format!(
+                    "line {}: the command has no URL; add one, like http://localhost/",
+                    self.line
+                ));
+            }
+        }
+        Ok(requests)
     }
 
     fn request(&self, mut url: String, upload: Option<&String>, read: ReadFile) -> Result<Imported, String> {
@@ -156,7 +179,36 @@ impl Command {
         let mut request = Imported::new(String::new(), self.method.as_deref().unwrap_or(method), &url);
         request.headers = self.headers(content_type);
         (request.body, request.options) = (body, self.options.clone());
+        request.changes = self.changes(&request);
         Ok(request)
+    }
+
+    /// The differences to the request that curl itself sends.
+    fn changes(&self, request: &Imported) -> Changes {
+        let mut changes = Changes::default();
+        let is_removed = |name: &str| {
+            let is_own =
+                |(own, value): &(String, Option<String>)| own.eq_ignore_ascii_case(name) && value.is_none();
+            self.headers.iter().any(is_own) || self.asked.iter().any(|(own, _)| *own == name)
+        };
+        for name in ["User-Agent", "Accept"] {
+            if !request.has(name) && !is_removed(name) {
+                changes.add(Change::ToolHeader, name);
+            }
+        }
+        let is_long = request.body.as_ref().is_some_and(|body| body.len() > EXPECTED_BODY_BYTES);
+        if is_long && !request.has("expect") && !is_removed("expect") {
+            changes.add(Change::ToolHeader, "Expect");
+        }
+        if !self.form.is_empty() {
+            changes.add(Change::Boundary, "");
+        }
+        let path = request.url.split('?').next().unwrap_or_default();
+        let has_dots = path.split('/').skip(3).any(|part| matches!(part, "." | ".."));
+        if has_dots && !self.idle.contains(&"path-as-is") {
+            changes.add(Change::DotSegments, path);
+        }
+        changes
     }
 
     /// The URL that curl would ask for: with a scheme, without the marks of its globbing, with the data of -G.

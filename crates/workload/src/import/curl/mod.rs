@@ -12,14 +12,14 @@ mod tests;
 
 use self::command::Command;
 use self::shell::{Word, commands};
-use super::{Imported, some};
+use super::{Changes, Imports, some};
 use crate::ReadFile;
 
 /// Reads curl commands, one a line or separated by `;`, each with one or more URLs. The word `curl` may be missing from
 /// the first. `Err`: a shell or curl would not take it, or dyno cannot do the same.
 ///
-/// What curl adds of its own accord, `User-Agent: curl/…` and `Accept: */*`, is not added here.
-pub fn curl(command: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
+/// What curl adds by itself, `User-Agent: curl/…` and `Accept: */*`, is not added here, but listed.
+pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     if command.contains("^\"") || command.contains("Invoke-WebRequest") {
         return Err("this command was copied for Windows; choose \"Copy as cURL (bash)\" instead".into());
     }
@@ -29,7 +29,11 @@ pub fn curl(command: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
         drop_name(&mut words, i == 0).map_err(|error| format!("line {line}: {error}"))?;
         requests.extend(Command::parse(line, words, read)?.requests(read)?);
     }
-    some(requests, "there is no curl command; paste one, like curl http://localhost:8080/")
+    some(
+        requests,
+        Changes::default(),
+        "there is no curl command; paste one, like curl http://localhost:8080/",
+    )
 }
 
 /// Takes `$ curl` off a command.

@@ -4,7 +4,7 @@ use super::shell::text;
 use crate::text::nearest;
 
 /// Whether an option takes a value, and whether it means something to a load.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionKind {
     Flag,
     Value,
@@ -59,6 +59,12 @@ fn options() -> impl Iterator<Item = (OptionKind, &'static str, Option<char>)> {
             None => (kind, name, None),
         })
     })
+}
+
+/// The kind and long name of each option.
+#[cfg(test)]
+pub fn names() -> impl Iterator<Item = (OptionKind, &'static str)> {
+    options().map(|(kind, long, _)| (kind, long))
 }
 
 /// The options that a word spells, and the value of the last one, if the word has it too.

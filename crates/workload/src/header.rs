@@ -1,0 +1,133 @@
+//! Headers that a protocol cannot carry.
+
+use dyno_archive::Protocol;
+
+use crate::compile::{is_framing, no_framing};
+
+/// Fields of HTTP/1.1 connections, which are no part of a message in HTTP/2 (RFC 9113 §8.2.2).
+const CONNECTION_FIELDS: [&str; 6] =
+    ["connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade", "http2-settings"];
+
+/// Returns why a header cannot be sent over a protocol, as a sentence with the way out; `None`: it can.
+///
+/// The one home of these rules: command lines and suites refuse such a header, and imports leave it out.
+#[must_use]
+pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
+    if name.starts_with(':') {
+        return Some(format!(
+            "the header {name:?} is a pseudo-header field, which dyno writes itself; set the method, the URL or the header Host instead"
+        ));
+    }
+    if name.is_empty() || !name.bytes().all(is_token_byte) {
+        return Some(format!(
+            "the header name {name:?} is not a token (RFC 9110 §5.1); write it like X-Name"
+        ));
+    }
+    if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+        return Some(format!("the value of header {name:?} holds a line break or NUL; leave that out"));
+    }
+    if is_framing(name) {
+        return Some(no_framing(name));
+    }
+    if name.eq_ignore_ascii_case("host") && !is_host(value) {
+        return Some(format!(
+            "the header Host: {value:?} is not a host and a port; write it like example.com:8080"
+        ));
+    }
+    if protocol.is_h1() { None } else { http2_fault(protocol, name, value) }
+}
+
+fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
+    let is_te = name.eq_ignore_ascii_case("te");
+    let is_of_connection = CONNECTION_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field));
+    // Of transfer codings only `trailers` may be named.
+    if !is_of_connection && !(is_te && !value.trim().eq_ignore_ascii_case("trailers")) {
+        return (name.eq_ignore_ascii_case("host") && value.trim().is_empty())
+            .then(|| "an empty Host cannot be sent over HTTP/2 (RFC 9113 §8.3.1); leave it out".into());
+    }
+    let negotiated = if protocol == Protocol::Auto { ", which https:// may agree on" } else { "" };
+    Some(format!(
+        "the header {name:?} belongs to HTTP/1.1 connections and cannot be sent over HTTP/2{negotiated} (RFC 9113 §8.2.2); leave it out, or choose HTTP/1.1"
+    ))
+}
+
+/// Returns a header that stands twice and may stand once, and why; `None`: there is none.
+#[must_use]
+pub fn duplicate(headers: &[(String, String)]) -> Option<(String, String)> {
+    let mut hosts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let (_, second) = (hosts.next()?, hosts.next()?);
+    let why = "a request has one Host, and servers answer 400 to two (RFC 9112 §3.2); leave one out";
+    Some((second.0.clone(), why.into()))
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Whether a value may be `uri-host [ ":" port ]` (RFC 9110 §7.2). Placeholders may stand for any part of it.
+fn is_host(value: &str) -> bool {
+    !value.trim().bytes().any(|b| b <= b' ' || b == 0x7F || b"/?#@,\\".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_fields_are_for_http1() {
+        for (name, value) in [
+            ("Connection", "close"),
+            ("keep-alive", "timeout=5"),
+            ("Proxy-Connection", "keep-alive"),
+            ("UPGRADE", "websocket"),
+            ("HTTP2-Settings", "AAA"),
+            ("TE", "gzip"),
+            ("te", "trailers, gzip"),
+        ] {
+            for protocol in [Protocol::H2, Protocol::H2c, Protocol::H2cUpgrade, Protocol::Auto] {
+                let fault = fault(protocol, name, value).unwrap();
+                assert!(fault.contains(name) && fault.contains("RFC 9113 §8.2.2"), "{fault}");
+            }
+            assert_eq!(fault(Protocol::H1, name, value), None, "{name}");
+            assert_eq!(fault(Protocol::H1Tls, name, value), None, "{name}");
+        }
+        assert_eq!(fault(Protocol::H2, "TE", " Trailers "), None);
+        assert_eq!(fault(Protocol::H2, "X-Upper", "a"), None);
+    }
+
+    #[test]
+    fn malformed_headers_are_for_no_protocol() {
+        for (name, value, words) in [
+            (":authority", "h", "pseudo-header"),
+            (":path", "/", "pseudo-header"),
+            ("", "x", "not a token"),
+            ("X Y", "x", "not a token"),
+            ("X\r\nY", "x", "not a token"),
+            ("X", "a\r\nB: c", "line break or NUL"),
+            ("X", "a\nb", "line break or NUL"),
+            ("X", "a\0b", "line break or NUL"),
+            ("Content-Length", "3", "leave it out"),
+            ("Transfer-Encoding", "chunked", "leave it out"),
+            ("Host", "a b", "not a host"),
+            ("host", "http://a/", "not a host"),
+            ("Host", "a,b", "not a host"),
+        ] {
+            for protocol in [Protocol::H1, Protocol::H2] {
+                let fault = fault(protocol, name, value).unwrap_or_default();
+                assert!(fault.contains(words), "{name:?}: {value:?}: {fault}");
+            }
+        }
+        assert!(fault(Protocol::H2, "Host", " ").is_some());
+        for host in ["a.test:81", "[::1]:81", "{uuid}.test", ""] {
+            assert_eq!(fault(Protocol::H1, "Host", host), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_second_host_is_a_duplicate() {
+        let headers = |names: &[&str]| names.iter().map(|n| (n.to_string(), "h".into())).collect::<Vec<_>>();
+        assert_eq!(duplicate(&headers(&["Host", "X", "X"])), None);
+        assert_eq!(duplicate(&headers(&["Host", "X", "hOST"])).unwrap().0, "hOST");
+    }
+}

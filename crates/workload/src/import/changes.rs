@@ -1,0 +1,180 @@
+//! The parts of imported requests that are left out or sent in another form.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dyno_archive::plan::ImportChange;
+
+/// The most names that a kind of change keeps; all are counted.
+const NAMES: usize = 64;
+
+/// The most names that a line shows.
+const SHOWN_NAMES: usize = 12;
+
+/// A way in which an import differs from what the other tool sent or recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    Entry,
+    PseudoHeader,
+    ConnectionHeader,
+    FramingHeader,
+    UncarriedHeader,
+    ToolHeader,
+    CookieHeader,
+    TypeHeader,
+    QueryString,
+    Fragment,
+    DotSegments,
+    FormParams,
+    Charset,
+    BodyLength,
+    MissingBody,
+    Boundary,
+    Protocol,
+    Server,
+    Option,
+    Setting,
+    Timing,
+}
+
+impl Change {
+    /// The name in JSON, and what is left out or changed, with the reason.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Change::Entry => ("entry", "entries left out, because they are not over http or https"),
+            Change::PseudoHeader => {
+                ("pseudo-header", "pseudo-header fields left out, because dyno writes them itself")
+            }
+            Change::ConnectionHeader => {
+                ("connection-header", "headers left out, because they belong to the recorded connection")
+            }
+            Change::FramingHeader => {
+                ("framing-header", "headers left out, because dyno writes Content-Length itself")
+            }
+            Change::UncarriedHeader => {
+                ("uncarried-header", "headers left out, because the protocol of the load cannot carry them")
+            }
+            Change::ToolHeader => {
+                ("tool-header", "headers that the tool adds by itself are not sent (add them with -H)")
+            }
+            Change::CookieHeader => {
+                ("cookie-header", "headers Cookie made from `cookies`, because the entry has no such header")
+            }
+            Change::TypeHeader => (
+                "type-header",
+                "headers Content-Type made from postData.mimeType, because the entry has no such header",
+            ),
+            Change::QueryString => {
+                ("query-string", "query parameters left out, because the URL does not have them")
+            }
+            Change::Fragment => ("fragment", "URL fragments left out, because no client sends them"),
+            Change::DotSegments => {
+                ("dot-segments", "paths with . or .. sent as written, which the tool would shorten")
+            }
+            Change::FormParams => {
+                ("form-params", "bodies made from postData.params, because the HAR does not have their text")
+            }
+            Change::Charset => {
+                ("charset", "bodies sent as UTF-8, because their charset cannot be written here")
+            }
+            Change::BodyLength => (
+                "body-length",
+                "bodies that are not the recorded bytes, because their recorded length differs",
+            ),
+            Change::MissingBody => ("missing-body", "bodies left out, because the HAR does not have them"),
+            Change::Boundary => {
+                ("boundary", "form boundaries that are fixed, where the tool draws one for each request")
+            }
+            Change::Protocol => ("protocol", "requests recorded over a protocol that dyno does not speak"),
+            Change::Server => ("server", "servers replaced by the one of the command line"),
+            Change::Option => ("option", "options of curl that have no effect here"),
+            Change::Setting => ("setting", "settings of connections left out"),
+            Change::Timing => {
+                ("timing", "requests drawn at random, not in their recorded order and at their times")
+            }
+        }
+    }
+}
+
+/// All changes of an import: of each kind how many, and their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes(BTreeMap<Change, (u64, BTreeSet<String>)>);
+
+impl Changes {
+    /// Counts a change. `name`: a header, an option, or a place; several changes may share one.
+    pub fn add(&mut self, change: Change, name: &str) {
+        let (count, names) = self.0.entry(change).or_default();
+        *count += 1;
+        if names.len() < NAMES && !name.is_empty() {
+            names.insert(name.into());
+        }
+    }
+
+    /// Adds those of another part of the import.
+    pub fn extend(&mut self, other: Changes) {
+        for (change, (count, names)) in other.0 {
+            let (own, known) = self.0.entry(change).or_default();
+            *own += count;
+            known.extend(names);
+            while known.len() > NAMES {
+                known.pop_last();
+            }
+        }
+    }
+
+    /// One entry for each kind.
+    #[must_use]
+    pub fn list(&self) -> Vec<ImportChange> {
+        let entry = |(change, (count, names)): (&Change, &(u64, BTreeSet<String>))| {
+            let (kind, what) = change.words();
+            ImportChange {
+                kind: kind.into(),
+                what: what.into(),
+                count: *count,
+                names: names.iter().cloned().collect(),
+            }
+        };
+        self.0.iter().map(entry).collect()
+    }
+
+    /// One line for each kind.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let line = |change: ImportChange| {
+            let shown: Vec<&str> = change.names.iter().take(SHOWN_NAMES).map(String::as_str).collect();
+            let more = change.names.len() - shown.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let names =
+                if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) };
+            format!("import: {} {}{names}", change.count, change.what)
+        };
+        self.list().into_iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_count_each_kind_once() {
+        let mut changes = Changes::default();
+        for name in ["te", "connection", "te"] {
+            changes.add(Change::ConnectionHeader, name);
+        }
+        let mut other = Changes::default();
+        (0..100).for_each(|i| other.add(Change::Option, &format!("--{i:03}")));
+        changes.extend(other);
+        let lines = changes.lines();
+        assert_eq!(
+            lines[0],
+            "import: 3 headers left out, because they belong to the recorded connection: connection, te"
+        );
+        assert!(
+            lines[1].starts_with("import: 100 options of curl that have no effect here: --000, "),
+            "{}",
+            lines[1]
+        );
+        assert!(lines[1].ends_with("--011 and 52 more"), "{}", lines[1]);
+        assert_eq!((lines.len(), changes.list()[1].names.len()), (2, NAMES));
+    }
+}

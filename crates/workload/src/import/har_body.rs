@@ -1,0 +1,224 @@
+//! The bodies of a HAR's requests: the recorded bytes, as far as the file tells them.
+
+use base64::Engine as _;
+use serde::Deserialize;
+
+use super::har::Pair;
+use super::{BASE64, Change, Imported, form_encoded};
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PostData {
+    #[serde(default)]
+    pub(super) mime_type: String,
+    #[serde(default)]
+    text: String,
+    encoding: Option<String>,
+    #[serde(default)]
+    params: Vec<Pair>,
+}
+
+/// The body of a request. `sent_bytes`: its recorded length. `None`: nothing was posted.
+pub(super) fn body(
+    data: &PostData,
+    sent_bytes: Option<u64>,
+    imported: &mut Imported,
+) -> Result<Option<Vec<u8>>, String> {
+    let body = match (data.encoding.as_deref(), data.text.as_str()) {
+        (_, "") if data.params.is_empty() => None,
+        (_, "") if data.mime_type.starts_with("multipart/") => {
+            return Err(
+                "the posted form came without its text; save the HAR with a tool that keeps it".into()
+            );
+        }
+        (_, "") => Some(from_params(&data.params, imported)),
+        (None | Some(""), text) => Some(from_text(text, data, sent_bytes, imported)),
+        (Some("base64"), text) => Some(
+            BASE64
+                .decode(text)
+                .map_err(|error| format!("postData.text is not base64 ({error}); save the HAR anew"))?,
+        ),
+        (Some(other), _) => {
+            return Err(format!("postData.encoding is {other:?}; only \"base64\" is known, so write that"));
+        }
+    };
+    note_length(body.as_deref(), sent_bytes, imported);
+    Ok(body)
+}
+
+/// Counts a body that cannot be the recorded one, because it is longer or shorter. This finds files
+/// that are not in a form's text, compressed bodies that were unpacked, and charsets that were read
+/// as another.
+fn note_length(body: Option<&[u8]>, sent_bytes: Option<u64>, imported: &mut Imported) {
+    let place = imported.place.clone();
+    match (body, sent_bytes) {
+        (None, Some(1..)) => imported.changes.add(Change::MissingBody, &place),
+        (Some(body), Some(sent)) if body.len() as u64 != sent => {
+            imported
+                .changes
+                .add(Change::BodyLength, &format!("{place} ({sent} bytes recorded, {} sent)", body.len()));
+        }
+        _ => {}
+    }
+}
+
+/// A HAR holds characters, of which the bytes are known if the length is, or the charset.
+fn from_text(text: &str, data: &PostData, sent_bytes: Option<u64>, imported: &mut Imported) -> Vec<u8> {
+    let utf8 = text.as_bytes().to_vec();
+    if text.is_ascii() || sent_bytes == Some(utf8.len() as u64) {
+        return utf8;
+    }
+    let latin1: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+    let charset = charset(data, imported);
+    let is_latin1 = ["iso-8859-1", "latin1", "iso8859-1", "iso_8859-1"].contains(&charset.as_str());
+    match latin1 {
+        // So browsers write bytes that are no text.
+        Some(bytes) if sent_bytes == Some(bytes.len() as u64) => return bytes,
+        Some(bytes) if sent_bytes.is_none() && is_latin1 => return bytes,
+        _ => {}
+    }
+    if !["", "utf-8", "utf8"].contains(&charset.as_str()) {
+        let place = format!("{} ({charset})", imported.place);
+        imported.changes.add(Change::Charset, &place);
+    }
+    utf8
+}
+
+/// The charset of the body, in small letters; empty: none is named.
+fn charset(data: &PostData, imported: &Imported) -> String {
+    let header = imported.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let kind = header.map_or(data.mime_type.as_str(), |(_, value)| value).to_ascii_lowercase();
+    let charset = kind.split(';').find_map(|part| part.trim().strip_prefix("charset="));
+    charset.unwrap_or_default().trim_matches(['"', '\'', ' ']).to_string()
+}
+
+/// What the names and values of a form are in a HAR: tools differ, and the format does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As they were sent.
+    Encoded,
+    /// As a person typed them.
+    Decoded,
+    /// Both would look alike, except for a `+`.
+    Either,
+}
+
+impl Form {
+    fn of(params: &[Pair]) -> Form {
+        let texts = || params.iter().flat_map(|pair| [pair.name.as_bytes(), pair.value.as_bytes()]);
+        let has_escape = |text: &[u8]| (0..text.len()).any(|i| is_escape(&text[i..]));
+        let is_odd_percent = |text: &[u8]| (0..text.len()).any(|i| text[i] == b'%' && !is_escape(&text[i..]));
+        // No encoder of forms leaves others as they are.
+        let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"*-._~+".contains(b);
+        if texts().any(is_odd_percent) {
+            Form::Decoded
+        } else if texts().any(has_escape) {
+            Form::Encoded
+        } else if texts().flatten().all(is_plain) {
+            Form::Either
+        } else {
+            Form::Decoded
+        }
+    }
+}
+
+fn is_escape(text: &[u8]) -> bool {
+    matches!(text, [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
+}
+
+fn from_params(params: &[Pair], imported: &mut Imported) -> Vec<u8> {
+    let form = Form::of(params);
+    let has_plus = params.iter().any(|pair| pair.name.contains('+') || pair.value.contains('+'));
+    let how = match form {
+        Form::Encoded => " (taken as encoded)",
+        Form::Decoded => " (taken as not encoded)",
+        Form::Either if has_plus => " (a + is sent as it is)",
+        Form::Either => "",
+    };
+    imported.changes.add(Change::FormParams, &format!("{}{how}", imported.place.clone()));
+    let text = |text: &str, extra: &[u8]| match form {
+        Form::Decoded => form_encoded(text.as_bytes()),
+        Form::Encoded | Form::Either => kept(text, extra),
+    };
+    let pair = |pair: &Pair| format!("{}={}", text(&pair.name, b"="), text(&pair.value, b""));
+    params.iter().map(pair).collect::<Vec<_>>().join("&").into_bytes()
+}
+
+/// A text that is encoded already. Only bytes that cannot stand in a form are encoded, and those in
+/// `extra`.
+fn kept(text: &str, extra: &[u8]) -> String {
+    let byte = |&b: &u8| match b {
+        b' ' => "+".into(),
+        b if b.is_ascii_graphic() && b != b'&' && !extra.contains(&b) => char::from(b).to_string(),
+        b => format!("%{b:02X}"),
+    };
+    text.as_bytes().iter().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The body of a request with this `postData` and headers, and what is told of it.
+    fn posted(data: &str, headers: &[(&str, &str)], sent_bytes: Option<u64>) -> (Vec<u8>, String) {
+        let data: PostData = serde_json::from_str(data).unwrap();
+        let mut imported = Imported::new("entry 1".into(), "POST", "http://a/");
+        imported.headers = headers.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
+        let body = body(&data, sent_bytes, &mut imported).unwrap();
+        (body.unwrap_or_default(), imported.changes.lines().join("\n"))
+    }
+
+    #[test]
+    fn params_that_are_encoded_are_not_encoded_again() {
+        let form = |pairs: &[(&str, &str)]| {
+            let params: Vec<_> =
+                pairs.iter().map(|(n, v)| serde_json::json!({ "name": n, "value": v })).collect();
+            let (body, told) = posted(&serde_json::json!({ "params": params }).to_string(), &[], None);
+            (String::from_utf8(body).unwrap(), told)
+        };
+        let cases: [(&[(&str, &str)], &str, &str); 8] = [
+            (
+                &[("field%5B1%5D", "value%5B1%5D"), ("field%5B2%5D", "a+b c")],
+                "field%5B1%5D=value%5B1%5D&field%5B2%5D=a+b+c",
+                "(taken as encoded)",
+            ),
+            (&[("a", "x%26y=z"), ("b&", "c\u{e4}")], "a=x%26y=z&b%26=c%C3%A4", "(taken as encoded)"),
+            (&[("a b", "\u{fc}&"), ("c", "")], "a+b=%C3%BC%26&c=", "(taken as not encoded)"),
+            (&[("a", "100%"), ("b", "%41")], "a=100%25&b=%2541", "(taken as not encoded)"),
+            (&[("a", "x+y z")], "a=x%2By+z", "(taken as not encoded)"),
+            (&[("mail", "me@a.b")], "mail=me%40a.b", "(taken as not encoded)"),
+            (&[("q", "a+b")], "q=a+b", "(a + is sent as it is)"),
+            (&[("q", "ab")], "q=ab", "entry 1"),
+        ];
+        for (pairs, expected, words) in cases {
+            let (body, told) = form(pairs);
+            assert_eq!(body, expected, "{pairs:?}");
+            assert!(told.contains("1 bodies made from postData.params") && told.ends_with(words), "{told}");
+        }
+    }
+
+    #[test]
+    fn text_is_sent_in_the_bytes_that_were_recorded() {
+        let text = r#"{"text": "\u00e4\u00ff"}"#;
+        assert_eq!(posted(text, &[], Some(2)), (vec![0xe4, 0xff], String::new()));
+        assert_eq!(posted(text, &[], Some(4)).0, "\u{e4}\u{ff}".as_bytes());
+        let latin = [("content-type", "text/plain; charset=ISO-8859-1")];
+        assert_eq!(posted(text, &latin, None), (vec![0xe4, 0xff], String::new()));
+        let (body, told) = posted(r#"{"text": "\u20ac", "mimeType": "a/b; charset=\"koi8-r\""}"#, &[], None);
+        assert!(body == "\u{20ac}".as_bytes() && told.ends_with("entry 1 (koi8-r)"), "{told}");
+        // Text that is the params, too, is what was sent.
+        let both = r#"{"text": "a=%5B", "params": [{"name": "a", "value": "["}]}"#;
+        assert_eq!(posted(both, &[], None), (b"a=%5B".to_vec(), String::new()));
+    }
+
+    #[test]
+    fn bodies_of_another_length_are_named() {
+        let (_, told) = posted(r#"{"text": "{}"}"#, &[("content-encoding", "gzip")], Some(22));
+        assert!(told.ends_with("entry 1 (22 bytes recorded, 2 sent)"), "{told}");
+        let (_, told) = posted(r#"{"text": "e30=", "encoding": "base64"}"#, &[], Some(3));
+        assert!(told.ends_with("entry 1 (3 bytes recorded, 2 sent)"), "{told}");
+        let (body, told) = posted("{}", &[], Some(5));
+        assert!(body.is_empty() && told.contains("1 bodies left out, because the HAR"), "{told}");
+        assert_eq!(posted("{}", &[], None).1, "");
+    }
+}
