@@ -1,6 +1,7 @@
 //! Readiness: when a part of a start listens, and by which sign it is known to serve.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::process::ExitStatus;
 
 use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
@@ -73,8 +74,12 @@ pub fn wait(
     for &port in others {
         waiting.connect(local(port))?;
     }
+    if let Some(status) = process.ended() {
+        return Err(ended(status, " although it answers"));
+    }
     // Only now: looking for the owner takes milliseconds, which are not the part's.
     ports.iter().try_for_each(|&port| check_owner(process, port))?;
+    process.gather();
     Ok(Startup {
         listening_ns: seen.listening_ns,
         first_answer_ns: seen.first_answer_ns,
@@ -135,9 +140,7 @@ impl Waiting<'_> {
             self.go_on()?;
             let Err(why) = command() else { break };
             if let Some(status) = self.process.ended() {
-                return Err(never_ready(format!(
-                    "it ended with {status} before its command for `ready` succeeded"
-                )));
+                return Err(ended(status, " before its command for `ready` succeeded"));
             }
             if self.is_over() {
                 return Err(self.never(&format!("its command for `ready` {why}")));
@@ -173,10 +176,7 @@ impl Waiting<'_> {
                 return Ok(stream);
             }
             if let Some(status) = self.process.ended() {
-                return Err(never_ready(format!(
-                    "it ended with {status} before it listened on port {}",
-                    addr.port()
-                )));
+                return Err(ended(status, &format!(" before it listened on port {}", addr.port())));
             }
             if self.is_over() {
                 return Err(self.never(&format!("nothing listened on port {}", addr.port())));
@@ -188,9 +188,9 @@ impl Waiting<'_> {
     /// The failure of a part that did not give its sign, with where it listens instead, if it does.
     fn never(&mut self, what: &str) -> Failure {
         if let Some(status) = self.process.ended() {
-            return never_ready(format!("it ended with {status}; {what}"));
+            return ended(status, &format!("; {what}"));
         }
-        let listeners = proc::listeners(&self.process.sampler.pids());
+        let listeners = proc::listeners(&self.process.pids());
         never_ready(match listeners.as_slice() {
             [] => format!("by its deadline, {what}"),
             all if what.starts_with("nothing listened") => {
@@ -200,6 +200,15 @@ impl Waiting<'_> {
         })
     }
 }
+
+/// The failure of a part whose first process has ended. One that succeeded has most likely made itself a daemon.
+fn ended(status: ExitStatus, when: &str) -> Failure {
+    let hint = if status.success() { FOREGROUND } else { "" };
+    never_ready(format!("it ended with {status}{when}{hint}"))
+}
+
+/// The way out for a server that makes itself a daemon.
+const FOREGROUND: &str = "\nhint: run the server in the foreground, not as a daemon (nginx: `daemon off;`)";
 
 fn never_ready(message: String) -> Failure {
     Failure { kind: FailureKind::NeverReady, message }
@@ -239,7 +248,7 @@ fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Status) -> R
 /// Somebody else may have taken the port between our looking for it and the part's start.
 fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
     match proc::listener_beside(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
-        Some((pid, name)) if !process.sampler.pids().contains(&pid) => {
+        Some((pid, name)) if !process.owns(pid) => {
             Err(never_ready(format!("port {port} is held by another program: {name}, process {pid}")))
         }
         _ => Ok(()),
@@ -248,7 +257,20 @@ fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
+
+    #[test]
+    fn daemon_is_told_to_stay_in_the_foreground() {
+        let message = |code| ended(ExitStatus::from_raw(code), " before it listened on port 1").message;
+        assert_eq!(
+            message(0).lines().next(),
+            Some("it ended with exit status: 0 before it listened on port 1")
+        );
+        assert!(message(0).contains("\nhint: run the server in the foreground"));
+        assert!(!message(256).contains("hint"));
+    }
 
     #[test]
     fn a_status_shows_a_server_ready_as_its_file_says() {

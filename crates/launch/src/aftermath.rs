@@ -36,7 +36,7 @@ pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
 }
 
 fn take_back(handed: &OsStr) {
-    if let Some((owner, controllers, folder)) = read_handed(handed) {
-        group::take_back(&folder, &controllers, owner);
+    if let Some((controllers, folder)) = read_handed(handed) {
+        group::take_back(&folder, &controllers);
     }
 }

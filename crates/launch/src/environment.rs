@@ -130,6 +130,17 @@ impl Inherit {
     }
 }
 
+/// Checks the name of a variable.
+///
+/// # Errors
+/// A sentence: no program can be given one of this name.
+pub fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(format!("{name:?} is not the name of a variable: it is empty, or holds `=` or a NUL"));
+    }
+    Ok(())
+}
+
 impl<'de> Deserialize<'de> for Inherit {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         Inherit::parse(&String::deserialize(from)?).map_err(de::Error::custom)

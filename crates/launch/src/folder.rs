@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Component, Path, PathBuf};
 
 use crate::guard::Guard;
+use crate::lock;
 
 /// Makes `dyno-PID-KIND-…` in the folder for temporary files. The guard, which knew of it before it was there, removes it
 /// if we do not.
@@ -18,18 +19,45 @@ pub fn make(kind: &str, guard: &Guard) -> io::Result<PathBuf> {
     make_in(&std::env::temp_dir(), kind, guard)
 }
 
+/// The same in another folder.
 pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
     // The guard has another working folder than we.
     let base = std::path::absolute(base)?;
     let prefix = format!("dyno-{}-{kind}-", std::process::id());
     let named =
         |e: io::Error| io::Error::new(e.kind(), format!("no folder can be made in {}: {e}", base.display()));
-    let made = tempfile::Builder::new().prefix(&prefix).rand_bytes(12).make_in(&base, |path| {
+    let made = tempfile::Builder::new().prefix(&prefix).rand_bytes(DRAWN).make_in(&base, |path| {
         guard.watch_folder(path);
         // One that is there already is not ours; another name is tried then.
-        DirBuilder::new().mode(0o700).create(path).inspect_err(|_| guard.forget_folder(path))
+        let made = DirBuilder::new().mode(0o700).create(path).and_then(|()| lock::hold(path));
+        made.inspect_err(|_| guard.forget_folder(path))
     });
     Ok(made.map_err(named)?.into_temp_path().keep()?)
+}
+
+/// Length of the part of a folder's name that is drawn.
+const DRAWN: usize = 12;
+
+/// Removes the folders of dynos of this user that were killed together with their guards: some hold a private key.
+pub(crate) fn sweep(base: &Path) {
+    let entries = std::fs::read_dir(base).into_iter().flatten().filter_map(Result::ok);
+    for entry in entries {
+        let Some(owner) = owner(&entry.file_name().to_string_lossy()) else { continue };
+        // Of the entry itself: no link is followed.
+        let is_ours = entry.metadata().is_ok_and(|is| is.is_dir() && is.uid() == user());
+        if is_ours && let Some(_seized) = lock::seize(owner, &entry.path()) {
+            // What cannot be removed is tried again by the next run.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The process number in a folder's name, `dyno-PID-KIND-…`.
+fn owner(name: &str) -> Option<u32> {
+    let (owner, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
+    let (kind, drawn) = rest.rsplit_once('-')?;
+    let is_drawn = drawn.len() == DRAWN && drawn.bytes().all(|b| b.is_ascii_alphanumeric());
+    if is_drawn && !kind.is_empty() { owner.parse().ok() } else { None }
 }
 
 /// Makes a folder that is kept, with those above it that are missing. What is built there is run later, so that nobody else
@@ -217,6 +245,29 @@ mod tests {
         let name = one.file_name().unwrap().to_str().unwrap();
         let rest = name.strip_prefix(&format!("dyno-{}-7-", std::process::id())).unwrap();
         assert_eq!(rest.len(), 12, "{name}");
+    }
+
+    #[test]
+    fn folders_of_ended_dynos_are_swept_and_no_others() {
+        let root = tempfile::tempdir().unwrap();
+        let guard = Guard::start().unwrap();
+        let live = make_in(root.path(), "tls", &guard).unwrap();
+        // As it is seen from another PID namespace: the number is nobody's here.
+        let elsewhere = root.path().join("dyno-4194999-tls-abcdefghijkl");
+        let [left, ours] =
+            ["dyno-4194998-tls-abcdefghijkm", "dyno-4194999-cases"].map(|n| root.path().join(n));
+        for folder in [&elsewhere, &left, &ours] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(left.join("key.pem"), "secret").unwrap();
+        symlink(&ours, root.path().join("dyno-4194997-tls-abcdefghijkn")).unwrap();
+        lock::hold(&elsewhere).unwrap();
+        sweep(root.path());
+        assert!(live.exists() && elsewhere.exists() && ours.exists());
+        assert!(!left.exists());
+        guard.forget_folder(&elsewhere);
+        sweep(root.path());
+        assert!(!elsewhere.exists());
     }
 
     #[test]

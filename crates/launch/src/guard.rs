@@ -14,6 +14,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use crate::own::own_program;
+use crate::{children, folder, lock};
 
 /// The argument by which dyno knows that it is to be a guard.
 pub const ARGUMENT: &str = "__guard";
@@ -35,8 +36,10 @@ struct GuardProcess {
 }
 
 impl Guard {
-    /// Starts the guard: this same program with [`ARGUMENT`].
+    /// Starts the guard: this same program with [`ARGUMENT`]. Before that, removes what dynos have left that were killed together
+    /// with their guards.
     pub fn start() -> io::Result<Guard> {
+        folder::sweep(&std::env::temp_dir());
         let mut command = Command::new(own_program());
         command
             .arg(ARGUMENT)
@@ -44,7 +47,7 @@ impl Guard {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .current_dir("/");
-        let mut child = command.spawn()?;
+        let mut child = children::spawn(&mut command)?;
         let to = child.stdin.take();
         Ok(Guard { process: Arc::new(Mutex::new(GuardProcess { to, child })) })
     }
@@ -71,6 +74,7 @@ impl Guard {
     }
 
     pub(crate) fn forget_group(&self, folder: &Path) {
+        lock::release(folder);
         self.say('-', "group", folder);
     }
 
@@ -89,6 +93,7 @@ impl Guard {
     }
 
     pub(crate) fn forget_moved(&self, own: &Path) {
+        lock::release(own);
         self.say('-', "moved", own);
     }
 
@@ -97,6 +102,7 @@ impl Guard {
     }
 
     pub fn forget_folder(&self, folder: &Path) {
+        lock::release(folder);
         self.say('-', "folder", folder);
     }
 
@@ -112,26 +118,25 @@ impl Guard {
     }
 }
 
-/// `PID cpu,memory FOLDER`.
+/// `cpu,memory FOLDER`.
 fn handed(folder: &Path, controllers: &[String]) -> OsString {
-    let mut text = OsString::from(format!("{} {} ", std::process::id(), controllers.join(",")));
+    let mut text = OsString::from(format!("{} ", controllers.join(",")));
     text.push(folder);
     text
 }
 
-/// Reads the text that [`handed`] makes: the process number of the dyno that had the controllers handed down, the
-/// controllers, and the group.
-pub(crate) fn read_handed(text: &OsStr) -> Option<(u32, Vec<String>, PathBuf)> {
+/// Reads the text that [`handed`] makes: the controllers, and the group that hands them down.
+pub(crate) fn read_handed(text: &OsStr) -> Option<(Vec<String>, PathBuf)> {
     let text = text.to_string_lossy();
-    let mut parts = text.splitn(3, ' ');
-    let (owner, list, folder) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
-    Some((owner, list.split(',').map(String::from).collect(), folder.into()))
+    let (list, folder) = text.split_once(' ')?;
+    Some((list.split(',').map(String::from).collect(), folder.into()))
 }
 
 impl Drop for GuardProcess {
     fn drop(&mut self) {
         self.to = None;
         let _ = self.child.wait();
+        children::forget(self.child.id());
     }
 }
 

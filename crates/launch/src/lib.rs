@@ -5,11 +5,13 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod aftermath;
+mod children;
 pub mod environment;
 pub mod folder;
 pub mod group;
 pub mod guard;
 pub mod limits;
+mod lock;
 pub mod log;
 mod minder;
 pub mod network;
@@ -25,5 +27,6 @@ mod reasons;
 
 pub use own::{OwnProcess, own_program};
 pub use sys::{
-    allowed_cpus, may_write, open_files_hard, pipe_to_a_reader, raise_open_files, set_affinity, set_realtime,
+    allowed_cpus, ignore_hangup, ignores_hangup, may_write, open_files_hard, pipe_to_a_reader,
+    raise_open_files, set_affinity, set_realtime,
 };

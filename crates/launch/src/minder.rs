@@ -1,5 +1,6 @@
-//! The minder of a tool: a process between dyno and a shell command, to which the kernel gives every descendant whose own
-//! parent has ended, whatever session or environment that has made for itself. It ends them all before it ends.
+//! The minder of a command: a process between dyno and a tool or a server, to which the kernel gives every descendant whose own
+//! parent has ended (PR_SET_CHILD_SUBREAPER), whatever session, environment or control group that has made for itself. It ends them
+//! all before it ends.
 //!
 //! The minder is a fork of dyno without an exec, and dyno has threads: between the two it makes system calls, and
 //! nothing else.
@@ -9,42 +10,82 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
 use std::ptr;
 use std::thread;
 
 use dyno_observer::monotonic_ns;
 
+use crate::children;
 use crate::limits::{MINDER, MINDER_GLANCE, MINDER_LOOKS};
-use crate::sys;
+use crate::sys::{self, ChildSetup};
 
-/// A shell command that runs, and its minder.
+/// What becomes of a command's descendants once the command itself has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Descendants {
+    /// They are ended: a tool is done.
+    End,
+    /// They go on until they are ended: a server's workers finish what they are at.
+    Stay,
+}
+
+/// A command that runs, and its minder.
 #[derive(Debug)]
 pub(crate) struct Minded {
     /// The minder. It ends with the command's own status, after the last descendant; with a SIGTERM it ends them at once.
     minder: Child,
     /// Whether the minder was waited for: its number may be somebody else's by now.
     gone: bool,
-    /// The session of the command, which the minder is not in.
-    pub(crate) session: u32,
+    /// Where the minder writes how a command ended whose descendants stay.
+    from_minder: File,
+    /// The command's process, and the session that it leads, which the minder is not in.
+    pub(crate) first: u32,
     /// Instant of the command's exec on the monotonic clock.
     pub(crate) began_ns: u64,
 }
 
 impl Minded {
+    /// The minder's process, from which all others descend.
+    pub(crate) fn minder(&self) -> u32 {
+        self.minder.id()
+    }
+
+    /// How the command itself ended, whose descendants may stay. `None`: it had not yet.
+    pub(crate) fn first_ended(&mut self) -> Option<ExitStatus> {
+        let mut status = [0; 4];
+        match self.from_minder.read(&mut status) {
+            Ok(4) => Some(ExitStatus::from_raw(i32::from_ne_bytes(status))),
+            // The minder was killed, and the kernel has killed the command with it.
+            Ok(_) => Some(ExitStatus::from_raw(libc::SIGKILL)),
+            Err(_) => None,
+        }
+    }
+
     /// If the command has ended, and all its descendants with it: its status, and the CPU time of them all.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<(ExitStatus, u64)>> {
         let ended = sys::try_wait_with_cpu(&self.minder)?;
-        self.gone |= ended.is_some();
+        if ended.is_some() {
+            self.forget();
+        }
         Ok(ended)
+    }
+
+    fn forget(&mut self) {
+        self.gone = true;
+        children::forget(self.minder.id());
     }
 
     /// Ends what still runs.
     pub(crate) fn end(&mut self) {
-        if self.gone {
-            return;
+        if !self.gone {
+            self.end_minder();
         }
+        // What a minder leaves that was killed itself is ours.
+        children::end_orphans();
+    }
+
+    fn end_minder(&mut self) {
         sys::kill(self.minder.id(), libc::SIGTERM);
         // One that was stopped hears nothing.
         sys::kill(self.minder.id(), libc::SIGCONT);
@@ -55,15 +96,26 @@ impl Minded {
         }
         let _ = self.minder.kill();
         let _ = self.minder.wait();
-        self.gone = true;
+        self.forget();
+    }
+}
+
+impl Drop for Minded {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
 /// Numbers that the command writes to us just before its exec: its session, and that instant.
 const NOTE_BYTES: usize = 16;
 
-/// Starts `command` in a session of its own, below a minder.
-pub(crate) fn spawn(command: &mut Command) -> io::Result<Minded> {
+/// Starts `command` as the leader of a new session, set up as asked, below a minder.
+pub(crate) fn spawn(
+    command: &mut Command,
+    setup: ChildSetup,
+    descendants: Descendants,
+) -> io::Result<Minded> {
+    children::adopt_orphans();
     let (read_end, write_end) = sys::pipe()?;
     let write_fd = write_end.as_raw_fd();
     let parent = std::process::id();
@@ -83,29 +135,39 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Minded> {
             match sys::check(libc::fork())? {
                 0 => {
                     libc::sigprocmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
-                    let session = sys::check(libc::setsid())?;
-                    sys::die_with(minder as u32, libc::SIGKILL)?;
-                    // The last thing before exec: the command's time begins here.
-                    let began_ns = sys::monotonic_ns();
-                    let mut note = [0; NOTE_BYTES];
-                    note[..8].copy_from_slice(&(session as u64).to_ne_bytes());
-                    note[8..].copy_from_slice(&began_ns.to_ne_bytes());
-                    libc::write(write_fd, note.as_ptr().cast(), NOTE_BYTES);
-                    Ok(())
+                    begin(minder as u32, &setup, write_fd)
                 }
-                shell => mind(shell, &signals),
+                first => mind(first, &signals, descendants, write_fd),
             }
         });
     }
-    let minder = command.spawn()?;
+    let minder = children::spawn(command)?;
     drop(write_end);
+    let mut from_minder = File::from(read_end);
     let mut note = [0; NOTE_BYTES];
-    File::from(read_end).read_exact(&mut note)?;
+    from_minder.read_exact(&mut note)?;
+    sys::do_not_wait(&from_minder)?;
     let number = |at: usize| u64::from_ne_bytes(note[at..at + 8].try_into().expect("eight bytes"));
-    Ok(Minded { minder, gone: false, session: number(0) as u32, began_ns: number(8) })
+    Ok(Minded { minder, gone: false, from_minder, first: number(0) as u32, began_ns: number(8) })
 }
 
-/// The signals that wake the minder: the end of a child, and the wish that all end.
+/// Makes the calling process the command's, up to its exec.
+fn begin(minder: u32, setup: &ChildSetup, note_fd: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    let session = sys::check(unsafe { libc::setsid() })?;
+    sys::die_with(minder, libc::SIGKILL)?;
+    setup.apply()?;
+    // The last thing before exec: the command's time begins here.
+    let began_ns = sys::monotonic_ns();
+    let mut note = [0; NOTE_BYTES];
+    note[..8].copy_from_slice(&(session as u64).to_ne_bytes());
+    note[8..].copy_from_slice(&began_ns.to_ne_bytes());
+    // SAFETY: the note lives until the call returns.
+    unsafe { libc::write(note_fd, note.as_ptr().cast(), NOTE_BYTES) };
+    Ok(())
+}
+
+/// The signals that wake the minder: the end of a child, the wish that all end, and that dyno reads its notes no more.
 unsafe fn signals() -> libc::sigset_t {
     // SAFETY: `sigemptyset` makes a set of the bytes, whatever they are.
     unsafe {
@@ -113,38 +175,55 @@ unsafe fn signals() -> libc::sigset_t {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
         libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
         set.assume_init()
     }
 }
 
 /// The minder's life.
-unsafe fn mind(shell: libc::pid_t, signals: &libc::sigset_t) -> ! {
+unsafe fn mind(first: libc::pid_t, signals: &libc::sigset_t, descendants: Descendants, note_fd: i32) -> ! {
     // SAFETY: system calls on places of this function's own.
     unsafe {
-        // Open in here, they would never be seen to close: the guard's line, the note, the command's output.
-        close_all();
-        let status = loop {
-            if let Some(status) = reap(shell) {
-                break Some(status);
+        // Open in here, they would never be seen to close: the guard's line, the command's output.
+        close_all_but(note_fd);
+        let mut status = None;
+        loop {
+            let reaped = reap(first);
+            if let Some(ended) = reaped.first {
+                status = Some(ended);
+                if descendants == Descendants::End {
+                    break;
+                }
+                libc::write(note_fd, ended.to_ne_bytes().as_ptr().cast(), 4);
             }
             let patience = libc::timespec { tv_sec: 1, tv_nsec: 0 };
-            if libc::sigtimedwait(signals, ptr::null_mut(), &raw const patience) == libc::SIGTERM {
-                break None;
+            if !reaped.is_any_left
+                || libc::sigtimedwait(signals, ptr::null_mut(), &raw const patience) == libc::SIGTERM
+            {
+                break;
             }
-        };
+        }
         end_children();
         end_like(status)
     }
 }
 
-/// The shell's status, once it has ended. Others that have are reaped on the way.
-unsafe fn reap(shell: libc::pid_t) -> Option<i32> {
+/// What a look at the children that have ended has found.
+struct Reaped {
+    /// The status of the command itself.
+    first: Option<i32>,
+    is_any_left: bool,
+}
+
+unsafe fn reap(first: libc::pid_t) -> Reaped {
+    let mut reaped = Reaped { first: None, is_any_left: true };
     loop {
         let mut status = 0;
         // SAFETY: `status` is a valid place.
         match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
-            pid if pid == shell => return Some(status),
-            pid if pid <= 0 => return None,
+            pid if pid == first => reaped.first = Some(status),
+            0 => return reaped,
+            pid if pid < 0 => return Reaped { is_any_left: false, ..reaped },
             _ => {}
         }
     }
@@ -198,22 +277,25 @@ unsafe fn kill_children() {
     }
 }
 
-unsafe fn close_all() {
-    // SAFETY: nothing in this process uses a descriptor any more.
+unsafe fn close_all_but(kept: i32) {
+    // SAFETY: nothing in this process uses any other descriptor.
     unsafe {
-        if libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) == 0 {
+        let has_closed = |from: i64, to: i64| {
+            from > to || libc::syscall(libc::SYS_close_range, from as u32, to as u32, 0) == 0
+        };
+        if has_closed(0, i64::from(kept) - 1) && has_closed(i64::from(kept) + 1, i64::from(u32::MAX)) {
             return;
         }
         // Linux before 5.9.
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        (0..limit.rlim_cur.min(1 << 20) as i32).for_each(|fd| {
+        (0..limit.rlim_cur.min(1 << 20) as i32).filter(|fd| *fd != kept).for_each(|fd| {
             libc::close(fd);
         });
     }
 }
 
-/// Ends as the shell did; `None`: it was ended.
+/// Ends as the command did; `None`: it was ended.
 unsafe fn end_like(status: Option<i32>) -> ! {
     // SAFETY: system calls on this process alone.
     unsafe {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use crate::children;
 use crate::sys::{allowed_cpus, set_affinity};
 
 /// This very program: what the null responder and the guard are started from.
@@ -32,7 +33,7 @@ impl OwnProcess {
         let own = allowed_cpus();
         // The child inherits the CPUs of this thread, which goes back to its own at once.
         set_affinity(cpus)?;
-        let child = command.spawn();
+        let child = children::spawn(&mut command);
         set_affinity(&own)?;
         child.map(OwnProcess)
     }
@@ -53,5 +54,6 @@ impl Drop for OwnProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+        children::forget(self.0.id());
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +19,19 @@ use crate::group::{self, Groups};
 use crate::guard::Guard;
 use crate::limits::GROUP;
 use crate::log::{Keeper, Log};
+use crate::minder::{self, Descendants, Minded};
+use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
-/// Environment variable by which the processes of a start are known even if they leave their session and there is
-/// no control group that would hold them. Its value is the name of the start's workspace.
+/// Environment variable by which the guard knows the processes of a start even if they leave their session and there is no control
+/// group that would hold them. Its value is the name of the start's workspace.
 pub const COOKIE: &str = "DYNO_START";
+
+/// Name of the file in the working folder that holds what a subject prints.
+pub const LOG: &str = "subject.log";
+
+/// How the names of other files begin that dyno itself makes in the working folder.
+pub const OWN: &str = "dyno-";
 
 /// The signal that asks a subject to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -102,7 +110,7 @@ impl Drop for Workspace {
 /// A subject's processes. Dropping it kills them and removes their workspace.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
+    minded: Minded,
     /// How the first process ended; `None`: it had not when we last looked.
     ended: Option<ExitStatus>,
     /// Instant of exec on the monotonic clock.
@@ -118,7 +126,7 @@ impl Process {
     /// Starts the command. From here on the guard knows of it.
     pub fn start(spec: Spec) -> io::Result<Process> {
         let workspace = spec.workspace;
-        let log = Arc::new(Log::create(&workspace.work.join("subject.log"))?);
+        let log = Arc::new(Log::create(&workspace.work.join(LOG))?);
         let mut command = Command::new(&spec.command[0]);
         spec.environment.apply(&mut command);
         command.args(&spec.command[1..]).env(COOKIE, &workspace.name).current_dir(&spec.folder);
@@ -127,12 +135,12 @@ impl Process {
             workspace.group.folders().map(|f| ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
         let setup = ChildSetup { procs_files, cpus: spec.cpus, open_files: Some(spec.open_files) };
         workspace.guard.watch_cookie(&workspace.name);
-        let (child, exec_ns) = sys::spawn(&mut command, setup)?;
-        workspace.guard.watch_session(child.id());
-        let processes = Processes::Session(child.id());
+        let minded = minder::spawn(&mut command, setup, Descendants::Stay)?;
+        workspace.guard.watch_session(minded.first);
+        let (exec_ns, processes) = (minded.began_ns, Processes::Below(minded.minder()));
         let sampler = Sampler { group: workspace.group.clone(), processes };
         let _keeper = Keeper::of(&log);
-        Ok(Process { child, ended: None, exec_ns, sampler, log, _keeper, workspace, gone: false })
+        Ok(Process { minded, ended: None, exec_ns, sampler, log, _keeper, workspace, gone: false })
     }
 
     /// The limit of open files as the kernel has it for the first process.
@@ -156,13 +164,40 @@ impl Process {
 
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.minded.first
+    }
+
+    /// Its living processes: those of its control group, and all that descend from the first one, wherever they have moved.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        let mut pids = self.sampler.pids();
+        let below = proc::below(self.minded.minder());
+        pids.extend(below.into_iter().filter(|pid| !pids.contains(pid)).collect::<Vec<_>>());
+        pids
+    }
+
+    /// Whether a process is one of its own.
+    #[must_use]
+    pub fn owns(&self, pid: u32) -> bool {
+        self.pids().contains(&pid) || carries(pid, &self.workspace.name)
+    }
+
+    /// Moves processes back that have left the control group: its counters and limits are to hold for them all.
+    pub fn gather(&self) {
+        let all = proc::below(self.minded.minder());
+        for folder in self.workspace.group.folders() {
+            let inside = group::of_folders([folder.to_path_buf()]).pids();
+            for pid in all.iter().filter(|pid| !inside.contains(pid)) {
+                // One that has ended meanwhile is not moved.
+                let _ = fs::write(folder.join("cgroup.procs"), pid.to_string());
+            }
+        }
     }
 
     /// How the first process ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
-            self.ended = self.child.try_wait().ok().flatten();
+            self.ended = self.minded.first_ended();
         }
         self.ended
     }
@@ -186,9 +221,9 @@ impl Process {
     }
 
     /// Asks all its processes to stop, as a service manager does, waits until the last has ended or the deadline is
-    /// over, then kills what is left. `None`: it had ended by itself before. `hurry` says that nobody wants to wait.
-    pub fn stop(mut self, signal: Signal, deadline_ns: u64, hurry: impl Fn() -> bool) -> Option<Stop> {
-        self.end(signal, deadline_ns, hurry)
+    /// over, then kills what is left. `None`: it had ended by itself before. `patience`: how long the user waits for it.
+    pub fn stop(mut self, signal: Signal, deadline_ns: u64, patience: impl Fn() -> Patience) -> Option<Stop> {
+        self.end(signal, deadline_ns, patience)
     }
 
     /// The same; and how its first process ended, where nobody killed it.
@@ -196,25 +231,26 @@ impl Process {
         mut self,
         signal: Signal,
         deadline_ns: u64,
-        hurry: impl Fn() -> bool,
+        patience: impl Fn() -> Patience,
     ) -> Option<(Stop, Option<ExitStatus>)> {
-        let stop = self.end(signal, deadline_ns, hurry)?;
+        let stop = self.end(signal, deadline_ns, patience)?;
         Some((stop, self.ended.filter(|_| !stop.killed)))
     }
 
-    fn end(&mut self, signal: Signal, deadline_ns: u64, hurry: impl Fn() -> bool) -> Option<Stop> {
+    fn end(&mut self, signal: Signal, deadline_ns: u64, patience: impl Fn() -> Patience) -> Option<Stop> {
         if self.ended().is_some() {
             return None;
         }
         let number = signal.number();
         // Stop time begins with the signal.
         let began = monotonic_ns();
-        self.sampler.pids().into_iter().for_each(|pid| sys::kill(pid, number));
+        self.pids().into_iter().for_each(|pid| sys::kill(pid, number));
         let all_ended = loop {
-            if self.ended().is_some() && self.sampler.pids().is_empty() {
+            // The group's own list is the shorter way, and the whole is looked at once that is empty.
+            if self.ended().is_some() && self.sampler.pids().is_empty() && self.pids().is_empty() {
                 break true;
             }
-            if monotonic_ns() - began > deadline_ns || hurry() {
+            if monotonic_ns() - began > patience().limit_ns(deadline_ns) {
                 break false;
             }
             std::thread::sleep(Duration::from_micros(500));
@@ -231,10 +267,10 @@ impl Process {
             return;
         }
         let session = self.pid();
+        self.minded.end();
+        // What a minder could not end, being killed itself.
         end_session(session);
         end_cookie(&self.workspace.name);
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         self.workspace.guard.forget_session(session);
         self.workspace.guard.forget_cookie(&self.workspace.name);
     }
@@ -260,17 +296,138 @@ pub(crate) fn end_session(session: u32) {
 
 /// Kills the processes that carry a start's name in their environment.
 pub(crate) fn end_cookie(name: &str) {
-    let wanted = format!("{COOKIE}={name}");
-    let carries = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&b| b == 0).any(|variable| variable == wanted.as_bytes())
-    };
     for _ in 0..100 {
-        let pids: Vec<u32> = proc::all_pids().into_iter().filter(carries).collect();
+        let pids: Vec<u32> = proc::all_pids().into_iter().filter(|pid| carries(*pid, name)).collect();
         if pids.is_empty() {
             return;
         }
         pids.iter().for_each(|&pid| sys::kill(pid, libc::SIGKILL));
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process carries a start's name in its environment.
+fn carries(pid: u32, name: &str) -> bool {
+    let wanted = format!("{COOKIE}={name}");
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|&b| b == 0).any(|variable| variable == wanted.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::path::Path;
+
+    use dyno_observer::cgroup::Layout;
+
+    use crate::environment::Ours;
+    use crate::limits::GROUP_GLANCE;
+    use crate::reasons::not_run;
+
+    /// A server that is a shell script, in no control group.
+    fn start(script: &str, groups: &Groups) -> Process {
+        let guard = Guard::start().unwrap();
+        let workspace = Workspace::make(0, groups, &guard).unwrap();
+        let environment = Environment::of_tool(&Ours::read(), &[], &workspace.work);
+        let command = ["sh", "-c", script].map(String::from).to_vec();
+        let folder = workspace.work.clone();
+        let spec = Spec { command, environment, workspace, folder, cpus: vec![], open_files: 256 };
+        Process::start(spec).unwrap()
+    }
+
+    fn no_groups() -> Groups {
+        Groups::prepare(Layout::default(), &Guard::start().unwrap())
+    }
+
+    fn waited_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        for _ in 0..12_000 {
+            if let Some(seen) = look() {
+                return seen;
+            }
+            std::thread::sleep(GROUP_GLANCE);
+        }
+        panic!("{what} never came")
+    }
+
+    fn daemon(process: &Process) -> u32 {
+        let note = process.workspace.work.join("daemon");
+        waited_for("the daemon", || fs::read_to_string(&note).ok()?.trim().parse().ok())
+    }
+
+    /// A daemon: no parent, a session of its own, and nothing in its environment by which it could be known.
+    const DAEMON: &str =
+        "(setsid env -i sh -c 'echo $$ >daemon.new; mv daemon.new daemon; exec sleep 98751' &)";
+
+    fn runs(pid: u32) -> bool {
+        proc::Stat::of(pid).is_some_and(|stat| !stat.is_dead())
+    }
+
+    #[test]
+    fn daemon_without_group_session_or_cookie_is_found_and_ended() {
+        let process = start(&format!("{DAEMON}; exec sleep 98752"), &no_groups());
+        let daemon = daemon(&process);
+        assert_ne!(proc::Stat::of(daemon).unwrap().session, process.pid());
+        assert!(!carries(daemon, &process.workspace.name));
+        assert!(process.owns(daemon) && process.sampler.pids().contains(&daemon));
+        assert!(!process.owns(std::process::id()));
+        // It has not ended by the signal alone.
+        let stop = process.stop(Signal::Term, 60_000_000_000, || Patience::Whole).unwrap();
+        assert!(!stop.killed && !runs(daemon));
+    }
+
+    #[test]
+    fn dropped_server_takes_its_daemon_along() {
+        let process = start(&format!("{DAEMON}; exec sleep 98753"), &no_groups());
+        let daemon = daemon(&process);
+        drop(process);
+        assert!(!runs(daemon));
+    }
+
+    #[test]
+    fn workers_go_on_after_the_first_process_until_they_are_ended() {
+        let mut process = start(&format!("{DAEMON}; until [ -e daemon ]; do :; done; exit 7"), &no_groups());
+        let daemon = daemon(&process);
+        let status = waited_for("its end", || process.ended());
+        assert_eq!(status.code(), Some(7));
+        assert!(runs(daemon));
+        assert!(process.stop(Signal::Term, 0, || Patience::Whole).is_none());
+        assert!(!runs(daemon));
+    }
+
+    #[test]
+    fn process_that_left_its_group_is_moved_back_and_ended() {
+        let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
+        if let Some(why) = groups.unusable() {
+            return not_run(&format!("a server that leaves its control group: {why}"));
+        }
+        let process = start(&format!("{DAEMON}; exec sleep 98755"), &groups);
+        let daemon = daemon(&process);
+        let own: Vec<&Path> = process.workspace.group.folders().collect();
+        for above in own.iter().map(|folder| folder.parent().unwrap()) {
+            // A v2 group that hands controllers down takes no processes.
+            let _ = fs::write(above.join("cgroup.procs"), daemon.to_string());
+        }
+        if process.sampler.pids().contains(&daemon) {
+            return not_run("a server that leaves its control group: the one above takes no processes");
+        }
+        assert!(process.owns(daemon));
+        process.gather();
+        for folder in own {
+            let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
+            assert!(text.lines().any(|line| line == daemon.to_string()), "{}", folder.display());
+        }
+        process.stop(Signal::Term, 60_000_000_000, || Patience::Whole);
+        assert!(!runs(daemon));
+    }
+
+    #[test]
+    fn server_that_ignores_its_signal_is_killed_once_the_user_hurries() {
+        let script = "trap '' TERM; echo $$ >daemon.new; mv daemon.new daemon; while :; do sleep 0.01; done";
+        let process = start(script, &no_groups());
+        daemon(&process);
+        let hour = 3_600_000_000_000;
+        let stop = process.stop(Signal::Term, hour, || Patience::None).unwrap();
+        assert!(stop.killed);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::guard::Guard;
+use crate::limits::INTERRUPTED_STOP;
 
 /// Who can end a program that dyno has started, besides dyno: the guard if dyno dies, the user at any time.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +16,29 @@ pub struct Supervision<'a> {
 #[derive(Debug, Default)]
 pub struct Interrupts(AtomicU32);
 
+/// How long the user waits for a server that was asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// As long as its `[stop]` says.
+    Whole,
+    /// Ctrl-C was pressed: [`INTERRUPTED_STOP`] at most.
+    Short,
+    /// Ctrl-C was pressed again.
+    None,
+}
+
+impl Patience {
+    /// The longest wait in nanoseconds, given the deadline of a server's `[stop]`.
+    #[must_use]
+    pub fn limit_ns(self, deadline_ns: u64) -> u64 {
+        match self {
+            Patience::Whole => deadline_ns,
+            Patience::Short => deadline_ns.min(INTERRUPTED_STOP.as_nanos() as u64),
+            Patience::None => 0,
+        }
+    }
+}
+
 impl Interrupts {
     #[must_use]
     pub const fn new() -> Self {
@@ -26,8 +50,33 @@ impl Interrupts {
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
+    /// How long servers are waited for now.
+    #[must_use]
+    pub fn patience(&self) -> Patience {
+        match self.count() {
+            0 => Patience::Whole,
+            1 => Patience::Short,
+            _ => Patience::None,
+        }
+    }
+
     #[must_use]
     pub fn count(&self) -> u32 {
         self.0.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_shorten_the_wait_for_servers() {
+        let interrupts = Interrupts::new();
+        let limits =
+            |deadline_ns| [interrupts.patience().limit_ns(deadline_ns), interrupts.raise().into()][0];
+        let minute = 60_000_000_000;
+        assert_eq!([minute; 3].map(limits), [minute, 5_000_000_000, 0]);
+        assert_eq!(Patience::Short.limit_ns(1_000_000), 1_000_000, "a shorter deadline holds");
     }
 }

@@ -7,9 +7,9 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 
 /// The settings that a child makes between fork and exec.
 #[derive(Debug, Default)]
@@ -23,46 +23,29 @@ pub(crate) struct ChildSetup {
 }
 
 impl ChildSetup {
-    pub(crate) fn procs_file(path: &Path) -> CString {
-        CString::new(path.as_os_str().as_bytes()).expect("kernel paths hold no NUL")
-    }
-}
-
-/// Starts `command` as the leader of a new session, set up as asked. Returns it with the instant of its exec on
-/// the monotonic clock, read in the child as the last thing before.
-pub(crate) fn spawn(command: &mut Command, setup: ChildSetup) -> io::Result<(Child, u64)> {
-    let (read_end, write_end) = pipe()?;
-    let write_fd = write_end.as_raw_fd();
-    let parent = std::process::id();
-    // SAFETY: the closure runs in the forked child and does system calls only; everything it uses was allocated
-    // before the fork.
-    unsafe {
-        command.pre_exec(move || {
-            check(libc::setsid())?;
-            // The kernel ends it with us, should we be killed.
-            die_with(parent, libc::SIGKILL)?;
-            for file in &setup.procs_files {
+    /// Does as asked, in the calling process. Allowed between fork and exec.
+    pub(crate) fn apply(&self) -> io::Result<()> {
+        for file in &self.procs_files {
+            // SAFETY: the path ends with a NUL, and what is written lives as long as the program.
+            unsafe {
                 let fd = check(libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC))?;
                 let wrote = libc::write(fd, c"0".as_ptr().cast(), 1);
                 libc::close(fd);
                 check(if wrote == 1 { 0 } else { -1 })?;
             }
-            set_affinity(&setup.cpus)?;
-            if let Some(files) = setup.open_files {
-                let limit = libc::rlimit { rlim_cur: files, rlim_max: files };
-                check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit))?;
-            }
-            // The last thing before exec: start-up time begins here.
-            let ns = monotonic_ns().to_ne_bytes();
-            libc::write(write_fd, ns.as_ptr().cast(), ns.len());
-            Ok(())
-        });
+        }
+        set_affinity(&self.cpus)?;
+        if let Some(files) = self.open_files {
+            let limit = libc::rlimit { rlim_cur: files, rlim_max: files };
+            // SAFETY: `limit` lives until the call returns.
+            check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+        }
+        Ok(())
     }
-    let child = command.spawn()?;
-    drop(write_end);
-    let mut ns = [0u8; 8];
-    io::Read::read_exact(&mut std::fs::File::from(read_end), &mut ns)?;
-    Ok((child, u64::from_ne_bytes(ns)))
+
+    pub(crate) fn procs_file(path: &Path) -> CString {
+        CString::new(path.as_os_str().as_bytes()).expect("kernel paths hold no NUL")
+    }
 }
 
 /// Has the kernel send the calling process a signal when the thread that made it ends. Allowed between fork and exec.
@@ -213,10 +196,45 @@ pub(crate) fn kill(pid: u32, signal: i32) {
     unsafe { libc::kill(pid as libc::pid_t, signal) };
 }
 
+/// Has the kernel give this process every descendant whose own parent has ended.
+pub(crate) fn become_subreaper() {
+    // SAFETY: no memory is involved. Kernels before 3.4 have no such thing, and orphans go elsewhere.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+/// Collects a child, if it has ended.
+pub(crate) fn collect(pid: u32) {
+    // SAFETY: no place is given.
+    unsafe { libc::waitpid(pid as libc::pid_t, std::ptr::null_mut(), libc::WNOHANG) };
+}
+
+/// Has reads of a pipe fail with `WouldBlock` where they would wait.
+pub(crate) fn do_not_wait(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open, and no memory is involved.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) }).map(drop)
+}
+
 /// The effective user.
 pub(crate) fn user() -> u32 {
     // SAFETY: no memory is involved.
     unsafe { libc::geteuid() }
+}
+
+/// Whether the end of the terminal was ignored when this process began, as `nohup` has it.
+#[must_use]
+pub fn ignores_hangup() -> bool {
+    // SAFETY: all-zero bytes are a valid sigaction, and a valid place for one; nothing is set.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut now) == 0
+            && now.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Ignores the end of the terminal.
+pub fn ignore_hangup() {
+    // SAFETY: no handler of ours runs for it.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
 /// Begins a session of our own and ignores what a terminal sends: for the guard.

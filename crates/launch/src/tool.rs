@@ -14,10 +14,11 @@ use dyno_observer::monotonic_ns;
 use crate::environment::Environment;
 use crate::limits::ANSWER_BYTES;
 use crate::log::{Follower, Log};
-use crate::minder::{self, Minded};
+use crate::minder::{self, Descendants, Minded};
 use crate::network::Network;
 use crate::process::{self, COOKIE};
 use crate::supervision::Supervision;
+use crate::sys::ChildSetup;
 
 /// A shell command, and what it is run with.
 #[derive(Clone, Copy, Debug)]
@@ -114,15 +115,16 @@ impl Tool<'_> {
         shell.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         // Before there is anything to end: all descendants will carry it, in whatever session they are.
         supervision.guard.watch_cookie(&cookie);
-        let ending = minder::spawn(&mut shell).and_then(|mut minded| {
-            supervision.guard.watch_session(minded.session);
-            let ending = self.wait(&mut minded, supervision, &mut look);
-            minded.end();
-            // What a minder could not end, or did not come to, being killed itself.
-            process::end_session(minded.session);
-            supervision.guard.forget_session(minded.session);
-            ending
-        });
+        let ending =
+            minder::spawn(&mut shell, ChildSetup::default(), Descendants::End).and_then(|mut minded| {
+                supervision.guard.watch_session(minded.first);
+                let ending = self.wait(&mut minded, supervision, &mut look);
+                minded.end();
+                // What a minder could not end, or did not come to, being killed itself.
+                process::end_session(minded.first);
+                supervision.guard.forget_session(minded.first);
+                ending
+            });
         process::end_cookie(&cookie);
         supervision.guard.forget_cookie(&cookie);
         ending

@@ -99,11 +99,17 @@ pub fn trees(roots: &[u32]) -> Vec<u32> {
     let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?)));
     let living: Vec<(u32, u32)> =
         all.filter(|(_, stat)| !stat.is_dead()).map(|(pid, stat)| (pid, stat.parent)).collect();
-    below(roots, &living)
+    descendants(roots, &living)
 }
 
-/// `living`: processes with their parents.
-fn below(roots: &[u32], living: &[(u32, u32)]) -> Vec<u32> {
+/// All that descend from a process, as far as they live; not the process itself.
+#[must_use]
+pub fn below(root: u32) -> Vec<u32> {
+    trees(&[root]).into_iter().filter(|pid| *pid != root).collect()
+}
+
+/// These and all below them. `living`: processes with their parents.
+fn descendants(roots: &[u32], living: &[(u32, u32)]) -> Vec<u32> {
     let mut found: Vec<u32> =
         roots.iter().copied().filter(|root| living.iter().any(|(pid, _)| pid == root)).collect();
     let mut looked_at = 0;
@@ -317,9 +323,9 @@ mod tests {
     #[test]
     fn a_tree_is_what_descends_from_its_root() {
         let living = [(10, 1), (11, 10), (12, 11), (20, 1), (21, 20)];
-        assert_eq!(below(&[10], &living), [10, 11, 12]);
-        assert_eq!(below(&[10, 11], &living), [10, 11, 12], "each once");
-        assert_eq!(below(&[99], &living), [0; 0], "it has ended");
+        assert_eq!(descendants(&[10], &living), [10, 11, 12]);
+        assert_eq!(descendants(&[10, 11], &living), [10, 11, 12], "each once");
+        assert_eq!(descendants(&[99], &living), [0; 0], "it has ended");
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub struct Sampler {
 /// Processes that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Processes {
-    /// Those of a session, by its number.
-    Session(u32),
+    /// Whatever this process has started, in whatever session; not the process itself.
+    Below(u32),
     /// These, and whatever they start.
     Trees(Vec<u32>),
 }
@@ -29,7 +29,7 @@ pub enum Processes {
 impl Processes {
     fn pids(&self) -> Vec<u32> {
         match self {
-            Processes::Session(session) => proc::session_pids(*session),
+            Processes::Below(root) => proc::below(*root),
             Processes::Trees(roots) => proc::trees(roots),
         }
     }
@@ -115,9 +115,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_sampled_without_a_control_group() {
-        let session = proc::Stat::of(std::process::id()).unwrap().session;
-        let sampler = Sampler { group: Group::default(), processes: Processes::Session(session) };
+    fn processes_below_another_are_sampled_without_a_control_group() {
+        // This test's own process is its parent's.
+        let parent = proc::Stat::of(std::process::id()).unwrap().parent;
+        let sampler = Sampler { group: Group::default(), processes: Processes::Below(parent) };
+        assert!(!sampler.pids().contains(&parent));
         let scope = |party| Scope { party, sampler: &sampler, inside: None };
         let sample = sample(&[scope(Party::SUBJECT), scope(Party::Backend(0))], &Files::default());
         for party in [Party::SUBJECT, Party::Backend(0)] {

@@ -208,7 +208,7 @@ impl Place {
             .collect();
         let is_ours = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            ours.iter().any(|prefix| name.starts_with(prefix)) && !name.ends_with("-self")
+            ours.iter().any(|prefix| name.starts_with(prefix)) && !name.contains("-self")
         };
         let layout = dyno_observer::cgroup::Layout::read();
         let bases = layout.v1.into_values().chain(layout.v2.into_iter().map(|v2| v2.folder));

@@ -16,8 +16,9 @@ use dyno_observer::cgroup::{Group, Layout};
 
 use crate::guard::Guard;
 use crate::limits::{GROUP_GLANCE, SWEEP};
+use crate::lock;
 use crate::sys;
-use ours::{Whose, is_gone, make_dir, ours_below};
+use ours::{Whose, make_dir, ours_below};
 use v2::Changed;
 
 pub use limit::limit;
@@ -81,8 +82,9 @@ impl Groups {
         let name = format!("dyno-{}-{start}-", std::process::id());
         let is_its =
             |folder: &PathBuf| folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(&name));
-        let ours = self.bases().into_iter().flat_map(|base| ours_below(base)).map(|(_, folder)| folder);
-        let left = of_folders(ours.filter(is_its));
+        let all = self.bases().into_iter().flat_map(|base| ours_below(base));
+        let ours = all.filter(|(whose, folder)| !lock::is_of_another(whose.owner(), folder));
+        let left = of_folders(ours.map(|(_, folder)| folder).filter(is_its));
         let list = |words: Vec<String>| words.join(", ");
         let folders = list(left.folders().map(|folder| folder.display().to_string()).collect());
         let pids = list(left.pids().iter().map(u32::to_string).collect());
@@ -131,16 +133,20 @@ impl Groups {
 
 fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
     let (mut subjects, mut neighbours) = (Vec::new(), Vec::new());
+    // Seized until all is gone: who makes a group of such a name meanwhile sees that it is swept.
+    let mut seized = Vec::new();
     for (whose, folder) in bases.flat_map(ours_below) {
+        let Some(lock) = lock::seize(whose.owner(), &folder) else { continue };
+        seized.push(lock);
         match whose {
-            // One of our own number is of an earlier process that had it.
-            Whose::Subject(owner) if owner == std::process::id() || is_gone(owner) => subjects.push(folder),
-            Whose::Neighbours(owner) if is_gone(owner) => neighbours.push(folder),
-            Whose::Subject(_) | Whose::Neighbours(_) => {}
+            Whose::Subject(_) => subjects.push(folder),
+            Whose::Neighbours(_) => neighbours.push(folder),
         }
     }
     // All at once: what cannot be removed is waited for once, and not once per controller.
     destroy(&of_folders(subjects), SWEEP);
+    // Held by nobody, they keep no controllers from being taken back.
+    drop(seized);
     neighbours.iter().for_each(|folder| put_back(folder));
 }
 

@@ -4,14 +4,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use dyno_observer::proc::Stat;
+use crate::limits::{GROUP_GLANCE, HOLDS};
+use crate::lock;
 
 /// The owner of the processes in a group that a dyno has made, with the process number of that dyno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// A subject's: `dyno-PID-START-…`. They are dyno's to end.
     Subject(u32),
-    /// The user's: `dyno-PID-self`. They are nobody's to end.
+    /// The user's: `dyno-PID-self-…`. They are nobody's to end.
     Neighbours(u32),
 }
 
@@ -19,14 +20,14 @@ impl Whose {
     pub(super) fn of(name: &str) -> Option<Whose> {
         let (owner, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
         let owner = owner.parse().ok()?;
-        if rest == "self" {
+        if rest == "self" || rest.starts_with("self-") {
             return Some(Whose::Neighbours(owner));
         }
         let start = rest.split('-').next()?;
         start.parse::<usize>().ok().map(|_| Whose::Subject(owner))
     }
 
-    const fn owner(self) -> u32 {
+    pub(super) const fn owner(self) -> u32 {
         match self {
             Whose::Subject(owner) | Whose::Neighbours(owner) => owner,
         }
@@ -39,18 +40,28 @@ pub(super) fn ours_below(folder: &Path) -> Vec<(Whose, PathBuf)> {
     entries.filter_map(|e| Some((Whose::of(&e.file_name().to_string_lossy())?, e.path()))).collect()
 }
 
-pub(super) fn is_gone(pid: u32) -> bool {
-    Stat::of(pid).is_none_or(|stat| stat.is_dead())
+/// Whether another dyno that may run has groups in a folder.
+pub(super) fn others_live(folder: &Path) -> bool {
+    ours_below(folder).iter().any(|(whose, folder)| lock::is_of_another(whose.owner(), folder))
 }
 
-/// Whether a dyno that runs, other than `owner`, has groups in a folder.
-pub(super) fn others_live(folder: &Path, owner: u32) -> bool {
-    ours_below(folder).iter().any(|(whose, _)| whose.owner() != owner && !is_gone(whose.owner()))
-}
-
-/// Makes a group's folder, and names it if it cannot be made.
+/// Makes a group's folder and holds it, and names it if it cannot be made.
 pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
-    fs::create_dir(folder).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", folder.display()));
+    for _ in 0..HOLDS {
+        fs::create_dir(folder).map_err(named)?;
+        if lock::hold(folder).is_ok() {
+            return Ok(());
+        }
+        // A sweep took it for left in between, and removes it.
+        for _ in 0..HOLDS {
+            if !folder.exists() {
+                break;
+            }
+            std::thread::sleep(GROUP_GLANCE);
+        }
+    }
+    Err(named(io::Error::other("other dynos remove it each time")))
 }
 
 #[cfg(test)]
@@ -62,7 +73,16 @@ mod tests {
         assert_eq!(Whose::of("dyno-17-3"), Some(Whose::Subject(17)));
         assert_eq!(Whose::of("dyno-17-3-x7Yz"), Some(Whose::Subject(17)));
         assert_eq!(Whose::of("dyno-17-self"), Some(Whose::Neighbours(17)));
-        for other in ["dynamo-17-3", "dyno-17", "dyno-x-3", "dyno-17-probe", "dyno-probe-17", "dyno-17-"] {
+        assert_eq!(Whose::of("dyno-17-self-9a"), Some(Whose::Neighbours(17)));
+        for other in [
+            "dynamo-17-3",
+            "dyno-17",
+            "dyno-x-3",
+            "dyno-17-selfish",
+            "dyno-17-probe",
+            "dyno-probe-17",
+            "dyno-17-",
+        ] {
             assert_eq!(Whose::of(other), None, "{other}");
         }
     }

@@ -1,3 +1,4 @@
+use std::os::unix::process::ExitStatusExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dyno_archive::plan::Limits;
@@ -7,6 +8,7 @@ use super::v2::{controllers, hand_down, leave_what_is_left, move_all, prepare};
 use super::*;
 use crate::aftermath::end_all;
 use crate::limits::GROUP;
+use crate::minder::{self, Descendants};
 use crate::reasons::not_run;
 
 #[test]
@@ -44,7 +46,7 @@ fn groups_that_a_subject_makes_below_its_own_go_with_it() {
     let procs_files = group.folders().map(|f| sys::ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
     let setup = sys::ChildSetup { procs_files, ..Default::default() };
     let mut command = std::process::Command::new("sleep");
-    let (mut child, _) = sys::spawn(command.arg("1000"), setup).unwrap();
+    let child = minder::spawn(command.arg("1000"), setup, Descendants::Stay).unwrap();
     for folder in group.folders() {
         let (below, deep) = (folder.join("below"), folder.join("below/deep"));
         for (above, folder) in [(folder, &below), (&below, &deep)] {
@@ -52,15 +54,13 @@ fn groups_that_a_subject_makes_below_its_own_go_with_it() {
             // Only a cpuset has these files.
             let _ = inherit_cpuset(above, folder);
         }
-        fs::write(deep.join("cgroup.procs"), child.id().to_string()).unwrap();
+        fs::write(deep.join("cgroup.procs"), child.first.to_string()).unwrap();
     }
     let mut own = group.folders().map(|f| fs::read_to_string(f.join("cgroup.procs")).unwrap());
     assert!(own.all(|pids| pids.is_empty()), "it is in none of its first groups any more");
-    assert_eq!(group.pids(), [child.id()]);
-    assert!(groups.left_of(7).is_some_and(|left| left.contains(&format!("({})", child.id()))));
-    let waiter = std::thread::spawn(move || child.wait());
+    assert_eq!(group.pids(), [child.first]);
+    assert!(groups.left_of(7).is_some_and(|left| left.contains(&format!("({})", child.first))));
     assert!(destroy(&group, GROUP));
-    assert!(!waiter.join().unwrap().unwrap().success());
     assert!(group.folders().all(|f| !f.exists()));
     assert_eq!(groups.left_of(7), None);
 }
@@ -102,16 +102,21 @@ fn a_v2_group_holds_counts_and_is_destroyed() {
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 1000"]);
     let procs_files = vec![sys::ChildSetup::procs_file(&folder.join("cgroup.procs"))];
-    let (mut child, _) =
-        sys::spawn(&mut command, sys::ChildSetup { procs_files, ..Default::default() }).unwrap();
-    assert!(group.pids().contains(&child.id()));
+    let setup = sys::ChildSetup { procs_files, ..Default::default() };
+    let mut child = minder::spawn(&mut command, setup, Descendants::Stay).unwrap();
+    assert!(group.pids().contains(&child.first));
     while group.counters().cpu_ns.unwrap() == 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(group.counters().cpu_user_ns.is_some());
-    let waiter = std::thread::spawn(move || child.wait());
     assert!(destroy(&group, GROUP));
-    assert!(!waiter.join().unwrap().unwrap().success());
+    let status = loop {
+        if let Some(status) = child.first_ended() {
+            break status;
+        }
+        std::thread::sleep(GROUP_GLANCE);
+    };
+    assert_eq!(status.signal(), Some(libc::SIGKILL));
     assert!(!folder.exists());
 }
 
@@ -194,11 +199,12 @@ fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
     let mut changed = Changed::default();
     let wanted = scope.wanted.clone();
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
-    let own = format!("dyno-{}-self", std::process::id());
-    assert_eq!(scope.home(), own);
+    let own = format!("dyno-{}-self-", std::process::id());
+    assert!(scope.home().starts_with(&own));
     assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
-    // What the guard was told is enough to undo it all, had we been killed here.
+    // What the guard was told is enough to undo it all, had we been killed here: then the locks are free.
     let watched = told.watched();
+    lock::release(&scope.v2.folder.join(scope.home()));
     assert_eq!(watched.len(), 2, "{watched:?}");
     end_all(&watched);
     scope.is_as_before();
@@ -208,7 +214,7 @@ fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
 
     let mut changed = Changed::default();
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
-    assert_eq!(scope.home(), own);
+    assert!(scope.home().starts_with(&own));
     drop(changed);
     scope.is_as_before();
 }
@@ -249,14 +255,17 @@ fn what_another_dyno_uses_is_left_to_it() {
     let mut changed = Changed::default();
     let (guard, wanted) = (Guard::that_writes_down().0, scope.wanted.clone());
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
-    // Somebody who lives: the first process.
-    let other = scope.v2.folder.join("dyno-1-0-abc");
+    // A dyno in another PID namespace: its number is nobody's here, and its lock, which is another process's there, is held.
+    let other = scope.v2.folder.join("dyno-4194999-0-abc");
     fs::create_dir(&other).unwrap();
+    let lock = fs::File::open(&other).unwrap();
+    lock.lock().unwrap();
+    let home = scope.home();
     drop(changed);
     assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
     sweep([scope.v2.folder.as_path()].into_iter());
     assert!(other.exists(), "a living dyno's group is not swept");
     fs::remove_dir(&other).unwrap();
-    put_back(&scope.v2.folder.join(format!("dyno-{}-self", std::process::id())));
+    put_back(&scope.v2.folder.join(home));
     scope.is_as_before();
 }

@@ -6,10 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dyno_observer::cgroup::V2;
+use dyno_observer::monotonic_ns;
 
-use super::ours::{Whose, is_gone, make_dir, others_live};
+use super::ours::{Whose, make_dir, others_live};
 use crate::guard::Guard;
 use crate::limits::MOVES;
+use crate::lock;
 
 /// Changes of the v2 group that dyno runs in, for as long as dyno runs. Dropping undoes them: first the controllers are
 /// taken back, because a group that hands them down takes no processes, then the processes move back.
@@ -43,7 +45,7 @@ pub(super) fn prepare(v2: &mut V2, wanted: &[&str], changed: &mut Changed, guard
 pub(super) fn leave_what_is_left(v2: &mut V2) {
     while let Some(Whose::Neighbours(owner)) =
         v2.folder.file_name().and_then(|n| Whose::of(&n.to_string_lossy()))
-        && is_gone(owner)
+        && lock::seize(owner, &v2.folder).is_some()
         && let Some(above) = v2.folder.parent().map(PathBuf::from)
     {
         put_back(&v2.folder);
@@ -87,14 +89,14 @@ impl Handed {
 
 impl Drop for Handed {
     fn drop(&mut self) {
-        take_back(&self.folder, &self.controllers, std::process::id());
+        take_back(&self.folder, &self.controllers);
         self.guard.forget_controllers(&self.folder, &self.controllers);
     }
 }
 
 /// Takes controllers back that a dyno has handed down, unless another dyno's subjects are limited by them meanwhile.
-pub(crate) fn take_back(folder: &Path, controllers: &[String], owner: u32) {
-    if !others_live(folder, owner) {
+pub(crate) fn take_back(folder: &Path, controllers: &[String]) {
+    if !others_live(folder) {
         let _ = hand_down(folder, '-', controllers);
     }
 }
@@ -108,11 +110,9 @@ struct Moved {
 
 impl Moved {
     fn out_of_the_way(v2: &V2, guard: &Guard) -> io::Result<Moved> {
-        let own = v2.folder.join(format!("dyno-{}-self", std::process::id()));
-        if own.exists() {
-            // Of an earlier process of our number.
-            put_back(&own);
-        }
+        // The instant tells it from one of a dyno in another PID namespace, which may have our number.
+        let name = format!("dyno-{}-self-{:x}", std::process::id(), monotonic_ns());
+        let own = v2.folder.join(name);
         guard.watch_moved(&own);
         let moved = Moved { own, guard: guard.clone() };
         make_dir(&moved.own)?;
@@ -131,14 +131,14 @@ impl Drop for Moved {
     }
 }
 
-/// Moves the processes of a group `dyno-PID-self` to where that dyno took them from, and removes it.
+/// Moves the processes of a group `dyno-PID-self-…` to where that dyno took them from, and removes it.
 pub(crate) fn put_back(own: &Path) {
     let (Some(above), Some(name)) = (own.parent(), own.file_name()) else { return };
-    let Some(Whose::Neighbours(owner)) = Whose::of(&name.to_string_lossy()) else { return };
+    let Some(Whose::Neighbours(_)) = Whose::of(&name.to_string_lossy()) else { return };
     // A group that hands controllers down takes no processes. It held some, so that whatever it hands down is dyno's doing.
     let handed = controllers(above, "cgroup.subtree_control");
     if !handed.is_empty() {
-        take_back(above, &handed, owner);
+        take_back(above, &handed);
     }
     move_all(own, above);
     let _ = fs::remove_dir(own);

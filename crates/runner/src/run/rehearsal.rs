@@ -23,6 +23,7 @@ use dyno_contract::ports;
 use dyno_contract::relay::Relay;
 use dyno_launch::log::Log;
 use dyno_launch::process::Signal;
+use dyno_launch::supervision::Patience;
 use dyno_subject::definition::Definition;
 use dyno_subject::placeholders::backends_in;
 use regex::bytes::Regex;
@@ -122,9 +123,9 @@ impl Runner<'_> {
 
     fn end(&self, stage: Option<Stage>, definition: &Definition) {
         let Some(stage) = stage else { return };
-        let hurry = || self.interrupts.count() > 1;
+        let patience = || self.interrupts.patience();
         let kept = self.kept_by(&stage.part.process);
-        stage.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, hurry);
+        stage.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, patience);
         kept.remove();
     }
 
@@ -179,7 +180,7 @@ impl Runner<'_> {
             all_sighted(&life.prints, &printed_since(&process.log(), 0)?, ports.plain).map(|()| words)
         });
         let kept = self.kept_by(&process);
-        process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || true);
+        process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || Patience::None);
         kept.remove();
         Ok(seen)
     }
@@ -197,7 +198,7 @@ impl Runner<'_> {
         let before = Mark::of(&behind, log.len());
         let client = client_of(&listeners)?;
         let hold = |is_held| behind.iter().for_each(|b| b.hold(is_held));
-        let hurry = || self.interrupts.count() > 1;
+        let patience = || self.interrupts.patience();
         let signal = definition.stop.signal;
         hold(true);
         let (was_under_way, answer, stopped) = thread::scope(|scope| {
@@ -209,7 +210,7 @@ impl Runner<'_> {
             });
             // Without a back end that could hold it up, the answer has come before the signal goes.
             let answer = if is_under_way { Err(answer) } else { Ok(answer.join()) };
-            let stopped = process.stop_and_see(signal, life.within.as_nanos() as u64, hurry);
+            let stopped = process.stop_and_see(signal, life.within.as_nanos() as u64, patience);
             let _ = release.join();
             (is_under_way, answer.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
         });

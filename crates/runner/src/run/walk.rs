@@ -230,8 +230,7 @@ impl Runner<'_> {
 
     /// Stops the running parts, the last started first: no part loses one that it needs.
     fn stop(&self, record: &mut StartRecord, up: Vec<Part>) {
-        // The second Ctrl-C waits for nobody.
-        let hurry = || self.interrupts.count() > 1;
+        let patience = || self.interrupts.patience();
         for part in up.into_iter().rev() {
             let asked = match part.party {
                 Party::Backend(index) => &self.service(index).definition.stop,
@@ -239,7 +238,7 @@ impl Runner<'_> {
             };
             let is_subject = !matches!(part.party, Party::Backend(_));
             let kept = if is_subject { self.kept_by(&part.process) } else { Kept::default() };
-            let stopped = part.process.stop(asked.signal, asked.deadline_ns, hurry);
+            let stopped = part.process.stop(asked.signal, asked.deadline_ns, patience);
             kept.remove();
             part_of(record, part.party).stop = stopped;
         }

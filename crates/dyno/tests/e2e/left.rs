@@ -1,0 +1,247 @@
+//! Nothing is left behind, and nothing of others is taken away: daemons, PID namespaces, and the death of what cleans up.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::drive::{DYNO, Place, not_run, soon, text, unruly};
+
+/// `nobody` on Debian.
+const NOBODY: u32 = 65534;
+
+fn am_root() -> bool {
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::geteuid() == 0
+    }
+}
+
+fn kill(pid: u32, signal: i32) {
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    let result = unsafe { libc::kill(pid as libc::pid_t, signal) };
+    assert_eq!(result, 0);
+}
+
+/// Adds a server that a script of a shell starts: `SERVER` is a program that any user may run.
+fn add(place: &Place, name: &str, script: &str, extra: &str) {
+    let folder = place.path().join("subjects").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let server = place.path().join("server");
+    if !server.exists() {
+        fs::copy(unruly(), &server).unwrap();
+        fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let script = script.replace("SERVER", &format!("{} --port {{port}}", server.display()));
+    let text = format!(
+        "language = \"C\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n{extra}\n[start]\ncommand = [\"sh\", \"-c\", {script:?}]\n\
+         [ready]\npath = \"/plaintext\"\ndeadline = \"60s\"\n"
+    );
+    fs::write(folder.join("subject.toml"), text).unwrap();
+}
+
+/// A daemon: no parent, a session of its own, an empty environment.
+const DAEMON: &str = "(setsid env -i SERVER &)";
+
+/// Runs dyno as an ordinary user.
+fn as_ordinary_user(place: &Place, arguments: &[&str]) -> Output {
+    let here = place.path();
+    let program = here.join("dyno");
+    if !program.exists() {
+        fs::copy(DYNO, &program).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = place.command(&program);
+    command.args(arguments).env("HOME", here);
+    if am_root() {
+        let script = format!("chown -R {NOBODY}:{NOBODY} {0}; chmod 755 {0}", here.display());
+        assert!(Command::new("sh").args(["-ec", &script]).status().unwrap().success());
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command.output().unwrap()
+}
+
+#[test]
+fn daemon_of_an_ordinary_users_server_is_its_own_and_is_ended() {
+    let place = Place::new();
+    add(&place, "x", &format!("{DAEMON}; exec sleep 86400"), "");
+    let output = as_ordinary_user(&place, &["subjects", "check", "x"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    place.assert_nothing_is_left();
+}
+
+#[test]
+fn server_that_makes_itself_a_daemon_is_told_to_stay() {
+    let place = Place::new();
+    add(&place, "x", &format!("{DAEMON}; exit 0"), "");
+    let all =
+        [as_ordinary_user(&place, &["subjects", "check", "x"]), place.dyno(&["subjects", "check", "x"])];
+    for output in all {
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+        assert!(text(&output).contains("hint: run the server in the foreground"), "{}", text(&output));
+        place.assert_nothing_is_left();
+    }
+}
+
+#[test]
+fn server_that_leaves_its_control_group_is_measured_and_ended() {
+    let place = Place::new();
+    if !am_root() {
+        return not_run("a server that leaves its control group: only root may");
+    }
+    let leave = "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$f; done 2>/dev/null";
+    let script = format!("({leave}; setsid env -i SERVER &); exec sleep 86400");
+    let script = script.replace("$$", "$(exec sh -c 'echo $PPID')");
+    add(&place, "x", &script, "");
+    let (status, report) = place.run(&["x"], "");
+    assert!(status <= 1, "{report}");
+    for trial in report["trials"].as_array().unwrap() {
+        assert!(trial["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.5, "{}", trial["server"]);
+    }
+}
+
+#[test]
+fn build_whose_minder_is_killed_leaves_nothing() {
+    let place = Place::new();
+    let daemon =
+        "(setsid env -i sh -c 'echo >daemon; sleep 86400; true' &); until [ -e daemon ]; do sleep 0.01; done";
+    let build =
+        format!("[build]\ncommand = {:?}\ninputs = []", format!("{daemon}; kill -9 $PPID; sleep 86400"));
+    add(&place, "x", "exec SERVER", &build);
+    let output = place.dyno(&["subjects", "build", "x"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    place.assert_nothing_is_left();
+}
+
+#[test]
+fn server_whose_minder_is_killed_leaves_nothing() {
+    let place = Place::new();
+    add(&place, "x", &format!("{DAEMON}; sleep 1; kill -9 $PPID; exec sleep 86400"), "");
+    for output in
+        [as_ordinary_user(&place, &["subjects", "check", "x"]), place.dyno(&["subjects", "check", "x"])]
+    {
+        assert_ne!(output.status.code(), None, "{}", text(&output));
+        place.assert_nothing_is_left();
+    }
+}
+
+/// Starts a run that takes long, below a program, and waits until its first trial is in the archive.
+fn long_run(place: &Place, below: &[&str], repeats: &str) -> Child {
+    place.write_suite(&["null"], "");
+    let mut words = below.to_vec();
+    words.extend([DYNO, "run", "suite.toml", "--repeats", repeats]);
+    let mut command = place.command(Path::new(words[0]));
+    command.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let trials = || fs::read_dir(place.run_folder()?.join("trials")).ok()?.next();
+    if soon(trials).is_none() {
+        let _ = child.kill();
+        panic!("no trial was finished:\n{}", text(&child.wait_with_output().unwrap()));
+    }
+    child
+}
+
+#[test]
+fn run_in_another_pid_namespace_is_left_alone() {
+    if !am_root() {
+        return not_run("two PID namespaces: only root makes them");
+    }
+    let place = Place::new();
+    // The number of the run in there is nobody's out here.
+    let is_free = |pid: &u32| (0..20).all(|next| !Path::new(&format!("/proc/{}", pid + next)).exists());
+    let last = (20_000..32_000).step_by(50).find(is_free).unwrap();
+    let script = format!("echo {last} >/proc/sys/kernel/ns_last_pid; \"$@\"; exit $?");
+    let below = ["unshare", "-pf", "--kill-child", "--mount-proc", "sh", "-c", &script, "sh"];
+    let inner = long_run(&place, &below, "6");
+    let outer = place.path().join("outer.toml");
+    fs::copy(place.path().join("suite.toml"), &outer).unwrap();
+    let output = place.dyno(&["run", "outer.toml", "--runs", "outer"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    let output = inner.wait_with_output().unwrap();
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    place.assert_nothing_is_left();
+}
+
+#[test]
+fn folders_of_a_dyno_killed_with_its_guard_are_swept_by_the_next() {
+    let place = Place::new();
+    let mut dyno = long_run(&place, &[], "40");
+    let is_guard = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let parent = dyno_observer::proc::Stat::of(*pid).map(|stat| stat.parent);
+        parent == Some(dyno.id()) && String::from_utf8_lossy(&words).contains(dyno_launch::guard::ARGUMENT)
+    };
+    let guard = dyno_observer::proc::all_pids().into_iter().find(is_guard).unwrap();
+    kill(dyno.id(), libc::SIGSTOP);
+    kill(guard, libc::SIGKILL);
+    kill(dyno.id(), libc::SIGKILL);
+    dyno.wait().unwrap();
+    let folders = || -> Vec<PathBuf> {
+        let all = fs::read_dir(place.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path());
+        all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("dyno-")).collect()
+    };
+    assert!(!folders().is_empty());
+    let output = place.dyno(&["run", "suite.toml", "--runs", "next"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    assert!(folders().is_empty(), "{:?}", folders());
+    place.assert_nothing_is_left_soon();
+}
+
+#[test]
+fn ctrl_c_does_not_wait_for_a_server_that_stays() {
+    let place = Place::new();
+    add(&place, "x", "trap '' TERM; exec SERVER", "[stop]\ndeadline = \"1h\"");
+    place.write_suite(&["x"], "");
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["run", "suite.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut dyno = command.spawn().unwrap();
+    let trials = || fs::read_dir(place.run_folder()?.join("trials")).ok()?.next();
+    assert!(soon(trials).is_some(), "no trial was finished");
+    kill(dyno.id(), libc::SIGINT);
+    let ended = soon(|| dyno.try_wait().unwrap());
+    if ended.is_none() {
+        dyno.kill().unwrap();
+    }
+    let output = dyno.wait_with_output().unwrap();
+    assert!(ended.is_some() && text(&output).contains("at most 5 s"), "{}", text(&output));
+    place.assert_nothing_is_left_soon();
+}
+
+#[test]
+fn full_disk_leaves_the_result_of_before() {
+    if !am_root() {
+        return not_run("a full disk: only root may mount one");
+    }
+    let place = Place::new();
+    place.run(&["null"], "");
+    let run = place.run_folder().unwrap();
+    let script = format!(
+        "mkdir full; mount -t tmpfs -o size=64k none full; echo before >full/result; head -c 1000000 /dev/zero >full/rest; \
+         {DYNO} report {} --format html -o full/result; echo \"status $?\"; cat full/result; ls -A full; umount full",
+        run.display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-m", "--propagation", "private", "sh", "-c", &script]).current_dir(place.path());
+    let output = command.output().unwrap();
+    let said = text(&output);
+    assert!(said.contains("status 3\nbefore\nrest\nresult\n"), "{said}");
+    assert!(said.contains("full/result cannot be written"), "{said}");
+}
+
+#[test]
+fn load_that_cannot_begin_leaves_its_files_as_they_are() {
+    let place = Place::new();
+    let server = crate::drive::Server::null();
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    fs::write(place.path().join("old"), "before").unwrap();
+    // The server has this port: the load cannot begin.
+    let taken = format!("127.0.0.1:{}", server.port);
+    let arguments = ["load", &url, "-d", "100ms", "--metrics", &taken, "-o", "old", "--hgrm", "new"];
+    let output = place.dyno(&arguments);
+    assert!(!output.status.success(), "{}", text(&output));
+    assert_eq!(fs::read_to_string(place.path().join("old")).unwrap(), "before");
+    assert!(!place.path().join("new").exists());
+}

@@ -1,0 +1,78 @@
+//! dyno's own children, told from the orphans that the kernel gives it: descendants of a minder that was killed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use dyno_observer::proc::{self, Stat};
+
+use crate::limits::{MINDER_GLANCE, STRAY_LOOKS};
+use crate::sys;
+
+/// The children that dyno has started and not waited for.
+static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Whether orphans come to dyno.
+static ADOPTS: AtomicBool = AtomicBool::new(false);
+
+fn own() -> MutexGuard<'static, BTreeSet<u32>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a child that is no orphan.
+pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
+    // Held while it starts: it must not be taken for an orphan before its number is known.
+    let mut own = own();
+    let child = command.spawn()?;
+    own.insert(child.id());
+    Ok(child)
+}
+
+/// A child was waited for: its number may be another process's by now.
+pub(crate) fn forget(pid: u32) {
+    own().remove(&pid);
+}
+
+/// Has the kernel give orphans to dyno from here on. Not where dyno has children that it did not start, as after the `exec` of a
+/// shell with jobs: their orphans would be taken for its own.
+pub(crate) fn adopt_orphans() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if strangers(&own()).is_empty() {
+            sys::become_subreaper();
+            ADOPTS.store(true, Ordering::Release);
+        }
+    });
+}
+
+/// Kills the orphans that dyno was given, until none is left.
+pub(crate) fn end_orphans() {
+    if !ADOPTS.load(Ordering::Acquire) {
+        return;
+    }
+    let session = Stat::of(std::process::id()).map(|stat| stat.session);
+    for _ in 0..STRAY_LOOKS {
+        let own = own();
+        // A minder's descendants are in sessions of their own, the jobs of a shell in ours.
+        let is_orphan = |pid: &u32| Stat::of(*pid).is_some_and(|stat| Some(stat.session) != session);
+        let orphans: Vec<u32> = strangers(&own).into_iter().filter(is_orphan).collect();
+        if orphans.is_empty() {
+            return;
+        }
+        for pid in orphans {
+            sys::kill(pid, libc::SIGKILL);
+            sys::collect(pid);
+        }
+        drop(own);
+        std::thread::sleep(MINDER_GLANCE);
+    }
+}
+
+/// The children of this process that it has not started.
+fn strangers(own: &BTreeSet<u32>) -> Vec<u32> {
+    let us = std::process::id();
+    let is_ours = |pid: &u32| Stat::of(*pid).is_some_and(|stat| stat.parent == us);
+    proc::all_pids().into_iter().filter(|pid| !own.contains(pid) && is_ours(pid)).collect()
+}
