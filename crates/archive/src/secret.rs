@@ -63,7 +63,75 @@ pub fn is_secret_parameter(name: &str) -> bool {
     is_secret(name) || is_key_of || ["key", "auth", "pass", "pwd", "sig"].contains(&&*plain)
 }
 
-/// Whether a value of any name holds a secret: settings within it that are called so, or a user's name and password.
+/// Schemes of HTTP authentication whose credentials are one word after the scheme (RFC 9110 §11.4).
+const SCHEMES: [&str; 6] = ["basic", "bearer", "negotiate", "ntlm", "token", "apikey"];
+
+/// How tokens begin that services issue, in the form that their scanners for leaked secrets look for.
+const PREFIXES: [&str; 24] = [
+    "AIza",
+    "AKIA",
+    "ASIA",
+    "SG.",
+    "dop_v1_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "hf_",
+    "npm_",
+    "pypi-",
+    "rk_live_",
+    "sk-",
+    "sk_live_",
+    "sk_test_",
+    "xapp-",
+    "xoxb-",
+    "xoxp-",
+    "xoxs-",
+    "ya29.",
+];
+
+/// The shortest token that is known by its beginning: shorter words are ordinary ones, such as `sk-learn`.
+const SHORTEST_TOKEN: usize = 16;
+
+/// The shortest word that is taken for the credentials after a scheme: `Token ring` and `Basic plan` hold none.
+const SHORTEST_CREDENTIALS: usize = 6;
+
+/// Whether a value looks like credentials, whatever its name: a scheme with its word, a JSON Web Token (RFC 7519), or a token of a
+/// service that is known by its beginning.
+#[must_use]
+pub fn is_credential(value: &str) -> bool {
+    let has_scheme = value.trim().split_once(' ').is_some_and(|(scheme, word)| {
+        let word = word.trim();
+        let is_word = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
+        SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme))
+            && word.len() >= SHORTEST_CREDENTIALS
+            && word.bytes().all(is_word)
+            // A challenge, which a server sends, has parameters.
+            && !word.contains("realm=")
+    });
+    let is_end = |c: char| c.is_whitespace() || "=;,\"'&?:".contains(c);
+    has_scheme || value.split(is_end).any(|word| is_web_token(word) || is_token_of_service(word))
+}
+
+fn is_web_token(word: &str) -> bool {
+    let is_part = |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    // `{"` in Base64, with which its head begins.
+    word.starts_with("eyJ") && word.split('.').count() == 3 && word.split('.').all(is_part)
+}
+
+fn is_token_of_service(word: &str) -> bool {
+    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+    word.len() >= SHORTEST_TOKEN
+        && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+        && word.bytes().all(is_token)
+        && word.bytes().any(|b| b.is_ascii_digit())
+}
+
+/// Whether a value of any name holds a secret: credentials, settings within it that are called so, or a user's name and password.
 #[must_use]
 pub fn holds_secret(value: &str) -> bool {
     // Folders are called what they like, also `/opt/node@18/bin` and `/home/secretary`.
@@ -73,7 +141,10 @@ pub fn holds_secret(value: &str) -> bool {
     }
     let set =
         value.split(|c: char| c.is_whitespace() || "?&;,".contains(c)).filter_map(|w| w.split_once('='));
-    is_secret(value) || set.into_iter().any(|(name, _)| is_perhaps_secret(name)) || holds_userinfo(value)
+    is_credential(value)
+        || is_secret(value)
+        || set.into_iter().any(|(name, _)| is_perhaps_secret(name))
+        || holds_userinfo(value)
 }
 
 /// Whether there is a `user:password@` that is not where URLs have it, without a scheme or with characters that end a URL's
@@ -108,4 +179,44 @@ pub fn end_of_authority(text: &str) -> usize {
     let cuts = whole.match_indices([',', '|']).map(|(at, _)| at);
     let mut cuts = cuts.filter(|at| whole[..*at].contains('@') || !whole.contains('@'));
     cuts.next().unwrap_or(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_known_whatever_their_name() {
+        for value in [
+            "Basic dXNlcjpwYXNz",
+            "bearer 0a1b2c3d4e",
+            "Bearer  some.opaque-token",
+            "Token 9944b09199c62bcf",
+            "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+            "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+            "v=1; key=glpat-abcdefghij0123456789",
+            "AKIAIOSFODNN7EXAMPLE",
+            "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+        ] {
+            assert!(is_credential(value) && holds_secret(value), "{value}");
+        }
+        for plain in [
+            "",
+            "Basic",
+            "Basic plan",
+            "Basic realm=\"staging\"",
+            "Token ring",
+            "application/json; charset=utf-8",
+            "gzip, br;q=0.9",
+            "sk-learn",
+            "sk-learn-and-other-libraries",
+            "eyJ",
+            "Wed, 21 Oct 2015 07:28:00 GMT",
+            "\"33a64df551425fcc55e4d42a148795d9f25f89d4\"",
+            "Mozilla/5.0 (X11; Linux x86_64)",
+            "550e8400-e29b-41d4-a716-446655440000",
+        ] {
+            assert!(!is_credential(plain), "{plain}");
+        }
+    }
 }

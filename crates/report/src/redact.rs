@@ -13,7 +13,8 @@ use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use dyno_archive::plan::{Body, Request};
 use dyno_archive::secret::{
-    end_of_authority, holds_secret, is_secret, is_secret_parameter, may_be_secret, may_be_secret_header,
+    end_of_authority, holds_secret, is_credential, is_secret, is_secret_parameter, may_be_secret,
+    may_be_secret_header,
 };
 use serde_json::Value;
 
@@ -270,7 +271,7 @@ struct Secrets {
 
 impl Secrets {
     fn header(&mut self, name: &str, value: &mut String) {
-        *value = self.withheld_by(is_secret(name), may_be_secret_header(name), value);
+        *value = self.withheld_by(is_secret(name) || is_credential(value), may_be_secret_header(name), value);
     }
 
     /// A value that is a secret, or may be one: such a one is withheld where it stands, and is no reason to erase what may be a word elsewhere.
@@ -335,8 +336,9 @@ impl Secrets {
     /// `Name: value`, as `-H` takes it, without a secret value.
     fn header_line(&mut self, line: &str) -> String {
         match line.split_once(':') {
-            Some((name, value)) if may_be_secret_header(name) => {
-                format!("{name}: {}", self.withheld_by(is_secret(name), true, value.trim()))
+            Some((name, value)) if is_credential(value) || may_be_secret_header(name) => {
+                let is = is_secret(name) || is_credential(value);
+                format!("{name}: {}", self.withheld_by(is, true, value.trim()))
             }
             _ => line.into(),
         }
@@ -361,8 +363,9 @@ impl Secrets {
     /// `name=value` of a query, without a secret value.
     fn pair(&mut self, pair: &str) -> String {
         match pair.split_once('=') {
-            Some((name, value)) if is_secret_parameter(name) => {
-                format!("{name}={}", self.withheld_by(is_secret(name), true, value))
+            Some((name, value)) if is_credential(value) || is_secret_parameter(name) => {
+                let is = is_secret(name) || is_credential(value);
+                format!("{name}={}", self.withheld_by(is, true, value))
             }
             _ => pair.into(),
         }
@@ -566,7 +569,7 @@ fn without_word(text: &str, value: &str) -> String {
     shown + rest
 }
 
-/// Values of the environments that a suite gives, whose names do not say that they hold secrets.
+/// Values of a suite whose names do not say that they hold secrets: credentials of any name, and what its environments hold.
 fn secret_settings(source: &str) -> BTreeSet<String> {
     fn texts(value: &toml::Value, found: &mut BTreeSet<String>) {
         match value {
@@ -585,6 +588,7 @@ fn secret_settings(source: &str) -> BTreeSet<String> {
                 toml::Value::Array(all) => {
                     all.iter().filter_map(toml::Value::as_table).for_each(|inner| walk(inner, found));
                 }
+                toml::Value::String(text) if is_credential(text) => drop(found.insert(text.clone())),
                 _ => {}
             }
         }
@@ -676,6 +680,15 @@ mod tests {
     }
 
     #[test]
+    fn credentials_in_a_suite_are_withheld_whatever_they_are_called() {
+        let source = "headers = { X-Custom = \"Basic dXNlcjpwYXNz\", Accept = \"*/*\" }\n";
+        assert_eq!(
+            Secrets::default().source(source),
+            "headers = { X-Custom = \"(withheld)\", Accept = \"*/*\" }\n"
+        );
+    }
+
+    #[test]
     fn lists_of_secrets_are_withheld_to_their_end() {
         let source = "vary = { \"request.token\" = [\"a1\", # ] first\n  # and\n  \"b1\"], \"env.LANG\" = [\"C\", \"D\"] }";
         assert_eq!(
@@ -736,6 +749,17 @@ mod tests {
         assert_eq!(secrets.without_password(url), shown);
         // What only may be one is no reason to look for it elsewhere.
         assert_eq!(secrets.erase_from_foreign("opensesame AIza4567"), "opensesame AIza4567");
+        // Credentials are known under any name, and are looked for elsewhere.
+        assert_eq!(secrets.header_line("X-Custom: Basic dXNlcjpwYXNz"), "X-Custom: (withheld)");
+        let mut value = "Bearer 0a1b2c3d4e".to_string();
+        secrets.header("X-Upstream", &mut value);
+        assert_eq!(value, "(withheld)");
+        assert_eq!(
+            secrets.without_password("http://x/?t=ghp_0123456789abcdefghij"),
+            "http://x/?t=(withheld)"
+        );
+        let logged = secrets.erase_from_foreign("got dXNlcjpwYXNz, 0a1b2c3d4e and ghp_0123456789abcdefghij");
+        assert_eq!(logged, "got (withheld), (withheld) and (withheld)");
         for plain in ["X-Bypass-Cache: enabled", "WWW-Authenticate: Basic"] {
             assert_eq!(secrets.header_line(plain), plain);
         }
