@@ -12,12 +12,15 @@ mod habits;
 mod here;
 mod live;
 mod progress;
+mod result_file;
 mod terminal;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
+use dyno_report::text::Style;
+
 use crate::exit::Exit;
+use crate::terminal::{progress_style, style};
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
@@ -33,11 +36,16 @@ fn main() -> ExitCode {
 
 /// Prints clap's answer: help and the version, which are results like others, or an error of the command line.
 fn answered(answer: &clap::Error) -> ExitCode {
-    match answer.print().and_then(|()| std::io::stdout().flush()) {
-        Err(error) if !answer.use_stderr() => failed(&exit::unwritten(error)).into(),
-        _ if answer.use_stderr() => Exit::Usage.into(),
-        _ => Exit::Valid.into(),
+    let (text, style) = (answer.render(), if answer.use_stderr() { progress_style() } else { style() });
+    let text = match style {
+        Style::Colour => text.ansi().to_string(),
+        Style::Plain => text.to_string(),
+    };
+    if answer.use_stderr() {
+        terminal::say(text.trim_end());
+        return Exit::Usage.into();
     }
+    terminal::print(&text).map_or_else(|error| failed(&error), |()| Exit::Valid).into()
 }
 
 fn failed(error: &anyhow::Error) -> Exit {

@@ -9,7 +9,7 @@ use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase};
 use dyno_report::format::{count, micros, number, percent, wait_so_far};
-use dyno_report::terminal::{line, shown};
+use dyno_report::terminal::{coloured, line, shown};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
 use dyno_runner::run::Event;
@@ -153,10 +153,10 @@ impl Progress {
         self.bar.set_message(format!("{}{left}", line(message)));
     }
 
-    /// Prints a line. Foreign text in it must have been through [`line()`] or [`shown`], because a terminal would obey it.
+    /// Prints a line.
     fn line(&self, text: &str) {
         if self.live {
-            self.bar.println(text);
+            self.bar.println(coloured(text));
         } else {
             terminal::say(text);
         }

@@ -1,10 +1,12 @@
 //! The terminal: colours, Ctrl-C, and writing to standard output and standard error.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_launch::supervision::Interrupts;
+use dyno_report::terminal::coloured;
 use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};
@@ -37,10 +39,12 @@ const LAST_CALL: Duration = Duration::from_secs(3);
 pub fn catch_interrupts(say: &'static str, third: Third) -> anyhow::Result<Arc<Interrupts>> {
     let interrupts = Arc::new(Interrupts::new());
     let counted = Arc::clone(&interrupts);
+    let is_without_terminal = dyno_launch::ignores_hangup();
     ctrlc::set_handler(move || match counted.raise() {
         1 => {
             crate::live::give_back();
-            self::say(&format!("\n{say}"));
+            // In a thread of its own: a terminal that takes no more must not keep the next signal from being handled.
+            std::thread::spawn(move || self::say(&format!("\n{say}")));
         }
         2 => {}
         3 if third == Third::LeavesTimeForTheResult => {
@@ -57,6 +61,10 @@ pub fn catch_interrupts(say: &'static str, third: Third) -> anyhow::Result<Arc<I
             std::process::exit(Exit::Failed as i32)
         }
     })?;
+    if is_without_terminal {
+        // As `nohup` asks.
+        dyno_launch::ignore_hangup();
+    }
     Ok(interrupts)
 }
 
@@ -66,13 +74,17 @@ pub fn unix_seconds() -> f64 {
     now.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Prints a line on standard error: progress, notes. Errors are ignored, because nobody needs to read it.
+/// Prints a line on standard error: progress, notes. Control characters are made visible, because a path or a message may hold
+/// what a terminal would obey. Errors are ignored, because nobody needs to read it.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", coloured(text));
 }
 
-/// Prints a text on standard output, whole. `Err`: it could not be written, which the exit status must tell.
+/// Prints a text on standard output, whole. On a terminal control characters are made visible. `Err`: it could not be written, which
+/// the exit status must tell.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    let is_seen = std::io::stdout().is_terminal();
+    let text = if is_seen { coloured(text) } else { Cow::Borrowed(text) };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(exit::unwritten)
 }

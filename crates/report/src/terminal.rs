@@ -31,6 +31,29 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// [`shown`], with its colours: for text of dyno's own that may quote what has not been through [`shown`], such as a path.
+#[must_use]
+pub fn coloured(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        out.push_str(&shown(&rest[..at]));
+        // One that is no colour is shown with what follows it.
+        let length = colour_sequence(&rest[at..]).unwrap_or(0);
+        out.push_str(&rest[at..at + length]);
+        rest = &rest[at + length..];
+        if length == 0 {
+            out.push_str(&picture('\x1b'));
+            rest = &rest[1..];
+        }
+    }
+    out.push_str(&shown(rest));
+    Cow::Owned(out)
+}
+
 /// [`shown`] on one line: line feeds and tabs become spaces.
 #[must_use]
 pub fn line(text: &str) -> String {
@@ -92,6 +115,19 @@ mod tests {
             assert_eq!(shown(written), seen, "{written:?}");
         }
         assert_eq!(line("a\nb\x1b"), "a b␛");
+    }
+
+    #[test]
+    fn colours_stay_and_everything_else_is_seen() {
+        for (written, seen) in [
+            ("\x1b[1;31merror\x1b[0m: x", "\x1b[1;31merror\x1b[0m: x"),
+            ("\x1b]0;pwn\x07 \x1b[2J\x1b[1mb", "␛]0;pwn␇ ␛[2J\x1b[1mb"),
+            ("\x1b\x1b[0m[2J", "␛\x1b[0m[2J"),
+            ("\u{9b}31m\r\n\x1b", "\\u{9b}31m\n␛"),
+            ("runs/ü \t→", "runs/ü \t→"),
+        ] {
+            assert_eq!(coloured(written), seen, "{written:?}");
+        }
     }
 
     #[test]

@@ -1,22 +1,27 @@
 //! The live view of `dyno load`: [`model`] is what it shows, [`view`] draws that, [`Live`] owns the terminal.
 
+mod keyboard;
 pub mod model;
 pub mod view;
 
-use std::io::{self, BufWriter, IsTerminal as _, Stderr, Write as _};
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write as _};
+use std::mem::ManuallyDrop;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
+pub use self::keyboard::Input;
+use self::keyboard::Keyboard;
 use self::model::Model;
 use self::view::Palette;
 
@@ -30,12 +35,17 @@ static SHOWN: AtomicBool = AtomicBool::new(false);
 /// a panic's message.
 #[derive(Debug)]
 pub struct Live {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stderr>>>,
+    /// Never dropped: its drop prints to standard error if it cannot show the cursor, and panics if that is gone, too. [`give_back`]
+    /// does all that is needed.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<File>>>>,
+    keyboard: Keyboard,
     palette: Palette,
+    /// Whether the terminal was somebody else's since the last drawing.
+    was_away: bool,
 }
 
 impl Live {
-    /// Fails where standard error is not a terminal, or the terminal refuses.
+    /// Fails where standard error is not a terminal, the terminal refuses, or this process is in its background.
     pub fn start(palette: Palette) -> io::Result<Live> {
         if !io::stderr().is_terminal() {
             return Err(io::Error::new(
@@ -43,42 +53,64 @@ impl Live {
                 "standard error is not a terminal; let plain lines tell the progress",
             ));
         }
+        let keyboard = Keyboard::open()?;
+        if !keyboard.is_ours() {
+            return Err(io::Error::other("this process runs in the terminal's background"));
+        }
         give_back_before_panics();
         enable_raw_mode()?;
         SHOWN.store(true, Ordering::SeqCst);
-        Live::enter(palette).inspect_err(|_| give_back())
+        Live::enter(keyboard, palette).inspect_err(|_| give_back())
     }
 
-    fn enter(palette: Palette) -> io::Result<Live> {
-        execute!(io::stderr(), EnterAlternateScreen)?;
-        let out = BufWriter::with_capacity(BUFFER_BYTES, io::stderr());
-        Ok(Live { terminal: Terminal::new(CrosstermBackend::new(out))?, palette })
+    fn enter(keyboard: Keyboard, palette: Palette) -> io::Result<Live> {
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, screen()?);
+        execute!(out, EnterAlternateScreen)?;
+        let terminal = ManuallyDrop::new(Terminal::new(CrosstermBackend::new(out))?);
+        Ok(Live { terminal, keyboard, palette, was_away: false })
     }
 
-    /// Draws at the size the terminal has now. Does nothing once the terminal was given back.
+    /// Draws at the size the terminal has now. Does nothing once the terminal was given back, in its background, and as long as it
+    /// takes no more: a load does not wait for its screen.
     pub fn show(&mut self, model: &Model) -> io::Result<()> {
-        if SHOWN.load(Ordering::SeqCst) {
-            self.terminal.draw(|frame| view::draw(frame, model, &self.palette))?;
+        if !SHOWN.load(Ordering::SeqCst) {
+            return Ok(());
         }
-        Ok(())
+        if !self.keyboard.is_ours() {
+            self.was_away = true;
+            return Ok(());
+        }
+        let drawn = self.draw(model);
+        if drawn.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) { Ok(()) } else { drawn }
     }
 
-    /// Whether q, Esc or Ctrl-C was pressed since this was last asked: once for each press. Does not wait.
-    ///
-    /// If the terminal was resized since the last call, a key may be seen only with the next key: of two sources that
-    /// are ready at once crossterm 0.29 reads one, and epoll does not report the other again. So call this often.
+    fn draw(&mut self, model: &Model) -> io::Result<()> {
+        // The rest of the last screen comes first: what the next one changes is relative to it.
+        self.terminal.backend_mut().flush()?;
+        if std::mem::take(&mut self.was_away) {
+            // A shell has set its own modes meanwhile. crossterm sets none that it takes for set.
+            disable_raw_mode()?;
+            enable_raw_mode()?;
+            execute!(self.terminal.backend_mut(), EnterAlternateScreen)?;
+            self.terminal.clear()?;
+        }
+        self.terminal.draw(|frame| view::draw(frame, model, &self.palette)).map(drop)
+    }
+
+    /// What has come from the terminal since this was last asked. Does not wait.
     ///
     /// In raw mode the terminal sends no SIGINT for Ctrl-C, so the caller must act on it.
-    pub fn asked_to_quit(&mut self) -> bool {
-        while event::poll(Duration::ZERO).unwrap_or(false) {
-            match event::read() {
-                Ok(Event::Key(key)) if quits(key) => return true,
-                Ok(_) => {}
-                Err(_) => return false,
-            }
-        }
-        false
+    pub fn input(&mut self) -> Input {
+        if keyboard::is_gone(io::stderr()) { Input::HungUp } else { self.keyboard.input() }
     }
+}
+
+/// Standard error's terminal, opened anew so that writes to it do not wait: a connection that hangs takes nothing for minutes.
+fn screen() -> io::Result<File> {
+    const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY).bits() as i32;
+    let opened = File::options().write(true).custom_flags(NO_WAIT).open("/proc/self/fd/2");
+    // After a change of the user the terminal is not ours to open.
+    opened.or_else(|_| io::stderr().as_fd().try_clone_to_owned().map(File::from))
 }
 
 impl Drop for Live {
@@ -87,22 +119,14 @@ impl Drop for Live {
     }
 }
 
-fn quits(key: KeyEvent) -> bool {
-    let quits = match key.code {
-        KeyCode::Char('q' | 'Q') | KeyCode::Esc => true,
-        KeyCode::Char('c' | 'C') => key.modifiers.contains(KeyModifiers::CONTROL),
-        _ => false,
-    };
-    quits && key.kind == KeyEventKind::Press
-}
-
 /// Gives the terminal back if a [`Live`] holds it: for code that ends this process without unwinding. Errors are
 /// ignored, because nobody is left to see them.
 pub fn give_back() {
     if SHOWN.swap(false, Ordering::SeqCst) {
-        let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
-        let _ = io::stderr().flush();
-        let _ = disable_raw_mode();
+        if Keyboard::open().is_ok_and(|keyboard| keyboard.is_ours()) {
+            let _ = screen().and_then(|mut screen| execute!(screen, LeaveAlternateScreen, Show));
+            let _ = disable_raw_mode();
+        }
     }
 }
 
@@ -116,23 +140,4 @@ fn give_back_before_panics() {
             usual(panic);
         }));
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn q_escape_and_control_c_ask_to_quit() {
-        let pressed = |code, modifiers| quits(KeyEvent::new(code, modifiers));
-        assert!(pressed(KeyCode::Char('q'), KeyModifiers::NONE));
-        assert!(pressed(KeyCode::Char('Q'), KeyModifiers::SHIFT));
-        assert!(pressed(KeyCode::Esc, KeyModifiers::NONE));
-        assert!(pressed(KeyCode::Char('c'), KeyModifiers::CONTROL));
-        assert!(!pressed(KeyCode::Char('c'), KeyModifiers::NONE));
-        assert!(!pressed(KeyCode::Enter, KeyModifiers::NONE));
-        let released =
-            KeyEvent { kind: KeyEventKind::Release, ..KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE) };
-        assert!(!quits(released));
-    }
 }

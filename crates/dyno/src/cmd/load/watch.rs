@@ -50,6 +50,8 @@ struct Show {
     outcomes: Outcomes,
     began: Instant,
     drawn: f64,
+    /// Whether the screen could not be drawn: its terminal is gone.
+    is_lost: bool,
 }
 
 struct Lines {
@@ -125,7 +127,7 @@ impl Watch for Watcher {
     fn stop(&mut self) -> Option<Reason> {
         if let Screen::Live(show) = &mut self.screen {
             show.draw();
-            if show.live.asked_to_quit() {
+            if show.is_left() && self.interrupts.count() == 0 {
                 // In raw mode the terminal sent no signal for Ctrl-C. From here on it does.
                 live::give_back();
                 terminal::say(super::ENDING_EARLY);
@@ -210,7 +212,15 @@ impl Show {
         };
         let (response, outcomes) = (Recording::new(), Outcomes::default());
         // The screen's own clock: it shows how long the load has run, and measures nothing.
-        Show { live, model, response, outcomes, began: Instant::now(), drawn: f64::NEG_INFINITY }
+        Show {
+            live,
+            model,
+            response,
+            outcomes,
+            began: Instant::now(),
+            drawn: f64::NEG_INFINITY,
+            is_lost: false,
+        }
     }
 
     fn interval(&mut self, interval: &Interval) {
@@ -243,6 +253,11 @@ impl Show {
         self.drawn = f64::NEG_INFINITY;
     }
 
+    /// Whether the user has asked for the end, or the terminal is gone.
+    fn is_left(&mut self) -> bool {
+        self.is_lost || self.live.input() != live::Input::Nothing
+    }
+
     fn draw(&mut self) {
         let elapsed_s = self.began.elapsed().as_secs_f64();
         if elapsed_s - self.drawn < DRAW_EVERY_S {
@@ -252,8 +267,7 @@ impl Show {
         if self.model.phase != model::Phase::Connecting {
             self.model.elapsed_s = elapsed_s.min(self.model.planned_s.unwrap_or(f64::INFINITY));
         }
-        // A terminal that cannot be written is no reason to end a load.
-        let _ = self.live.show(&self.model);
+        self.is_lost |= self.live.show(&self.model).is_err();
     }
 }
 
