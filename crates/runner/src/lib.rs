@@ -6,6 +6,7 @@
 
 mod backends;
 mod beside;
+pub mod bodies;
 pub mod calibrate;
 pub mod files;
 pub mod limits;

@@ -20,6 +20,7 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
 use crate::backends::{self, Needs};
+use crate::bodies;
 use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE, REST, SEARCH_LOADS, SEARCH_WARMUP_NS};
 use crate::observe::Choice;
 use crate::price;
@@ -180,6 +181,12 @@ pub fn resolve(
         files: suite.files,
         import_changes: Vec::new(),
     };
+    let requests = |trial: &Trial| &plan.workloads[trial.workload].requests;
+    let in_flight = |trial: &Trial| plan.load.steps[trial.step].in_flight();
+    plan.trials
+        .iter()
+        .try_for_each(|trial| bodies::check(requests(trial), in_flight(trial)))
+        .map_err(whole)?;
     Planned::new(plan, definitions, behind.definitions).map_err(whole)
 }
 

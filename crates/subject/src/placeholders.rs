@@ -121,6 +121,17 @@ impl Place {
     /// # Errors
     /// A sentence on the first placeholder that is not.
     pub fn check(self, text: &str) -> Result<(), String> {
+        if text.contains('\0') {
+            return Err("it holds a NUL, which no program can be given (execve(2)); leave it out".into());
+        }
+        self.check_contents(text)
+    }
+
+    /// The same for what a file holds, which may have NULs.
+    ///
+    /// # Errors
+    /// As for [`check`](Self::check).
+    pub fn check_contents(self, text: &str) -> Result<(), String> {
         let known = self.known();
         let is_port = |name: &str| {
             let of_backend = name.split_once('.').filter(|_| self.is_of_a_start());

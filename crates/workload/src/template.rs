@@ -179,6 +179,28 @@ pub(crate) fn with_own(text: &[u8], doubled: Doubled, value: &dyn Fn(&str) -> Op
     out
 }
 
+/// Length of what a text comes to, in bytes. Placeholders of short values count as they are written.
+#[must_use]
+pub fn length(text: &[u8]) -> u64 {
+    let (mut length, mut rest) = (0, text);
+    while let Some(open) = rest.iter().position(|&byte| byte == b'{') {
+        length += open as u64;
+        rest = &rest[open..];
+        if let Some((inside, after)) = escaped(rest) {
+            length += inside.len() as u64;
+            rest = after;
+        } else if let Some((inside, after)) = placeholder(rest) {
+            let size = inside.strip_prefix("fill:").and_then(|size| units::bytes(size).ok());
+            length += size.unwrap_or((rest.len() - after.len()) as u64);
+            rest = after;
+        } else {
+            length += 1;
+            rest = &rest[1..];
+        }
+    }
+    length + rest.len() as u64
+}
+
 /// So many times the letter x.
 fn fill(size: &str) -> Result<Part, String> {
     let bytes = units::bytes(size).map_err(|_| format!("{{fill:{size}}}: write it like {{fill:64KiB}}"))?;
@@ -254,6 +276,11 @@ mod tests {
         assert_eq!(parse("{csv:u.csv:1}").unwrap(), [column(&["id", "7", "8"])]);
         assert_eq!(parse("{fill:3}").unwrap(), [bytes("xxx")]);
         assert_eq!(parse("{fill:1KiB}").unwrap(), [bytes(&"x".repeat(1024))]);
+        for (text, wanted) in
+            [("", 0), ("abc", 3), ("a{fill:1KiB}b{fill:2}", 1028), ("{{fill:1KiB}}", 12), ("{}{", 3)]
+        {
+            assert_eq!(length(text.as_bytes()), wanted, "{text:?}");
+        }
     }
 
     #[test]

@@ -6,12 +6,12 @@ use dyno_analysis::capacity::slowest;
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::dir::{Header, Run};
 use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
-use dyno_archive::{Plan, RunDir, TrialRecord};
+use dyno_archive::{ArchiveError, Plan, RunDir, TrialRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::Builds;
-use dyno_runner::run::{Ended, Event, Runner};
+use dyno_runner::run::{Ended, Event, RunError, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
@@ -28,7 +28,7 @@ use crate::terminal::{self, Third};
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts(
-        "ending after this step is taken down; press Ctrl-C again to end at once",
+        "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C again to kill them at once",
         Third::Ends,
     )?;
     let mut progress = Progress::new();
@@ -39,8 +39,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         Some(path) => resume(path, Mixing::of(args), &cache, &supervision, &mut progress)?,
         None => begin(args, &cache, &supervision, &mut progress)?,
     };
-    let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
+    let ended = walk(&planned, &builds, &dir, &supervision, &mut progress);
     progress.end();
+    let ended = ended.map_err(|error| with_resume(error, dir.path()))?;
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
     let work = work_of(&run, &report);
@@ -217,6 +218,15 @@ pub(super) fn walk(
     Ok(runner.walk()?)
 }
 
+/// An error of a run that has begun, with the way to go on where its archive could not be written: the disk is full.
+fn with_resume(error: anyhow::Error, run: &Path) -> anyhow::Error {
+    let Some(RunError::Archive(ArchiveError::Write { .. })) = error.downcast_ref() else { return error };
+    let path = terminal::quoted(&run.display().to_string());
+    anyhow::anyhow!(
+        "{error:#}\nhint: what is finished is kept; make room, then resume with: dyno run --resume {path}"
+    )
+}
+
 /// The result of one trial alone, for its line on the screen.
 fn result_of(header: &Header, dir: &RunDir, record: TrialRecord) -> Option<TrialResult> {
     let starts = vec![dir.read_start(record.start).ok()?];
@@ -229,4 +239,19 @@ fn result_of(header: &Header, dir: &RunDir, record: TrialRecord) -> Option<Trial
         contaminated: Vec::new(),
     };
     dyno_analysis::report::report(&alone).trials.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unwritten_archive_names_the_way_to_resume() {
+        let error = |error: RunError| with_resume(error.into(), Path::new("runs/a b")).to_string();
+        let full = std::io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
+        let unwritten = ArchiveError::Write { path: "x".into(), source: full };
+        let told = error(RunError::Archive(unwritten));
+        assert!(told.contains("No space left") && told.ends_with("dyno run --resume 'runs/a b'"), "{told}");
+        assert!(!error(RunError::Machine(std::io::Error::other("x"))).contains("hint"));
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{Experiment, ExperimentKind};
 use dyno_archive::secret::{holds_secret, may_be_secret};
+use dyno_launch::environment::check_name;
 use dyno_subject::limits_keys::{self, RawLimits};
 use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake};
@@ -237,7 +238,8 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
     };
     if let Some(variable) = factor.strip_prefix(ENV) {
         let value = level.text(variable)?;
-        Place::Start.check(&value).map_err(|why| mistake("level", why))?;
+        let checked = check_name(variable).and_then(|()| Place::Start.check(&value));
+        checked.map_err(|why| mistake("level", why))?;
         subject.env.insert(variable.into(), value);
         return Ok(subject);
     }

@@ -21,7 +21,7 @@ use dyno_archive::plan::{
     Workload,
 };
 use dyno_archive::probe::Probe;
-use dyno_launch::environment::Inherit;
+use dyno_launch::environment::{Inherit, check_name};
 use dyno_subject::definition::{is_backend, not_a_backend};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
@@ -255,7 +255,8 @@ impl RawBackend {
             return Err(mistake(key, not_a_backend(&name)));
         }
         for (variable, value) in &self.env {
-            Place::Start.check(value).map_err(|why| mistake("env", why).below(variable.clone()))?;
+            let checked = check_name(variable).and_then(|()| Place::Start.check(value));
+            checked.map_err(|why| mistake("env", why).below(variable.clone()))?;
         }
         let limits =
             RawLimits { cpus: self.cpus, cpuset: self.cpuset, memory: self.memory, files: self.files };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::plan::server_id;
-use dyno_launch::environment::Inherit;
+use dyno_launch::environment::{Inherit, check_name};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
 use dyno_subject::placeholders::Place;
@@ -77,7 +77,8 @@ struct Table {
 impl Table {
     fn check(self) -> Result<SuiteSubject, Mistake> {
         for (variable, value) in &self.env {
-            Place::Start.check(value).map_err(|why| mistake("env", why).below(variable.clone()))?;
+            let checked = check_name(variable).and_then(|()| Place::Start.check(value));
+            checked.map_err(|why| mistake("env", why).below(variable.clone()))?;
         }
         if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
             return Err(mistake(

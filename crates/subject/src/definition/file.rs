@@ -7,7 +7,7 @@ use std::path::Path;
 use dyno_archive::Protocol;
 use dyno_contract::contracts::{Check, Contract, NotFound};
 use dyno_contract::ready::Status;
-use dyno_launch::environment::Inherit;
+use dyno_launch::environment::{Inherit, check_name};
 use dyno_launch::folder::{read_regular, read_within};
 use dyno_launch::process::Signal;
 use dyno_workload::inside::Inside;
@@ -272,13 +272,22 @@ impl Home<'_> {
         let inherit = keys.list("inherit").unwrap_or_default();
         let files = keys.list::<FileSpec>("files");
         for (i, file) in files.iter().flatten().enumerate() {
+            let before = files.iter().flatten().take(i);
+            if let Some(other) = before.map(|other| &other.to).find(|other| other.overlaps(&file.to)) {
+                let why = format!(
+                    "{:?} is in the way of {:?}; give each file a name of its own",
+                    other.text(),
+                    file.to.text()
+                );
+                keys.add(mistake("files", why).below(i).below("to"));
+            }
             if let Err(why) = Place::Start.check(file.to.text()) {
                 keys.add(mistake("files", why).below(i).below("to"));
             }
             // What cannot be read is told when it is needed.
             let template = read_within(file.template.path(), self.folder, TEMPLATE_BYTES).unwrap_or_default();
             let checked = match str::from_utf8(&template) {
-                Ok(text) => Place::Start.check(text),
+                Ok(text) => Place::Start.check_contents(text),
                 Err(_) => Err("it is no text".into()),
             };
             if let Err(why) = checked {
@@ -411,7 +420,14 @@ fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
 /// The needs that can be read.
 fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
     let all = keys.tables("requires").into_iter().map(|mut keys| {
-        let (name, test, hint) = (keys.required("name"), keys.required("test"), keys.required("hint"));
+        let (name, test, hint) =
+            (keys.required("name"), keys.required::<String>("test"), keys.required("hint"));
+        if test.as_ref().is_some_and(|test| test.contains('\0')) {
+            keys.add(mistake(
+                "test",
+                "it holds a NUL, which no program can be given (execve(2)); leave it out",
+            ));
+        }
         let debian = keys.optional("debian");
         let deadline = keys.optional("deadline").unwrap_or(QUESTION);
         keys.end();
@@ -507,10 +523,8 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
 fn env(keys: &mut Keys<'_>, place: Place) -> BTreeMap<String, String> {
     let env: BTreeMap<String, String> = keys.optional("env").unwrap_or_default();
     for (name, value) in &env {
-        if name.is_empty() || name.contains(['=', '\0']) {
-            let message =
-                format!("{name:?} is not the name of a variable: it is empty, or holds `=` or a NUL");
-            keys.add(mistake("env", message).below(name.clone()));
+        if let Err(why) = check_name(name) {
+            keys.add(mistake("env", why).below(name.clone()));
         }
         if let Err(why) = place.check(value) {
             keys.add(mistake("env", why).below(name.clone()));

@@ -598,6 +598,22 @@ mod tests {
             (file("template = \"y\", to = \"{work}/../y\""), 8, "leaves its folder"),
             (file("template = \"y\", to = \"{dir}/y\""), 8, "not a file in the working folder"),
             (file("template = \"y\", to = \"{work}\""), 8, "not a file in the working folder"),
+            (file("template = \"y\", to = \"{work}/subject.log\""), 8, "a name that dyno uses"),
+            (file("template = \"y\", to = \"./subject.log/a\""), 8, "a name that dyno uses"),
+            (file("template = \"y\", to = \"dyno-runtime.cjs\""), 8, "a name that dyno uses"),
+            (
+                file("template = \"y\", to = \"a\" }, { template = \"y\", to = \"{work}/a/b\""),
+                8,
+                "in the way of",
+            ),
+            (file("template = \"y\", to = \"a\\u0000\""), 8, "NUL"),
+            (GOOD.replace("\"{port}\"]\n", "\"{port}\", \"a\\u0000\"]\n"), 7, "it holds a NUL"),
+            (format!("{GOOD}[start.env]\nX = \"a\\u0000b\"\n"), 12, "it holds a NUL"),
+            (
+                format!("{GOOD}[stop]\n[[requires]]\nname = \"x\"\nhint = \"h\"\ntest = \"a\\u0000\"\n"),
+                15,
+                "NUL",
+            ),
             (
                 format!("{GOOD}[variants.w]\nfiles = [{{ template = \"../y\", to = \"a\" }}]\n"),
                 12,

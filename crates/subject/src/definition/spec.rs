@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dyno_contract::ready::Status;
 use dyno_launch::environment::{Environment, Inherit, Ours};
-use dyno_launch::process::Signal;
+use dyno_launch::process::{LOG, OWN, Signal};
 use dyno_workload::inside::Inside;
 use dyno_workload::text;
 use dyno_workload::units;
@@ -136,7 +136,21 @@ impl Target {
                 "{text:?} is not a file in the working folder; write it like \"{{work}}/server.conf\""
             ));
         }
+        let path = Inside::parse(below)?;
+        let first = path.path().components().next().map(|part| part.as_os_str().to_string_lossy());
+        if first.is_some_and(|first| first == LOG || first.starts_with(OWN)) {
+            return Err(format!(
+                "{text:?} is a name that dyno uses in the working folder itself; write another"
+            ));
+        }
         Ok(Target(below.into()))
+    }
+
+    /// Whether one of two files is the other one, or would lie below it.
+    #[must_use]
+    pub fn overlaps(&self, other: &Target) -> bool {
+        let [one, other] = [self, other].map(|target| Path::new(&target.0));
+        one.starts_with(other) || other.starts_with(one)
     }
 
     /// As it is written, from the working folder on.

@@ -17,7 +17,6 @@ use dyno_subject::build;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 
-use super::super::load::check_file;
 use super::super::report::{Work, is_standard_output, work_of, write_all};
 use super::super::run::{Beginning, walk};
 use super::write;
@@ -33,10 +32,10 @@ const REPEATS: u32 = 5;
 pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     // A file that cannot be written is no news after an hour.
     if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output))) {
-        check_file(output)?;
+        crate::result_file::check(output)?;
     }
     let interrupts = terminal::catch_interrupts(
-        "ending after this step is taken down; press Ctrl-C again to end at once",
+        "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C again to kill them at once",
         Third::Ends,
     )?;
     let mut progress = Progress::new();

@@ -21,12 +21,12 @@ use dyno_report::{hdr, intervals, text};
 use dyno_runner::load::Spec;
 use dyno_runner::single::{self, Ended};
 
-pub use self::outputs::{Served, check_file};
+pub use self::outputs::Served;
 use self::requests::Reach;
 use self::save::Saving;
 use self::target::Url;
 use crate::cli::{LoadArgs, LoadFormat};
-use crate::exit::{Exit, first_error};
+use crate::exit::{Exit, bad, first_error};
 use crate::terminal::Third;
 use crate::{calibration, terminal};
 
@@ -95,6 +95,7 @@ impl Ready {
         spec::refuse_what_does_nothing(&args, &url, &workload)?;
         let reach = requests::reach(&args);
         let spec = spec::spec(&args, &url, &workload, &reach)?;
+        dyno_runner::bodies::check(&workload.requests, spec.step.in_flight()).map_err(bad)?;
         for line in changes.lines() {
             terminal::say(&dyno_report::terminal::line(&line));
         }

@@ -1,0 +1,49 @@
+//! The memory that request bodies take.
+
+use dyno_archive::plan::Request;
+use dyno_workload::template;
+
+use crate::limits::BODY_BYTES;
+
+/// Checks what the bodies of a load need: each connection keeps those that it sends.
+///
+/// # Errors
+/// It is too much; as a sentence with the way out.
+pub fn check(requests: &[Request], in_flight: u64) -> Result<(), String> {
+    let bodies = requests.iter().filter_map(|request| request.body.as_ref());
+    let longest = bodies.map(|body| template::length(&body.0)).max().unwrap_or(0);
+    let needed = longest.saturating_mul(in_flight);
+    if needed <= BODY_BYTES {
+        return Ok(());
+    }
+    let most = BODY_BYTES / longest;
+    let way_out = match most {
+        0 => "send a shorter body".into(),
+        most => format!("have at most {most} requests in flight (connections × pipeline or streams)"),
+    };
+    Err(format!(
+        "{in_flight} requests in flight with bodies of {longest} bytes each need {needed} bytes, and the limit is {BODY_BYTES} (1 GiB)\nhint: {way_out}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use dyno_archive::plan::Body;
+
+    #[test]
+    fn bodies_in_flight_have_a_bound() {
+        let with =
+            |body: &[u8]| [dyno_workload::typed::request("POST", "/", Vec::new(), Some(Body(body.to_vec())))];
+        let megabyte = vec![b'x'; 1 << 20];
+        assert_eq!(check(&with(&megabyte), 1024), Ok(()));
+        let told = check(&with(&megabyte), 1025).unwrap_err();
+        assert!(told.contains("\nhint: have at most 1024 requests in flight"), "{told}");
+        let long = vec![b'x'; (1 << 20) + 1];
+        assert!(check(&with(&long), 1024).unwrap_err().contains("at most 1023"));
+        assert!(check(&with(b"{fill:16MiB}{fill:16MiB}"), 33).is_err());
+        assert_eq!(check(&with(b"{fill:16MiB}{fill:16MiB}"), 32), Ok(()));
+        assert_eq!(check(&with(b""), u64::MAX), Ok(()));
+    }
+}
