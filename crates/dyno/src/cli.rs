@@ -5,6 +5,7 @@ mod profile;
 mod report;
 mod watch;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -261,7 +262,7 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "N", help_heading = "Load")]
     pub threads: Option<u32>,
     /// Length of the measured window; a bare number is in seconds [default: 10s, unless -n or a trace says when to end].
-    #[arg(short, long, value_name = "TIME", value_parser = window, help_heading = "Load")]
+    #[arg(short, long, value_name = "TIME", value_parser = span, help_heading = "Load")]
     pub duration: Option<Ns>,
     /// End after this many requests.
     #[arg(short = 'n', long, value_name = "N", value_parser = count, help_heading = "Load")]
@@ -480,8 +481,9 @@ impl LoadArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct Ns(pub u64);
 
+/// A time, as an argument: as in files, or as wrk's `-d2` a bare number of seconds.
 fn duration(text: &str) -> Result<Ns, String> {
-    dyno_workload::units::duration(text).map(Ns)
+    dyno_workload::units::duration(&with_unit(text)).map(Ns)
 }
 
 fn timeout(text: &str) -> Result<Ns, String> {
@@ -492,8 +494,15 @@ fn timeout(text: &str) -> Result<Ns, String> {
     }
 }
 
+/// The same for what may take up to 30 days.
 fn span(text: &str) -> Result<Ns, String> {
-    dyno_workload::units::span(text).map(Ns)
+    dyno_workload::units::span(&with_unit(text)).map(Ns)
+}
+
+/// A bare number of seconds with its unit.
+fn with_unit(text: &str) -> Cow<'_, str> {
+    let is_bare = text.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0);
+    if is_bare { format!("{text}s").into() } else { text.into() }
 }
 
 /// A time for a whole run: up to 30 days.
@@ -507,12 +516,6 @@ fn budget(text: &str) -> Result<Ns, String> {
         Some(_) => Err(wrong()),
         None => duration(text).ok().filter(|ns| ns.0 >= 1_000_000_000).ok_or_else(wrong),
     }
-}
-
-/// A length as `10s`, or as wrk's `-d2`: a bare number is in seconds.
-fn window(text: &str) -> Result<Ns, String> {
-    let is_bare = text.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0);
-    if is_bare { span(&format!("{text}s")) } else { span(text) }
 }
 
 /// A list of CPUs, as an argument.

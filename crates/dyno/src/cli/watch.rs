@@ -57,3 +57,15 @@ fn interval(text: &str) -> Result<Ns, String> {
         length => Ok(length),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_number_is_in_seconds_as_everywhere() {
+        assert_eq!(interval("1").unwrap().0, 1_000_000_000);
+        assert_eq!(interval("0.5").unwrap().0, 500_000_000);
+        assert!(interval("0").is_err() && interval("-1").is_err() && interval("x").is_err());
+    }
+}

@@ -10,7 +10,6 @@ use dyno_report::calibration as page;
 use dyno_report::price;
 use dyno_runner::calibrate::{self, Calibrated, CalibrationError, Event, NOT_MEASURED};
 
-use super::load::check_file;
 use super::report::{is_standard_output, write_out};
 use crate::calibration::{Kept, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
@@ -20,7 +19,7 @@ use crate::terminal::{self, Third};
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     // Before a minute is spent on measuring.
     if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output))) {
-        check_file(output)?;
+        crate::result_file::check(output)?;
     }
     if args.probes {
         return probes(args);

@@ -3,7 +3,6 @@
 use std::io::IsTerminal as _;
 use std::path::Path;
 
-use anyhow::Context as _;
 use dyno_analysis::profile::{Flame, Line, Side, difference, lines};
 use dyno_archive::dir::Run;
 use dyno_archive::profile::ProfileRecord;
@@ -11,7 +10,7 @@ use dyno_archive::{Plan, RunDir};
 use dyno_report::profile::{Beside, collapsed, collapsed_beside, page, pprof, speedscope};
 use dyno_report::terminal::line;
 
-use super::report::{for_reader, is_standard_output, write_out};
+use super::report::{for_reader, is_standard_output, write_file, write_out};
 use crate::cli::{ProfileArgs, ProfileFormat};
 use crate::exit::{Exit, bad, unwritten};
 use crate::progress::shape;
@@ -135,9 +134,7 @@ fn html(here: &Chosen<'_>, there: Option<&Chosen<'_>>, side: Side) -> anyhow::Re
 fn write_bytes(args: &ProfileArgs, bytes: &[u8]) -> anyhow::Result<()> {
     use std::io::Write as _;
     match args.output.as_deref().filter(|path| !is_standard_output(Some(path))) {
-        Some(path) => {
-            std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
-        }
+        Some(path) => write_file(path, bytes),
         None if std::io::stdout().is_terminal() => {
             Err(bad("this format is not for a terminal: name a file with `-o FILE`"))
         }

@@ -15,7 +15,7 @@ use dyno_runner::run::search;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::terminal;
+use crate::{result_file, terminal};
 
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let dir = RunDir::open(&args.run)?;
@@ -121,9 +121,12 @@ pub fn is_standard_output(output: Option<&Path>) -> bool {
 /// Writes a text to a file, or to standard output.
 pub fn write_out(path: Option<&Path>, text: &str) -> anyhow::Result<()> {
     match path {
-        Some(path) if !is_standard_output(Some(path)) => {
-            std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
-        }
+        Some(path) if !is_standard_output(Some(path)) => write_file(path, text.as_bytes()),
         _ => terminal::print(text),
     }
+}
+
+/// Writes a file, whole or not at all.
+pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    result_file::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
 }

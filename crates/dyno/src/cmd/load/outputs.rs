@@ -1,22 +1,23 @@
 //! Outputs while a load runs: a line of JSON per interval, and a page of OpenMetrics.
 
-use std::fs::{File, FileType, Metadata};
-use std::io::{BufWriter, ErrorKind, Read as _, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dyno_analysis::load::Config;
 use dyno_archive::Interval;
-use dyno_launch::{may_write, pipe_to_a_reader};
+use dyno_launch::pipe_to_a_reader;
 use dyno_report::{intervals, openmetrics};
 
 use crate::cli::LoadArgs;
 use crate::exit::{bad, unwritten};
-use crate::terminal;
+use crate::{result_file, terminal};
 
 /// Checks before the load that every output file can be written, and that no two outputs are the same file.
 pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
@@ -29,36 +30,16 @@ pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
         if path == standard_output {
             continue;
         }
-        let Some(is) = check_file(path)? else { continue };
-        if seen.contains(&(is.dev(), is.ino())) {
+        let Some(is) = result_file::check(path)? else { continue };
+        if seen.contains(&is) {
             return Err(bad(format!(
                 "{} would be written twice; give each output a file of its own",
                 path.display()
             )));
         }
-        seen.push((is.dev(), is.ino()));
+        seen.push(is);
     }
     Ok(())
-}
-
-/// Checks before anything is measured that a file can be written, and makes it if it is not there. `None`: it is a pipe or a
-/// device.
-pub fn check_file(path: &Path) -> anyhow::Result<Option<Metadata>> {
-    let unwritable = |error| bad(format!("{} cannot be written: {error}", path.display()));
-    if let Some(is) = std::fs::metadata(path).ok().filter(|is| !is.is_file() && !is.is_dir()) {
-        check_unopened(path, is.file_type()).map_err(unwritable)?;
-        return Ok(None);
-    }
-    let file = File::options().create(true).append(true).open(path).map_err(unwritable)?;
-    file.metadata().map(Some).map_err(unwritable)
-}
-
-/// Checks a pipe or a device without opening it: that would end whoever reads the pipe, and a device may do anything.
-fn check_unopened(path: &Path, is: FileType) -> std::io::Result<()> {
-    if is.is_socket() {
-        return Err(std::io::Error::other("it is a socket; name a file or a pipe"));
-    }
-    may_write(path)
 }
 
 /// The output of `--stream`: each interval is written as it ends.
@@ -127,10 +108,7 @@ impl Served {
         let shown = Arc::clone(&page);
         // The thread ends with the process: it holds nothing that must be given back.
         thread::Builder::new().name("metrics".into()).spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let page = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let _ = answer(stream, &page);
-            }
+            serve(&listener, &shown);
         })?;
         Ok(Served { page, url })
     }
@@ -159,24 +137,134 @@ impl Metrics {
     }
 }
 
-fn answer(mut stream: TcpStream, page: &str) -> std::io::Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(2);
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+/// Readers of metrics that are answered at the same time. One more, and the one that has been there longest is sent away: a reader
+/// that is slow keeps nobody else from the page.
+const READERS: usize = 32;
+
+/// The time that a reader has to ask and to take the page, however it divides that.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Answers readers for ever, each in a thread of its own.
+fn serve(listener: &TcpListener, page: &Arc<Mutex<String>>) {
+    let mut readers: VecDeque<Weak<TcpStream>> = VecDeque::new();
+    for stream in listener.incoming() {
+        let Ok(stream) = stream.map(Arc::new) else {
+            // Without a free file descriptor the next one fails at once, too.
+            thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        readers.retain(|reader| reader.strong_count() > 0);
+        if readers.len() >= READERS
+            && let Some(longest) = readers.pop_front().and_then(|reader| reader.upgrade())
+        {
+            let _ = longest.shutdown(Shutdown::Both);
+        }
+        readers.push_back(Arc::downgrade(&stream));
+        let page = Arc::clone(page);
+        let answers = move || {
+            // Readers' own clock: it bounds their time, and measures nothing.
+            let _ = answer(&Bounded { stream: &stream, until: Instant::now() + PATIENCE }, &page);
+        };
+        // A reader for whom there is no thread is sent away.
+        let _ = thread::Builder::new().name("metrics".into()).spawn(answers);
+    }
+}
+
+/// A connection whose reads and writes all end by an instant.
+struct Bounded<'a> {
+    stream: &'a TcpStream,
+    until: Instant,
+}
+
+impl Bounded<'_> {
+    /// What is left of the time.
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+
+    fn read(&self, part: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        let mut stream = self.stream;
+        stream.read(part)
+    }
+
+    fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.stream.set_write_timeout(self.left()?)?;
+            let mut stream = self.stream;
+            match stream.write(bytes)? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                n => bytes = &bytes[n..],
+            }
+        }
+        Ok(())
+    }
+}
+
+fn answer(reader: &Bounded<'_>, page: &Mutex<String>) -> io::Result<()> {
     let mut head = Vec::new();
     let mut part = [0; 1024];
     while !head.windows(4).any(|w| w == b"\r\n\r\n") && head.len() < 16 * 1024 {
-        match stream.read(&mut part)? {
+        match reader.read(&mut part)? {
             0 => return Ok(()),
             n => head.extend_from_slice(&part[..n]),
         }
     }
     let is_metrics = head.starts_with(b"GET /metrics ") || head.starts_with(b"GET /metrics?");
-    let (status, body) = if is_metrics { ("200 OK", page) } else { ("404 Not Found", "see /metrics\n") };
-    write!(
-        stream,
+    let page = || page.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let (status, body) =
+        if is_metrics { ("200 OK", page()) } else { ("404 Not Found", "see /metrics\n".into()) };
+    let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         openmetrics::CONTENT_TYPE,
         body.len()
-    )
+    );
+    reader.write_all(answer.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(url: &str) -> String {
+        let addr = url.trim_start_matches("http://").trim_end_matches("/metrics");
+        let mut stream = TcpStream::connect(addr).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        io::read_to_string(stream).unwrap()
+    }
+
+    #[test]
+    fn slow_readers_keep_nobody_from_the_metrics() {
+        let served = Served::begin("127.0.0.1:0".parse().unwrap(), "first\n".into()).unwrap();
+        let addr = served.url.trim_start_matches("http://").trim_end_matches("/metrics").to_string();
+        // Each begins to ask and goes no further; there are more than are answered at the same time.
+        let slow: Vec<TcpStream> = (0..2 * READERS)
+            .map(|_| {
+                let mut stream = TcpStream::connect(&addr).unwrap();
+                stream.write_all(b"GET /met").unwrap();
+                stream
+            })
+            .collect();
+        assert!(ask(&served.url).ends_with("first\n"));
+        served.show("second\n".into());
+        assert!(ask(&served.url).ends_with("second\n"));
+        // Those that were there longest were sent away.
+        let mut oldest = &slow[0];
+        oldest.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        assert!(matches!(oldest.read(&mut [0; 1]), Ok(0)));
+    }
+
+    #[test]
+    fn reader_has_a_bounded_time_as_a_whole() {
+        let (client, server) = {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0)
+        };
+        (&client).write_all(b"G").unwrap();
+        // Its time is over, though a byte has just come.
+        let reader = Bounded { stream: &server, until: Instant::now() };
+        let ended = answer(&reader, &Mutex::new(String::new()));
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
+    }
 }

@@ -14,10 +14,11 @@ use dyno_observer::inside::{Counting, Watching};
 use dyno_observer::monotonic_ns;
 use dyno_report::watch as page;
 
-use super::load::{Served, check_file};
+use super::load::Served;
 use super::report::write_out;
 use crate::cli::{PlanFormat, WatchArgs};
 use crate::exit::{Exit, bad};
+use crate::result_file;
 use crate::terminal::{self, Third};
 use server::Server;
 
@@ -136,33 +137,23 @@ const fn next_look(began_ns: u64, last_ns: u64, interval_ns: u64) -> u64 {
 }
 
 /// The page, to be written at the end.
-struct Page<'a> {
-    path: &'a Path,
-    /// Nothing was there before.
-    is_new: bool,
-}
+struct Page<'a>(&'a Path);
 
 impl Page<'_> {
     /// Sees that it can be written, before anything is watched.
     fn begin(path: &Path) -> anyhow::Result<Page<'_>> {
-        let is_new = !path.exists();
-        check_file(path)?;
-        Ok(Page { path, is_new })
+        result_file::check(path)?;
+        Ok(Page(path))
     }
 
     fn end(self, title: &str, seen: &Seen) -> anyhow::Result<()> {
+        let path = self.0.display();
         match &seen.whole {
             Some(whole) => {
-                write_out(Some(self.path), &page::page(title, whole, &seen.looks))?;
-                terminal::say(&self.path.display().to_string());
+                write_out(Some(self.0), &page::page(title, whole, &seen.looks))?;
+                terminal::say(&path.to_string());
             }
-            None => {
-                if self.is_new {
-                    let _ = std::fs::remove_file(self.path);
-                }
-                let path = self.path.display();
-                terminal::say(&format!("{path} was not written: nothing was seen before the end"));
-            }
+            None => terminal::say(&format!("{path} was not written: nothing was seen before the end")),
         }
         Ok(())
     }

@@ -1,0 +1,186 @@
+//! Files that results are written into: whole or not at all. What fails on the way leaves the file of before.
+
+use std::fs::{self, Metadata, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+use dyno_launch::may_write;
+
+use crate::exit::bad;
+
+/// Links that may lead from one to the next (path_resolution(7)).
+const LINKS: usize = 40;
+
+/// A file, by which two names of the same one are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Device and inode.
+    Present(u64, u64),
+    /// Nothing is there yet.
+    Absent(PathBuf),
+}
+
+/// Where a path leads, links followed.
+enum Target {
+    /// A regular file, or nothing yet.
+    File(PathBuf),
+    /// A pipe or a device, or an open file of a process, as `/dev/stdout` is.
+    Special,
+}
+
+/// Checks before anything is measured that a file can be written, and leaves it as it is. `None`: it is a pipe or a device.
+pub fn check(path: &Path) -> anyhow::Result<Option<Identity>> {
+    try_check(path).map_err(|error| bad(format!("{} cannot be written: {error}", path.display())))
+}
+
+fn try_check(path: &Path) -> io::Result<Option<Identity>> {
+    let Target::File(target) = target(path)? else {
+        // Opening it would end whoever reads the pipe, and a device may do anything.
+        if fs::metadata(path)?.file_type().is_socket() {
+            return Err(io::Error::other("it is a socket; name a file or a pipe"));
+        }
+        return may_write(path).map(|()| None);
+    };
+    match fs::metadata(&target) {
+        Ok(_) => {
+            let is = fs::File::options().append(true).open(&target)?.metadata()?;
+            Ok(Some(Identity::Present(is.dev(), is.ino())))
+        }
+        Err(_) => {
+            let folder = folder(&target).canonicalize()?;
+            may_write(&folder)?;
+            let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+            Ok(Some(Identity::Absent(folder.join(name))))
+        }
+    }
+}
+
+/// Writes a file whole or not at all. Pipes and devices are written as they are.
+///
+/// # Errors
+/// It cannot be written, and is as it was.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let Target::File(target) = target(path)? else { return fs::write(path, bytes) };
+    let before = fs::metadata(&target).ok();
+    if before.is_some() {
+        // A file that may not be written is not to be replaced either.
+        may_write(&target)?;
+    }
+    match replace(&target, bytes, before.as_ref()) {
+        // Nothing can be made beside it, or it is mounted: then it is written in place.
+        Err(error) if before.is_some() && has_no_room_beside(&error) => fs::write(&target, bytes),
+        done => done,
+    }
+}
+
+fn has_no_room_beside(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::ResourceBusy)
+}
+
+fn replace(target: &Path, bytes: &[u8], before: Option<&Metadata>) -> io::Result<()> {
+    if before.is_some_and(Metadata::is_dir) {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mode = Permissions::from_mode(0o666);
+    let mut new = tempfile::Builder::new().prefix(".dyno").permissions(mode).tempfile_in(folder(target))?;
+    if let Some(before) = before {
+        let made = new.as_file().metadata()?;
+        if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
+            fchown(new.as_file(), Some(before.uid()), Some(before.gid()))?;
+        }
+        new.as_file().set_permissions(before.permissions())?;
+    }
+    new.write_all(bytes)?;
+    // Renamed before it is on the disk, it could be empty after a loss of power.
+    new.as_file().sync_all()?;
+    new.persist(target).map_err(io::Error::from).map(drop)
+}
+
+fn target(path: &Path) -> io::Result<Target> {
+    let mut path = std::path::absolute(path)?;
+    for _ in 0..LINKS {
+        if path.starts_with("/proc") {
+            return Ok(Target::Special);
+        }
+        match fs::symlink_metadata(&path) {
+            Ok(is) if is.is_symlink() => path = folder(&path).join(fs::read_link(&path)?),
+            Ok(is) if !is.is_file() && !is.is_dir() => return Ok(Target::Special),
+            Ok(_) => return Ok(Target::File(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::File(path)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::fs::symlink;
+
+    fn inode(path: &Path) -> u64 {
+        fs::metadata(path).unwrap().ino()
+    }
+
+    #[test]
+    fn result_replaces_the_file_of_before_whole() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, link) = (root.path().join("result"), root.path().join("link"));
+        fs::write(&path, "a much longer result of before").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        symlink("result", &link).unwrap();
+        let (before, opened) = (inode(&path), fs::File::open(&path).unwrap());
+        write(&link, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_ne!(inode(&path), before, "it was renamed, not written in place");
+        assert_eq!(opened.metadata().unwrap().len(), 30, "a reader of the old one has it whole");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn check_leaves_everything_as_it_is() {
+        let root = tempfile::tempdir().unwrap();
+        let (old, new) = (root.path().join("old"), root.path().join("new"));
+        fs::write(&old, "kept").unwrap();
+        symlink("old", root.path().join("link")).unwrap();
+        symlink("new", root.path().join("dangling")).unwrap();
+        assert_eq!(check(&old).unwrap(), check(&root.path().join("link")).unwrap());
+        assert_eq!(check(&new).unwrap(), check(&root.path().join("dangling")).unwrap());
+        assert_ne!(check(&old).unwrap(), check(&new).unwrap());
+        assert!(!new.exists() && fs::read(&old).unwrap() == b"kept");
+        assert!(check(root.path()).is_err() && check(&root.path().join("no/file")).is_err());
+        write(&root.path().join("dangling"), b"x").unwrap();
+        assert_eq!(fs::read(&new).unwrap(), b"x");
+    }
+
+    #[test]
+    fn pipe_or_open_file_is_written_as_it_is() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+        assert_eq!(check(Path::new(&path)).unwrap(), None);
+        write(Path::new(&path), b"result").unwrap();
+        drop(writer);
+        assert_eq!(io::read_to_string(&mut reader).unwrap(), "result");
+        assert_eq!(check(Path::new("/dev/null")).unwrap(), None);
+        write(Path::new("/dev/null"), b"x").unwrap();
+        assert!(write(Path::new("/dev/full"), b"x").is_err());
+    }
+
+    #[test]
+    fn file_that_may_not_be_written_is_not_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(write(root.path(), b"x").is_err());
+        let path = root.path().join("loop");
+        symlink("loop", &path).unwrap();
+        assert!(write(&path, b"x").is_err());
+    }
+}
