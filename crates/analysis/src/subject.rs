@@ -188,7 +188,7 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
         id: own.name.clone(),
         name: planned.name.clone(),
         variant: planned.variant.clone(),
-        title: title(plan, arm),
+        title: titles(plan).swap_remove(arm),
         language: planned.language.clone(),
         description: planned.description.clone(),
         version: planned.version.clone(),
@@ -241,10 +241,33 @@ fn part_in<'a>(start: &'a StartRecord, launch: &Launch, arm: usize) -> Option<(u
     Some((launch.block + 1, start.part(launch.party_of(arm)?)?))
 }
 
-/// The subject's title, with the arm's name where that differs from the subject's id.
-fn title(plan: &Plan, arm: usize) -> String {
-    let (name, subject) = (&plan.arms[arm].name, plan.subject_of(arm));
-    if *name == subject.id() { subject.title.clone() } else { format!("{}, {name}", subject.title) }
+/// A name for people for each arm, unlike all others: the subject's title, with the arm's name where that differs from the
+/// subject's id. Where titles are alike, the variant is added, or else the arm's name, which nobody else has.
+#[must_use]
+pub(crate) fn titles(plan: &Plan) -> Vec<String> {
+    let plain = |arm: usize| {
+        let (name, subject) = (&plan.arms[arm].name, plan.subject_of(arm));
+        if *name == subject.id() { subject.title.clone() } else { format!("{}, {name}", subject.title) }
+    };
+    let with_variant = |arm: usize| {
+        let variant = plan.subject_of(arm).variant.as_ref();
+        variant.map_or_else(|| plain(arm), |variant| format!("{} ({variant})", plain(arm)))
+    };
+    let with_name = |arm: usize| format!("{} ({})", plain(arm), plan.arms[arm].name);
+    let mut titles: Vec<String> = (0..plan.arms.len()).map(plain).collect();
+    for longer in [&with_variant as &dyn Fn(usize) -> String, &with_name] {
+        shared(&titles).into_iter().for_each(|arm| titles[arm] = longer(arm));
+    }
+    // A title may look like another's title with its name: then all have their names alone.
+    shared(&titles).into_iter().for_each(|arm| titles[arm].clone_from(&plan.arms[arm].name));
+    titles
+}
+
+/// The texts that others read like, whatever spaces and capitals they have.
+fn shared(texts: &[String]) -> Vec<usize> {
+    let read = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    let all: Vec<String> = texts.iter().map(read).collect();
+    (0..all.len()).filter(|own| all.iter().filter(|other| **other == all[*own]).count() > 1).collect()
 }
 
 fn conditions(arm: &Arm) -> ConditionsResult {
@@ -402,6 +425,36 @@ mod tests {
     fn start(number: usize, (subject, block): (usize, usize), failed: Option<FailureKind>) -> StartRecord {
         let failure = failed.map(|kind| Failure { kind, message: format!("start {number}") });
         StartRecord { start: number, launch: 2 * block + subject, failure, ..StartRecord::default() }
+    }
+
+    /// The names that arms of these subjects get: each a name, a variant and a title.
+    fn titles_of(subjects: &[(&str, Option<&str>, &str)]) -> Vec<String> {
+        let subject = |(name, variant, title): &(&str, Option<&str>, &str)| plan::Subject {
+            name: (*name).into(),
+            variant: variant.map(Into::into),
+            title: (*title).into(),
+            ..plan::Subject::default()
+        };
+        titles(&fixture::plan(subjects.iter().map(subject).collect()))
+    }
+
+    #[test]
+    fn arms_that_share_a_title_are_told_apart() {
+        let workers = |variant| ("workers", variant, "Workers");
+        assert_eq!(
+            titles_of(&[workers(None), workers(Some("recycled")), ("go", None, "Go")]),
+            ["Workers", "Workers (recycled)", "Go"]
+        );
+        assert_eq!(titles_of(&[workers(Some("a")), workers(Some("b"))]), ["Workers (a)", "Workers (b)"]);
+        // Two servers of one title, spaces and capitals aside, and the same variant of both.
+        let same = [("x", Some("v"), "Web  server"), ("y", Some("v"), "web server")];
+        assert_eq!(titles_of(&same), ["Web  server (x/v)", "web server (y/v)"]);
+        assert_eq!(titles_of(&[("x", None, "T"), ("y", None, "T")]), ["T (x)", "T (y)"]);
+        // One whose title is what another's becomes.
+        let taken = titles_of(&[workers(None), workers(Some("a")), ("z", None, "Workers (a)")]);
+        assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 3, "{taken:?}");
+        // Titles of their own stay.
+        assert_eq!(titles_of(&[("x", None, "A"), ("x", Some("v"), "B")]), ["A", "B"]);
     }
 
     fn result(subjects: [plan::Subject; 2], starts: Vec<StartRecord>) -> SubjectResult {
