@@ -12,8 +12,9 @@ mod trend;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(crate) use estimate::scatter;
+use estimate::student;
 pub use estimate::{ALPHA, Estimate, holm, jackknife, standard_errors};
+pub(crate) use estimate::{are_skewed, scatter};
 pub use quantile::ranks;
 pub use trend::Trend;
 
