@@ -183,7 +183,9 @@ pub fn limiter(
     ];
     let last: [Rule; 5] = [disk, lock, workers, elsewhere, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
-    let mut limiter = try_all(&first)
+    let mut limiter = taken_by_others(load, server)
+        .filter(|_| failure(load, server).or_else(|| refusal(load, server)).is_none())
+        .or_else(|| try_all(&first))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| try_all(&last))
@@ -234,6 +236,36 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         });
         verdict(Resource::Generator, confidence, sentence, evidence)
     })?
+}
+
+/// Share of what was used of the generator's CPUs from which on it is others who filled them.
+const MOSTLY_OTHERS: f64 = 0.5;
+
+/// Other programs had the generator's CPUs, so neither side shows its limit. `None`: the generator had room, the server was full, or it
+/// was the generator, or the server itself, that used most of those CPUs.
+fn taken_by_others(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let bound = Bound::of(load)?;
+    let room = &load.client.room;
+    let (busy, others, cpus) = (room.busy?, room.others?, room.cpus.as_ref()?.len());
+    let is_by_waiting = matches!(bound, Bound::Crowded { .. } | Bound::Waiting { .. });
+    // Where both sides share CPUs the server is what uses the generator's.
+    let taken_s = others * cpus as f64 * server.window_s;
+    let are_programs = server.others_cpu_s.is_some_and(|used_s| used_s >= MOSTLY_OTHERS * taken_s);
+    let is_full = server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL);
+    (is_by_waiting && !is_full && are_programs && others >= MOSTLY_OTHERS * busy).then(|| {
+        let used = server.cpu_utilisation;
+        let of_server = used.map_or(String::new(), |used| format!(" The server used {} of its CPU.", percent(used)));
+        let sentence = format!(
+            "Unknown: other programs used {} of the generator's CPUs{}, and the generator waited for them.{of_server} Neither side shows its limit. Re-run on a quieter machine.",
+            percent(others),
+            room.named()
+        );
+        let evidence = json!({
+            "generator_need": room.need, "generator_cpus_used_by_others": others,
+            "others_cpu_s": server.others_cpu_s, "server_utilisation": used,
+        });
+        Limiter { resource: Resource::Unknown, confidence: Confidence::Low, sentence, evidence }
+    })
 }
 
 /// The JIT compiler: the server is busy, and much of that is compiling.

@@ -115,6 +115,25 @@ const CASES: &[Case] = &[
         just_not: |w| w.record.samples.clear(),
         otherwise: (Resource::Unknown, Confidence::Low),
     },
+    // Others took the CPUs: the generator had no part in it.
+    Case {
+        resource: Resource::Unknown,
+        confidence: Confidence::Low,
+        says: "Unknown: other programs used 70 % of the generator's CPUs, and the generator waited for them. The server used 1.0 % of its CPU.",
+        evidence: r#"{"generator_cpus_used_by_others": 0.7, "others_cpu_s": 1.4}"#,
+        trips: |w| {
+            w.generate(&[(280 * MS, 600 * MS)]);
+            crowd(w, 700 * MS);
+            w.serve_by(&[(10 * MS, 0)], 1400 * MS);
+        },
+        // The server itself is what used the generator's CPUs.
+        just_not: |w| {
+            w.generate(&[(280 * MS, 600 * MS)]);
+            crowd(w, 700 * MS);
+            w.serve_by(&[(10 * MS, 0)], 0);
+        },
+        otherwise: (Resource::Generator, Confidence::High),
+    },
     Case {
         resource: Resource::Jit,
         confidence: Confidence::High,
@@ -591,4 +610,11 @@ fn steal(w: &mut World, steal_ns: u64) {
 
 fn trace() -> Arrivals {
     Arrivals::Trace { file: "t".into(), count: 1000, sha256: String::new() }
+}
+
+/// Others use so much of the generator's CPU beside it.
+fn crowd(w: &mut World, others_ns: u64) {
+    let cpu = &mut w.machine().cpus[0];
+    cpu.busy_ns += others_ns;
+    cpu.idle_ns = cpu.idle_ns.saturating_sub(others_ns);
 }
