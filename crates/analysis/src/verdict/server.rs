@@ -14,7 +14,7 @@ use crate::words::{cpus, percent};
 pub(super) const MOST_WAITING: f64 = 0.1;
 
 /// Least CPU time of others on the machine for the server to have waited for them, as a share of its allowed CPU time.
-const OTHERS: f64 = 0.1;
+pub(super) const OTHERS: f64 = 0.1;
 
 /// Reasons to distrust the server's numbers.
 pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> Vec<Caveat> {

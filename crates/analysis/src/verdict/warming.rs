@@ -3,12 +3,14 @@
 use dyno_archive::Phase;
 use dyno_archive::plan::{Model, StillWarming};
 use dyno_archive::start::{PartStart, WarmUp, WarmUpEnd};
+use dyno_archive::syscall::{Amount, amount};
 use serde_json::json;
 
-use super::thresholds::{JIT_SHARE, STEAL};
+use super::server::OTHERS;
+use super::thresholds::{JIT_SHARE, SERVER_FULL, STEAL};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{IntervalResult, LoadResult};
-use crate::server::ServerUse;
+use crate::server::{Call, Calls, ServerUse};
 use crate::stats::median;
 use crate::steady::{self, JudgedBy, State};
 use crate::words::percent;
@@ -30,6 +32,9 @@ const ONE_RATE: f64 = 1.1;
 /// Least share of the growth in throughput, in logarithms, that must show in the CPU time per request. A server that only
 /// gets more of a busy machine does the same work per request as before.
 const IN_CPU: f64 = 0.5;
+
+/// System calls that return nothing, per response, from which on a server polls. One that blocks makes about one.
+const POLLS: f64 = 3.0;
 
 /// Reasons to distrust a step because of how warm its server was. `shares_cpus`: others were loaded at the same time on its CPUs.
 #[must_use]
@@ -76,12 +81,44 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, shares_cpus: bool) ->
         return None;
     }
     let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
+    let used: Vec<Option<f64>> = window.iter().map(|i| server.cpu_within((i.start_s, i.end_s))).collect();
+    if !tells_of_work(server, &used) {
+        return None;
+    }
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
     let cheapness: Option<Vec<f64>> =
         window.iter().map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?)).collect();
     // Among others a server gets faster where they get slower.
     let by = if shares_cpus { By::CpuAlone } else { told_by(load, &window, &throughput)? };
     growth(&throughput, cheapness.as_deref(), by)
+}
+
+/// Whether the CPU time of a server says how much its requests need. One that polls uses all of its CPU whatever it is asked, so
+/// that a request costs less the more of them come. It shows in system calls that return nothing; where these were not counted, a
+/// server that is full all the time may be such a one, which matters if others used the machine meanwhile.
+fn tells_of_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
+    let allowed = server.cpu_allowed_s.map(|allowed_s| allowed_s / server.window_s);
+    let is_full = |used: &Option<f64>| used.zip(allowed).is_some_and(|(used, all)| used >= SERVER_FULL * all);
+    if used.is_empty() || !used.iter().all(is_full) {
+        return true;
+    }
+    match server.calls.as_ref().and_then(idle_calls) {
+        Some(idle) => idle < POLLS,
+        None => !server.others_cpu_s.zip(server.cpu_allowed_s).is_some_and(|(o, all)| o >= OTHERS * all),
+    }
+}
+
+/// System calls per response that returned nothing: waits without an event, and calls that are to be tried again. `None`: what calls
+/// returned was not looked at.
+fn idle_calls(calls: &Calls) -> Option<f64> {
+    let idle = |(name, call): (&String, &Call)| {
+        let is_wait = amount(name) == Some(Amount::Events);
+        let empty = call.returned_mean.filter(|_| is_wait).map(|events| (1.0 - events).max(0.0));
+        let again = call.again.map(|again| again as f64 / call.count.max(1) as f64);
+        let share = empty.unwrap_or(0.0) + again.unwrap_or(0.0);
+        (empty.is_some() || again.is_some()).then(|| share * call.per_response)
+    };
+    calls.by_name.iter().filter_map(idle).reduce(|a, b| a + b)
 }
 
 /// Which numbers can show that this load's server gets faster; `None`: none. On any server CPU time per request depends on
@@ -333,6 +370,42 @@ mod tests {
             let found = growth(case.rps, cheapness.as_deref(), case.by);
             assert_eq!(found.is_some(), case.warming, "{}: {found:?}", case.name);
         }
+    }
+
+    /// A server on one CPU for a second, of which so many calls were counted that wait for 1,000 answers, and what others used.
+    fn full_server(waits: Option<u64>, others_cpu_s: f64) -> ServerUse {
+        let call = |count: u64| Call {
+            count,
+            per_response: count as f64 / 1000.0,
+            errors: None,
+            again: None,
+            returned_mean: Some(1000.0 / count as f64),
+        };
+        let calls = |count: u64| Calls {
+            answers: 1000,
+            by_name: [("epoll_wait".to_string(), call(count))].into(),
+            ..Calls::default()
+        };
+        ServerUse {
+            window_s: 1.0,
+            cpu_allowed_s: Some(1.0),
+            others_cpu_s: Some(others_cpu_s),
+            calls: waits.map(calls),
+            ..ServerUse::default()
+        }
+    }
+
+    #[test]
+    fn cpu_of_a_polling_server_tells_nothing_of_its_work() {
+        let full = [Some(1.0), Some(0.99), Some(1.0)];
+        let is_told = |waits, others| tells_of_work(&full_server(waits, others), &full);
+        assert!(!is_told(Some(40_000), 0.0), "polls");
+        assert!(is_told(Some(1000), 0.8), "waits once per response, so that it works all the time");
+        assert!(!is_told(None, 0.8), "may poll, and others were there");
+        assert!(is_told(None, 0.0), "a full server that is alone gets faster by itself");
+        let partly = [Some(1.0), Some(0.5), Some(1.0)];
+        assert!(tells_of_work(&full_server(Some(40_000), 0.8), &partly), "it is not full all the time");
+        assert!(tells_of_work(&full_server(Some(40_000), 0.8), &[None, None, None]));
     }
 
     #[test]
