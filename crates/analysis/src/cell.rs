@@ -45,4 +45,14 @@ impl Shape {
             pass: step.pass,
         }
     }
+
+    /// `64 connections`, `1 connection × 10 streams at 1000/s`.
+    pub(crate) fn in_words(self) -> String {
+        let plural = if self.connections == 1 { "" } else { "s" };
+        let times = |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
+        let rate = self.rate.map_or(String::new(), |rate| format!(" at {rate:.0}/s"));
+        let pass = if self.pass > 1 { format!(" ({})", self.pass) } else { String::new() };
+        let (streams, pipeline) = (times(self.streams, "streams"), times(self.pipeline, "pipelined"));
+        format!("{} connection{plural}{streams}{pipeline}{rate}{pass}", self.connections)
+    }
 }

@@ -29,6 +29,7 @@ pub mod metric;
 pub mod noise;
 pub mod nuisance;
 pub mod overview;
+pub mod peak;
 pub mod price;
 pub mod profile;
 pub mod protocols;

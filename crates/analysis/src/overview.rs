@@ -12,6 +12,7 @@ use crate::cell::{CellKey, Shape};
 use crate::cost::{self, CostResult, Held, Paid};
 use crate::grid::Grid;
 use crate::metric::{self, THROUGHPUT};
+use crate::peak::{self, Censoring, OpenStep, PeakBound, Steps};
 use crate::ranking::{Places, Ranking};
 use crate::series::Series;
 use crate::stats::{Looks, PAIRS_TO_TELL_APART, Repeated};
@@ -38,6 +39,17 @@ pub struct OverviewRow {
     /// Throughput at the step with the highest median. Steps with too few valid repeats to tell subjects apart count only if
     /// all have too few.
     pub peak_rps: Option<Repeated>,
+    /// Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` are no evidence against it.
+    pub peak_is_lower_bound: bool,
+    /// Throughput that it reached at least, where that is above `peak_rps`: the repeats of the step with the most, those that
+    /// do not count only because of the generator included. `None`: `peak_rps` is the most that is known.
+    pub peak_at_least_rps: Option<Repeated>,
+    /// The load point of that.
+    pub peak_at_least_at: Option<Shape>,
+    /// Steps at which it may have done more; empty: the peak is exact.
+    pub peak_open_steps: Vec<OpenStep>,
+    /// The peak is what was served of an offered rate, because no step is a closed loop with a valid repeat.
+    pub peak_is_offered: bool,
     /// The load point of that step.
     pub peak_at: Option<Shape>,
     pub peak_connections: Option<u32>,
@@ -82,11 +94,11 @@ pub struct OverviewRow {
     /// Checks that the subject fails, and that its file lets it fail.
     pub checks_waived: usize,
     pub checks: usize,
-    /// What limited the peak's step, or the reference step if there is no peak.
+    /// What limited the step of the peak, or of `peak_at_least_rps`, or the reference step if there is neither.
     pub limiter: Option<Resource>,
     pub limiter_confidence: Option<Confidence>,
     pub limiter_sentence: Option<String>,
-    /// Caveats of the peak's step, or of the reference step if there is no peak.
+    /// Caveats of the same step.
     pub caveats: Vec<StepCaveat>,
     /// Why there are no numbers, or not all; `None`: nothing is known to be missing.
     pub absent: Option<String>,
@@ -96,14 +108,46 @@ impl OverviewRow {
     /// Whether the peak is what the server could do, and not what it was offered.
     #[must_use]
     pub fn is_of_its_own(&self) -> bool {
-        self.peak_at.is_some_and(|at| at.rate.is_none())
+        !self.peak_is_offered && self.most().is_some()
+    }
+
+    #[must_use]
+    pub const fn peak_bound(&self) -> PeakBound {
+        if self.peak_is_lower_bound { PeakBound::AtLeast } else { PeakBound::Exact }
+    }
+
+    /// The most throughput that is known of the server, over repeats, and the step; `None`: nothing is.
+    #[must_use]
+    pub fn most(&self) -> Option<(&Repeated, Shape)> {
+        let at_least = self.peak_at_least_rps.as_ref().zip(self.peak_at_least_at);
+        at_least.or_else(|| self.peak_rps.as_ref().zip(self.peak_at))
+    }
+
+    /// The cell of `peak_at_least_rps`.
+    fn at_least_cell(&self) -> Option<CellKey> {
+        let at = self.peak_at_least_at?;
+        let step = self.peak_open_steps.iter().find(|step| step.at == at)?.step;
+        Some(CellKey { step, ..self.reference_cell })
+    }
+
+    fn is_open_at(&self, step: usize) -> bool {
+        self.peak_open_steps.iter().any(|open| open.step == step)
+    }
+
+    /// The median of [`OverviewRow::most`].
+    #[must_use]
+    pub fn most_rps(&self) -> Option<f64> {
+        self.most().and_then(|(most, _)| most.median)
     }
 }
 
 /// A row's figures divided by those of another; `None` where one of the two has no figure, or the other's is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RowRatios {
+    /// `None`, too, where one of the two peaks is a lower bound.
     pub peak_rps: Option<f64>,
+    /// The least that the ratio of the peaks is, where this row's is a lower bound and the other's is not.
+    pub peak_rps_at_least: Option<f64>,
     pub response_p50: Option<f64>,
     pub response_p99: Option<f64>,
     pub cpu_per_request: Option<f64>,
@@ -116,8 +160,13 @@ impl RowRatios {
         let ratio = |pick: fn(&OverviewRow) -> Option<f64>| {
             Some(pick(own)? / pick(base)?).filter(|ratio| ratio.is_finite())
         };
+        let of_peaks = |bound: PeakBound| {
+            let is_known = own.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
+            ratio(OverviewRow::most_rps).filter(|_| is_known)
+        };
         RowRatios {
-            peak_rps: ratio(peak_of),
+            peak_rps: of_peaks(PeakBound::Exact),
+            peak_rps_at_least: of_peaks(PeakBound::AtLeast),
             response_p50: ratio(|r| r.response_p50_us),
             response_p99: ratio(|r| r.response_p99_us),
             cpu_per_request: ratio(|r| r.cpu_us_per_request),
@@ -151,6 +200,8 @@ pub struct Tie {
     pub with: Vec<String>,
     /// Whether these are not told apart from each other either.
     pub mutual: bool,
+    /// Those of all of them, the best included, whose peak is a lower bound: they may be above the others.
+    pub lower_bounds: Vec<String>,
 }
 
 /// Index of the step at which subjects are compared. `steps`: indices of a workload's steps. Of those with the pipeline
@@ -187,7 +238,7 @@ pub fn overview(
         let mut rows: Vec<OverviewRow> =
             subjects.iter().enumerate().filter_map(|(index, subject)| maker.row(index, subject)).collect();
         rows.sort_by(|a, b| {
-            let peak = |row: &OverviewRow| peak_of(row).unwrap_or(-1.0);
+            let peak = |row: &OverviewRow| row.most_rps().unwrap_or(-1.0);
             a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
         });
         ties.extend(rank(&mut rows, grid, Looks::of(plan)));
@@ -199,12 +250,13 @@ pub fn overview(
 
 /// Gives a workload's rows their tie groups and places, and returns the ties. What was served of an offered rate is no peak that anybody is ranked by.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
-    let is_ranked = |row: &OverviewRow| row.peak_rps.is_some() && !row.control && row.is_of_its_own();
+    let is_ranked = |row: &OverviewRow| !row.control && row.is_of_its_own();
     let ranked: Vec<usize> = (0..rows.len()).filter(|i| is_ranked(&rows[*i])).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
-    let step = |n: usize| rows[ranked[n]].peak_cell.map(|cell| cell.step);
+    let bounds: Vec<PeakBound> = ranked.iter().map(|i| rows[*i].peak_bound()).collect();
+    let step = |n: usize| rows[ranked[n]].most().map(|(_, at)| at);
     // Peaks at different steps were loaded one after the other, whoever took turns in each: what pairs them is the block.
-    let ranking = Ranking::of(&peaks, looks, &|a, b| match step(a) == step(b) {
+    let ranking = Ranking::of(&peaks, &bounds, looks, &|a, b| match step(a) == step(b) {
         true => peaks[a].pairs_with(&peaks[b]),
         false => peaks[a].clone().without_turns().pairs_with(&peaks[b].clone().without_turns()),
     });
@@ -224,17 +276,25 @@ fn tie<'a>(group: &[usize], ranking: &Ranking, row: &dyn Fn(usize) -> &'a Overvi
     let (best, rest) = group.split_first()?;
     let with: Vec<usize> = rest.iter().copied().filter(|one| ranking.are_tied(*best, *one)).collect();
     let is_mutual = |i: usize| with[..i].iter().all(|other| ranking.are_tied(*other, with[i]));
+    let all = [best].into_iter().chain(&with);
+    let open = all.filter(|one| row(**one).peak_is_lower_bound);
+    let name = |one: &usize| row(*one).subject.clone();
     (!with.is_empty()).then(|| Tie {
         workload: row(*best).workload.clone(),
-        best: row(*best).subject.clone(),
-        with: with.iter().map(|one| row(*one).subject.clone()).collect(),
+        best: name(best),
+        with: with.iter().map(name).collect(),
         mutual: (1..with.len()).all(is_mutual),
+        lower_bounds: open.map(name).collect(),
     })
 }
 
-/// The throughput at a row's peak, block by block.
+/// The throughput at a row's peak, or the most that it reached at least, block by block.
 fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
-    row.peak_cell.and_then(|key| grid.get(key)).map(|cell| cell.series(&THROUGHPUT)).unwrap_or_default()
+    let cell = |key: Option<CellKey>| key.and_then(|key| grid.get(key));
+    if let Some(cell) = cell(row.at_least_cell()) {
+        return peak::lower_bounds(cell);
+    }
+    cell(row.peak_cell).map(|cell| cell.series(&THROUGHPUT)).unwrap_or_default()
 }
 
 /// Divides the rows of a workload by the baseline's, if the suite names one.
@@ -247,20 +307,20 @@ fn compare(rows: &mut [OverviewRow], plan: &Plan) {
     }
 }
 
-fn peak_of(row: &OverviewRow) -> Option<f64> {
-    row.peak_rps.as_ref().and_then(|peak| peak.median)
-}
-
 /// The peak of each row.
 pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>> {
     let of_row = |row: &'a OverviewRow| Peak {
         workload: &row.workload,
         subject: &row.subject,
         server: &plan.subject_of(row.reference_cell.arm).name,
-        rps: peak_of(row),
+        rps: row.peak_rps.as_ref().and_then(|peak| peak.median),
         repeats: row.peak_rps.as_ref().map_or(&[], |peak| &peak.values),
+        control: row.control,
+        most_rps: row.most_rps(),
+        open: &row.peak_open_steps,
+        is_complete: row.peak_cell.is_some_and(|cell| !row.is_open_at(cell.step)),
     };
-    rows.iter().filter(|row| row.peak_at.is_none() || row.is_of_its_own()).map(of_row).collect()
+    rows.iter().filter(|row| row.most().is_none() || row.is_of_its_own()).map(of_row).collect()
 }
 
 /// The throughput with the highest median. Those with too few repeats to tell subjects apart count only if all have too few.
@@ -275,6 +335,19 @@ fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
 /// The ends of the interval, or range, of repeats; `None`: there is one repeat, or none.
 fn between(of: &Repeated) -> Option<(f64, f64)> {
     of.spread().filter(|_| of.values.len() > 1)
+}
+
+/// The best of a subject's steps with a workload.
+struct Best<'a> {
+    /// The valid step with the highest median; `None`: no step has a valid repeat.
+    valid: Option<&'a Summary>,
+    /// The step of the most that is known.
+    shown: Option<&'a Summary>,
+    /// It is what was served of an offered rate.
+    is_offered: bool,
+    open: Vec<OpenStep>,
+    /// What the server reached at least, and where; `None`: not above the valid step.
+    at_least: Option<(Shape, Repeated)>,
 }
 
 /// Makes the rows of one workload.
@@ -375,20 +448,46 @@ impl<'a> RowMaker<'a> {
         self.plan.workloads[self.workload].protocol
     }
 
-    fn make(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
+    /// With the workload where there are several, and the subject has numbers of this one.
+    fn title(&self, subject: &SubjectResult, own: &[&Summary]) -> String {
+        match (self.plan.workloads.len(), own) {
+            (0 | 1, _) | (_, []) => subject.title.clone(),
+            _ => format!("{} · {}", subject.title, self.plan.workloads[self.workload].name),
+        }
+    }
+
+    /// `own`: the subject's summaries of this workload.
+    fn best(&self, index: usize, subject: &SubjectResult, own: &[&'a Summary]) -> Best<'a> {
         let plan = self.plan;
-        let workload = &plan.workloads[self.workload].name;
-        let is_own = |s: &&Summary| (s.cell.arm, s.cell.workload) == (index, self.workload);
-        let own: Vec<&Summary> = self.summaries.iter().filter(is_own).collect();
         let is_closed = |s: &&&Summary| plan.load.steps[s.step].arrivals.is_closed();
         let peak = |of: &[&'a Summary]| best(of.iter().map(|s| (&s.throughput_rps, *s)));
         let closed: Vec<&Summary> = own.iter().filter(is_closed).copied().collect();
         // What is served of an offered rate is a peak only where nothing else was asked.
-        let best = peak(&closed).or_else(|| peak(&own));
+        let valid = peak(&closed).or_else(|| peak(own));
+        let has_failed = !subject.blocks_failed_by_itself(plan.repeats).is_empty();
+        let steps = Steps { plan, grid: self.grid, arm: index, workload: self.workload, has_failed };
+        let Censoring { open, at_least } = steps.censoring(valid.map(|s| (s.cell, &s.throughput_rps)));
+        let of_cell = |cell: CellKey| own.iter().copied().find(|s| s.cell == cell);
+        let most = at_least.as_ref().and_then(|(cell, _)| of_cell(*cell));
+        Best {
+            valid,
+            shown: most.or(valid),
+            is_offered: most.or(valid).is_some_and(|s| !is_closed(&&s)),
+            open,
+            at_least: at_least.map(|(cell, rps)| (Shape::of(&plan.load.steps[cell.step]), rps)),
+        }
+    }
+
+    fn make(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
+        let plan = self.plan;
+        let is_own = |s: &&Summary| (s.cell.arm, s.cell.workload) == (index, self.workload);
+        let own: Vec<&Summary> = self.summaries.iter().filter(is_own).collect();
+        let Best { valid: best, shown, is_offered, open, at_least } = self.best(index, subject, &own);
+        let (peak_at_least_at, peak_at_least_rps) = at_least.unzip();
         let at_reference = own.iter().copied().find(|s| s.step == self.reference);
         let trials = || self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
-        let peak_or_reference = best.or(at_reference);
+        let peak_or_reference = shown.or(at_reference);
         let cost = at_reference.and_then(|s| self.cost(self.held(index, subject, s), s));
         let (paid, paid_between) = at_reference.map_or((None, None), |s| self.uses(index, subject, s));
         let reference = &plan.load.steps[self.reference];
@@ -396,16 +495,17 @@ impl<'a> RowMaker<'a> {
             reference_cell: CellKey { arm: index, workload: self.workload, step: self.reference },
             peak_cell: best.map(|s| s.cell),
             subject: subject.id.clone(),
-            workload: workload.clone(),
-            title: if plan.workloads.len() > 1 && !own.is_empty() {
-                format!("{} · {workload}", subject.title)
-            } else {
-                subject.title.clone()
-            },
+            workload: plan.workloads[self.workload].name.clone(),
+            title: self.title(subject, &own),
             language: subject.language.clone(),
             control: subject.control,
             baseline: plan.report.baseline.as_ref() == Some(&subject.id),
             peak_rps: best.map(|s| s.throughput_rps.clone()),
+            peak_is_lower_bound: !open.is_empty(),
+            peak_at_least_at,
+            peak_at_least_rps,
+            peak_open_steps: open,
+            peak_is_offered: is_offered,
             peak_at: best.map(|s| Shape::of(&plan.load.steps[s.step])),
             peak_connections: best.map(|s| s.connections),
             peak_streams: best.map(|s| s.streams),
@@ -464,212 +564,4 @@ fn not_asked(plan: &Plan, subject: usize) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use dyno_archive::plan::{Arrivals, Cost, NotServed};
-    use dyno_archive::sample::CgroupUse;
-    use dyno_archive::start::{Failure, FailureKind};
-    use dyno_archive::{Outcome, Party};
-
-    use super::*;
-    use crate::fixture::{five_blocks, reported};
-    use crate::report::report;
-    use crate::series::Point;
-
-    #[test]
-    fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
-        let all: Vec<Step> = [(100, 1, 1), (1000, 1, 1), (10, 10, 1), (100, 10, 1), (16, 1, 1), (4, 1, 16)]
-            .map(|(connections, streams, pipeline)| Step {
-                connections,
-                streams,
-                pipeline,
-                arrivals: Arrivals::Closed,
-                pass: 1,
-            })
-            .into();
-        assert_eq!(reference_step(&all, &[0, 1]), 0);
-        // 100 connections are nearer to 64 than 10 are, but have 1,000 requests in flight.
-        assert_eq!(reference_step(&all, &[2, 3]), 2);
-        assert_eq!(reference_step(&all, &[4, 5]), 4, "another pipeline is not alike");
-    }
-
-    #[test]
-    fn steps_are_alike_by_pipeline_streams_and_rate() {
-        let step =
-            |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals, pass: 1 };
-        let all = [
-            step(100, 1, Arrivals::Closed),
-            step(64, 1, Arrivals::Constant { rate: 1.0 }),
-            step(32, 2, Arrivals::Closed),
-            step(90, 1, Arrivals::Closed),
-        ];
-        assert_eq!(reference_step(&all, &[0, 1, 2, 3]), 3);
-    }
-
-    #[test]
-    fn an_overview_has_the_best_first_and_says_who_is_missing() {
-        let report = reported();
-        let rows = &report.overview;
-        let row = |r: &OverviewRow| (r.workload.clone(), r.subject.clone(), r.tie_group);
-        let wanted = [
-            ("w", "fast", Some(1)),
-            ("w", "slow", Some(2)),
-            ("w", "gone", None),
-            ("w", "null", None),
-            ("v", "fast", Some(1)),
-            ("v", "slow", Some(2)),
-            ("v", "null", None),
-        ];
-        let wanted =
-            wanted.map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
-        assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), wanted);
-        assert_eq!((rows[0].peak_connections, rows[0].reference_connections), (Some(128), 64));
-        assert_eq!(rows[0].response_p50_us.map(f64::round), Some(1000.0), "of the reference");
-        let peaks = peaks_by_block(&rows[0], &Grid::new(&report.trials)).repeated();
-        assert_eq!(peaks.values, [410.0, 411.0, 412.0, 413.0, 414.0]);
-        assert_eq!((rows[0].memory_peak_bytes, rows[2].memory_peak_bytes), (Some(414.0), None));
-        assert_eq!(rows[2].absent.as_deref(), Some("skipped: no compiler"));
-        assert_eq!((rows[0].absent.as_deref(), rows[0].title.as_str()), (None, "fast · w"));
-    }
-
-    #[test]
-    fn a_peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
-        for (steps, wanted) in [
-            (&[&[100.0, 101.0, 102.0][..], &[200.0, 201.0]][..], Some(0)),
-            (&[&[100.0, 101.0, 102.0], &[110.0, 111.0, 112.0], &[]], Some(1)),
-            (&[&[100.0], &[200.0, 201.0]], Some(1)),
-            (&[&[]], None),
-        ] {
-            let peaks: Vec<Repeated> = steps.iter().map(|values| Repeated::new(values.to_vec())).collect();
-            assert_eq!(best(peaks.iter().zip(0..)), wanted, "{steps:?}");
-        }
-    }
-
-    #[test]
-    fn a_row_says_what_its_step_cost_and_what_was_checked() {
-        let mut run = five_blocks();
-        run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.05, ..Cost::default() });
-        for trial in &mut run.trials {
-            let answers = trial.load.books.completed;
-            for (sample, share) in trial.load.samples.iter_mut().zip([0, 1]) {
-                // 3.6 ms of CPU time for each answer: 1,000 hours for 10⁹.
-                let cpu_ns = Some(share * answers * 3_600_000);
-                sample.of_mut(Party::SUBJECT).cgroup = Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
-            }
-        }
-        let report = report(&run);
-        let [fast, slow, gone, null] = &report.overview[..4] else { panic!("{:?}", report.overview) };
-        for row in [fast, slow, null] {
-            let cost = row.cost_per_billion_requests.unwrap();
-            assert!((cost - 50.0).abs() < 1e-6 && row.cpu_us_per_request.is_some(), "{cost}");
-            assert_eq!((row.reference_step, row.reference_in_flight), (0, 64));
-        }
-        assert_eq!((fast.checks_passed, fast.checks, slow.checks), (0, 1, 0));
-        assert_eq!((fast.peak_at.map(|at| at.connections), fast.peak_streams), (Some(128), Some(1)));
-        assert_eq!((gone.title.as_str(), gone.cost_per_billion_requests), ("gone", None));
-        assert!(fast.limiter.is_some() && fast.limiter_sentence.is_some() && gone.limiter.is_none());
-        assert!(null.control && !fast.control);
-        let plan = crate::fixture::five_blocks().header.plan;
-        let peaks = peaks(&plan, &report.overview);
-        assert!(peaks.iter().all(|peak| peak.server == peak.subject), "no variants");
-        assert_eq!(peaks.len(), 7);
-        assert_eq!((peaks[0].workload, peaks[0].subject, peaks[0].rps), ("w", "fast", Some(412.0)));
-        assert_eq!((peaks[2].subject, peaks[2].rps), ("gone", None));
-    }
-
-    #[test]
-    fn workloads_are_named_in_titles_only_where_there_are_several() {
-        let mut run = five_blocks();
-        run.trials.retain(|t| run.header.plan.trials[t.trial].workload == 0);
-        run.header.plan.workloads.truncate(1);
-        let titles: Vec<_> = report(&run).overview.into_iter().map(|row| row.title).collect();
-        assert_eq!(titles, ["fast", "slow", "gone", "null"]);
-    }
-
-    #[test]
-    fn a_row_is_divided_by_the_baselines() {
-        let mut rows = reported().overview;
-        rows.truncate(3);
-        let mut plan = five_blocks().header.plan;
-        compare(&mut rows, &plan);
-        assert!(rows.iter().all(|row| row.to_baseline.is_none()), "nobody is named");
-        rows[1].baseline = true;
-        let figures = |row: &mut OverviewRow, factor: f64| {
-            row.response_p50_us = Some(2.0 * factor);
-            row.response_p99_us = Some(3.0 * factor * factor);
-            row.cpu_us_per_request = Some(0.0);
-            row.startup_ms = Some(factor);
-        };
-        figures(&mut rows[0], 10.0);
-        figures(&mut rows[1], 1.0);
-        compare(&mut rows, &plan);
-        assert_eq!(rows[1].to_baseline, None);
-        let ratios = rows[0].to_baseline.unwrap();
-        assert_eq!(ratios.peak_rps, Some(412.0 / 212.0));
-        assert_eq!((ratios.response_p50, ratios.response_p99), (Some(10.0), Some(100.0)));
-        assert_eq!((ratios.cpu_per_request, ratios.startup), (None, Some(10.0)), "0 divides nothing");
-        assert_eq!(rows[2].to_baseline.unwrap().peak_rps, None);
-        rows.iter_mut().for_each(|row| row.to_baseline = None);
-        plan.duet = [1, 2].into();
-        compare(&mut rows, &plan);
-        assert!(rows[0].to_baseline.is_none() && rows[2].to_baseline.is_some(), "one was alone");
-    }
-
-    #[test]
-    fn a_tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
-        let row = |subject: &str| OverviewRow { subject: subject.into(), ..reported().overview.remove(0) };
-        let told = |group: &[(&str, f64)]| {
-            let rows: Vec<_> = group.iter().map(|(subject, _)| row(subject)).collect();
-            // Each differs a little between repeats, and in its own way.
-            let differs = [[1.02, 0.98, 1.0], [1.0, 1.01, 0.99], [0.99, 1.0, 1.01], [0.98, 1.02, 1.0]];
-            let peak = |((_, rps), differs): (&(&str, f64), [f64; 3])| {
-                (1..).zip(differs.map(|times| Point::Known(rps * times))).collect()
-            };
-            let peaks: Vec<Series> = group.iter().zip(differs).map(peak).collect();
-            let members: Vec<usize> = (0..rows.len()).collect();
-            let tie = tie(&members, &Ranking::new(&peaks, Looks::AtTheEnd), &|n| &rows[n])?;
-            Some((tie.best, tie.with.join(" "), tie.mutual))
-        };
-        let tie = |best: &str, with: &str, mutual| Some((best.to_string(), with.to_string(), mutual));
-        assert_eq!(told(&[("a", 100.0), ("b", 99.0), ("c", 98.0)]), tie("a", "b c", true));
-        // 96 and 104 lie more than 5 % apart in each repeat.
-        assert_eq!(told(&[("a", 100.0), ("b", 104.0), ("c", 96.0)]), tie("a", "b c", false));
-        assert_eq!(told(&[("a", 100.0), ("b", 104.0), ("c", 102.0), ("d", 96.0)]), tie("a", "b c d", false));
-        // A member ahead of the best in every pair is told apart from it.
-        assert_eq!(told(&[("a", 100.0), ("b", 112.0), ("c", 99.0)]), tie("a", "c", true));
-        assert_eq!(told(&[("a", 100.0), ("b", 112.0)]), None);
-        assert_eq!(told(&[("a", 100.0)]), None);
-    }
-
-    #[test]
-    fn errors_are_what_was_lost_and_what_was_wrong() {
-        let mut trial = reported().trials.remove(0);
-        trial.load.exchanges.failed = 20;
-        (0..3).for_each(|_| trial.load.outcomes.count(Outcome::UnexpectedBody));
-        assert_eq!(errors(&trial), 23);
-    }
-
-    #[test]
-    fn who_has_no_numbers_is_told_why() {
-        let mut subject = reported().subjects.remove(0);
-        assert_eq!(absent(&subject, Protocol::H1, true), None);
-        let failure = Failure { kind: FailureKind::Crashed, message: "it left\nat once".into() };
-        subject.failures =
-            vec![SubjectFailure { repeat: 1, failure, protocol: None, log_of: None, log_tail: None }];
-        assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("crashed: it left"));
-        assert_eq!(absent(&subject, Protocol::H1, false).as_deref(), Some("in part: crashed: it left"));
-        subject.skipped = Some("no compiler".into());
-        assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("skipped: no compiler"));
-        let mut run = five_blocks();
-        let not = |workload, subject| NotServed { workload, subject, reason: "no TLS".into() };
-        run.header.plan.not_served = vec![not(1, 0), not(0, 1), not(1, 3)];
-        let why: Vec<_> = (0..4).map(|subject| not_asked(&run.header.plan, subject)).collect();
-        assert_eq!(why, [None, Some("not asked for w: no TLS".to_string()), None, None]);
-        // Only subjects without trials get this reason.
-        run.header.plan.subjects[3].skipped = None;
-        run.header.plan.not_served.push(not(0, 3));
-        let report = report(&run);
-        let absent =
-            |subject: &str| report.overview.iter().find(|r| r.subject == subject).unwrap().absent.clone();
-        assert_eq!((absent("gone").as_deref(), absent("fast")), (Some("not asked for w: no TLS"), None));
-    }
-}
+mod tests;

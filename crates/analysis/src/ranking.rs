@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::peak::PeakBound;
 use crate::series::Series;
 use crate::stats::{Looks, PAIRS_TO_TELL_APART, Pairs, holm};
 
@@ -26,15 +27,23 @@ pub struct Places {
 impl Ranking {
     #[must_use]
     pub fn new(series: &[Series], looks: Looks) -> Ranking {
-        Ranking::of(series, looks, &|a, b| series[a].pairs_with(&series[b]))
+        let exact = vec![PeakBound::Exact; series.len()];
+        Ranking::of(series, &exact, looks, &|a, b| series[a].pairs_with(&series[b]))
     }
 
-    /// The same where the values of two series make other pairs.
+    /// The same where the values of two series make other pairs, and values are lower bounds. A series of lower bounds may be
+    /// shown to be above another, and never below one. Nothing is known of two such series.
     #[must_use]
-    pub fn of(series: &[Series], looks: Looks, pairs_of: &dyn Fn(usize, usize) -> Pairs) -> Ranking {
+    pub fn of(
+        series: &[Series],
+        bounds: &[PeakBound],
+        looks: Looks,
+        pairs_of: &dyn Fn(usize, usize) -> Pairs,
+    ) -> Ranking {
         let n = series.len();
-        let pairs: Vec<(usize, usize)> =
-            (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low))).collect();
+        let is_open = |one: usize| bounds[one] == PeakBound::AtLeast;
+        let all = (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low)));
+        let pairs: Vec<(usize, usize)> = all.filter(|(a, b)| !(is_open(*a) && is_open(*b))).collect();
         let tested: Vec<Pairs> = pairs.iter().map(|(a, b)| pairs_of(*a, *b)).collect();
         let known: Vec<(usize, f64)> =
             tested.iter().enumerate().filter_map(|(i, pairs)| Some((i, pairs.chance(looks)?))).collect();
@@ -45,7 +54,7 @@ impl Ranking {
         for (((a, b), pairs), p) in pairs.into_iter().zip(&tested).zip(chance) {
             if pairs.are_apart(p) {
                 let (high, low) = if pairs.mean_log() > 0.0 { (a, b) } else { (b, a) };
-                above[high][low] = true;
+                above[high][low] = !is_open(low);
             }
         }
         Ranking { above, counts: series.iter().map(|one| one.known() >= PAIRS_TO_TELL_APART).collect() }
@@ -93,7 +102,7 @@ impl Ranking {
 
 impl Pairs {
     /// Mean of the logarithms of the ratios of launches.
-    fn mean_log(&self) -> f64 {
+    pub(crate) fn mean_log(&self) -> f64 {
         self.launches.iter().map(|ratio| ratio.ln()).sum::<f64>() / self.launches.len() as f64
     }
 }

@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::cell::{CellKey, Shape};
 use crate::grid::Grid;
 use crate::metric::THROUGHPUT;
-use crate::stats::scaling::{Law, knee};
+use crate::peak::is_open;
+use crate::stats::scaling::{Law, Measured, knee};
 use crate::stats::{REPEATS_FOR_INTERVAL, jackknife, median};
 
 /// Fewest levels for a law of three coefficients: with fewer it follows the noise.
@@ -24,8 +25,11 @@ pub struct ScalingResult {
     pub streams: u32,
     pub pipeline: u32,
     pub levels: Vec<ScalingLevel>,
-    /// Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`: fewer than four levels, or no bend.
+    /// Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`: fewer than four levels, no bend
+    /// beyond the noise, one repeat, or a level at or above the bend is among `open_levels`.
     pub knee: Option<f64>,
+    /// Levels at which the server may have done more, because repeats do not count for reasons that are not its own.
+    pub open_levels: Vec<u64>,
     /// `None`: fewer than six levels.
     pub law: Option<LawResult>,
 }
@@ -51,9 +55,10 @@ pub struct LawResult {
     pub sigma: Coefficient,
     /// What each in flight costs each other.
     pub kappa: Coefficient,
-    /// Requests in flight at which throughput is the highest by the law; `None`: it never falls.
+    /// Requests in flight at which throughput is the highest by the law; `None`: it never falls, or what the server does at its
+    /// highest levels is not known (`open_levels`).
     pub peak_at: Option<f64>,
-    /// Throughput that it reaches or nears; `None`: it grows for ever.
+    /// Throughput that it reaches or nears; `None`: it grows for ever, or as above.
     pub most_rps: Option<f64>,
     /// The largest residual, as a share: far above the noise, the law is not this server's.
     pub worst_residual: f64,
@@ -80,7 +85,15 @@ struct CurveKey {
 /// The curves of a run that have two levels or more.
 #[must_use]
 pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
-    let mut curves: BTreeMap<CurveKey, Vec<Point>> = BTreeMap::new();
+    let mut curves: BTreeMap<CurveKey, (Vec<Point>, BTreeSet<u64>)> = BTreeMap::new();
+    for trial in &plan.trials {
+        let step = &plan.load.steps[trial.step];
+        let key = CellKey { arm: trial.arm, workload: trial.workload, step: trial.step };
+        // A level that was planned and did not run is as open as one that was refused.
+        if step.arrivals.is_closed() && grid.get(key).is_none_or(is_open) {
+            curves.entry(curve_of(key, Shape::of(step))).or_default().1.insert(step.in_flight());
+        }
+    }
     for (key, cell) in grid.cells() {
         let step = &plan.load.steps[key.step];
         if !step.arrivals.is_closed() {
@@ -88,9 +101,9 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
         }
         let at = cell.series(&THROUGHPUT);
         let of_level = at.blocks().map(|(block, rps)| Point { block, in_flight: step.in_flight(), rps });
-        curves.entry(curve_of(key, Shape::of(step))).or_default().extend(of_level);
+        curves.entry(curve_of(key, Shape::of(step))).or_default().0.extend(of_level);
     }
-    curves.into_iter().filter_map(|(key, points)| curve(plan, key, &points)).collect()
+    curves.into_iter().filter_map(|(key, (points, open))| curve(plan, key, &points, &open)).collect()
 }
 
 fn curve_of(key: CellKey, shape: Shape) -> CurveKey {
@@ -106,7 +119,7 @@ struct Point {
     rps: f64,
 }
 
-fn curve(plan: &Plan, key: CurveKey, points: &[Point]) -> Option<ScalingResult> {
+fn curve(plan: &Plan, key: CurveKey, points: &[Point], open: &BTreeSet<u64>) -> Option<ScalingResult> {
     let mut by_level: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     points.iter().for_each(|point| by_level.entry(point.in_flight).or_default().push(point.rps));
     if by_level.len() < 2 {
@@ -121,19 +134,24 @@ fn curve(plan: &Plan, key: CurveKey, points: &[Point]) -> Option<ScalingResult> 
         Some(ScalingLevel { in_flight: *in_flight, throughput_rps, fitted_rps, residual })
     };
     let levels: Vec<ScalingLevel> = by_level.iter().filter_map(level).collect();
+    let highest = levels.iter().max_by(|a, b| a.throughput_rps.total_cmp(&b.throughput_rps))?.in_flight;
+    let is_known_from = |level: f64| open.iter().all(|open| (*open as f64) < level);
+    let measured: Vec<Measured> = points.iter().map(|p| (p.block, p.in_flight as f64, p.rps)).collect();
+    let law_result = law.map(|law| law_result(law, points, &levels, is_known_from(highest as f64)));
     Some(ScalingResult {
         arm: key.arm,
         subject: plan.arms[key.arm].name.clone(),
         workload: key.workload,
         streams: key.streams,
         pipeline: key.pipeline,
-        knee: knee(&plain),
-        law: law.map(|law| law_result(law, points, &levels)),
+        knee: knee(&measured).filter(|knee| is_known_from(knee.round())),
+        open_levels: open.iter().copied().collect(),
+        law: law_result,
         levels,
     })
 }
 
-fn law_result(law: Law, points: &[Point], levels: &[ScalingLevel]) -> LawResult {
+fn law_result(law: Law, points: &[Point], levels: &[ScalingLevel], is_most_known: bool) -> LawResult {
     let without = without_each_launch(&law, points);
     let coefficient = |pick: fn(&Law) -> f64| {
         let left: Vec<f64> = without.iter().map(pick).collect();
@@ -147,8 +165,8 @@ fn law_result(law: Law, points: &[Point], levels: &[ScalingLevel]) -> LawResult 
         lambda: coefficient(|law| law.lambda),
         sigma: coefficient(|law| law.sigma),
         kappa: coefficient(|law| law.kappa),
-        peak_at: law.peak(),
-        most_rps: law.most(),
+        peak_at: law.peak().filter(|_| is_most_known),
+        most_rps: law.most().filter(|_| is_most_known),
         worst_residual: levels.iter().filter_map(|l| Some(l.residual?.abs())).fold(0.0, f64::max),
     }
 }
@@ -196,7 +214,7 @@ mod tests {
 
     fn of(points: &[Point]) -> Option<ScalingResult> {
         let server = dyno_archive::plan::Subject { name: "a".into(), ..Default::default() };
-        curve(&fixture::plan(vec![server]), KEY, points)
+        curve(&fixture::plan(vec![server]), KEY, points, &BTreeSet::new())
     }
 
     /// A share of 0.95 of so many has a standard deviation of 0.9 %.

@@ -120,6 +120,13 @@ impl TrialResult {
         self.is_refused_for(&[Code::NoAnswers, Code::Errors])
     }
 
+    /// Whether it does not count, and not because of what its server did: it is no evidence of how little the server can do.
+    #[must_use]
+    pub fn is_inconclusive(&self) -> bool {
+        const OF_SERVER: [Code; 2] = [Code::FellBack, Code::LongerThanWindow];
+        self.fell_short() && !self.is_servers_fault() && !self.is_refused_for(&OF_SERVER)
+    }
+
     fn is_refused_for(&self, codes: &[Code]) -> bool {
         self.caveats.iter().any(|caveat| caveat.severity == Severity::Invalid && codes.contains(&caveat.code))
     }

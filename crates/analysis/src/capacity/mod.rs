@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::LoadResult;
 pub use brackets::{Bracket, RateVotes, Searched, brackets};
+pub(crate) use objective::is_generators;
 pub use objective::{Judged, judge, objective, requests};
 pub use search::{Found, Next, Search, Tried, Width};
 pub use searches::{SearchResult, begin, tried};

@@ -90,7 +90,7 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
 }
 
 /// Whether a caveat that refuses a load is about the generator, and not about the server.
-pub(super) const fn is_generators(code: Code) -> bool {
+pub(crate) const fn is_generators(code: Code) -> bool {
     matches!(code, Code::GeneratorBusy | Code::GeneratorCrowded | Code::GeneratorThrottled)
 }
 

@@ -2,13 +2,9 @@
 
 use dyno_archive::plan::{Capacity, Plan};
 
-use crate::caveat::{Caveat, Severity};
-use crate::grid::{Cell, Grid};
+use crate::grid::Grid;
+use crate::peak::lower_bounds;
 use crate::report::Report;
-use crate::stats::median;
-use crate::trial::TrialResult;
-
-use super::objective::is_generators;
 
 /// For each workload that is loaded in closed loops, the throughput of the subject whose best step has the least: the median over its starts.
 /// Controls are no subjects here. One that could have done more, had the generator not been the limit, counts with what it did.
@@ -20,7 +16,7 @@ pub fn slowest(plan: &Plan, report: &Report) -> Vec<Capacity> {
         let best = |arm: usize| {
             let steps =
                 grid.steps(arm, workload).filter(|(key, _)| plan.load.steps[key.step].arrivals.is_closed());
-            let rps = steps.filter_map(|(_, cell)| throughput(cell)).reduce(f64::max)?;
+            let rps = steps.filter_map(|(_, cell)| lower_bounds(cell).repeated().median).reduce(f64::max)?;
             Some(Capacity {
                 workload: plan.workloads[workload].name.clone(),
                 rps,
@@ -30,15 +26,6 @@ pub fn slowest(plan: &Plan, report: &Report) -> Vec<Capacity> {
         arms.filter_map(best).min_by(|a, b| a.rps.total_cmp(&b.rps))
     };
     (0..plan.workloads.len()).filter_map(of_workload).collect()
-}
-
-fn throughput(cell: &Cell<'_>) -> Option<f64> {
-    let is_servers = |caveat: &Caveat| caveat.severity == Severity::Invalid && !is_generators(caveat.code);
-    let is_right =
-        |trial: &&&TrialResult| !trial.caveats.iter().any(is_servers) && trial.load.throughput_rps > 0.0;
-    median(
-        &cell.trials().iter().filter(is_right).map(|trial| trial.load.throughput_rps).collect::<Vec<f64>>(),
-    )
 }
 
 #[cfg(test)]

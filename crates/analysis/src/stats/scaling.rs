@@ -1,6 +1,8 @@
 //! How throughput grows with the number of requests at once.
 
-use super::median;
+use statrs::distribution::ContinuousCDF as _;
+
+use super::{ALPHA, median, student};
 
 /// The Universal Scalability Law (Gunther, "Guerrilla Capacity Planning", 2007): with `n` at once, throughput is
 /// λn / (1 + σ(n − 1) + κn(n − 1)).
@@ -177,28 +179,90 @@ fn solve((ss, sk, kk): (f64, f64, f64), (s, k): (f64, f64), damping: f64, free: 
     }
 }
 
+/// One measured value of a curve: its block, how many at once, and the throughput.
+pub type Measured = (u32, f64, f64);
+
 /// The knee of a curve of throughput: the level from which on more at once brings little. It is the point that lies the farthest above
 /// the line from the first to the last that rises, both scaled to 1 (Satopää et al., "Finding a kneedle in a haystack", 2011), levels
-/// by their logarithm. `None`: fewer than four levels, or no point lies above the line by a tenth.
+/// by their logarithm. `None`: fewer than four levels, no rise by 5 %, no point above the line by a tenth of the rise, or none by more
+/// than the noise; the noise of a single repeat is not known.
 #[must_use]
-pub fn knee(points: &[(f64, f64)]) -> Option<f64> {
+pub fn knee(points: &[Measured]) -> Option<f64> {
     const ABOVE: f64 = 0.1;
-    let mut levels: Vec<f64> = points.iter().map(|(n, _)| *n).filter(|n| *n > 0.0).collect();
-    levels.sort_by(f64::total_cmp);
-    levels.dedup();
-    let at =
-        |level: f64| median(&points.iter().filter(|(n, _)| *n == level).map(|(_, x)| *x).collect::<Vec<_>>());
-    let curve: Vec<(f64, f64)> = levels.into_iter().filter_map(|n| Some((n.ln(), at(n)?))).collect();
-    let top = curve.iter().enumerate().max_by(|(_, a), (_, b)| a.1.total_cmp(&b.1)).map(|(i, _)| i)?;
-    let (first, last) = (*curve.first()?, *curve.last()?);
-    let highest = curve[top].1;
-    if curve.len() < 4 || highest <= first.1 {
+    const RISE: f64 = 1.05;
+    let curve = Curve::new(points)?;
+    let top = curve.levels.iter().enumerate().max_by(|(_, a), (_, b)| a.rps.total_cmp(&b.rps))?.0;
+    let (first, last, highest) = (*curve.levels.first()?, *curve.levels.last()?, curve.levels[top]);
+    if curve.levels.len() < 4 || highest.rps < first.rps * RISE {
         return None;
     }
-    let above =
-        |(n, x): &(f64, f64)| (x - first.1) / (highest - first.1) - (n - first.0) / (last.0 - first.0);
-    let knee = curve.iter().max_by(|a, b| above(a).total_cmp(&above(b)))?;
-    (above(knee) >= ABOVE).then(|| knee.0.exp())
+    let along = |at: &Level| (at.log_n - first.log_n) / (last.log_n - first.log_n);
+    let above = |at: &Level| (at.rps - first.rps) / (highest.rps - first.rps) - along(at);
+    let knee = curve.levels.iter().max_by(|a, b| above(a).total_cmp(&above(b)))?;
+    let height = above(knee) * (highest.rps - first.rps);
+    let parts = [(1.0, *knee), (1.0 - along(knee), first), (along(knee), highest)];
+    (above(knee) >= ABOVE && height > curve.chance(&parts)?).then(|| knee.log_n.exp())
+}
+
+/// The levels of a curve, and how far its values scatter about them.
+struct Curve {
+    levels: Vec<Level>,
+    /// Standard deviation of the logarithm of a value, and the degrees of freedom of that. `None`: not known.
+    noise: Option<(f64, f64)>,
+}
+
+#[derive(Clone, Copy)]
+struct Level {
+    log_n: f64,
+    /// Median of its values, each freed from what its block has in common over all levels.
+    rps: f64,
+    repeats: f64,
+}
+
+impl Curve {
+    /// `None`: a value is not positive, or there is none.
+    fn new(points: &[Measured]) -> Option<Curve> {
+        if points.is_empty() || points.iter().any(|(_, n, x)| !(*n > 0.0 && *x > 0.0 && x.is_finite())) {
+            return None;
+        }
+        let mut levels: Vec<f64> = points.iter().map(|(_, n, _)| *n).collect();
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        let mut blocks: Vec<u32> = points.iter().map(|(block, ..)| *block).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        let mean = |logs: Vec<f64>| logs.iter().sum::<f64>() / logs.len() as f64;
+        let means: Vec<f64> = levels.iter().map(|level| mean(logs_at(points, *level).collect())).collect();
+        let place = |n: f64| levels.iter().position(|level| *level == n).expect("each has its level");
+        let of_block = |block: u32| {
+            let own = points.iter().filter(|(own, ..)| *own == block);
+            mean(own.map(|(_, n, x)| x.ln() - means[place(*n)]).collect())
+        };
+        let freed: Vec<Measured> =
+            points.iter().map(|(block, n, x)| (*block, *n, (x.ln() - of_block(*block)).exp())).collect();
+        let squares: f64 = freed.iter().map(|(_, n, x)| (x.ln() - means[place(*n)]).powi(2)).sum();
+        let freedom = (points.len() + 1) as f64 - (levels.len() + blocks.len()) as f64;
+        let level = |n: &f64| {
+            let values: Vec<f64> = logs_at(&freed, *n).map(f64::exp).collect();
+            Some(Level { log_n: n.ln(), rps: median(&values)?, repeats: values.len() as f64 })
+        };
+        let noise = (freedom >= 1.0).then(|| ((squares / freedom).sqrt(), freedom));
+        Some(Curve { levels: levels.iter().filter_map(level).collect(), noise })
+    }
+
+    /// What a weighted sum of levels reaches by chance: in one curve of twenty, whichever two levels are the highest and the knee
+    /// (Bonferroni). A median has the variance of a mean times π / 2. `None`: the noise is not known.
+    fn chance(&self, parts: &[(f64, Level)]) -> Option<f64> {
+        let (noise, freedom) = self.noise?;
+        let levels = self.levels.len() as f64;
+        let variance: f64 = parts.iter().map(|(weight, at)| (weight * at.rps).powi(2) / at.repeats).sum();
+        let quantile = student(freedom).inverse_cdf(1.0 - ALPHA / (levels * (levels - 1.0)));
+        Some(quantile * noise * (variance * std::f64::consts::FRAC_PI_2).sqrt())
+    }
+}
+
+fn logs_at(points: &[Measured], level: f64) -> impl Iterator<Item = f64> {
+    points.iter().filter(move |(_, n, _)| *n == level).map(|(_, _, x)| x.ln())
 }
 
 #[cfg(test)]
@@ -287,14 +351,59 @@ mod tests {
         assert_eq!(Law::fit(&[(0.0, 1.0), (2.0, 1.0), (4.0, 2.0)]), None);
     }
 
+    /// Three repeats of a curve, with noise of so much.
+    fn repeats(values: &[f64], noise: f64, repeats: u32, normal: &mut Normal) -> Vec<Measured> {
+        let of_block = |block: u32| {
+            let start = (0.05 * normal.draw()).exp();
+            let each = LEVELS.into_iter().zip(values);
+            each.map(|(n, x)| (block, n, x * start * (noise * normal.draw()).exp())).collect::<Vec<_>>()
+        };
+        (0..repeats).flat_map(of_block).collect()
+    }
+
     #[test]
     fn a_knee_is_where_more_brings_little() {
-        let of = |values: &[f64]| knee(&LEVELS.into_iter().zip(values.iter().copied()).collect::<Vec<_>>());
+        let of = |values: &[f64]| knee(&repeats(values, 1e-4, 3, &mut Normal(1)));
         let near = |found: Option<f64>, level: f64| (found.unwrap() - level).abs() < 1e-9;
         assert!(near(of(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1]), 8.0));
         assert!(near(of(&[1.0, 2.0, 4.0, 8.0, 8.0, 7.0, 6.0, 4.0]), 8.0));
         assert_eq!(of(&[5.0; 8]), None, "full with one");
+        assert_eq!(of(&[5.0, 5.1, 5.2, 5.2, 5.2, 5.2, 5.2, 5.2]), None, "full with one but for 4 %");
         assert_eq!(of(&[1.0, 2.0, 3.0]), None);
         assert_eq!(of(&[8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), None);
+        let one = repeats(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1], 1e-4, 1, &mut Normal(1));
+        assert_eq!(knee(&one), None, "the noise of one repeat is not known");
+        assert_eq!(knee(&[]), None);
+    }
+
+    /// Share of simulated curves that have a knee.
+    fn share_of_knees(values: &[f64], noise: f64, launches: u32) -> f64 {
+        const WORLDS: u32 = 1000;
+        let mut normal = Normal(u64::from(launches) + (noise * 1e4) as u64);
+        let found = (0..WORLDS).filter(|_| knee(&repeats(values, noise, launches, &mut normal)).is_some());
+        found.count() as f64 / f64::from(WORLDS)
+    }
+
+    #[test]
+    fn flat_and_straight_curves_have_no_knee() {
+        let straight: Vec<f64> = (0..8).map(|doubling| 100.0 + 20.0 * f64::from(doubling)).collect();
+        for (noise, launches) in [(0.01, 5), (0.05, 5), (0.1, 3), (0.05, 2), (0.02, 10)] {
+            let flat = share_of_knees(&[100.0; 8], noise, launches);
+            assert!(flat <= 0.05, "{noise} {launches}: {flat}");
+            let straight = share_of_knees(&straight, noise, launches);
+            assert!(straight <= 0.05, "{noise} {launches}: {straight}");
+        }
+    }
+
+    #[test]
+    fn real_knees_are_found_through_noise() {
+        let knee = [100.0, 195.0, 370.0, 600.0, 630.0, 640.0, 640.0, 635.0];
+        for (noise, launches) in [(0.01, 3), (0.05, 5), (0.05, 3), (0.1, 5)] {
+            let found = share_of_knees(&knee, noise, launches);
+            assert!(found >= 0.95, "{noise} {launches}: {found}");
+        }
+        // A small one beside little noise.
+        let found = share_of_knees(&[100.0, 110.0, 120.0, 121.0, 121.0, 121.0, 121.0, 121.0], 0.01, 5);
+        assert!(found >= 0.95, "{found}");
     }
 }

@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::canary::canary;
 use crate::caveat::{Caveat, Code, Severity, info};
+use crate::load::offered::rate_of;
+use crate::peak::OpenStep;
 use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
 
 /// The best throughput of a subject with a workload.
@@ -20,6 +22,13 @@ pub(crate) struct Peak<'a> {
     pub(crate) rps: Option<f64>,
     /// The same of each valid repeat, in the order of the blocks.
     pub(crate) repeats: &'a [f64],
+    pub(crate) control: bool,
+    /// The most that is known of the server.
+    pub(crate) most_rps: Option<f64>,
+    /// Steps at which it may have done more; empty: the peak is exact.
+    pub(crate) open: &'a [OpenStep],
+    /// All repeats of the peak's step that ran say what the server did.
+    pub(crate) is_complete: bool,
 }
 
 /// Reasons to distrust a whole run, the gravest first. `peaks`: workload by workload.
@@ -62,6 +71,7 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     all.extend(machine_changed(run));
     all.extend(limits_not_set(run));
     all.extend(not_served(plan));
+    all.extend(peak_lower_bound(peaks));
     all.extend(same_numbers(peaks));
     all.extend(trend(peaks));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
@@ -218,13 +228,56 @@ fn limits_not_set(run: &Run) -> Option<Caveat> {
     Some(Caveat::new(Code::LimitsNotSet, Severity::Warning, message, json!({"limit": unset.kind})))
 }
 
+/// Names and steps that a caveat lists; more are in the evidence.
+const LISTED: usize = 3;
+
+/// Servers that may do more than their peaks say. A control is there to show where the generator ends.
+fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
+    let open: Vec<&Peak<'_>> = peaks.iter().filter(|p| !p.open.is_empty() && !p.control).collect();
+    if open.is_empty() {
+        return None;
+    }
+    let has_workloads = peaks.iter().any(|peak| peak.workload != peaks[0].workload);
+    let each: Vec<String> = open.iter().take(LISTED).map(|peak| open_peak(peak, has_workloads)).collect();
+    let more = match open.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        n => format!("; and {n} more"),
+    };
+    let message = format!(
+        "Some peaks are lower bounds (≥): {}{more}. These servers may do more, so none of them is ranked below another. To measure them, give the generator more CPUs and the servers fewer: `cpuset` under `[limits]` names the servers' CPUs, and the generator gets the others, with a thread on each.",
+        each.join("; ")
+    );
+    let evidence = open.iter().map(|peak| {
+        json!({"subject": peak.subject, "workload": peak.workload, "at_least_rps": peak.most_rps, "steps": peak.open})
+    });
+    let evidence = json!({"peaks": evidence.collect::<Vec<Value>>()});
+    Some(Caveat::new(Code::PeakLowerBound, Severity::Warning, message, evidence))
+}
+
+/// `fast, ≥ 23000/s: at 16 connections 5 of 5 repeats do not count (the generator was the limit)`.
+fn open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
+    let step = |open: &OpenStep| {
+        let at = open.at.in_words();
+        let reason = open.reason.map_or("", |code| code.reason().unwrap_or(code.name()));
+        match open.repeats {
+            0 => format!("the step of {at} was not run"),
+            all => format!("at {at} {} of {all} repeats do not count ({reason})", open.refused),
+        }
+    };
+    let with = if has_workloads { format!(" with {}", peak.workload) } else { String::new() };
+    let rate = peak.most_rps.map_or_else(String::new, |rps| format!(", ≥ {}/s", rate_of(rps)));
+    let steps: Vec<String> = peak.open.iter().take(LISTED).map(step).collect();
+    format!("{}{with}{rate}: {}", peak.subject, steps.join(", "))
+}
+
 /// Four or more servers whose peaks with a workload lie within 3 % of each other: something they share may be what is
 /// measured. Variants of one server are expected to be alike.
 fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let mut workloads: Vec<&str> = peaks.iter().map(|peak| peak.workload).collect();
     workloads.dedup();
     workloads.iter().find_map(|workload| {
-        let own = peaks.iter().filter(|peak| peak.workload == *workload);
+        // A lower bound is the generator's number, or the machine's.
+        let own = peaks.iter().filter(|peak| peak.workload == *workload && peak.open.is_empty());
         let names = alike(own.filter_map(|peak| Some((peak.rps?, peak))).collect())?;
         let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
         let message = format!(
@@ -238,7 +291,7 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
 /// A subject whose throughput rises or falls over the run. All are allowed for together (Holm); the steepest is told.
 fn trend(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let trends: Vec<(&Peak<'_>, Trend)> =
-        peaks.iter().filter_map(|peak| Some((peak, Trend::of(peak.repeats)?))).collect();
+        peaks.iter().filter(|p| p.is_complete).filter_map(|p| Some((p, Trend::of(p.repeats)?))).collect();
     let chances = holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<f64>>());
     let shown = trends.iter().zip(chances).filter(|(_, p)| *p < ALPHA).map(|(trend, _)| trend);
     let (peak, trend) = shown.max_by(|a, b| a.1.ratio.ln().abs().total_cmp(&b.1.ratio.ln().abs()))?;

@@ -9,7 +9,9 @@ use dyno_archive::{Facts, TrialRecord};
 
 use super::{Case, Judged};
 use crate::caveat::{Caveat, Code, Severity};
+use crate::cell::Shape;
 use crate::fixture;
+use crate::peak::OpenStep;
 use crate::verdict::{self, Peak};
 
 /// Cases on a run of three starts with one trial each.
@@ -184,6 +186,43 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         },
         otherwise: None,
     },
+    Case {
+        code: Code::PeakLowerBound,
+        severity: Severity::Warning,
+        says: "Some peaks are lower bounds (≥): a, ≥ 8160/s: at 16 connections 3 of 5 repeats do not count (the generator was the limit).",
+        evidence: r#"{"peaks": [{"subject": "a", "workload": "w", "at_least_rps": 8160.0, "steps": [{"step": 1, "at": {"connections": 16, "streams": 1, "pipeline": 1, "rate": null, "pass": 1}, "refused": 3, "repeats": 5, "reason": "generator_busy"}]}]}"#,
+        trips: |w| {
+            w.peaks(&[("a", 8160.0), ("b", 100.0)]);
+            w.open = vec![open_step(3)];
+        },
+        just_not: |w| w.peaks(&[("a", 8160.0), ("b", 100.0)]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::PeakLowerBound,
+        severity: Severity::Warning,
+        says: "a, ≥ 81.6/s: the step of 16 connections was not run.",
+        evidence: "{}",
+        trips: |w| {
+            w.peaks(&[("a", 81.6)]);
+            w.open = vec![OpenStep { repeats: 0, reason: None, ..open_step(0) }];
+        },
+        just_not: |w| w.peaks(&[("a", 81.6)]),
+        otherwise: None,
+    },
+    // A lower bound is no number of the server's.
+    Case {
+        code: Code::SameNumbers,
+        severity: Severity::Warning,
+        says: "a, b, c, d have",
+        evidence: "{}",
+        trips: |w| w.peaks(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
+        just_not: |w| {
+            w.peaks(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
+            w.open = vec![open_step(1)];
+        },
+        otherwise: None,
+    },
     // Four within 3 % of the lowest.
     Case {
         code: Code::SameNumbers,
@@ -240,6 +279,8 @@ pub(super) struct RunWorld {
     peaks: Vec<(&'static str, &'static str, f64)>,
     /// Throughput of each repeat, of all of them.
     repeats: Vec<f64>,
+    /// Steps at which subject a may have done more.
+    open: Vec<OpenStep>,
 }
 
 impl Default for RunWorld {
@@ -266,7 +307,7 @@ impl Default for RunWorld {
             contaminated: Vec::new(),
             searches: Vec::new(),
         };
-        RunWorld { run, peaks: Vec::new(), repeats: Vec::new() }
+        RunWorld { run, peaks: Vec::new(), repeats: Vec::new(), open: Vec::new() }
     }
 }
 
@@ -278,6 +319,10 @@ impl Judged for RunWorld {
             server: subject.split('/').next().unwrap_or(subject),
             rps: Some(rps),
             repeats: &self.repeats,
+            control: false,
+            most_rps: Some(rps),
+            open: if subject == "a" { &self.open } else { &[] },
+            is_complete: true,
         };
         verdict::run(&self.run, &self.peaks.iter().map(peak).collect::<Vec<_>>())
     }
@@ -330,6 +375,12 @@ impl RunWorld {
     fn peaks_of(&mut self, workload: &'static str, peaks: &[(&'static str, f64)]) {
         self.peaks.extend(peaks.iter().map(|(subject, rps)| (workload, *subject, *rps)));
     }
+}
+
+/// 16 connections, at which so many of five repeats do not count.
+fn open_step(refused: usize) -> OpenStep {
+    let at = Shape { connections: 16, streams: 1, pipeline: 1, rate: None, pass: 1 };
+    OpenStep { step: 1, at, refused, repeats: 5, reason: Some(Code::GeneratorBusy) }
 }
 
 fn subject(version: &str) -> Subject {

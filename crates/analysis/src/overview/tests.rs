@@ -1,0 +1,207 @@
+//! Rows, ties and places of runs made by hand.
+
+use dyno_archive::plan::{Arrivals, Cost, NotServed};
+use dyno_archive::sample::CgroupUse;
+use dyno_archive::start::{Failure, FailureKind};
+use dyno_archive::{Outcome, Party};
+
+use super::*;
+use crate::fixture::{five_blocks, reported};
+use crate::report::report;
+use crate::series::Point;
+
+#[test]
+fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
+    let all: Vec<Step> = [(100, 1, 1), (1000, 1, 1), (10, 10, 1), (100, 10, 1), (16, 1, 1), (4, 1, 16)]
+        .map(|(connections, streams, pipeline)| Step {
+            connections,
+            streams,
+            pipeline,
+            arrivals: Arrivals::Closed,
+            pass: 1,
+        })
+        .into();
+    assert_eq!(reference_step(&all, &[0, 1]), 0);
+    // 100 connections are nearer to 64 than 10 are, but have 1,000 requests in flight.
+    assert_eq!(reference_step(&all, &[2, 3]), 2);
+    assert_eq!(reference_step(&all, &[4, 5]), 4, "another pipeline is not alike");
+}
+
+#[test]
+fn steps_are_alike_by_pipeline_streams_and_rate() {
+    let step = |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals, pass: 1 };
+    let all = [
+        step(100, 1, Arrivals::Closed),
+        step(64, 1, Arrivals::Constant { rate: 1.0 }),
+        step(32, 2, Arrivals::Closed),
+        step(90, 1, Arrivals::Closed),
+    ];
+    assert_eq!(reference_step(&all, &[0, 1, 2, 3]), 3);
+}
+
+#[test]
+fn an_overview_has_the_best_first_and_says_who_is_missing() {
+    let report = reported();
+    let rows = &report.overview;
+    let row = |r: &OverviewRow| (r.workload.clone(), r.subject.clone(), r.tie_group);
+    let wanted = [
+        ("w", "fast", Some(1)),
+        ("w", "slow", Some(2)),
+        ("w", "gone", None),
+        ("w", "null", None),
+        ("v", "fast", Some(1)),
+        ("v", "slow", Some(2)),
+        ("v", "null", None),
+    ];
+    let wanted = wanted.map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
+    assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), wanted);
+    assert_eq!((rows[0].peak_connections, rows[0].reference_connections), (Some(128), 64));
+    assert_eq!(rows[0].response_p50_us.map(f64::round), Some(1000.0), "of the reference");
+    let peaks = peaks_by_block(&rows[0], &Grid::new(&report.trials)).repeated();
+    assert_eq!(peaks.values, [410.0, 411.0, 412.0, 413.0, 414.0]);
+    assert_eq!((rows[0].memory_peak_bytes, rows[2].memory_peak_bytes), (Some(414.0), None));
+    assert_eq!(rows[2].absent.as_deref(), Some("skipped: no compiler"));
+    assert_eq!((rows[0].absent.as_deref(), rows[0].title.as_str()), (None, "fast · w"));
+}
+
+#[test]
+fn a_peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
+    for (steps, wanted) in [
+        (&[&[100.0, 101.0, 102.0][..], &[200.0, 201.0]][..], Some(0)),
+        (&[&[100.0, 101.0, 102.0], &[110.0, 111.0, 112.0], &[]], Some(1)),
+        (&[&[100.0], &[200.0, 201.0]], Some(1)),
+        (&[&[]], None),
+    ] {
+        let peaks: Vec<Repeated> = steps.iter().map(|values| Repeated::new(values.to_vec())).collect();
+        assert_eq!(best(peaks.iter().zip(0..)), wanted, "{steps:?}");
+    }
+}
+
+#[test]
+fn a_row_says_what_its_step_cost_and_what_was_checked() {
+    let mut run = five_blocks();
+    run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.05, ..Cost::default() });
+    for trial in &mut run.trials {
+        let answers = trial.load.books.completed;
+        for (sample, share) in trial.load.samples.iter_mut().zip([0, 1]) {
+            // 3.6 ms of CPU time for each answer: 1,000 hours for 10⁹.
+            let cpu_ns = Some(share * answers * 3_600_000);
+            sample.of_mut(Party::SUBJECT).cgroup = Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
+        }
+    }
+    let report = report(&run);
+    let [fast, slow, gone, null] = &report.overview[..4] else { panic!("{:?}", report.overview) };
+    for row in [fast, slow, null] {
+        let cost = row.cost_per_billion_requests.unwrap();
+        assert!((cost - 50.0).abs() < 1e-6 && row.cpu_us_per_request.is_some(), "{cost}");
+        assert_eq!((row.reference_step, row.reference_in_flight), (0, 64));
+    }
+    assert_eq!((fast.checks_passed, fast.checks, slow.checks), (0, 1, 0));
+    assert_eq!((fast.peak_at.map(|at| at.connections), fast.peak_streams), (Some(128), Some(1)));
+    assert_eq!((gone.title.as_str(), gone.cost_per_billion_requests), ("gone", None));
+    assert!(fast.limiter.is_some() && fast.limiter_sentence.is_some() && gone.limiter.is_none());
+    assert!(null.control && !fast.control);
+    let plan = crate::fixture::five_blocks().header.plan;
+    let peaks = peaks(&plan, &report.overview);
+    assert!(peaks.iter().all(|peak| peak.server == peak.subject), "no variants");
+    assert_eq!(peaks.len(), 7);
+    assert_eq!((peaks[0].workload, peaks[0].subject, peaks[0].rps), ("w", "fast", Some(412.0)));
+    assert_eq!((peaks[2].subject, peaks[2].rps), ("gone", None));
+}
+
+#[test]
+fn workloads_are_named_in_titles_only_where_there_are_several() {
+    let mut run = five_blocks();
+    run.trials.retain(|t| run.header.plan.trials[t.trial].workload == 0);
+    run.header.plan.workloads.truncate(1);
+    let titles: Vec<_> = report(&run).overview.into_iter().map(|row| row.title).collect();
+    assert_eq!(titles, ["fast", "slow", "gone", "null"]);
+}
+
+#[test]
+fn a_row_is_divided_by_the_baselines() {
+    let mut rows = reported().overview;
+    rows.truncate(3);
+    let mut plan = five_blocks().header.plan;
+    compare(&mut rows, &plan);
+    assert!(rows.iter().all(|row| row.to_baseline.is_none()), "nobody is named");
+    rows[1].baseline = true;
+    let figures = |row: &mut OverviewRow, factor: f64| {
+        row.response_p50_us = Some(2.0 * factor);
+        row.response_p99_us = Some(3.0 * factor * factor);
+        row.cpu_us_per_request = Some(0.0);
+        row.startup_ms = Some(factor);
+    };
+    figures(&mut rows[0], 10.0);
+    figures(&mut rows[1], 1.0);
+    compare(&mut rows, &plan);
+    assert_eq!(rows[1].to_baseline, None);
+    let ratios = rows[0].to_baseline.unwrap();
+    assert_eq!(ratios.peak_rps, Some(412.0 / 212.0));
+    assert_eq!((ratios.response_p50, ratios.response_p99), (Some(10.0), Some(100.0)));
+    assert_eq!((ratios.cpu_per_request, ratios.startup), (None, Some(10.0)), "0 divides nothing");
+    assert_eq!(rows[2].to_baseline.unwrap().peak_rps, None);
+    rows.iter_mut().for_each(|row| row.to_baseline = None);
+    plan.duet = [1, 2].into();
+    compare(&mut rows, &plan);
+    assert!(rows[0].to_baseline.is_none() && rows[2].to_baseline.is_some(), "one was alone");
+}
+
+#[test]
+fn a_tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
+    let row = |subject: &str| OverviewRow { subject: subject.into(), ..reported().overview.remove(0) };
+    let told = |group: &[(&str, f64)]| {
+        let rows: Vec<_> = group.iter().map(|(subject, _)| row(subject)).collect();
+        // Each differs a little between repeats, and in its own way.
+        let differs = [[1.02, 0.98, 1.0], [1.0, 1.01, 0.99], [0.99, 1.0, 1.01], [0.98, 1.02, 1.0]];
+        let peak = |((_, rps), differs): (&(&str, f64), [f64; 3])| {
+            (1..).zip(differs.map(|times| Point::Known(rps * times))).collect()
+        };
+        let peaks: Vec<Series> = group.iter().zip(differs).map(peak).collect();
+        let members: Vec<usize> = (0..rows.len()).collect();
+        let tie = tie(&members, &Ranking::new(&peaks, Looks::AtTheEnd), &|n| &rows[n])?;
+        Some((tie.best, tie.with.join(" "), tie.mutual))
+    };
+    let tie = |best: &str, with: &str, mutual| Some((best.to_string(), with.to_string(), mutual));
+    assert_eq!(told(&[("a", 100.0), ("b", 99.0), ("c", 98.0)]), tie("a", "b c", true));
+    // 96 and 104 lie more than 5 % apart in each repeat.
+    assert_eq!(told(&[("a", 100.0), ("b", 104.0), ("c", 96.0)]), tie("a", "b c", false));
+    assert_eq!(told(&[("a", 100.0), ("b", 104.0), ("c", 102.0), ("d", 96.0)]), tie("a", "b c d", false));
+    // A member ahead of the best in every pair is told apart from it.
+    assert_eq!(told(&[("a", 100.0), ("b", 112.0), ("c", 99.0)]), tie("a", "c", true));
+    assert_eq!(told(&[("a", 100.0), ("b", 112.0)]), None);
+    assert_eq!(told(&[("a", 100.0)]), None);
+}
+
+#[test]
+fn errors_are_what_was_lost_and_what_was_wrong() {
+    let mut trial = reported().trials.remove(0);
+    trial.load.exchanges.failed = 20;
+    (0..3).for_each(|_| trial.load.outcomes.count(Outcome::UnexpectedBody));
+    assert_eq!(errors(&trial), 23);
+}
+
+#[test]
+fn who_has_no_numbers_is_told_why() {
+    let mut subject = reported().subjects.remove(0);
+    assert_eq!(absent(&subject, Protocol::H1, true), None);
+    let failure = Failure { kind: FailureKind::Crashed, message: "it left\nat once".into() };
+    subject.failures =
+        vec![SubjectFailure { repeat: 1, failure, protocol: None, log_of: None, log_tail: None }];
+    assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("crashed: it left"));
+    assert_eq!(absent(&subject, Protocol::H1, false).as_deref(), Some("in part: crashed: it left"));
+    subject.skipped = Some("no compiler".into());
+    assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("skipped: no compiler"));
+    let mut run = five_blocks();
+    let not = |workload, subject| NotServed { workload, subject, reason: "no TLS".into() };
+    run.header.plan.not_served = vec![not(1, 0), not(0, 1), not(1, 3)];
+    let why: Vec<_> = (0..4).map(|subject| not_asked(&run.header.plan, subject)).collect();
+    assert_eq!(why, [None, Some("not asked for w: no TLS".to_string()), None, None]);
+    // Only subjects without trials get this reason.
+    run.header.plan.subjects[3].skipped = None;
+    run.header.plan.not_served.push(not(0, 3));
+    let report = report(&run);
+    let absent =
+        |subject: &str| report.overview.iter().find(|r| r.subject == subject).unwrap().absent.clone();
+    assert_eq!((absent("gone").as_deref(), absent("fast")), (Some("not asked for w: no TLS"), None));
+}

@@ -1,0 +1,198 @@
+//! The peak of a server with a workload, and whether it is all that the server can do.
+//!
+//! A step that was refused for reasons that are not the server's is no evidence that the server does less there. The faster a
+//! server is, the sooner the generator is its limit, so such steps are not missing at random: the best of the other steps is a
+//! lower bound of the peak (a right-censored value, as in survival analysis; Kaplan and Meier, 1958).
+
+use dyno_archive::plan::Plan;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::capacity::is_generators;
+use crate::caveat::{Caveat, Code, Severity};
+use crate::cell::{CellKey, Shape};
+use crate::grid::{Cell, Grid};
+use crate::metric::THROUGHPUT;
+use crate::series::{Point, Series};
+use crate::stats::{PAIRS_TO_TELL_APART, Repeated, median};
+use crate::trial::TrialResult;
+
+/// A step with fewer requests in flight than the peak's may hold a higher peak only if its refused repeats served at least this
+/// share of the peak: it would have had to do twice as much.
+const NEAR_PEAK: f64 = 0.5;
+
+/// What a peak says of the most that a server can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PeakBound {
+    /// It is the most over the steps.
+    #[default]
+    Exact,
+    /// The server can do at least as much.
+    AtLeast,
+}
+
+/// What the ratio of two servers says where repeats of one do not count for reasons that are not its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RatioBound {
+    #[default]
+    Exact,
+    /// The ratio may be higher: the first server may do more.
+    AtLeast,
+    /// The ratio may be lower: the second server may do more.
+    AtMost,
+    /// Both may do more.
+    Unknown,
+}
+
+impl RatioBound {
+    pub(crate) fn of_cells(own: &Cell<'_>, base: &Cell<'_>) -> RatioBound {
+        match (is_open(own), is_open(base)) {
+            (false, false) => RatioBound::Exact,
+            (true, false) => RatioBound::AtLeast,
+            (false, true) => RatioBound::AtMost,
+            (true, true) => RatioBound::Unknown,
+        }
+    }
+
+    /// Whether a ratio that is told apart from 1 says which of the two is above the other.
+    pub(crate) fn decides(self, ratio: f64) -> bool {
+        match self {
+            RatioBound::Exact => true,
+            RatioBound::AtLeast => ratio > 1.0,
+            RatioBound::AtMost => ratio < 1.0,
+            RatioBound::Unknown => false,
+        }
+    }
+}
+
+/// A step at which a server may have done more than its peak, because repeats do not count for reasons that are not its own.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OpenStep {
+    /// Index among the plan's steps.
+    pub step: usize,
+    pub at: Shape,
+    /// Repeats that do not count for reasons that are not the server's.
+    pub refused: usize,
+    /// Repeats that ran; 0: the step was planned, and none ran.
+    pub repeats: usize,
+    /// The reason in the first of the refused repeats; `None`: none ran.
+    pub reason: Option<Code>,
+}
+
+/// What is known of a peak besides the best of the valid steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Censoring {
+    /// Steps at which it may be higher; empty: it is exact.
+    pub(crate) open: Vec<OpenStep>,
+    /// The most that repeats served that do not count only because of the generator, and the step; `None`: not above the peak.
+    pub(crate) at_least: Option<(CellKey, Repeated)>,
+}
+
+/// The steps of an arm with a workload, to be judged.
+pub(crate) struct Steps<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) grid: &'a Grid<'a>,
+    pub(crate) arm: usize,
+    pub(crate) workload: usize,
+    /// Whether the server's own failures are why no repeat of it ran in some blocks.
+    pub(crate) has_failed: bool,
+}
+
+impl Steps<'_> {
+    /// What is known of the peak whose best valid step this is, with its throughput; `None`: no step has a valid repeat.
+    pub(crate) fn censoring(&self, peak: Option<(CellKey, &Repeated)>) -> Censoring {
+        let median = peak.and_then(|(key, of)| Some((key, of.median?)));
+        let open: Vec<OpenStep> =
+            self.planned().into_iter().filter_map(|step| self.open_step(step, median)).collect();
+        let tells_apart = |of: &Repeated| of.values.len() >= PAIRS_TO_TELL_APART;
+        let is_enough = |of: &Repeated| tells_apart(of) || peak.is_none_or(|(_, own)| !tells_apart(own));
+        let observed = open.iter().filter_map(|step| {
+            let key = self.key(step.step);
+            Some((key, lower_bounds(self.grid.get(key)?).repeated()))
+        });
+        let above = observed.filter(|(_, of)| {
+            is_enough(of) && of.median.is_some_and(|rps| median.is_none_or(|(_, peak)| rps > peak))
+        });
+        let at_least =
+            above.max_by(|(_, a), (_, b)| a.median.unwrap_or(0.0).total_cmp(&b.median.unwrap_or(0.0)));
+        Censoring { open, at_least }
+    }
+
+    const fn key(&self, step: usize) -> CellKey {
+        CellKey { arm: self.arm, workload: self.workload, step }
+    }
+
+    /// The closed loops that were planned, or all steps where there are no closed loops.
+    fn planned(&self) -> Vec<usize> {
+        let own = self.plan.trials.iter().filter(|t| (t.arm, t.workload) == (self.arm, self.workload));
+        let mut all: Vec<usize> = own.map(|trial| trial.step).collect();
+        all.sort_unstable();
+        all.dedup();
+        let is_closed = |step: &usize| self.plan.load.steps[*step].arrivals.is_closed();
+        let closed: Vec<usize> = all.iter().copied().filter(is_closed).collect();
+        if closed.is_empty() { all } else { closed }
+    }
+
+    /// `None`: the step shows that the server does not do more there, or its own failures are why it has no number.
+    fn open_step(&self, step: usize, peak: Option<(CellKey, f64)>) -> Option<OpenStep> {
+        let at = Shape::of(&self.plan.load.steps[step]);
+        let in_flight = |step: usize| self.plan.load.steps[step].in_flight();
+        let is_below = peak.is_some_and(|(key, _)| in_flight(step) < in_flight(key.step));
+        let Some(cell) = self.grid.get(self.key(step)) else {
+            let is_open = !self.has_failed && !is_below && peak.is_some();
+            return is_open.then_some(OpenStep { step, at, refused: 0, repeats: 0, reason: None });
+        };
+        let refused = || cell.trials().iter().filter(|trial| trial.is_inconclusive());
+        let first = refused().next()?;
+        let highest = highest_median(cell);
+        let observed = median(&refused().map(|trial| trial.load.throughput_rps).collect::<Vec<f64>>());
+        let may_be_higher = peak.is_none_or(|(_, peak)| {
+            let is_near = observed.is_some_and(|rps| rps >= NEAR_PEAK * peak);
+            highest.is_none_or(|highest| highest > peak) && (!is_below || is_near)
+        });
+        may_be_higher.then(|| OpenStep {
+            step,
+            at,
+            refused: refused().count(),
+            repeats: cell.trials().len(),
+            reason: first.caveats.iter().find(|c| c.severity == Severity::Invalid).map(|c| c.code),
+        })
+    }
+}
+
+/// The highest median that a cell may have, if each repeat that is inconclusive could have any throughput; `None`: any.
+fn highest_median(cell: &Cell<'_>) -> Option<f64> {
+    let of = |trial: &&TrialResult| match (trial.valid, trial.is_inconclusive()) {
+        (true, _) => Some(trial.load.throughput_rps),
+        (false, true) => Some(f64::INFINITY),
+        (false, false) => None,
+    };
+    median(&cell.trials().iter().filter_map(of).collect::<Vec<f64>>()).filter(|rps| rps.is_finite())
+}
+
+/// Whether a cell has repeats that do not count for reasons that are not its server's.
+pub(crate) fn is_open(cell: &Cell<'_>) -> bool {
+    cell.trials().iter().any(|trial| trial.is_inconclusive())
+}
+
+/// The throughput that a server reached at least, block by block: valid, or limited by the generator alone.
+pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
+    let counts = |trial: &&&TrialResult| trial.valid || is_limited_by_generator(trial);
+    let counted = cell.trials().iter().filter(counts);
+    counted
+        .map(|trial| (trial.block, THROUGHPUT.point(trial)))
+        .filter(|(_, p)| *p != Point::Missing)
+        .collect()
+}
+
+/// Whether the generator is the only reason why a trial does not count, so that the server can do at least as much.
+pub(crate) fn is_limited_by_generator(trial: &TrialResult) -> bool {
+    let mut refusing = trial.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid).peekable();
+    let is_generators = |caveat: &Caveat| is_generators(caveat.code) || caveat.code == Code::Oversubscribed;
+    !trial.valid && refusing.peek().is_some() && refusing.all(is_generators)
+}
+
+#[cfg(test)]
+mod tests;

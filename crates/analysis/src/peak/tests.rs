@@ -1,0 +1,242 @@
+//! Runs in which the generator, or the machine, is why steps do not count.
+
+use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::{self, Arrivals, Launch, Step, Subject};
+use dyno_archive::run::Run;
+use dyno_archive::sample::ThreadUse;
+
+use super::*;
+use crate::fixture;
+use crate::overview::OverviewRow;
+use crate::report::{Report, report};
+
+/// What a trial was.
+#[derive(Clone, Copy)]
+enum Was {
+    Valid(u64),
+    /// So many answers, with a generator that had no room.
+    Busy(u64),
+    /// So many answers, and two counts of requests that do not agree.
+    Doubtful(u64),
+    /// Every tenth answer was wrong.
+    Wrong(u64),
+    NotRun,
+}
+
+use Was::{Busy, Doubtful, NotRun, Valid, Wrong};
+
+fn load(was: Was) -> Option<dyno_archive::LoadRecord> {
+    let (Valid(n) | Busy(n) | Doubtful(n) | Wrong(n)) = was else { return None };
+    let mut load = fixture::record(n);
+    match was {
+        Busy(_) => {
+            load.client.threads = vec![ThreadUse { run_ns: 900 * fixture::MS, ..ThreadUse::default() }];
+        }
+        Doubtful(_) => load.books.completed -= 1,
+        Wrong(_) => (0..n / 10).for_each(|_| load.intervals[0].outcomes.count(Outcome::UnexpectedBody)),
+        _ => {}
+    }
+    Some(load)
+}
+
+/// A subject, and at each step what each of its repeats was.
+type Server<'a> = (&'a str, &'a [&'a [Was]]);
+
+/// A run of servers at these numbers of connections.
+fn run(connections: &[u32], servers: &[Server<'_>]) -> Run {
+    let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+    let mut plan = fixture::plan(servers.iter().map(|(name, _)| named(name)).collect());
+    let step = |n: &u32| Step { connections: *n, ..fixture::step(Arrivals::Closed) };
+    plan.load.steps = connections.iter().map(step).collect();
+    let blocks = servers[0].1[0].len();
+    plan.repeats = blocks as u32;
+    let arms = 0..servers.len();
+    let launch = |block: usize| arms.clone().map(move |arm| Launch::alone(arm, block as u32));
+    plan.launches = (0..blocks).flat_map(launch).collect();
+    let mut trials = Vec::new();
+    for (launch, planned) in plan.launches.iter().enumerate() {
+        let (arm, block) = (planned.arms[0], planned.block as usize);
+        for step in 0..connections.len() {
+            let number = plan.trials.len();
+            plan.trials.push(plan::Trial { launch, arm, workload: 0, step, seed: 0 });
+            let done = load(servers[arm].1[step][block]);
+            trials.extend(done.map(|load| fixture::trial_record(number, load)));
+        }
+    }
+    fixture::run(plan, Vec::new(), trials)
+}
+
+fn told(connections: &[u32], servers: &[Server<'_>]) -> Report {
+    report(&run(connections, servers))
+}
+
+fn row<'a>(report: &'a Report, subject: &str) -> &'a OverviewRow {
+    report.overview.iter().find(|row| row.subject == subject).unwrap()
+}
+
+fn places(report: &Report, subject: &str) -> Option<(usize, usize)> {
+    row(report, subject).places.map(|p| (p.best, p.worst))
+}
+
+/// Five repeats that differ a little.
+const fn valid(n: u64) -> [Was; 5] {
+    [Valid(n), Valid(n + 3), Valid(n + 1), Valid(n + 4), Valid(n + 2)]
+}
+
+const fn busy(n: u64) -> [Was; 5] {
+    [Busy(n), Busy(n + 3), Busy(n + 1), Busy(n + 4), Busy(n + 2)]
+}
+
+/// The reviewed case: at 16 connections the generator is the limit of the faster server.
+#[test]
+fn generator_limited_server_is_not_ranked_below() {
+    let report =
+        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])]);
+    let fast = row(&report, "fast");
+    assert!(fast.peak_is_lower_bound && fast.peak_rps.as_ref().unwrap().median == Some(818.0));
+    let (most, at) = fast.most().unwrap();
+    assert_eq!((most.median, at.connections, most.values.len()), (Some(2302.0), 16, 5));
+    assert_eq!(fast.peak_open_steps[0].reason, Some(Code::GeneratorBusy));
+    // What it did at least is above all that the other can do.
+    assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 1)), Some((2, 2))));
+    assert_eq!((report.overview[0].subject.as_str(), report.ties.len()), ("fast", 0));
+    assert_eq!(fast.limiter, Some(crate::verdict::Resource::Generator));
+    let slow = row(&report, "slow");
+    assert!(!slow.peak_is_lower_bound && slow.peak_open_steps.is_empty());
+    let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
+    assert!(caveat.message.contains("fast, ≥ 2302/s: at 16 connections 5 of 5 repeats"), "{caveat:?}");
+    assert!(caveat.message.contains("`cpuset` under `[limits]`"), "{caveat:?}");
+}
+
+#[test]
+fn censored_peak_below_another_may_have_any_place() {
+    let report = told(
+        &[1, 16],
+        &[
+            ("slow", &[&valid(528), &valid(1790)]),
+            ("fast", &[&valid(816), &busy(1500)]),
+            ("slowest", &[&valid(400), &valid(500)]),
+        ],
+    );
+    assert_eq!(places(&report, "fast"), Some((1, 2)));
+    assert_eq!((places(&report, "slow"), places(&report, "slowest")), (Some((1, 2)), Some((3, 3))));
+    let [tie] = &report.ties[..] else { panic!("{:?}", report.ties) };
+    assert_eq!(
+        (&*tie.best, &tie.with[..], &tie.lower_bounds[..]),
+        ("slow", &["fast".into()][..], &["fast".into()][..])
+    );
+}
+
+#[test]
+fn two_censored_peaks_are_not_told_apart() {
+    let of = |n| [Busy(n), Busy(n), Busy(n + 1), Busy(n), Busy(n)];
+    let report = told(&[1, 16], &[("a", &[&valid(528), &of(1790)]), ("b", &[&valid(816), &of(2500)])]);
+    assert_eq!((places(&report, "a"), places(&report, "b")), (Some((1, 2)), Some((1, 2))));
+}
+
+#[test]
+fn one_refused_repeat_makes_the_peak_a_lower_bound() {
+    let mut some = valid(1500);
+    some[3] = Busy(1600);
+    let report = told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &some])]);
+    let fast = row(&report, "fast");
+    assert!(fast.peak_is_lower_bound);
+    assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (1, 5));
+    assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
+    // At a common step it is no loss either.
+    let at_16 = report.comparisons.iter().find(|c| c.step == 1).unwrap();
+    assert_eq!((at_16.tie, at_16.throughput_bound), (true, RatioBound::AtLeast));
+    let at_1 = report.comparisons.iter().find(|c| c.step == 0).unwrap();
+    assert_eq!((at_1.tie, at_1.throughput_bound), (false, RatioBound::Exact));
+}
+
+/// Even if all that was refused was as fast as can be, the median of that step is below the peak.
+#[test]
+fn refused_repeats_that_decide_nothing_leave_the_peak_exact() {
+    let mut higher = valid(700);
+    higher[2] = Busy(900);
+    let report = told(&[16, 64], &[("a", &[&valid(1000), &higher]), ("b", &[&valid(800), &valid(790)])]);
+    assert!(!row(&report, "a").peak_is_lower_bound);
+    assert_eq!(places(&report, "a"), Some((1, 1)));
+}
+
+/// A step with fewer in flight that had reached little is no candidate; one that was near the peak is.
+#[test]
+fn lower_steps_count_if_they_were_near_the_peak() {
+    let of = |n: u64| {
+        let report = told(&[1, 16], &[("a", &[&busy(n), &valid(2000)]), ("b", &[&valid(800), &valid(790)])]);
+        row(&report, "a").peak_is_lower_bound
+    };
+    assert_eq!((of(300), of(1900), of(2400)), (false, true, true));
+}
+
+#[test]
+fn refusals_for_other_reasons_than_the_servers_are_alike() {
+    let doubtful = [Doubtful(900), Doubtful(900), Doubtful(900), Doubtful(900), Doubtful(900)];
+    let report =
+        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &doubtful])]);
+    let fast = row(&report, "fast");
+    // What dyno itself doubts is no lower bound, and no evidence either.
+    assert_eq!((fast.peak_is_lower_bound, fast.most_rps()), (true, Some(818.0)));
+    assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
+}
+
+#[test]
+fn the_servers_own_failures_leave_its_peak_exact() {
+    let wrong = [Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000)];
+    let report = told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &wrong])]);
+    assert!(!row(&report, "fast").peak_is_lower_bound);
+    assert_eq!((places(&report, "slow"), places(&report, "fast")), (Some((1, 1)), Some((2, 2))));
+}
+
+#[test]
+fn a_step_that_did_not_run_leaves_the_peak_open() {
+    let report =
+        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &[NotRun; 5]])]);
+    let fast = row(&report, "fast");
+    assert_eq!((fast.peak_is_lower_bound, fast.peak_open_steps[0].repeats), (true, 0));
+    assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
+}
+
+#[test]
+fn a_server_with_only_refused_steps_has_a_lower_bound() {
+    let report =
+        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&busy(816), &busy(2300)])]);
+    let fast = row(&report, "fast");
+    assert_eq!((fast.peak_rps.as_ref(), fast.most_rps()), (None, Some(2302.0)));
+    assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 1)), Some((2, 2))));
+    assert_eq!(report.overview[0].subject, "fast");
+}
+
+#[test]
+fn ratios_to_the_baseline_of_bounds_are_bounds() {
+    let ratios = |baseline: &str, own: &str| {
+        let mut run =
+            run(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])]);
+        run.header.plan.report.baseline = Some(baseline.into());
+        let to = row(&report(&run), own).to_baseline.unwrap();
+        (to.peak_rps, to.peak_rps_at_least)
+    };
+    assert_eq!(ratios("slow", "fast"), (None, Some(2302.0 / 1792.0)));
+    assert_eq!(ratios("fast", "slow"), (None, None));
+}
+
+/// The curve of a server bends where the generator refuses its faster repeats: that is no knee, and no end of its growth.
+#[test]
+fn a_curve_whose_top_is_refused_has_no_knee() {
+    let curve = |top: &[Was], connections: &[u32]| {
+        let levels =
+            [valid(1000), valid(2000), valid(4000), valid(8000), valid(8100), valid(8110), valid(8120)];
+        let mut steps: Vec<&[Was]> = levels.iter().map(|level| &level[..]).collect();
+        steps.push(top);
+        told(connections, &[("a", &steps)]).scaling.remove(0)
+    };
+    let connections = [1, 2, 4, 8, 16, 32, 64, 128];
+    let known = curve(&valid(8100), &connections);
+    assert!((known.knee.unwrap() - 8.0).abs() < 1e-9 && known.open_levels.is_empty());
+    assert!(known.law.unwrap().most_rps.is_some());
+    let open = curve(&busy(8200), &connections);
+    assert_eq!((open.knee, &open.open_levels[..]), (None, &[128][..]));
+    assert_eq!(open.law.map(|law| (law.most_rps, law.peak_at)), Some((None, None)));
+    assert_eq!(curve(&[NotRun; 5], &connections).open_levels, [128]);
+}
