@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use dyno_analysis::cell::{CellKey, Shape};
 use dyno_analysis::compare::Answer;
-use dyno_analysis::comparison::Comparison;
+use dyno_analysis::comparison::{Comparison, PairEstimate};
 use dyno_analysis::experiment::Effect;
 use dyno_analysis::overview::{OverviewRow, Tie};
+use dyno_analysis::peak::RatioBound;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
-use dyno_analysis::stats::{Over, PAIRS_TO_TELL_APART, Repeated};
+use dyno_analysis::stats::{Over, PAIRS_TO_TELL_APART, Repeated, median};
 
-use crate::format::{list, number, plural};
+use crate::format::{list, number, percent, plural};
 use crate::overview::label_in_words;
 use crate::{brackets, compare};
 
@@ -88,7 +90,7 @@ fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {
 /// Rows with numbers for the first workload, best first. Controls are included only if no other subject has numbers.
 fn ranked(report: &Report) -> Vec<&OverviewRow> {
     let first = report.run.workloads.first().map_or("", |w| w.name.as_str());
-    let measured = report.overview.iter().filter(|r| r.peak_rps.is_some() && r.workload == first);
+    let measured = report.overview.iter().filter(|r| r.most().is_some() && r.workload == first);
     let (controls, others): (Vec<_>, Vec<_>) = measured.partition(|r| r.control);
     if others.is_empty() { controls } else { others }
 }
@@ -115,12 +117,84 @@ fn winner(report: &Report) -> Option<String> {
     };
     let of = |row: &OverviewRow| report.comparison(row.reference_cell);
     // The baseline has no comparison: if it is the best, the runner-up is compared with it.
-    let (row, comparison) = of(best).map(|c| (*best, c)).or_else(|| Some((*second, of(second)?)))?;
-    Some(compared(report, comparison, row))
+    let comparison = of(best).or_else(|| of(second))?;
+    if !report.run.load.steps[comparison.step].arrivals.is_closed() {
+        return kept(report, comparison);
+    }
+    if is_told(comparison) {
+        return Some(compared(report, comparison));
+    }
+    let Some(other) = nearest(report, comparison) else { return Some(missing(report, comparison)) };
+    let (at, then) = (missing(report, comparison), compared(report, other));
+    Some(format!("{at} {then}"))
+}
+
+/// Whether a comparison has a ratio that says something of the two.
+fn is_told(c: &Comparison) -> bool {
+    !c.throughput_ratio.values.is_empty() && c.throughput_bound != RatioBound::Unknown
+}
+
+/// The comparison of the same two at another closed loop, the nearest to that one.
+fn nearest<'a>(report: &'a Report, c: &Comparison) -> Option<&'a Comparison> {
+    let steps = &report.run.load.steps;
+    let in_flight = |c: &Comparison| steps[c.step].in_flight();
+    let is_other = |other: &&Comparison| {
+        (other.cell.arm, other.cell.workload) == (c.cell.arm, c.cell.workload)
+            && steps[other.step].arrivals.is_closed()
+            && is_told(other)
+    };
+    report.comparisons.iter().filter(is_other).min_by_key(|other| in_flight(other).abs_diff(in_flight(c)))
+}
+
+fn missing(report: &Report, c: &Comparison) -> String {
+    let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
+    let (at, with) = (step_in_words(c), of_workload(report, &c.workload));
+    match c.throughput_bound {
+        RatioBound::Unknown if !c.throughput_ratio.values.is_empty() => format!(
+            "At {at} repeats of both {subject} and {baseline}{with} do not count, for reasons that are not theirs."
+        ),
+        _ => format!("At {at} {subject} and {baseline} have no valid repeats{with} in common to compare."),
+    }
+}
+
+/// The closed loop of a comparison.
+fn step_in_words(c: &Comparison) -> String {
+    let Comparison { connections, streams, pipeline, pass, .. } = *c;
+    label_in_words(Shape { connections, streams, pipeline, rate: None, pass })
+}
+
+/// What two servers kept of an offered rate: no server serves more than is offered.
+fn kept(report: &Report, c: &Comparison) -> Option<String> {
+    let base = report.subjects.iter().position(|s| s.id == c.baseline)?;
+    let offered = |cell: CellKey| {
+        let own = report.trials.iter().filter(move |t| t.cell == cell && t.valid);
+        own.filter_map(|t| Some((t.load.offered_rps()?, t.load.throughput_rps)))
+    };
+    let share = |cell: CellKey| {
+        let shares = offered(cell).map(|(offered, kept)| (kept / offered).min(1.0));
+        Repeated::new(shares.collect())
+    };
+    let rate = median(&offered(c.cell).map(|(offered, _)| offered).collect::<Vec<f64>>());
+    let said = |cell: CellKey| {
+        let share = share(cell);
+        let middle = share.median.map_or_else(|| "an unknown share (no valid repeat)".into(), percent);
+        let range = range(&share, percent).filter(|range| *range != middle);
+        range.map_or_else(|| middle.clone(), |range| format!("{middle} ({range})"))
+    };
+    let with = of_workload(report, &c.workload);
+    let rate = rate.map_or_else(String::new, |rate| format!("{} ", number(rate)));
+    Some(format!(
+        "Of the {rate}requests per second{with} that were offered over {}, {} served {} and {} {}.",
+        plural(u64::from(c.connections), "connection"),
+        title(report, &c.subject),
+        said(c.cell),
+        title(report, &c.baseline),
+        said(c.cell.of_arm(base))
+    ))
 }
 
 fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
-    let peak = row.peak_rps.as_ref()?;
+    let (peak, at) = row.most()?;
     let repeats = peak.values.len();
     let over = if repeats == 1 {
         "one repeat, so no interval".to_string()
@@ -128,10 +202,14 @@ fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
         let what = if peak.interval.is_some() { "95 % interval of" } else { "range of" };
         format!("{}, {what} {repeats} repeats", range(peak, number)?)
     };
-    let (at, with) = (row.peak_at?, of_workload(report, &row.workload));
+    let with = of_workload(report, &row.workload);
     let (who, rate) = (title(report, &row.subject), number(peak.median?));
-    // Of what is offered at a rate nobody serves more.
-    let most = if at.rate.is_some() { "" } else { "at most " };
+    let most = match row.peak_is_lower_bound {
+        true => "at least ",
+        // Of what is offered at a rate nobody serves more.
+        false if row.peak_is_offered => "",
+        false => "at most ",
+    };
     Some(format!("{who} served {most}{rate} requests per second{with} ({over}), at {}.", label_in_words(at)))
 }
 
@@ -207,37 +285,64 @@ fn protocol_clause(
     )
 }
 
-fn compared(report: &Report, c: &Comparison, row: &OverviewRow) -> String {
+fn compared(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let repeats = c.throughput_ratio.values.len();
-    // Whoever may stop at each look has no interval of the median that holds.
-    let at_every_look = c.throughput.filter(|of| report.run.at_every_look && of.over == Over::Launches);
-    let over = match c.throughput_ratio.interval {
-        _ if at_every_look.is_some() => "95 % interval that holds at every look".to_string(),
+    let with = of_workload(report, &c.workload);
+    let (ends, over) = match of_all(c.throughput) {
+        Some((low, high)) if report.run.at_every_look => {
+            (ends(low, high, ratio), "95 % interval that holds at every look".to_string())
+        }
+        Some((low, high)) => (ends(low, high, ratio), over_all(report, c).to_string()),
+        None => (range(&c.throughput_ratio, ratio).unwrap_or_default(), over_repeats(report, c, repeats)),
+    };
+    let bound = match c.throughput_bound {
+        RatioBound::AtLeast => "at least ",
+        RatioBound::AtMost => "at most ",
+        RatioBound::Exact | RatioBound::Unknown => "",
+    };
+    let skewed = c.throughput.filter(|of| of.is_skewed);
+    let skewed = skewed.map_or("", |_| " The pairs are skewed, and such an interval takes them for symmetric: it holds less often than it says.");
+    let at = step_in_words(c);
+    let cpu = cpu(c);
+    format!(
+        "At {at} {subject} served {bound}{ends} times as many requests per second{with} as {baseline} ({over}){cpu}.{skewed}"
+    )
+}
+
+/// `, for 0.39 (0.37–0.41) times the CPU per request`; nothing where that is not known.
+fn cpu(c: &Comparison) -> String {
+    let Some(middle) = c.cpu_per_request_ratio.median else { return String::new() };
+    let (middle, range) = match (c.cpu, of_all(c.cpu)) {
+        (Some(of), Some((low, high))) => (of.estimate.ratio, Some(ends(low, high, ratio))),
+        _ => (middle, range(&c.cpu_per_request_ratio, ratio)),
+    };
+    let middle = ratio(middle);
+    let range =
+        range.filter(|range| *range != middle).map_or_else(String::new, |range| format!(" ({range})"));
+    format!(", for {middle}{range} times the CPU per request")
+}
+
+/// The interval that holds for all pairs of subjects at once, so that it agrees with ties; `None`: too few launches.
+fn of_all(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
+    estimate.filter(|of| of.over == Over::Launches)?.interval_of_all
+}
+
+fn over_all(report: &Report, c: &Comparison) -> &'static str {
+    let is_asked = |row: &&OverviewRow| !row.control && row.workload == c.workload && row.most().is_some();
+    let has_others = report.overview.iter().filter(is_asked).count() > 2;
+    if has_others { "95 % interval with all pairs of subjects allowed for" } else { "95 % interval" }
+}
+
+/// What a ratio's range is over, where there is no interval of the mean.
+fn over_repeats(report: &Report, c: &Comparison, repeats: usize) -> String {
+    match c.throughput_ratio.interval {
+        // Whoever may stop at each look has no interval of the median that holds.
         Some(_) if report.run.at_every_look => format!("{repeats} repeats, whose number they decided"),
         Some(_) => "95 % interval".to_string(),
         None if repeats == 1 => "one repeat, so no interval".to_string(),
         None => format!("range of {repeats} repeats, too few for an interval"),
-    };
-    let with = of_workload(report, &c.workload);
-    let ends = match at_every_look {
-        Some(of) => Some(ends(of.estimate.low, of.estimate.high, ratio)),
-        None => range(&c.throughput_ratio, ratio),
-    };
-    let rate = match ends {
-        Some(range) => format!("{range} times as many requests per second{with} as {baseline} ({over})"),
-        None => {
-            let at = label_in_words(row.reference_at);
-            return format!(
-                "At {at} {subject} and {baseline} have no valid repeats{with} in common to compare."
-            );
-        }
-    };
-    let cpu = c
-        .cpu_per_request_ratio
-        .median
-        .map_or(String::new(), |r| format!(", for {} times the CPU per request", ratio(r)));
-    format!("At {} {subject} served {rate}{cpu}.", label_in_words(row.reference_at))
+    }
 }
 
 fn ratio(r: f64) -> String {
@@ -269,13 +374,18 @@ fn ties(report: &Report) -> Option<String> {
     let first = ranked.first()?;
     let with = of_workload(report, &first.workload);
     let own = report.ties.iter().filter(|tie| tie.workload == first.workload);
-    let tie = tie_sentence(&with, own.map(|tie| tied(tie, |id| title(report, id).to_string())));
+    let named = |tie: &Tie, id: &str| {
+        let open =
+            if tie.lower_bounds.iter().any(|one| one == id) { " (its peak is a lower bound)" } else { "" };
+        format!("{}{open}", title(report, id))
+    };
+    let tie = tie_sentence(&with, own.map(|tie| tied(tie, |id| named(tie, id))));
     // Where rates were offered there is no ranking.
     if !first.is_of_its_own() {
         return None;
     }
     let of_row = |row: &&OverviewRow| -> Ranked {
-        let repeats = row.peak_rps.as_ref().map_or(0, |peak| peak.values.len());
+        let repeats = row.most().map_or(0, |(peak, _)| peak.values.len());
         (title(report, &row.subject).to_string(), repeats)
     };
     let unranked = unranked(&with, &ranked.iter().map(of_row).collect::<Vec<_>>());
@@ -406,6 +516,7 @@ mod tests {
             best: "a".into(),
             with: with.iter().map(ToString::to_string).collect(),
             mutual,
+            lower_bounds: Vec::new(),
         };
         let upper = |id: &str| id.to_uppercase();
         assert_eq!(tied(&tie(&["b"], true), upper), ("A and B".into(), String::new()));

@@ -13,6 +13,7 @@ pub(crate) const HEAD: [&str; 7] =
 pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
     let rate = |rps: Option<f64>, none: &str| rps.map_or_else(|| none.into(), number);
     let by = if bracket.limited_by_generator { " (by the generator)" } else { "" };
+    let at_least = if bracket.limited_by_generator && bracket.kept_rps.is_some() { "≥ " } else { "" };
     let repeats = match bracket.interval_rps {
         Some((low, high)) => format!("{}–{}", number(low), number(high)),
         None => bracket.by_repeat_rps.iter().map(|rps| number(*rps)).collect::<Vec<_>>().join(", "),
@@ -23,7 +24,7 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
         bracket.subject.clone(),
         bracket.workload.clone(),
         width(bracket.connections, bracket.streams, bracket.pipeline, bracket.pass),
-        rate(bracket.kept_rps, "none"),
+        format!("{at_least}{}", rate(bracket.kept_rps, "none")),
         format!("{}{by}", rate(bracket.missed_rps, "none")),
         repeats,
         match &bracket.searched {

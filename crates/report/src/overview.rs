@@ -3,7 +3,6 @@
 use dyno_analysis::Report;
 use dyno_analysis::cell::Shape;
 use dyno_analysis::overview::{BackendRow, OverviewRow};
-use dyno_analysis::stats::Repeated;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::verdict::{Confidence, Resource};
 
@@ -22,7 +21,7 @@ pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
 
 /// ` at 10,000/s` where all rows with numbers are of one offered rate; empty in closed loops.
 fn rate_of_reference(rows: &[OverviewRow]) -> String {
-    let mut rates = rows.iter().filter(|r| r.peak_rps.is_some()).map(|r| r.reference_at.rate);
+    let mut rates = rows.iter().filter(|r| r.most().is_some()).map(|r| r.reference_at.rate);
     let first = rates.next().flatten();
     first
         .filter(|_| rates.all(|rate| rate == first))
@@ -70,7 +69,7 @@ impl Reference {
 
 /// The reference that all rows with numbers share: connections if all agree, else requests in flight; `None`: they differ.
 fn reference(rows: &[OverviewRow]) -> Option<Reference> {
-    shared(&rows.iter().filter(|r| r.peak_rps.is_some()).map(Reference::of).collect::<Vec<_>>())
+    shared(&rows.iter().filter(|r| r.most().is_some()).map(Reference::of).collect::<Vec<_>>())
 }
 
 fn shared(all: &[Reference]) -> Option<Reference> {
@@ -119,8 +118,14 @@ pub(crate) fn behind(b: &BackendRow) -> Vec<String> {
     row
 }
 
-fn median_peak(r: &OverviewRow) -> Option<f64> {
-    r.peak_rps.as_ref()?.median
+/// `17,900`, or `≥ 23,000` of a lower bound.
+pub(crate) fn peak(r: &OverviewRow) -> String {
+    or_dash(r.most_rps(), |rps| format!("{}{}", at_least(r), number(rps)))
+}
+
+/// `≥ ` before the peak of a server that may do more, else nothing.
+pub(crate) const fn at_least(r: &OverviewRow) -> &'static str {
+    if r.peak_is_lower_bound { "≥ " } else { "" }
 }
 
 /// Number of a subject's starts that had to be killed; `None`: none was stopped.
@@ -145,10 +150,10 @@ pub(crate) fn place(r: &OverviewRow) -> String {
 
 /// Columns of every text form, between a subject's name and its limiter.
 pub(crate) const COLUMNS: [OverviewColumn; 12] = [
-    column("peak req/s", "Peak requests/s", |_, r| or_dash(median_peak(r), number)),
-    column("at", "At", |_, r| or_dash(r.peak_at, label)),
+    column("peak req/s", "Peak requests/s", |_, r| peak(r)),
+    column("at", "At", |_, r| or_dash(r.most(), |(_, at)| label(at))),
     column("range", "Range", |_, r| {
-        let spread = r.peak_rps.as_ref().and_then(Repeated::spread);
+        let spread = r.most().and_then(|(most, _)| most.spread());
         or_dash(spread, |(a, b)| format!("{}–{}", number(a), number(b)))
     }),
     column("place", "Place", |_, r| place(r)),
@@ -166,7 +171,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 ];
 
 /// Note below the overview: the step that each figure belongs to.
-pub(crate) const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their median. Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
+pub(crate) const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their median. Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any. ≥: a lower bound, because repeats of another step do not count for reasons that are not the server's. p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
 
 /// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`: factors of 1, a missing rate and a first pass are left
 /// out.

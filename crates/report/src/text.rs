@@ -415,7 +415,7 @@ fn overview_table(report: &Report, style: Style) -> String {
     let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
     table.extend(rows.iter().flat_map(|r| {
         let mut row = overview_cells(report, r);
-        if has_several && r.peak_rps.is_some() {
+        if has_several && r.most().is_some() {
             row[0] = format!("{} · {}", row[0], r.workload);
         }
         let behind = r.backends.iter().map(|b| {
@@ -431,7 +431,7 @@ fn overview_table(report: &Report, style: Style) -> String {
 
 /// Notes on the signs `>` and `–` in the columns of percentiles, if they occur.
 fn overview_notes(report: &Report) -> Vec<&'static str> {
-    let measured = report.overview.iter().filter(|r| r.peak_rps.is_some());
+    let measured = report.overview.iter().filter(|r| r.most().is_some());
     let waits: Vec<String> = measured.flat_map(|r| overview::waits_at_reference(report, r)).collect();
     let beyond = waits.iter().any(|w| w.contains("not answered"));
     let too_few = waits.iter().any(|w| w == "–");

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
+use dyno_analysis::comparison::PairEstimate;
 use dyno_analysis::overview::Tie;
+use dyno_analysis::peak::RatioBound;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::report;
-use dyno_analysis::stats::Repeated;
+use dyno_analysis::stats::{Estimate, Over, Repeated};
 use dyno_analysis::{Code, Report};
+use dyno_archive::plan::{Arrivals, Model};
 use dyno_archive::{Protocol, RunDir};
 use dyno_report::answer::sentences;
 
@@ -30,6 +33,7 @@ fn ratios(report: &mut Report, values: &[f64]) {
     let found = report.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
     found.throughput_ratio = Repeated::new(values.to_vec());
     found.cpu_per_request_ratio = Repeated::default();
+    (found.throughput, found.cpu) = (None, None);
 }
 
 #[test]
@@ -49,7 +53,11 @@ fn the_first_sentence_compares_the_best_with_the_baseline() {
         );
         assert_eq!(more(values), wanted);
     }
-    assert_eq!(more(&[]), "At 16 connections Fast <1> and Slow have no valid repeats in common to compare.");
+    let none = more(&[]);
+    assert!(
+        none.starts_with("At 16 connections Fast <1> and Slow have no valid repeats in common to compare."),
+        "{none}"
+    );
     let cheaper = told(|r| {
         ratios(r, &[2.0]);
         r.comparisons.iter_mut().for_each(|c| c.cpu_per_request_ratio = Repeated::new(vec![0.5]));
@@ -57,6 +65,95 @@ fn the_first_sentence_compares_the_best_with_the_baseline() {
     assert!(
         cheaper[0].ends_with("(one repeat, so no interval), for 0.50 times the CPU per request."),
         "{cheaper:?}"
+    );
+}
+
+#[test]
+fn intervals_of_the_first_sentence_allow_for_all_pairs() {
+    let estimate = |ratio: f64, ends: (f64, f64)| {
+        let ratios = [0.99, 1.0, 1.01, 1.0, 1.0].map(|times| times * ratio);
+        let estimate = Estimate::of_pairs(&ratios).unwrap();
+        Some(PairEstimate { estimate, over: Over::Launches, interval_of_all: Some(ends), is_skewed: false })
+    };
+    let of = |skewed: bool, looks: bool| {
+        told(move |r| {
+            ratios(r, &[2.0; 5]);
+            r.run.at_every_look = looks;
+            let cell = r.overview[0].reference_cell;
+            let found = r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
+            found.throughput = estimate(2.0, (1.7, 2.4)).map(|of| PairEstimate { is_skewed: skewed, ..of });
+            found.cpu = estimate(0.5, (0.45, 0.56));
+            found.cpu_per_request_ratio = Repeated::new(vec![0.5; 5]);
+        })
+        .remove(0)
+    };
+    assert_eq!(
+        of(false, false),
+        "At 16 connections Fast <1> served 1.70–2.40 times as many requests per second as Slow (95 % interval), for 0.50 (0.45–0.56) times the CPU per request."
+    );
+    let skewed = of(true, true);
+    assert!(skewed.contains("(95 % interval that holds at every look)"), "{skewed}");
+    assert!(skewed.ends_with("The pairs are skewed, and such an interval takes them for symmetric: it holds less often than it says."), "{skewed}");
+}
+
+#[test]
+fn a_ratio_beside_refused_repeats_is_a_bound() {
+    let of = |bound| {
+        told(move |r| {
+            ratios(r, &[2.0, 2.1, 2.3]);
+            let cell = r.overview[0].reference_cell;
+            r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap().throughput_bound = bound;
+        })
+        .remove(0)
+    };
+    assert!(of(RatioBound::AtLeast).contains("served at least 2.00–2.30 times as many"));
+    assert!(of(RatioBound::AtMost).contains("served at most 2.00–2.30 times as many"));
+    let unknown = of(RatioBound::Unknown);
+    assert!(
+        unknown.starts_with("At 16 connections repeats of both Fast <1> and Slow do not count"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn a_lower_bound_is_served_at_least_and_tied_as_such() {
+    let alone = told(|r| {
+        r.overview.retain(|row| row.subject == "fast");
+        let row = &mut r.overview[0];
+        row.peak_is_lower_bound = true;
+        row.peak_at_least_at = row.peak_at;
+        row.peak_at_least_rps = Some(Repeated::new(vec![9000.0]));
+    });
+    assert_eq!(
+        alone[0],
+        "Fast <1> served at least 9,000 requests per second (one repeat, so no interval), at 16 connections."
+    );
+    let tied = told(|r| {
+        let (best, with) = ("fast".to_string(), vec!["slow".to_string()]);
+        let lower_bounds = with.clone();
+        r.ties = vec![Tie { workload: "plaintext".into(), best, with, mutual: true, lower_bounds }];
+    });
+    let wanted =
+        "By peak throughput Fast <1> and Slow (its peak is a lower bound) cannot be told apart (tie).";
+    assert!(tied.iter().any(|s| s == wanted), "{tied:?}");
+}
+
+/// What is offered at a rate is not served more than once: shares of it are told, and no ratio of rates.
+#[test]
+fn at_an_offered_rate_shares_of_it_are_told() {
+    let said = told(|r| {
+        let cell = r.overview[0].reference_cell;
+        r.run.load.steps[cell.step].arrivals = Arrivals::Constant { rate: 1000.0 };
+        for trial in r.trials.iter_mut().filter(|t| t.cell.step == cell.step && t.valid) {
+            trial.load.config.model = Model::Open;
+            trial.load.duration_s = 2.0;
+            trial.load.exchanges.scheduled = 2000;
+            trial.load.throughput_rps = if trial.subject_id == "fast" { 1001.0 } else { 900.0 };
+        }
+    });
+    assert_eq!(
+        said[0],
+        "Of the 1,000 requests per second that were offered over 16 connections, Fast <1> served 100 % and Slow 90.0 %."
     );
 }
 
@@ -234,6 +331,7 @@ fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
         best: "fast".into(),
         with: vec!["slow".into()],
         mutual: true,
+        lower_bounds: Vec::new(),
     };
     let says = |said: &[String], words: &str| said.iter().any(|s| s == words);
     let tied = "By peak throughput Fast <1> and Slow cannot be told apart (tie).";

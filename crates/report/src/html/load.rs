@@ -65,7 +65,7 @@ fn scaling(report: &Report) -> Markup {
     ];
     let figures: [Column<'_, &ScalingResult>; 7] = [
         ("#Levels", &|c| counted(c.levels.len() as u64)),
-        ("#Knee, in flight", &|c| value(c.knee, number)),
+        ("#Knee, in flight", &|c| knee(c)),
         ("#λ, requests/s", &|c| coefficient(c, |law| law.lambda)),
         ("#σ, contention", &|c| coefficient(c, |law| law.sigma)),
         ("#κ, coherency", &|c| coefficient(c, |law| law.kappa)),
@@ -77,8 +77,18 @@ fn scaling(report: &Report) -> Markup {
     html! {
         h3 { "How throughput grows" } "\n"
         (table_of("sortable", &[&named[..], &telling(report, &varied), &figures].concat(), &curves, of))
-        (note("Knee: from so many requests in flight on more of them bring little. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over launches, from five on, unless the fit holds it at 0. A residual far above the noise says that the law is not this server's."))
+        (note("Knee: from so many requests in flight on more of them bring little; none without a bend beyond the noise, and none where repeats of a level at or above it do not count for reasons that are not the server's. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over launches, from five on, unless the fit holds it at 0. A residual far above the noise says that the law is not this server's."))
     }
+}
+
+/// The knee, or the levels of which more is not known.
+fn knee(curve: &ScalingResult) -> Cell {
+    let cell = value(curve.knee, number);
+    if curve.knee.is_some() || curve.open_levels.is_empty() {
+        return cell;
+    }
+    let levels: Vec<String> = curve.open_levels.iter().map(u64::to_string).collect();
+    cell.with_small(format!("not known at {}", levels.join(", ")))
 }
 
 /// Between which rates servers stop keeping the objective. Empty without one.

@@ -89,6 +89,7 @@ fn said_below(report: &Report) -> String {
     let where_at = crate::overview::reference_in_words(&report.overview);
     let mut said = format!(
         "Peak: the best median over the steps, below it the range of the repeats (from five on the 95 % interval of their median) and the step, of which place and limit are too. \
+         ≥: a lower bound, because repeats of another step do not count for reasons that are not the server's. \
          Places are those that tests of all pairs leave open: 1–3 is the first, the second or the third. \
          Response times and CPU {where_at}; memory is the most and errors the sum of all steps. Hover a number for its ratio to the reference; click a column to sort."
     );
@@ -123,7 +124,7 @@ impl Ends {
             bar_end(most(false), most(true))
         };
         Ends {
-            rps: end(|r| r.peak_rps.as_ref()?.median),
+            rps: end(OverviewRow::most_rps),
             p99: end(|r| r.response_p99_us),
             cpu: end(|r| r.cpu_us_per_request),
             memory: end(|r| r.memory_peak_bytes),
@@ -139,9 +140,10 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
     let ratio = |pick: fn(&RowRatios) -> Option<f64>| {
         Some(format!("{} × {baseline}", number(pick(r.to_baseline.as_ref()?)?)))
     };
-    let streams = r.peak_streams.filter(|n| *n > 1).map_or(String::new(), |n| format!(" × {n} streams"));
-    let at = r.peak_connections.map(|c| format!("at {}{streams}", plural(u64::from(c), "connection")));
-    let peak_hint = [ratio(|to| to.peak_rps), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let at = r.most().map(|(_, at)| format!("at {}", crate::overview::label_in_words(at)));
+    let at_least = ratio(|to| to.peak_rps_at_least).map(|ratio| format!("≥ {ratio}"));
+    let peak_hint =
+        [ratio(|to| to.peak_rps), at_least, at].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let [p50, p99] = waits_at_reference(report, r);
     // If the heads cannot name one reference step for all rows, each row names its own.
     let differs = crate::overview::at_reference(&report.overview, "").is_empty();
@@ -198,9 +200,10 @@ fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
 }
 
 fn peak_cell(r: &OverviewRow) -> Cell {
-    let Some(peak) = &r.peak_rps else { return text("–") };
-    let at = r.peak_at.map_or(String::new(), |at| format!(", at {}", crate::overview::label(at)));
-    value(peak.median, number).with_small(format!("{}{at}", spread(peak, number)))
+    let Some((peak, at)) = r.most() else { return text("–") };
+    let at = crate::overview::label(at);
+    let shown = |rps| format!("{}{}", crate::overview::at_least(r), number(rps));
+    value(peak.median, shown).with_small(format!("{}, at {at}", spread(peak, number)))
 }
 
 /// Caveats as marks beside a number: each links to its meaning, and shows its message on hover.
