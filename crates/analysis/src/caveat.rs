@@ -190,7 +190,8 @@ codes! {
     Mixed = "mixed",
     /// Some trials were served by a process started after an interruption of the run.
     Resumed = "resumed",
-    /// Some peaks are lower bounds: steps at which a server may have done more do not count, for reasons that are not its own.
+    /// Some peaks are lower bounds: steps at which a server may have done more do not count, for
+    /// reasons that are not its own.
     PeakLowerBound = "peak_lower_bound",
     /// Subjects of different kinds have nearly the same throughput: something they share may limit them.
     SameNumbers = "same_numbers",

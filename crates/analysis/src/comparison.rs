@@ -34,9 +34,11 @@ pub struct Comparison {
     pub throughput: Option<PairEstimate>,
     pub cpu: Option<PairEstimate>,
     /// Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all arms allowed for that are compared
-    /// with the baseline at this step. Also where they do, and the one that is behind may do more (`throughput_bound`).
+    /// with the baseline at this step. Also where they do, and the one that is behind may do more
+    /// (`throughput_bound`).
     pub tie: bool,
-    /// Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for reasons that are not its own.
+    /// Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
+    /// reasons that are not its own.
     pub throughput_bound: RatioBound,
 }
 
@@ -46,11 +48,12 @@ pub struct PairEstimate {
     #[serde(flatten)]
     pub estimate: Estimate,
     pub over: Over,
-    /// The interval that holds for all pairs of subjects of this step at once in 19 of 20 runs (Bonferroni; Dunn, "Multiple
-    /// comparisons among means", 1961). Where it leaves out 1, all pairs tested together (Holm) tell the two apart. `None`:
-    /// nothing is excluded.
+    /// The interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
+    /// (Bonferroni; Dunn, "Multiple comparisons among means", 1961). Where it leaves out 1, all
+    /// pairs tested together (Holm) tell the two apart. `None`: nothing is excluded.
     pub interval_of_all: Option<(f64, f64)>,
-    /// The interval is to hold at every look, and the pairs are visibly skewed: then it holds less often than it says.
+    /// The interval is to hold at every look, and the pairs are visibly skewed: then it holds less
+    /// often than it says.
     pub is_skewed: bool,
 }
 
@@ -187,7 +190,8 @@ mod tests {
         assert_eq!(of(some(), None, &[]), None);
     }
 
-    /// Among equal servers the interval for all pairs leaves out 1 in at most one of twenty runs, and never beside a tie by all pairs.
+    /// Among equal servers the interval for all pairs leaves out 1 in at most one of twenty runs,
+    /// and never beside a tie by all pairs.
     #[test]
     fn intervals_of_all_pairs_agree_with_ties() {
         const WORLDS: u64 = 120;

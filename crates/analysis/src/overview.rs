@@ -39,16 +39,19 @@ pub struct OverviewRow {
     /// Throughput at the step with the highest median. Steps with too few valid repeats to tell subjects apart count only if
     /// all have too few.
     pub peak_rps: Option<Repeated>,
-    /// Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` are no evidence against it.
+    /// Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` are no
+    /// evidence against it.
     pub peak_is_lower_bound: bool,
-    /// Throughput that it reached at least, where that is above `peak_rps`: the repeats of the step with the most, those that
-    /// do not count only because of the generator included. `None`: `peak_rps` is the most that is known.
+    /// Throughput that it reached at least, where that is above `peak_rps`: the repeats of the step
+    /// with the most, those that do not count only because of the generator included. `None`:
+    /// `peak_rps` is the most that is known.
     pub peak_at_least_rps: Option<Repeated>,
     /// The load point of that.
     pub peak_at_least_at: Option<Shape>,
     /// Steps at which it may have done more; empty: the peak is exact.
     pub peak_open_steps: Vec<OpenStep>,
-    /// The peak is what was served of an offered rate, because no step is a closed loop with a valid repeat.
+    /// The peak is what was served of an offered rate, because no step is a closed loop with a
+    /// valid repeat.
     pub peak_is_offered: bool,
     /// The load point of that step.
     pub peak_at: Option<Shape>,
@@ -94,7 +97,8 @@ pub struct OverviewRow {
     /// Checks that the subject fails, and that its file lets it fail.
     pub checks_waived: usize,
     pub checks: usize,
-    /// What limited the step of the peak, or of `peak_at_least_rps`, or the reference step if there is neither.
+    /// What limited the step of the peak, or of `peak_at_least_rps`, or the reference step if there
+    /// is neither.
     pub limiter: Option<Resource>,
     pub limiter_confidence: Option<Confidence>,
     pub limiter_sentence: Option<String>,
@@ -116,7 +120,8 @@ impl OverviewRow {
         if self.peak_is_lower_bound { PeakBound::AtLeast } else { PeakBound::Exact }
     }
 
-    /// The most throughput that is known of the server, over repeats, and the step; `None`: nothing is.
+    /// The most throughput that is known of the server, over repeats, and the step; `None`: nothing
+    /// is.
     #[must_use]
     pub fn most(&self) -> Option<(&Repeated, Shape)> {
         let at_least = self.peak_at_least_rps.as_ref().zip(self.peak_at_least_at);
@@ -146,7 +151,8 @@ impl OverviewRow {
 pub struct RowRatios {
     /// `None`, too, where one of the two peaks is a lower bound.
     pub peak_rps: Option<f64>,
-    /// The least that the ratio of the peaks is, where this row's is a lower bound and the other's is not.
+    /// The least that the ratio of the peaks is, where this row's is a lower bound and the other's
+    /// is not.
     pub peak_rps_at_least: Option<f64>,
     pub response_p50: Option<f64>,
     pub response_p99: Option<f64>,
@@ -200,7 +206,8 @@ pub struct Tie {
     pub with: Vec<String>,
     /// Whether these are not told apart from each other either.
     pub mutual: bool,
-    /// Those of all of them, the best included, whose peak is a lower bound: they may be above the others.
+    /// Those of all of them, the best included, whose peak is a lower bound: they may be above the
+    /// others.
     pub lower_bounds: Vec<String>,
 }
 

@@ -1,8 +1,9 @@
 //! The peak of a server with a workload, and whether it is all that the server can do.
 //!
-//! A step that was refused for reasons that are not the server's is no evidence that the server does less there. The faster a
-//! server is, the sooner the generator is its limit, so such steps are not missing at random: the best of the other steps is a
-//! lower bound of the peak (a right-censored value, as in survival analysis; Kaplan and Meier, 1958).
+//! A step that was refused for reasons that are not the server's is no evidence that the server
+//! does less there. The faster a server is, the sooner the generator is its limit, so such steps
+//! are not missing at random: the best of the other steps is a lower bound of the peak (a
+//! right-censored value, as in survival analysis; Kaplan and Meier, 1958).
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
@@ -17,8 +18,8 @@ use crate::series::{Point, Series};
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated, median};
 use crate::trial::TrialResult;
 
-/// A step with fewer requests in flight than the peak's may hold a higher peak only if its refused repeats served at least this
-/// share of the peak: it would have had to do twice as much.
+/// A step with fewer requests in flight than the peak's may hold a higher peak only if its refused
+/// repeats served at least this share of the peak: it would have had to do twice as much.
 const NEAR_PEAK: f64 = 0.5;
 
 /// What a peak says of the most that a server can do.
@@ -32,7 +33,8 @@ pub enum PeakBound {
     AtLeast,
 }
 
-/// What the ratio of two servers says where repeats of one do not count for reasons that are not its own.
+/// What the ratio of two servers says where repeats of one do not count for reasons that are not
+/// its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RatioBound {
@@ -67,7 +69,8 @@ impl RatioBound {
     }
 }
 
-/// A step at which a server may have done more than its peak, because repeats do not count for reasons that are not its own.
+/// A step at which a server may have done more than its peak, because repeats do not count for
+/// reasons that are not its own.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OpenStep {
     /// Index among the plan's steps.
@@ -86,7 +89,8 @@ pub struct OpenStep {
 pub(crate) struct Censoring {
     /// Steps at which it may be higher; empty: it is exact.
     pub(crate) open: Vec<OpenStep>,
-    /// The most that repeats served that do not count only because of the generator, and the step; `None`: not above the peak.
+    /// The most that repeats served that do not count only because of the generator, and the step;
+    /// `None`: not above the peak.
     pub(crate) at_least: Option<(CellKey, Repeated)>,
 }
 
@@ -101,7 +105,8 @@ pub(crate) struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// What is known of the peak whose best valid step this is, with its throughput; `None`: no step has a valid repeat.
+    /// What is known of the peak whose best valid step this is, with its throughput; `None`: no
+    /// step has a valid repeat.
     pub(crate) fn censoring(&self, peak: Option<(CellKey, &Repeated)>) -> Censoring {
         let median = peak.and_then(|(key, of)| Some((key, of.median?)));
         let open: Vec<OpenStep> =
@@ -135,7 +140,8 @@ impl Steps<'_> {
         if closed.is_empty() { all } else { closed }
     }
 
-    /// `None`: the step shows that the server does not do more there, or its own failures are why it has no number.
+    /// `None`: the step shows that the server does not do more there, or its own failures are why
+    /// it has no number.
     fn open_step(&self, step: usize, peak: Option<(CellKey, f64)>) -> Option<OpenStep> {
         let at = Shape::of(&self.plan.load.steps[step]);
         let in_flight = |step: usize| self.plan.load.steps[step].in_flight();
@@ -162,7 +168,8 @@ impl Steps<'_> {
     }
 }
 
-/// The highest median that a cell may have, if each repeat that is inconclusive could have any throughput; `None`: any.
+/// The highest median that a cell may have, if each repeat that is inconclusive could have any
+/// throughput; `None`: any.
 fn highest_median(cell: &Cell<'_>) -> Option<f64> {
     let of = |trial: &&TrialResult| match (trial.valid, trial.is_inconclusive()) {
         (true, _) => Some(trial.load.throughput_rps),
@@ -177,7 +184,8 @@ pub(crate) fn is_open(cell: &Cell<'_>) -> bool {
     cell.trials().iter().any(|trial| trial.is_inconclusive())
 }
 
-/// The throughput that a server reached at least, block by block: valid, or limited by the generator alone.
+/// The throughput that a server reached at least, block by block: valid, or limited by the
+/// generator alone.
 pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
     let counts = |trial: &&&TrialResult| trial.valid || is_limited_by_generator(trial);
     let counted = cell.trials().iter().filter(counts);
@@ -187,7 +195,8 @@ pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
         .collect()
 }
 
-/// Whether the generator is the only reason why a trial does not count, so that the server can do at least as much.
+/// Whether the generator is the only reason why a trial does not count, so that the server can do
+/// at least as much.
 pub(crate) fn is_limited_by_generator(trial: &TrialResult) -> bool {
     let mut refusing = trial.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid).peekable();
     let is_generators = |caveat: &Caveat| is_generators(caveat.code) || caveat.code == Code::Oversubscribed;

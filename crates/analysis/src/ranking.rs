@@ -31,8 +31,9 @@ impl Ranking {
         Ranking::of(series, &exact, looks, &|a, b| series[a].pairs_with(&series[b]))
     }
 
-    /// The same where the values of two series make other pairs, and values are lower bounds. A series of lower bounds may be
-    /// shown to be above another, and never below one. Nothing is known of two such series.
+    /// The same where the values of two series make other pairs, and values are lower bounds. A
+    /// series of lower bounds may be shown to be above another, and never below one. Nothing is
+    /// known of two such series.
     #[must_use]
     pub fn of(
         series: &[Series],

@@ -25,10 +25,12 @@ pub struct ScalingResult {
     pub streams: u32,
     pub pipeline: u32,
     pub levels: Vec<ScalingLevel>,
-    /// Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`: fewer than four levels, no bend
-    /// beyond the noise, one repeat, or a level at or above the bend is among `open_levels`.
+    /// Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`:
+    /// fewer than four levels, no bend beyond the noise, one repeat, or a level at or above the
+    /// bend is among `open_levels`.
     pub knee: Option<f64>,
-    /// Levels at which the server may have done more, because repeats do not count for reasons that are not its own.
+    /// Levels at which the server may have done more, because repeats do not count for reasons that
+    /// are not its own.
     pub open_levels: Vec<u64>,
     /// `None`: fewer than six levels.
     pub law: Option<LawResult>,
@@ -55,8 +57,8 @@ pub struct LawResult {
     pub sigma: Coefficient,
     /// What each in flight costs each other.
     pub kappa: Coefficient,
-    /// Requests in flight at which throughput is the highest by the law; `None`: it never falls, or what the server does at its
-    /// highest levels is not known (`open_levels`).
+    /// Requests in flight at which throughput is the highest by the law; `None`: it never falls, or
+    /// what the server does at its highest levels is not known (`open_levels`).
     pub peak_at: Option<f64>,
     /// Throughput that it reaches or nears; `None`: it grows for ever, or as above.
     pub most_rps: Option<f64>,

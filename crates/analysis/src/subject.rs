@@ -241,8 +241,9 @@ fn part_in<'a>(start: &'a StartRecord, launch: &Launch, arm: usize) -> Option<(u
     Some((launch.block + 1, start.part(launch.party_of(arm)?)?))
 }
 
-/// A name for people for each arm, unlike all others: the subject's title, with the arm's name where that differs from the
-/// subject's id. Where titles are alike, the variant is added, or else the arm's name, which nobody else has.
+/// A name for people for each arm, unlike all others: the subject's title, with the arm's name
+/// where that differs from the subject's id. Where titles are alike, the variant is added, or else
+/// the arm's name, which nobody else has.
 #[must_use]
 pub(crate) fn titles(plan: &Plan) -> Vec<String> {
     let plain = |arm: usize| {

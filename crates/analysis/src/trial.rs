@@ -120,7 +120,8 @@ impl TrialResult {
         self.is_refused_for(&[Code::NoAnswers, Code::Errors])
     }
 
-    /// Whether it does not count, and not because of what its server did: it is no evidence of how little the server can do.
+    /// Whether it does not count, and not because of what its server did: it is no evidence of how
+    /// little the server can do.
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {
         const OF_SERVER: [Code; 2] = [Code::FellBack, Code::LongerThanWindow];

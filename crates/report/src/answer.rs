@@ -323,7 +323,8 @@ fn cpu(c: &Comparison) -> String {
     format!(", for {middle}{range} times the CPU per request")
 }
 
-/// The interval that holds for all pairs of subjects at once, so that it agrees with ties; `None`: too few launches.
+/// The interval that holds for all pairs of subjects at once, so that it agrees with ties; `None`:
+/// too few launches.
 fn of_all(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
     estimate.filter(|of| of.over == Over::Launches)?.interval_of_all
 }

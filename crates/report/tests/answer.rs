@@ -138,7 +138,8 @@ fn a_lower_bound_is_served_at_least_and_tied_as_such() {
     assert!(tied.iter().any(|s| s == wanted), "{tied:?}");
 }
 
-/// What is offered at a rate is not served more than once: shares of it are told, and no ratio of rates.
+/// What is offered at a rate is not served more than once: shares of it are told, and no ratio of
+/// rates.
 #[test]
 fn at_an_offered_rate_shares_of_it_are_told() {
     let said = told(|r| {

@@ -160,7 +160,8 @@ fn refused_repeats_that_decide_nothing_leave_the_peak_exact() {
     assert_eq!(places(&report, "a"), Some((1, 1)));
 }
 
-/// A step with fewer in flight that had reached little is no candidate; one that was near the peak is.
+/// A step with fewer in flight that had reached little is no candidate; one that was near the peak
+/// is.
 #[test]
 fn lower_steps_count_if_they_were_near_the_peak() {
     let of = |n: u64| {
@@ -221,7 +222,8 @@ fn ratios_to_the_baseline_of_bounds_are_bounds() {
     assert_eq!(ratios("fast", "slow"), (None, None));
 }
 
-/// The curve of a server bends where the generator refuses its faster repeats: that is no knee, and no end of its growth.
+/// The curve of a server bends where the generator refuses its faster repeats: that is no knee, and
+/// no end of its growth.
 #[test]
 fn a_curve_whose_top_is_refused_has_no_knee() {
     let curve = |top: &[Was], connections: &[u32]| {

@@ -26,9 +26,10 @@ pub struct Estimate {
     pub high: f64,
     /// Chance of a difference at least as large if there is none: 0 to 1, two-sided.
     pub p: f64,
-    /// The ratio above 1 that would have been told from 1 in four of five such comparisons, or a lower one: of one alone, or, in the rows of
-    /// a comparison, with all others allowed for that it is judged with. The noise is an estimate, too, so it is taken at its upper bound
-    /// of 80 %: four of five such figures hold. `None`: with so few pairs none would have been.
+    /// The ratio above 1 that would have been told from 1 in four of five such comparisons, or a
+    /// lower one: of one alone, or, in the rows of a comparison, with all others allowed for that
+    /// it is judged with. The noise is an estimate, too, so it is taken at its upper bound of 80 %:
+    /// four of five such figures hold. `None`: with so few pairs none would have been.
     pub detectable: Option<f64>,
     #[serde(skip)]
     #[schemars(skip)]
@@ -57,8 +58,9 @@ impl Errors {
     }
 }
 
-/// The upper bound of a standard deviation, as a multiple of its estimate with so many degrees of freedom, that holds with the chance of
-/// [`POWER`]: √(f / χ²), with χ² the quantile that is exceeded as often (Snedecor and Cochran, "Statistical methods", 1989, section 5.11).
+/// The upper bound of a standard deviation, as a multiple of its estimate with so many degrees of
+/// freedom, that holds with the chance of [`POWER`]: √(f / χ²), with χ² the quantile that is
+/// exceeded as often (Snedecor and Cochran, "Statistical methods", 1989, section 5.11).
 fn noise_bound(freedom: f64) -> f64 {
     let chi_squared = ChiSquared::new(freedom).expect("freedom is positive");
     (freedom / chi_squared.inverse_cdf(1.0 - POWER)).sqrt()
@@ -182,7 +184,8 @@ impl Estimate {
         Estimate { detectable: Some(least).filter(|ratio| ratio.is_finite()), ..self }
     }
 
-    /// The same of one alone, with the noise as it is estimated: half of such figures are too low. For medians over many.
+    /// The same of one alone, with the noise as it is estimated: half of such figures are too low.
+    /// For medians over many.
     #[must_use]
     pub(crate) fn detectable_by_estimate(&self) -> Option<f64> {
         let least = self.errors.times(self.errors.to_find(ALPHA)).exp();
@@ -191,7 +194,8 @@ impl Estimate {
 }
 
 impl Estimate {
-    /// The interval that holds together with those of so many others in 95 % (Bonferroni). `None`: nothing is excluded.
+    /// The interval that holds together with those of so many others in 95 % (Bonferroni). `None`:
+    /// nothing is excluded.
     #[must_use]
     pub(crate) fn interval_among(&self, tests: usize) -> Option<(f64, f64)> {
         let errors = self.errors;
@@ -272,12 +276,14 @@ impl Moments {
     }
 }
 
-/// Skewness in standard errors from which on values count as visibly skewed: one of twenty samples of a normal distribution does.
+/// Skewness in standard errors from which on values count as visibly skewed: one of twenty samples
+/// of a normal distribution does.
 const SKEWED: f64 = 1.96;
 
-/// Whether the logarithms of ratios are visibly skewed: the sample's skewness, divided by its standard error of a normal distribution,
-/// √(6(n − 2) / ((n + 1)(n + 3))) (Fisher, "The moments of the distribution for normal samples of measures of departure from normality",
-/// 1930). Intervals that hold at every look take values for symmetric.
+/// Whether the logarithms of ratios are visibly skewed: the sample's skewness, divided by its
+/// standard error of a normal distribution, √(6(n − 2) / ((n + 1)(n + 3))) (Fisher, "The moments of
+/// the distribution for normal samples of measures of departure from normality", 1930). Intervals
+/// that hold at every look take values for symmetric.
 #[must_use]
 pub(crate) fn are_skewed(ratios: &[f64]) -> bool {
     let Some(logs) = Moments::of(PAIRS_TO_TELL_APART, ratios).filter(|logs| logs.variance > 0.0) else {
@@ -454,7 +460,8 @@ mod tests {
         }
     }
 
-    /// Of runs that show no difference, four of five name one that is found as often as is said; by the estimate of the noise it would be half.
+    /// Of runs that show no difference, four of five name one that is found as often as is said; by
+    /// the estimate of the noise it would be half.
     #[test]
     fn differences_that_would_have_been_found_hold_in_four_of_five_runs() {
         for n in [5, 8, 12] {
@@ -524,8 +531,9 @@ mod tests {
         assert_eq!(Estimate::of_pairs_at(Looks::AfterEach, &[1.0; 8]).unwrap().p, 1.0);
     }
 
-    /// What is known of intervals at every look where pairs are skewed, as docs/methodology.md says: they hold too seldom, and most such runs
-    /// show their skew when they have all their pairs. Pairs that are symmetric seldom look skewed.
+    /// What is known of intervals at every look where pairs are skewed, as docs/methodology.md
+    /// says: they hold too seldom, and most such runs show their skew when they have all their
+    /// pairs. Pairs that are symmetric seldom look skewed.
     #[test]
     fn skewed_pairs_break_intervals_at_every_look_and_show() {
         let skewed_pairs = |normal: &mut Normal| -> Vec<f64> {

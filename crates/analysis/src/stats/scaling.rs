@@ -184,8 +184,8 @@ pub type Measured = (u32, f64, f64);
 
 /// The knee of a curve of throughput: the level from which on more at once brings little. It is the point that lies the farthest above
 /// the line from the first to the last that rises, both scaled to 1 (Satopää et al., "Finding a kneedle in a haystack", 2011), levels
-/// by their logarithm. `None`: fewer than four levels, no rise by 5 %, no point above the line by a tenth of the rise, or none by more
-/// than the noise; the noise of a single repeat is not known.
+/// by their logarithm. `None`: fewer than four levels, no rise by 5 %, no point above the line by a
+/// tenth of the rise, or none by more than the noise; the noise of a single repeat is not known.
 #[must_use]
 pub fn knee(points: &[Measured]) -> Option<f64> {
     const ABOVE: f64 = 0.1;
@@ -207,7 +207,8 @@ pub fn knee(points: &[Measured]) -> Option<f64> {
 /// The levels of a curve, and how far its values scatter about them.
 struct Curve {
     levels: Vec<Level>,
-    /// Standard deviation of the logarithm of a value, and the degrees of freedom of that. `None`: not known.
+    /// Standard deviation of the logarithm of a value, and the degrees of freedom of that. `None`:
+    /// not known.
     noise: Option<(f64, f64)>,
 }
 
@@ -250,8 +251,9 @@ impl Curve {
         Some(Curve { levels: levels.iter().filter_map(level).collect(), noise })
     }
 
-    /// What a weighted sum of levels reaches by chance: in one curve of twenty, whichever two levels are the highest and the knee
-    /// (Bonferroni). A median has the variance of a mean times π / 2. `None`: the noise is not known.
+    /// What a weighted sum of levels reaches by chance: in one curve of twenty, whichever two
+    /// levels are the highest and the knee (Bonferroni). A median has the variance of a mean times
+    /// π / 2. `None`: the noise is not known.
     fn chance(&self, parts: &[(f64, Level)]) -> Option<f64> {
         let (noise, freedom) = self.noise?;
         let levels = self.levels.len() as f64;

@@ -241,8 +241,9 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// Share of what was used of the generator's CPUs from which on it is others who filled them.
 const MOSTLY_OTHERS: f64 = 0.5;
 
-/// Other programs had the generator's CPUs, so neither side shows its limit. `None`: the generator had room, the server was full, or it
-/// was the generator, or the server itself, that used most of those CPUs.
+/// Other programs had the generator's CPUs, so neither side shows its limit. `None`: the generator
+/// had room, the server was full, or it was the generator, or the server itself, that used most of
+/// those CPUs.
 fn taken_by_others(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let bound = Bound::of(load)?;
     let room = &load.client.room;

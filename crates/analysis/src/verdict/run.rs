@@ -231,7 +231,8 @@ fn limits_not_set(run: &Run) -> Option<Caveat> {
 /// Names and steps that a caveat lists; more are in the evidence.
 const LISTED: usize = 3;
 
-/// Servers that may do more than their peaks say. A control is there to show where the generator ends.
+/// Servers that may do more than their peaks say. A control is there to show where the generator
+/// ends.
 fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let open: Vec<&Peak<'_>> = peaks.iter().filter(|p| !p.open.is_empty() && !p.control).collect();
     if open.is_empty() {

@@ -33,7 +33,8 @@ const ONE_RATE: f64 = 1.1;
 /// gets more of a busy machine does the same work per request as before.
 const IN_CPU: f64 = 0.5;
 
-/// System calls that return nothing, per response, from which on a server polls. One that blocks makes about one.
+/// System calls that return nothing, per response, from which on a server polls. One that blocks
+/// makes about one.
 const POLLS: f64 = 3.0;
 
 /// Reasons to distrust a step because of how warm its server was. `shares_cpus`: others were loaded at the same time on its CPUs.
@@ -93,9 +94,10 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, shares_cpus: bool) ->
     growth(&throughput, cheapness.as_deref(), by)
 }
 
-/// Whether the CPU time of a server says how much its requests need. One that polls uses all of its CPU whatever it is asked, so
-/// that a request costs less the more of them come. It shows in system calls that return nothing; where these were not counted, a
-/// server that is full all the time may be such a one, which matters if others used the machine meanwhile.
+/// Whether the CPU time of a server says how much its requests need. One that polls uses all of its
+/// CPU whatever it is asked, so that a request costs less the more of them come. It shows in system
+/// calls that return nothing; where these were not counted, a server that is full all the time may
+/// be such a one, which matters if others used the machine meanwhile.
 fn tells_of_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
     let allowed = server.cpu_allowed_s.map(|allowed_s| allowed_s / server.window_s);
     let is_full = |used: &Option<f64>| used.zip(allowed).is_some_and(|(used, all)| used >= SERVER_FULL * all);
@@ -108,8 +110,8 @@ fn tells_of_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
     }
 }
 
-/// System calls per response that returned nothing: waits without an event, and calls that are to be tried again. `None`: what calls
-/// returned was not looked at.
+/// System calls per response that returned nothing: waits without an event, and calls that are to
+/// be tried again. `None`: what calls returned was not looked at.
 fn idle_calls(calls: &Calls) -> Option<f64> {
     let idle = |(name, call): (&String, &Call)| {
         let is_wait = amount(name) == Some(Amount::Events);
@@ -372,7 +374,8 @@ mod tests {
         }
     }
 
-    /// A server on one CPU for a second, of which so many calls were counted that wait for 1,000 answers, and what others used.
+    /// A server on one CPU for a second, of which so many calls were counted that wait for 1,000
+    /// answers, and what others used.
     fn full_server(waits: Option<u64>, others_cpu_s: f64) -> ServerUse {
         let call = |count: u64| Call {
             count,
