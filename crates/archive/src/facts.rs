@@ -24,6 +24,13 @@ pub struct Facts {
     pub privileged: bool,
     /// Whether user and system time are sampled by the tick instead of measured.
     pub tick_accounting: Option<bool>,
+    /// Whether the kernel tracks connections over loopback (netfilter); `None`: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loopback_tracked: Option<bool>,
+    /// Connections that the kernel tracks at most, where it tracks loopback; `None`: it does not,
+    /// or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracking_most: Option<u64>,
     pub dyno_version: String,
     /// The commit dyno was built from, if known.
     pub dyno_commit: Option<String>,

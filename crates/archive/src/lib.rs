@@ -11,6 +11,7 @@
 mod check;
 #[cfg(not(target_family = "wasm"))]
 pub mod dir;
+pub mod drops;
 pub mod facts;
 pub mod interval;
 pub mod limits;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drops::PathUse;
+
 /// Use of the generator's CPUs between two readings, one at each edge of the measured window. A load without a set end is
 /// read the second time at the end of its drain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +26,10 @@ pub struct MachineUse {
     pub everywhere_ns: Option<u64>,
     /// Thermal throttling of that CPU of the machine which had most of it, from before the load to after it. `None`: the kernel does not tell.
     pub heat: Option<HeatUse>,
+    /// Growth of the counters of dropped packets, from before the load to after it; `None`: not
+    /// read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathUse>,
 }
 
 /// How a CPU, or the package that it is in, was made slower because it was too hot.

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::drops::{BacklogUse, TcpMemoryUse, TrackingUse};
+
 /// Who is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -155,6 +157,60 @@ pub struct NetworkUse {
     pub retransmit_timeouts: Option<u64>,
     /// Acknowledgements that were sent late, in the hope that data would carry them.
     pub delayed_acks: Option<u64>,
+    /// Connections that found the queue of half-open ones full and were dropped, without cookies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syn_queue_drops: Option<u64>,
+    /// Connections that were answered with a cookie because that queue was full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syn_cookies: Option<u64>,
+    /// Times that the memory of all TCP sockets came under pressure (`net.ipv4.tcp_mem`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_pressures: Option<u64>,
+    /// Connections aborted for want of memory, or because there were too many orphans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborts_on_memory: Option<u64>,
+    /// Packets that found no room in the receive buffer of their socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_queue_drops: Option<u64>,
+    /// Packets that found the queue of a socket in use full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket_backlog_drops: Option<u64>,
+    /// Times that the receive queue of a socket was shrunk for want of room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prunes: Option<u64>,
+    /// Packets dropped because the machine had no memory but its reserve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve_drops: Option<u64>,
+    /// Connection tracking; `None`: this kernel has none, or does not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracking: Option<TrackingUse>,
+}
+
+impl NetworkUse {
+    /// The growth of the counters since an earlier reading of the same network. A counter that
+    /// one of the readings lacks is not known.
+    #[must_use]
+    pub fn since(self, earlier: NetworkUse) -> NetworkUse {
+        let since = |last: Option<u64>, first: Option<u64>| Some(last?.saturating_sub(first?));
+        let tracking = self.tracking.zip(earlier.tracking).map(|(last, first)| last.since(first));
+        NetworkUse {
+            listen_overflows: since(self.listen_overflows, earlier.listen_overflows),
+            listen_drops: since(self.listen_drops, earlier.listen_drops),
+            segments_out: since(self.segments_out, earlier.segments_out),
+            segments_retransmitted: since(self.segments_retransmitted, earlier.segments_retransmitted),
+            retransmit_timeouts: since(self.retransmit_timeouts, earlier.retransmit_timeouts),
+            delayed_acks: since(self.delayed_acks, earlier.delayed_acks),
+            syn_queue_drops: since(self.syn_queue_drops, earlier.syn_queue_drops),
+            syn_cookies: since(self.syn_cookies, earlier.syn_cookies),
+            memory_pressures: since(self.memory_pressures, earlier.memory_pressures),
+            aborts_on_memory: since(self.aborts_on_memory, earlier.aborts_on_memory),
+            receive_queue_drops: since(self.receive_queue_drops, earlier.receive_queue_drops),
+            socket_backlog_drops: since(self.socket_backlog_drops, earlier.socket_backlog_drops),
+            prunes: since(self.prunes, earlier.prunes),
+            reserve_drops: since(self.reserve_drops, earlier.reserve_drops),
+            tracking,
+        }
+    }
 }
 
 /// System calls that were counted: all the time, or in slices of it. Sums since the party is watched.
@@ -424,6 +480,14 @@ pub struct HostUse {
     pub links: Option<Vec<LinkUse>>,
     /// Of the first CPU; `None`: the kernel does not show it.
     pub frequency_khz: Option<u64>,
+    /// Queues of received packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<BacklogUse>,
+    /// Neighbours (ARP, NDP) for which the table had no room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour_overflows: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_memory: Option<TcpMemoryUse>,
 }
 
 /// Time in which some thread was held up, in nanoseconds.

@@ -7,7 +7,7 @@ use dyno_archive::facts::{CgroupVersion, Missing};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::cgroup::Layout;
-use crate::{read, read_number};
+use crate::{read, read_number, tracking};
 
 /// Settings of the kernel that change what servers and load generators do.
 const SYSCTLS: [&str; 8] = [
@@ -25,6 +25,7 @@ const SYSCTLS: [&str; 8] = [
 #[must_use]
 pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
     let layout = Layout::read();
+    let loopback_tracked = tracking::is_loopback_tracked();
     let mut facts = Facts {
         cpu_model: cpu_model(),
         cpus: cpus(),
@@ -40,6 +41,8 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
         open_files_limit: Some(open_files_limit()),
         privileged: is_root(),
         tick_accounting: tick_accounting(),
+        loopback_tracked,
+        tracking_most: tracking::most().filter(|_| loopback_tracked == Some(true)),
         dyno_version: version.to_string(),
         dyno_commit: commit.map(String::from),
         missing: Vec::new(),

@@ -7,7 +7,7 @@ use dyno_archive::sample::{DiskUse, HostUse, LinkUse, PressureUse};
 
 use crate::files::Files;
 use crate::proc::tick_ns;
-use crate::{read, read_number};
+use crate::{path, read, read_number};
 
 pub(crate) fn counters(files: &Files) -> Option<HostUse> {
     let host = parse(&files.read("/proc/stat")?, tick_ns())?;
@@ -20,6 +20,9 @@ pub(crate) fn counters(files: &Files) -> Option<HostUse> {
             .or_else(|| files.read("/proc/net/dev"))
             .map(|text| links(&text, |name| speed(name, files))),
         frequency_khz: frequency_khz(files),
+        backlog: path::backlog_use(files),
+        neighbour_overflows: path::neighbour_overflows(files),
+        tcp_memory: path::tcp_memory(files),
         ..host
     })
 }

@@ -7,6 +7,8 @@
 pub mod binary;
 pub mod cgroup;
 mod clock;
+mod columns;
+mod ctnetlink;
 pub mod facts;
 mod files;
 pub mod host;
@@ -15,6 +17,7 @@ pub mod inside;
 mod kept;
 mod kernel;
 mod network;
+pub mod path;
 pub mod probes;
 pub mod proc;
 #[cfg(test)]
@@ -23,6 +26,7 @@ mod reasons;
 mod sampler;
 pub mod sockets;
 pub mod stacks;
+pub mod tracking;
 
 pub use clock::monotonic_ns;
 pub use files::Files;

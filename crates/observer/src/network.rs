@@ -1,13 +1,33 @@
-//! Counters of TCP in a network namespace: `/proc/PID/net/{snmp,netstat}` (proc_pid_net(5)).
+//! Counters of TCP and of connection tracking in a network namespace:
+//! `/proc/PID/net/{snmp,netstat,stat/nf_conntrack}` (proc_pid_net(5)).
 
+use dyno_archive::drops::TrackingUse;
 use dyno_archive::sample::NetworkUse;
 
+use crate::columns::hexadecimal;
 use crate::files::Files;
+use crate::{ctnetlink, tracking};
 
 /// The counters of the network that a process is in; `None`: they cannot be read.
 pub(crate) fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
-    let snmp = files.read(format!("/proc/{pid}/net/snmp"))?;
-    Some(parse(&snmp, &files.read(format!("/proc/{pid}/net/netstat")).unwrap_or_default()))
+    counters_in(&format!("/proc/{pid}/net"), files)
+}
+
+/// The counters of the network that this thread is in; `None`: they cannot be read.
+pub(crate) fn counters_here(files: &Files) -> Option<NetworkUse> {
+    let seen = counters_in("/proc/thread-self/net", files)?;
+    // Asked for only where there is a table: the question would load the kernel's module for it.
+    let by_netlink = || ctnetlink::counters(tracking::entries()?);
+    Some(NetworkUse { tracking: seen.tracking.or_else(by_netlink), ..seen })
+}
+
+fn counters_in(folder: &str, files: &Files) -> Option<NetworkUse> {
+    let snmp = files.read(format!("{folder}/snmp"))?;
+    let read = |name: &str| files.read(format!("{folder}/{name}")).unwrap_or_default();
+    Some(NetworkUse {
+        tracking: parse_tracking(&read("stat/nf_conntrack")),
+        ..parse(&snmp, &read("netstat"))
+    })
 }
 
 fn parse(snmp: &str, netstat: &str) -> NetworkUse {
@@ -19,7 +39,29 @@ fn parse(snmp: &str, netstat: &str) -> NetworkUse {
         segments_retransmitted: tcp.get("RetransSegs"),
         retransmit_timeouts: extended.get("TCPTimeouts"),
         delayed_acks: extended.get("DelayedACKs"),
+        syn_queue_drops: extended.get("TCPReqQFullDrop"),
+        syn_cookies: extended.get("TCPReqQFullDoCookies"),
+        memory_pressures: extended.get("TCPMemoryPressures"),
+        aborts_on_memory: extended.get("TCPAbortOnMemory"),
+        receive_queue_drops: extended.get("TCPRcvQDrop"),
+        socket_backlog_drops: extended.get("TCPBacklogDrop"),
+        prunes: extended.get("PruneCalled"),
+        reserve_drops: extended.get("PFMemallocDrop"),
+        tracking: None,
     }
+}
+
+/// One line per CPU. The number of entries is that of the whole table in each of them
+/// (net/netfilter/nf_conntrack_standalone.c). `None`: no line has these columns.
+fn parse_tracking(text: &str) -> Option<TrackingUse> {
+    let columns = hexadecimal(text);
+    let sum = |name: &str| columns.sum(name);
+    Some(TrackingUse {
+        entries: columns.most("entries")?,
+        dropped: sum("drop")?,
+        evicted: sum("early_drop")?,
+        insert_failed: sum("insert_failed")?,
+    })
 }
 
 /// A line of names and a line of numbers, each after the same word.
@@ -54,6 +96,56 @@ mod tests {
         assert_eq!((read.listen_overflows, read.listen_drops), (Some(5), Some(6)));
         assert_eq!((read.retransmit_timeouts, read.delayed_acks), (Some(2), None));
         assert_eq!(parse("", ""), NetworkUse::default());
-        assert!(counters(std::process::id(), &Files::default()).unwrap().segments_out.is_some());
+        let here = counters(std::process::id(), &Files::default()).unwrap();
+        assert!(here.segments_out.is_some());
+    }
+
+    #[test]
+    fn drops_of_tcp_are_found_by_their_names() {
+        let netstat = "TcpExt: TCPReqQFullDrop TCPReqQFullDoCookies TCPMemoryPressures \
+            TCPAbortOnMemory TCPRcvQDrop TCPBacklogDrop PruneCalled PFMemallocDrop\n\
+            TcpExt: 1 2 3 4 5 6 7 8\n";
+        let read = parse("", netstat);
+        let expected = NetworkUse {
+            syn_queue_drops: Some(1),
+            syn_cookies: Some(2),
+            memory_pressures: Some(3),
+            aborts_on_memory: Some(4),
+            receive_queue_drops: Some(5),
+            socket_backlog_drops: Some(6),
+            prunes: Some(7),
+            reserve_drops: Some(8),
+            ..NetworkUse::default()
+        };
+        assert_eq!(read, expected);
+    }
+
+    /// As Linux 6.18, 5.4 and 4.19 write it: the names differ, and so does their order.
+    #[test]
+    fn tracking_is_read_by_column_names() {
+        let new = "entries  clashres found new invalid ignore delete chainlength insert \
+            insert_failed drop early_drop icmp_error  expect_new expect_create expect_delete \
+            search_restart\n\
+            00000029  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 \
+            00000001 0000000a 00000002 00000000  00000000 00000000 00000000 00000000\n\
+            00000029  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 \
+            00000000 000000ff 00000001 00000000  00000000 00000000 00000000 00000000\n";
+        let expected = TrackingUse { entries: 41, dropped: 265, evicted: 3, insert_failed: 1 };
+        assert_eq!(parse_tracking(new), Some(expected));
+        let old = "entries  searched found drop early_drop insert_failed\n\
+            00000002  00000000 00000000 00000001 00000000 00000003\n";
+        let expected = TrackingUse { entries: 2, dropped: 1, evicted: 0, insert_failed: 3 };
+        assert_eq!(parse_tracking(old), Some(expected));
+    }
+
+    #[test]
+    fn tracking_without_its_columns_is_unknown() {
+        assert_eq!(parse_tracking(""), None, "the file is missing");
+        assert_eq!(parse_tracking("entries drop early_drop insert_failed\n"), None, "no CPU");
+        assert_eq!(parse_tracking("entries found\n00000001 00000000\n"), None);
+        assert_eq!(parse_tracking("entries drop early_drop insert_failed\nx y z w\n"), None);
+        // A line that was cut off counts for nothing, and hides nothing of the others.
+        let cut = "entries drop early_drop insert_failed\n5 1 0 0\n5\n";
+        assert_eq!(parse_tracking(cut).map(|seen| seen.dropped), Some(1));
     }
 }

@@ -98,6 +98,8 @@ pub fn sample(watched: &[Scope<'_>], files: &Files) -> Sample {
     parties.push(PartyUse {
         threads: proc::threads_in(std::process::id(), files),
         processes: 1,
+        // Clients may be in another network than the servers, and this thread is where they are.
+        network: network::counters_here(files),
         ..PartyUse::nothing(Party::GENERATOR)
     });
     Sample {

@@ -1,0 +1,109 @@
+//! Connection tracking (netfilter): whether loopback is tracked, and how long the kernel remembers
+//! connections. dyno changes none of it.
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+
+use rustix::net::sockopt::{ip_original_dst, ipv6_original_dst};
+
+use crate::read_number;
+
+/// The table of tracked connections of the network that this thread is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Whether connections over loopback are in it; `None`: not known.
+    pub has_loopback: Option<bool>,
+    pub entries: Option<u64>,
+    /// Most entries. Another network than the machine's own has the same limit.
+    pub most: Option<u64>,
+    /// How long a connection stays after it was closed, seconds (TIME_WAIT).
+    pub time_wait_s: Option<u64>,
+    /// How long it stays after a reset, seconds.
+    pub close_s: Option<u64>,
+    /// How long it stays open without a packet, seconds.
+    pub established_s: Option<u64>,
+}
+
+impl Table {
+    /// Reads it, and opens one connection over loopback to see whether it is tracked.
+    #[must_use]
+    pub fn read() -> Table {
+        let timeout = |name: &str| setting(&format!("nf_conntrack_tcp_timeout_{name}"));
+        Table {
+            has_loopback: is_loopback_tracked(),
+            entries: entries(),
+            most: most(),
+            time_wait_s: timeout("time_wait"),
+            close_s: timeout("close"),
+            established_s: timeout("established"),
+        }
+    }
+}
+
+/// Connections in the table of this thread's network. `None`: there is no table.
+pub(crate) fn entries() -> Option<u64> {
+    setting("nf_conntrack_count")
+}
+
+/// Most connections that the kernel tracks in a network. `None`: it tracks none, or does not tell.
+pub(crate) fn most() -> Option<u64> {
+    setting("nf_conntrack_max")
+}
+
+fn setting(name: &str) -> Option<u64> {
+    read_number(format!("/proc/sys/net/netfilter/{name}"))
+}
+
+/// Whether a connection over loopback is tracked in the network that this thread is in. Any user
+/// may ask that. `None`: no connection could be made.
+#[must_use]
+pub fn is_loopback_tracked() -> Option<bool> {
+    let listener = TcpListener::bind("127.0.0.1:0").or_else(|_| TcpListener::bind("[::1]:0")).ok()?;
+    let stream = TcpStream::connect(listener.local_addr().ok()?).ok()?;
+    is_tracked(&stream)
+}
+
+/// Whether a connection is tracked. The kernel looks it up in its table to tell its original
+/// destination (`getorigdst` in net/netfilter/nf_conntrack_proto.c). `None`: it does not tell.
+fn is_tracked(stream: &TcpStream) -> Option<bool> {
+    let is_v4 = stream.local_addr().ok()?.is_ipv4();
+    let fd = stream.as_fd();
+    let found = if is_v4 { ip_original_dst(fd).map(drop) } else { ipv6_original_dst(fd).map(drop) };
+    of_lookup(found.map_err(io::Error::from))
+}
+
+fn of_lookup(found: io::Result<()>) -> Option<bool> {
+    match found {
+        Ok(()) => Some(true),
+        Err(error) => match error.raw_os_error() {
+            // It is not in the table; or there is no table, as tracking is not loaded.
+            Some(ENOENT | ENOPROTOOPT | EOPNOTSUPP) => Some(false),
+            _ => None,
+        },
+    }
+}
+
+const ENOENT: i32 = rustix::io::Errno::NOENT.raw_os_error();
+const ENOPROTOOPT: i32 = rustix::io::Errno::NOPROTOOPT.raw_os_error();
+const EOPNOTSUPP: i32 = rustix::io::Errno::OPNOTSUPP.raw_os_error();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPERM: i32 = rustix::io::Errno::PERM.raw_os_error();
+
+    #[test]
+    fn lookup_tells_tracked_from_untracked_and_unknown() {
+        assert_eq!(of_lookup(Ok(())), Some(true));
+        for (errno, expected) in [(ENOENT, Some(false)), (ENOPROTOOPT, Some(false)), (EPERM, None)] {
+            assert_eq!(of_lookup(Err(io::Error::from_raw_os_error(errno))), expected);
+        }
+    }
+
+    #[test]
+    fn loopback_of_this_machine_is_tracked_or_not() {
+        assert!(is_loopback_tracked().is_some());
+    }
+}
