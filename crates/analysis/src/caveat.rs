@@ -87,6 +87,9 @@ codes! {
     NoAnswers = "no_answers" => "nothing was answered",
     /// Every connection was refused, as the control is there for on whose port nobody listens.
     Refusals = "refusals",
+    /// The machine dropped packets or connections because a table or a limit of the kernel was full: connections time out whatever
+    /// the server does. Or it evicted connections from its full table of tracked ones, which drops nothing by itself.
+    DroppedPackets = "dropped_packets" => "the machine dropped packets",
     /// Some requests got no answer. In percentiles they rank above every right answer; with more than one in a hundred of
     /// those that were due the numbers must not be used.
     Errors = "errors" => "too many requests failed",

@@ -187,7 +187,8 @@ fn others(loads: u32) -> String {
 
 /// What limited a trial: of several at the same time each other, unless it failed.
 pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
-    let can_tell = matches!(alone.resource, Resource::Failure | Resource::Refusal);
+    let is_known = [Resource::Failure, Resource::Refusal, Resource::DroppedPackets];
+    let can_tell = is_known.contains(&alone.resource);
     let Some(duet) = duet.filter(|duet| !can_tell && duet.loads > 1) else { return alone };
     let sentence = format!(
         "Not asked: it was loaded at the same time as {} on the same CPUs, and they limited each other.",

@@ -7,6 +7,8 @@ use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::drops::MachineDrops;
+
 /// The whole machine between the samples nearest to the measured window's edges. `None`: the kernel does not show it, or nobody looked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MachineResult {
@@ -34,6 +36,9 @@ pub struct MachineResult {
     pub throttled_for_heat: Option<f64>,
     /// Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
     pub others: Option<Vec<OtherCpu>>,
+    /// Packets and connections that it dropped, from before the load to after it. `None`: not
+    /// read.
+    pub drops: Option<MachineDrops>,
 }
 
 /// A network device, and how full it was.
@@ -59,7 +64,9 @@ pub struct OtherCpu {
 impl MachineResult {
     #[must_use]
     pub fn new(record: &LoadRecord) -> MachineResult {
-        let aside = MachineResult { others: others(record), ..MachineResult::default() }.with_heat(record);
+        let drops = MachineDrops::from_load(record);
+        let aside = MachineResult { others: others(record), drops, ..MachineResult::default() };
+        let aside = aside.with_heat(record);
         let edge = |at_ns: u64| {
             let at = record.began_ns + at_ns;
             record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(at))

@@ -30,7 +30,7 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     found.parts("A", a.run);
     found.parts("B", b.run);
-    found.walk("machine", &facts(a), &facts(b));
+    found.walk("machine", &facts(a, b), &facts(b, a));
     found.walk("load", &load(plan_a), &load(plan_b));
     for own in &plan_a.workloads {
         let other = plan_b.workloads.iter().find(|other| other.name == own.name);
@@ -78,10 +78,16 @@ fn beside(side: Side<'_>, arm: usize) -> Value {
     json!(ways)
 }
 
-fn facts(of: Side<'_>) -> Value {
+fn facts(of: Side<'_>, other: Side<'_>) -> Value {
     let mut facts = json!(of.run.header.facts);
     // What could not be measured is told by the numbers themselves.
-    facts.as_object_mut().expect("facts have names").remove("missing");
+    let named = facts.as_object_mut().expect("facts have names");
+    named.remove("missing");
+    // Older archives do not know it. That nothing is tracked is no difference from them.
+    let tracked = |side: Side<'_>| side.run.header.facts.loopback_tracked;
+    if (tracked(of), tracked(other)) == (Some(false), None) {
+        named.remove("loopback_tracked");
+    }
     facts
 }
 

@@ -114,6 +114,27 @@ fn what_was_not_shown_says_what_would_have_been() {
 }
 
 #[test]
+fn runs_that_differ_in_tracking_say_so() {
+    let of = |loopback_tracked| {
+        let mut run = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+        run.header.facts.loopback_tracked = loopback_tracked;
+        run
+    };
+    let differences = |a, b| {
+        let (a, b) = (of(a), of(b));
+        let seen = compared((&a, None), (&b, None), &Asked::default());
+        let shown = |d: &Difference| format!("{} {:?} {:?}", d.what, d.a, d.b);
+        seen.differences.iter().map(shown).collect::<Vec<String>>()
+    };
+    let named = [r#"machine.loopback_tracked Some("false") Some("true")"#];
+    assert_eq!(differences(Some(false), Some(true)), named);
+    let named = [r#"machine.loopback_tracked Some("null") Some("true")"#];
+    assert_eq!(differences(None, Some(true)), named, "it may be the cause of what differs");
+    assert!(differences(Some(true), Some(true)).is_empty());
+    assert!(differences(None, Some(false)).is_empty(), "an older archive does not know it");
+}
+
+#[test]
 fn runs_that_differ_in_more_than_they_say_are_told_so_on_every_line() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let mut after = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);

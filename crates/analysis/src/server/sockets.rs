@@ -52,6 +52,8 @@ pub struct Network {
     pub listen_overflows: Option<u64>,
     /// Connections that a listener dropped, for whatever reason.
     pub listen_drops: Option<u64>,
+    /// Connections that found the queue of half-open ones full and were dropped, without cookies.
+    pub syn_queue_drops: Option<u64>,
     pub segments_out: Option<u64>,
     pub segments_retransmitted: Option<u64>,
     /// Retransmissions after a time-out.
@@ -75,6 +77,7 @@ impl Network {
         Network {
             listen_overflows: both(self.listen_overflows, other.listen_overflows),
             listen_drops: both(self.listen_drops, other.listen_drops),
+            syn_queue_drops: both(self.syn_queue_drops, other.syn_queue_drops),
             segments_out: both(self.segments_out, other.segments_out),
             segments_retransmitted: both(self.segments_retransmitted, other.segments_retransmitted),
             retransmit_timeouts: both(self.retransmit_timeouts, other.retransmit_timeouts),
@@ -89,14 +92,17 @@ impl From<&NetworkUse> for Network {
         let &NetworkUse {
             listen_overflows,
             listen_drops,
+            syn_queue_drops,
             segments_out,
             segments_retransmitted,
             retransmit_timeouts,
             delayed_acks,
+            ..
         } = seen;
         Network {
             listen_overflows,
             listen_drops,
+            syn_queue_drops,
             segments_out,
             segments_retransmitted,
             retransmit_timeouts,

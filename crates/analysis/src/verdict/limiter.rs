@@ -11,7 +11,7 @@ use super::server::{MOST_WAITING, starved};
 use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, workers};
 use crate::backend::BackendUse;
-use crate::caveat::{Caveat, Code};
+use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::load::offered::rate_of;
 use crate::machine::MachineResult;
@@ -30,6 +30,8 @@ const FEW_IN_FLIGHT: f64 = 32.0;
 pub enum Resource {
     /// The server failed.
     Failure,
+    /// The machine, which dropped packets.
+    DroppedPackets,
     /// Nobody listens, as the control is there for.
     Refusal,
     /// The load generator.
@@ -68,8 +70,9 @@ pub enum Resource {
 }
 
 impl Resource {
-    pub const ALL: [Resource; 20] = [
+    pub const ALL: [Resource; 21] = [
         Resource::Failure,
+        Resource::DroppedPackets,
         Resource::Refusal,
         Resource::Generator,
         Resource::Jit,
@@ -96,6 +99,7 @@ impl Resource {
     pub const fn name(self) -> &'static str {
         match self {
             Resource::Failure => "failure",
+            Resource::DroppedPackets => "dropped_packets",
             Resource::Refusal => "refusal",
             Resource::Generator => "generator",
             Resource::Jit => "jit",
@@ -167,7 +171,8 @@ pub fn limiter(
     machine: &MachineResult,
 ) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
-    let first: [Rule; 12] = [
+    let first: [Rule; 13] = [
+        dropped_packets,
         failure,
         refusal,
         generator,
@@ -202,6 +207,13 @@ pub(super) fn verdict(
     evidence: Value,
 ) -> Option<Limiter> {
     Some(Limiter { resource, confidence, sentence, evidence })
+}
+
+/// A server whose packets are dropped looks as if it had failed. One that has ended did that itself.
+fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
+    let of = |code| load.caveats.iter().find(|c| c.code == code);
+    let dropped = of(Code::DroppedPackets).filter(|c| c.severity == Severity::Invalid)?;
+    of(Code::SubjectFailed).is_none().then(|| told_by(dropped, Resource::DroppedPackets))
 }
 
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::thresholds::LITTLE_TOLERANCE;
 use super::{Context, room};
 use crate::caveat::{Caveat, Code, Severity, info};
+use crate::drops::{Explained, MachineDrops};
 use crate::load::offered::rate_of;
 use crate::load::{InFlight, LoadResult, at_quantile, response_times};
 use crate::words::percent;
@@ -17,6 +18,7 @@ use crate::words::percent;
 pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Context<'_>) -> Vec<Caveat> {
     let mut all: Vec<Caveat> = [
         books(record),
+        dropped_packets(record),
         subject_failed(record),
         littles_law(result),
         longer_than_window(result, record),
@@ -64,6 +66,24 @@ fn books(record: &LoadRecord) -> Option<Caveat> {
         let message = "The books do not balance, which is a fault of dyno: do not use this result, and please report it.";
         Caveat::new(Code::Books, Severity::Invalid, message.into(), evidence)
     })
+}
+
+/// Packets that the machine drops look like a server that does not answer.
+fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
+    let drops = MachineDrops::from_load(record)?;
+    let evidence = serde_json::to_value(drops).expect("numbers only");
+    let caveat = |severity, message| Caveat::new(Code::DroppedPackets, severity, message, evidence);
+    if let Some(Explained { causes, remedies }) = drops.explained() {
+        let message = format!(
+            "The machine dropped packets while this step ran: {causes}. Connections stall or time out for that, whatever the server does. {remedies}"
+        );
+        return Some(caveat(Severity::Invalid, message));
+    }
+    let evicted = drops.tracking_evictions.filter(|n| *n > 0)?;
+    let message = format!(
+        "The table of tracked connections was full while this step ran: the kernel evicted {evicted} unanswered connections to make room. The next connections may be dropped. Exempt loopback from connection tracking, or raise `net.netfilter.nf_conntrack_max`: `dyno doctor` prints the commands."
+    );
+    Some(caveat(Severity::Warning, message))
 }
 
 fn littles_law(result: &LoadResult) -> Option<Caveat> {

@@ -72,7 +72,11 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
 
 /// A connection that finds the queue full gets no answer, and tries again a second later.
 fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
-    let overflows = server.network?.listen_overflows.filter(|n| *n > 0)?;
+    let network = server.network?;
+    let overflows = match network.listen_overflows.filter(|n| *n > 0) {
+        Some(overflows) => overflows,
+        None => return syn_queue_full(network.syn_queue_drops?),
+    };
     let message = format!(
         "{overflows} connections found a queue of connections full in the network that the server is in, and tried again a second later: connection times include that. Let the server listen with a longer backlog."
     );
@@ -82,6 +86,17 @@ fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
         message,
         json!({"listen_overflows": overflows}),
     ))
+}
+
+/// The queue of half-open connections is as long as the listener's backlog, unless cookies are on.
+fn syn_queue_full(drops: u64) -> Option<Caveat> {
+    (drops > 0).then(|| {
+        let message = format!(
+            "{drops} connections found a queue of half-open connections full in the network that the server is in, and were dropped: connection times include a second or more of waiting. Let the server listen with a longer backlog, or set `net.ipv4.tcp_syncookies=1`."
+        );
+        let evidence = json!({"syn_queue_drops": drops});
+        Caveat::new(Code::AcceptQueueFull, Severity::Warning, message, evidence)
+    })
 }
 
 /// Least share of segments that are sent again which is worth a word: each may cost 200 ms.

@@ -51,6 +51,7 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
     });
     let link = of.busiest_link.as_ref();
     let link = link.map(|link| format!("{} of {}", percent(link.utilisation), link.name));
+    let dropped = of.drops.map(|drops| drops.explained().map_or("none".into(), |all| all.causes));
     let waited = "of the time some thread waited";
     let facts = [
         ("threads that ran or were ready to", of.runnable_mean.map(number)),
@@ -67,6 +68,7 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
         ("fullest link", link),
         ("clock of the first CPU", of.frequency_mhz.map(|mhz| format!("{} MHz", number(mhz)))),
         ("hottest CPU throttled", share(of.throttled_for_heat, "of the time")),
+        ("packets dropped by the machine", dropped),
         ("other processes, in CPUs", others),
     ];
     if facts.iter().all(|(_, value)| value.is_none()) {

@@ -238,6 +238,7 @@ pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'st
     use dyno_analysis::verdict::Resource as R;
     match resource {
         R::Failure => "failure",
+        R::DroppedPackets => "dropped packets",
         R::Refusal => "nobody, as it is to be",
         R::Generator => "the generator",
         R::Jit => "its JIT compiler",

@@ -47,6 +47,36 @@ const CASES: &[Case] = &[
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
+        resource: Resource::DroppedPackets,
+        confidence: Confidence::High,
+        says: "The machine dropped packets while this step ran: 1 by connection tracking, whose table held 64 of 64 entries.",
+        evidence: r#"{"tracking": 1, "tracking_entries": 64, "tracking_most": 64}"#,
+        trips: |w| {
+            *w = World::of(0);
+            w.end(1, Outcome::ConnectTimeout);
+            w.track(64, 1);
+        },
+        just_not: |w| {
+            *w = World::of(0);
+            w.end(1, Outcome::ConnectTimeout);
+            w.track(64, 0);
+        },
+        otherwise: (Resource::Failure, Confidence::High),
+    },
+    // A process that ended did so itself.
+    Case {
+        resource: Resource::DroppedPackets,
+        confidence: Confidence::High,
+        says: "The machine dropped packets while this step ran: 9 by connection tracking",
+        evidence: r#"{"tracking": 9}"#,
+        trips: |w| w.track(64, 9),
+        just_not: |w| {
+            w.track(64, 9);
+            w.record.server_failure = Some("crashed: it left".into());
+        },
+        otherwise: (Resource::Failure, Confidence::High),
+    },
+    Case {
         resource: Resource::Refusal,
         confidence: Confidence::High,
         says: "Every connection was refused, 1.0 per second, as it is to be: nobody listens there.",

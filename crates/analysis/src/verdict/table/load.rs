@@ -1,9 +1,11 @@
 //! Cases: counts, and other contents of a load's record.
 
 use dyno_archive::Protocol;
+use dyno_archive::drops::BacklogUse;
 use dyno_archive::load::{Http2Use, TlsUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Request;
+use dyno_archive::sample::NetworkUse;
 use dyno_archive::trial::CheckResult;
 
 use super::Case;
@@ -11,6 +13,10 @@ use super::world::{Command, S, World};
 use crate::caveat::{Code, Severity};
 use crate::fixture;
 use crate::load::Ceiling;
+
+fn network(w: &mut World) -> &mut NetworkUse {
+    w.used().network.as_mut().expect("a network")
+}
 
 /// Caveats from counts, and from other contents of a record.
 pub(super) const CASES: &[Case<World>] = &[
@@ -91,6 +97,63 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"asked": 10, "granted": 1}"#,
         trips: |w| grant(w, Some(1)),
         just_not: |w| grant(w, None),
+        otherwise: None,
+    },
+    Case {
+        code: Code::DroppedPackets,
+        severity: Severity::Invalid,
+        says: "The machine dropped packets while this step ran: 1 by connection tracking, whose table held 64 of 64 entries.",
+        evidence: r#"{"tracking": 1, "tracking_entries": 64, "tracking_most": 64}"#,
+        trips: |w| w.track(64, 1),
+        just_not: |w| w.track(64, 0),
+        otherwise: None,
+    },
+    // A load that nobody watches reads the counters around it, too.
+    Case {
+        code: Code::DroppedPackets,
+        severity: Severity::Invalid,
+        says: "1 by full queues of received packets",
+        evidence: r#"{"backlog": 1}"#,
+        trips: |w| {
+            w.command = Command::Load;
+            w.path().backlog = Some(BacklogUse { dropped: 1, ..BacklogUse::default() });
+        },
+        just_not: |w| {
+            w.command = Command::Load;
+            w.path().backlog = Some(BacklogUse { squeezed: 1, ..BacklogUse::default() });
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::DroppedPackets,
+        severity: Severity::Invalid,
+        says: "1 by a full table of neighbours",
+        evidence: r#"{"neighbours": 1}"#,
+        trips: |w| w.path().neighbour_overflows = Some(1),
+        just_not: |w| w.path().neighbour_overflows = Some(0),
+        otherwise: None,
+    },
+    Case {
+        code: Code::DroppedPackets,
+        severity: Severity::Invalid,
+        says: "1 for want of TCP memory",
+        evidence: r#"{"tcp_memory": 1}"#,
+        trips: |w| network(w).aborts_on_memory = Some(1),
+        // The queue of a listener is the server's own.
+        just_not: |w| {
+            let network = network(w);
+            network.syn_queue_drops = Some(1);
+            network.listen_drops = Some(1);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::DroppedPackets,
+        severity: Severity::Warning,
+        says: "evicted 1 unanswered connections to make room",
+        evidence: r#"{"tracking": 0, "tracking_evictions": 1}"#,
+        trips: |w| w.track_evictions(1),
+        just_not: |w| w.track_evictions(0),
         otherwise: None,
     },
     Case {

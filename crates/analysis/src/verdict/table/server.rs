@@ -446,6 +446,15 @@ pub(super) const CASES: &[Case<World>] = &[
         otherwise: None,
     },
     Case {
+        code: Code::AcceptQueueFull,
+        severity: Severity::Warning,
+        says: "1 connections found a queue of half-open connections full",
+        evidence: r#"{"syn_queue_drops": 1}"#,
+        trips: |w| network(w).syn_queue_drops = Some(1),
+        just_not: |w| network(w).syn_cookies = Some(1),
+        otherwise: None,
+    },
+    Case {
         code: Code::Retransmissions,
         severity: Severity::Warning,
         says: "1 of 1000 segments were sent again, 0 of them after a time-out",

@@ -1,5 +1,6 @@
 //! A load and the server beside it, as an archive has them.
 
+use dyno_archive::drops::{PathUse, TrackingUse};
 use dyno_archive::interval::Interval;
 use dyno_archive::load::TcpCounters;
 use dyno_archive::machine::{CpuUse, HeatUse, MachineUse};
@@ -140,6 +141,24 @@ impl World {
 
     fn server(&self) -> ServerUse {
         server_use(&self.record, Party::SUBJECT, self.allowed_cpus)
+    }
+
+    /// The growth of the counters of dropped packets around the load.
+    pub(super) fn path(&mut self) -> &mut PathUse {
+        self.machine().path.as_mut().expect("it was read")
+    }
+
+    /// So many entries were evicted from the table of tracked connections.
+    pub(super) fn track_evictions(&mut self, evicted: u64) {
+        let tracking = TrackingUse { evicted, ..TrackingUse::default() };
+        self.path().network = Some(NetworkUse { tracking: Some(tracking), ..NetworkUse::default() });
+    }
+
+    /// Loopback is tracked: so many entries of 64 at the end, and so many dropped packets.
+    pub(super) fn track(&mut self, entries: u64, dropped: u64) {
+        let tracking = TrackingUse { entries, dropped, ..TrackingUse::default() };
+        let network = NetworkUse { tracking: Some(tracking), ..NetworkUse::default() };
+        *self.path() = PathUse { network: Some(network), tracking_most: Some(64), ..PathUse::default() };
     }
 
     /// So many bytes went out over a link of 1 Gbit/s.
@@ -351,6 +370,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
         everywhere: Some(Vec::new()),
         everywhere_ns: Some(S),
         heat: Some(HeatUse::default()),
+        path: Some(PathUse::default()),
     }
 }
 
@@ -393,6 +413,10 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
             segments_retransmitted: Some(0),
             retransmit_timeouts: Some(0),
             delayed_acks: Some(0),
+            tracking: Some(TrackingUse::default()),
+            aborts_on_memory: Some(0),
+            syn_queue_drops: Some(0),
+            ..NetworkUse::default()
         }),
         calls: Some(calls(seconds)),
         ended: Some(Vec::new()),

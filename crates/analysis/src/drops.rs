@@ -1,0 +1,274 @@
+//! Packets and connections that the machine dropped on the path of a load.
+//!
+//! The machine is the cause where a table or a limit that all programs share was full: connection
+//! tracking, the queues of received packets, the neighbour table, the memory of TCP. The queues of
+//! a listener are the server's own: it chose their length, and takes connections from them.
+
+use dyno_archive::drops::{PathUse, TrackingUse};
+use dyno_archive::sample::{NetworkUse, Party};
+use dyno_archive::{LoadRecord, Sample};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The drops of the machine between two readings. `None`: the kernel does not show that counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MachineDrops {
+    /// Packets dropped by connection tracking.
+    pub tracking: Option<u64>,
+    /// Entries of unanswered connections that were evicted from its table to make room.
+    pub tracking_evictions: Option<u64>,
+    /// Most entries that were seen in its table, and that it may have.
+    pub tracking_entries: Option<u64>,
+    pub tracking_most: Option<u64>,
+    /// Packets that found the queue of received packets of their CPU full.
+    pub backlog: Option<u64>,
+    /// Neighbours (ARP, NDP) for which the table had no room.
+    pub neighbours: Option<u64>,
+    /// Packets dropped and connections aborted because TCP had no memory.
+    pub tcp_memory: Option<u64>,
+    /// Memory of all TCP sockets at the end, and its limit, in pages.
+    pub tcp_memory_pages: Option<u64>,
+    pub tcp_memory_most_pages: Option<u64>,
+}
+
+impl MachineDrops {
+    /// The drops while a load ran. Loads without any reading have `None`.
+    #[must_use]
+    pub fn from_load(record: &LoadRecord) -> Option<MachineDrops> {
+        let around = record.client.machine.as_ref().and_then(|machine| machine.path);
+        let parties = [Party::SUBJECT, Party::GENERATOR];
+        let sampled = parties.into_iter().filter_map(|party| growth_in_samples(record, party));
+        // Each reading is of a part of the time, or of another network: a lower bound.
+        let all = around.into_iter().chain(sampled).map(|path| MachineDrops::from_path(&path));
+        let drops = all.reduce(MachineDrops::most)?;
+        let entries = record.samples.iter().flat_map(entries).max();
+        Some(MachineDrops { tracking_entries: drops.tracking_entries.max(entries), ..drops })
+            .filter(|drops| *drops != MachineDrops::default())
+    }
+
+    /// The drops in the growth of counters.
+    #[must_use]
+    pub fn from_path(path: &PathUse) -> MachineDrops {
+        let network = path.network.unwrap_or_default();
+        let tracking = network.tracking;
+        MachineDrops {
+            // Kernels count some of the failed insertions as drops, too.
+            tracking: tracking.map(|seen| seen.dropped.max(seen.insert_failed)),
+            tracking_evictions: tracking.map(|seen| seen.evicted),
+            tracking_entries: tracking.map(|seen| seen.entries),
+            tracking_most: path.tracking_most,
+            backlog: path.backlog.map(|seen| seen.dropped),
+            neighbours: path.neighbour_overflows,
+            tcp_memory: memory_drops(&network, path),
+            tcp_memory_pages: path.tcp_memory.map(|seen| seen.pages),
+            tcp_memory_most_pages: path.tcp_memory.map(|seen| seen.most_pages),
+        }
+    }
+
+    /// Packets and connections that the machine dropped, whatever the cause.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let all = [self.tracking, self.backlog, self.neighbours, self.tcp_memory];
+        all.into_iter().flatten().sum()
+    }
+
+    /// The causes with their numbers, and the remedies. `None`: the machine dropped nothing.
+    #[must_use]
+    pub fn explained(&self) -> Option<Explained> {
+        let some = |n: Option<u64>| n.filter(|n| *n > 0);
+        let causes = [
+            some(self.tracking).map(|n| (self.tracking_in_words(n), NO_TRACKING)),
+            some(self.backlog).map(|n| (format!("{n} by full queues of received packets"), LONGER_BACKLOG)),
+            some(self.neighbours).map(|n| (format!("{n} by a full table of neighbours"), MORE_NEIGHBOURS)),
+            some(self.tcp_memory).map(|n| (self.memory_in_words(n), MORE_MEMORY)),
+        ];
+        let (causes, remedies): (Vec<String>, Vec<&str>) = causes.into_iter().flatten().unzip();
+        (!causes.is_empty()).then(|| Explained { causes: causes.join(", "), remedies: remedies.join(" ") })
+    }
+
+    fn tracking_in_words(&self, dropped: u64) -> String {
+        match (self.tracking_entries, self.tracking_most) {
+            (Some(entries), Some(most)) => {
+                format!("{dropped} by connection tracking, whose table held {entries} of {most} entries")
+            }
+            _ => format!("{dropped} by connection tracking"),
+        }
+    }
+
+    fn memory_in_words(&self, dropped: u64) -> String {
+        match (self.tcp_memory_pages, self.tcp_memory_most_pages) {
+            (Some(pages), Some(most)) => {
+                format!("{dropped} for want of TCP memory, of which {pages} of {most} pages were used")
+            }
+            _ => format!("{dropped} for want of TCP memory"),
+        }
+    }
+
+    /// The higher of both, counter by counter.
+    fn most(self, other: MachineDrops) -> MachineDrops {
+        MachineDrops {
+            tracking: self.tracking.max(other.tracking),
+            tracking_evictions: self.tracking_evictions.max(other.tracking_evictions),
+            tracking_entries: self.tracking_entries.max(other.tracking_entries),
+            tracking_most: self.tracking_most.max(other.tracking_most),
+            backlog: self.backlog.max(other.backlog),
+            neighbours: self.neighbours.max(other.neighbours),
+            tcp_memory: self.tcp_memory.max(other.tcp_memory),
+            tcp_memory_pages: self.tcp_memory_pages.max(other.tcp_memory_pages),
+            tcp_memory_most_pages: self.tcp_memory_most_pages.max(other.tcp_memory_most_pages),
+        }
+    }
+}
+
+/// Drops in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// Such as `812 by connection tracking, whose table held 262144 of 262144 entries`.
+    pub causes: String,
+    /// Sentences.
+    pub remedies: String,
+}
+
+const NO_TRACKING: &str = "Exempt loopback from connection tracking, or raise `net.netfilter.nf_conntrack_max`: `dyno doctor` prints the commands.";
+const LONGER_BACKLOG: &str = "Raise `net.core.netdev_max_backlog`, or use fewer connections (`-c`).";
+const MORE_NEIGHBOURS: &str =
+    "Raise `net.ipv4.neigh.default.gc_thresh3` and `net.ipv6.neigh.default.gc_thresh3`.";
+const MORE_MEMORY: &str =
+    "Raise `net.ipv4.tcp_mem` and `net.ipv4.tcp_max_orphans`, or use fewer connections (`-c`).";
+
+/// A full receive buffer is that of one socket, which its program reads too slowly: it counts as
+/// the machine's where the memory of all sockets was under pressure.
+fn memory_drops(network: &NetworkUse, path: &PathUse) -> Option<u64> {
+    let is_under_pressure = network.memory_pressures.is_some_and(|n| n > 0)
+        || path.tcp_memory.is_some_and(|seen| seen.pages >= seen.pressure_pages);
+    let of_buffers = network.receive_queue_drops.filter(|_| is_under_pressure);
+    let all = [network.aborts_on_memory, network.reserve_drops, of_buffers];
+    all.into_iter().flatten().reduce(|a, b| a + b)
+}
+
+/// The growth of the counters of a party's network and of the machine, from a load's first sample
+/// to its last.
+fn growth_in_samples(record: &LoadRecord, party: Party) -> Option<PathUse> {
+    let path = |sample: &Sample| {
+        let host = sample.host.as_ref();
+        PathUse {
+            network: sample.of(party).and_then(|used| used.network),
+            backlog: host.and_then(|host| host.backlog),
+            neighbour_overflows: host.and_then(|host| host.neighbour_overflows),
+            tcp_memory: host.and_then(|host| host.tcp_memory),
+            tracking_most: None,
+        }
+    };
+    let (first, last) = (record.samples.first()?, record.samples.last()?);
+    Some(path(last).since(path(first)))
+}
+
+fn entries(sample: &Sample) -> impl Iterator<Item = u64> {
+    let tracking = |network: NetworkUse| network.tracking;
+    let all = sample.parties.iter().filter_map(move |used| used.network.and_then(tracking));
+    all.map(|tracking: TrackingUse| tracking.entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::observed;
+    use dyno_archive::drops::{BacklogUse, TcpMemoryUse};
+    use dyno_archive::machine::MachineUse;
+
+    fn tracked(entries: u64, dropped: u64) -> NetworkUse {
+        let tracking = TrackingUse { entries, dropped, ..TrackingUse::default() };
+        NetworkUse { tracking: Some(tracking), ..NetworkUse::default() }
+    }
+
+    #[test]
+    fn load_without_readings_has_no_drops() {
+        let mut record = observed(&[(500, 0)]);
+        record.samples.clear();
+        record.client.machine = None;
+        assert_eq!(MachineDrops::from_load(&record), None);
+    }
+
+    /// The server may be in another network, and the load may never have come to its window.
+    #[test]
+    fn load_has_the_highest_of_its_readings() {
+        let mut record = observed(&[(500, 0)]);
+        record.client.machine = None;
+        let last = record.samples.len() - 1;
+        for (i, sample) in record.samples.iter_mut().enumerate() {
+            let dropped = if i == last { 9 } else { 2 };
+            sample.of_mut(Party::SUBJECT).network = Some(tracked(40 - i as u64, dropped));
+        }
+        let drops = MachineDrops::from_load(&record).unwrap();
+        assert_eq!((drops.tracking, drops.tracking_entries), (Some(7), Some(40)));
+        let path = PathUse { network: Some(tracked(41, 8)), tracking_most: Some(64), ..PathUse::default() };
+        record.client.machine = Some(MachineUse { path: Some(path), ..MachineUse::default() });
+        let drops = MachineDrops::from_load(&record).unwrap();
+        assert_eq!((drops.tracking, drops.tracking_entries), (Some(8), Some(41)));
+        let explained = drops.explained().unwrap();
+        assert_eq!(explained.causes, "8 by connection tracking, whose table held 41 of 64 entries");
+        assert!(explained.remedies.contains("nf_conntrack_max"), "{explained:?}");
+    }
+
+    #[test]
+    fn queues_of_a_listener_are_not_the_machines() {
+        let network = NetworkUse {
+            listen_overflows: Some(5),
+            listen_drops: Some(9),
+            syn_queue_drops: Some(4),
+            syn_cookies: Some(3),
+            socket_backlog_drops: Some(2),
+            prunes: Some(6),
+            receive_queue_drops: Some(7),
+            ..tracked(3, 0)
+        };
+        let path = PathUse { network: Some(network), ..PathUse::default() };
+        let drops = MachineDrops::from_path(&path);
+        assert_eq!((drops.total(), drops.explained()), (0, None), "{drops:?}");
+    }
+
+    #[test]
+    fn full_receive_buffers_count_under_pressure() {
+        let memory = |pages| TcpMemoryUse { pages, pressure_pages: 10, most_pages: 20 };
+        let network = NetworkUse { receive_queue_drops: Some(7), ..NetworkUse::default() };
+        let path = |pages, memory_pressures| PathUse {
+            network: Some(NetworkUse { memory_pressures, ..network }),
+            tcp_memory: Some(memory(pages)),
+            ..PathUse::default()
+        };
+        assert_eq!(MachineDrops::from_path(&path(9, Some(0))).tcp_memory, None);
+        assert_eq!(MachineDrops::from_path(&path(10, Some(0))).tcp_memory, Some(7));
+        let drops = MachineDrops::from_path(&path(9, Some(1)));
+        assert_eq!(drops.tcp_memory, Some(7));
+        let explained = drops.explained().unwrap();
+        assert_eq!(explained.causes, "7 for want of TCP memory, of which 9 of 20 pages were used");
+    }
+
+    #[test]
+    fn causes_are_listed_together() {
+        let path = PathUse {
+            network: Some(NetworkUse { aborts_on_memory: Some(1), ..tracked(7, 2) }),
+            backlog: Some(BacklogUse { dropped: 3, ..BacklogUse::default() }),
+            neighbour_overflows: Some(4),
+            ..PathUse::default()
+        };
+        let drops = MachineDrops::from_path(&path);
+        assert_eq!(drops.total(), 10);
+        assert_eq!(
+            drops.explained().unwrap().causes,
+            "2 by connection tracking, 3 by full queues of received packets, \
+             4 by a full table of neighbours, 1 for want of TCP memory"
+        );
+    }
+
+    #[test]
+    fn failed_insertions_count_once() {
+        let tracking = |dropped, insert_failed| {
+            let seen = TrackingUse { dropped, insert_failed, ..TrackingUse::default() };
+            let network = NetworkUse { tracking: Some(seen), ..NetworkUse::default() };
+            let path = PathUse { network: Some(network), ..PathUse::default() };
+            MachineDrops::from_path(&path).tracking
+        };
+        assert_eq!((tracking(3, 2), tracking(0, 2)), (Some(3), Some(2)));
+    }
+}
