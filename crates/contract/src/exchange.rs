@@ -26,7 +26,7 @@ pub enum Problem {
 impl Problem {
     /// What an error of a connection means.
     pub(crate) fn of(error: &io::Error, during: &str) -> Problem {
-        let words = format!("{during}: {error}");
+        let words = format!("{during}: {}", words::cause(error));
         match error.kind() {
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Problem::Late(words),
             io::ErrorKind::InvalidData | io::ErrorKind::Other => Problem::Wrong(words),

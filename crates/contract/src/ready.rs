@@ -1,5 +1,6 @@
 //! Readiness: when a part of a start listens, and by which sign it is known to serve.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::process::ExitStatus;
 
@@ -10,6 +11,7 @@ use dyno_observer::{monotonic_ns, proc};
 use crate::client::{Answer, Keep, ProbeClient};
 use crate::limits::{ATTEMPT, COMMAND_POLL, CONNECT, POLL};
 use crate::ports::connect_to_another;
+use crate::words;
 
 /// The sign by which a part is known to be ready.
 #[allow(missing_debug_implementations)] // It holds a closure.
@@ -172,32 +174,50 @@ impl Waiting<'_> {
     fn connect(&mut self, addr: SocketAddr) -> Result<TcpStream, Failure> {
         loop {
             self.go_on()?;
-            if let Ok(stream) = connect_to_another(addr, CONNECT) {
-                return Ok(stream);
-            }
+            let error = match connect_to_another(addr, CONNECT) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
             if let Some(status) = self.process.ended() {
                 return Err(ended(status, &format!(" before it listened on port {}", addr.port())));
             }
             if self.is_over() {
-                return Err(self.never(&format!("nothing listened on port {}", addr.port())));
+                return Err(self.never_connected(addr.port(), &error));
             }
             std::thread::sleep(POLL);
         }
     }
 
-    /// The failure of a part that did not give its sign, with where it listens instead, if it does.
+    /// The failure of a part that did not give its sign.
     fn never(&mut self, what: &str) -> Failure {
         if let Some(status) = self.process.ended() {
             return ended(status, &format!("; {what}"));
         }
+        never_ready(format!("by its deadline, {what}"))
+    }
+
+    /// The failure of a part to which no connection was made, with where it listens, if it does.
+    fn never_connected(&mut self, port: u16, error: &io::Error) -> Failure {
         let listeners = proc::listeners(&self.process.pids());
-        never_ready(match listeners.as_slice() {
-            [] => format!("by its deadline, {what}"),
-            all if what.starts_with("nothing listened") => {
-                format!("by its deadline, {what}; it listens on {}", list(all))
-            }
-            _ => format!("by its deadline, {what}"),
-        })
+        self.never(&unconnected(port, error, &listeners))
+    }
+}
+
+/// Why no connection to a port was made, by the error of the last attempt. A port on which nothing
+/// listens refuses at once; a packet that is dropped has no answer.
+fn unconnected(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String {
+    let problem = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            format!("nothing listened on port {port} (connection refused)")
+        }
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => format!(
+            "connections to port {port} timed out: packets to it are dropped, or its queue of connections is full"
+        ),
+        _ => format!("no connection to port {port} could be made ({error})"),
+    };
+    match listeners {
+        [] => problem,
+        all => format!("{problem}; it listens on {}", list(all)),
     }
 }
 
@@ -225,13 +245,15 @@ fn local(port: u16) -> SocketAddr {
 /// Why an attempt did not show a part ready.
 enum Problem {
     Wrong(Answer),
-    NoAnswer(std::io::Error),
+    NoAnswer(io::Error),
 }
 
 impl Problem {
     fn words(&self, path: &str) -> String {
         match self {
-            Problem::NoAnswer(error) => format!("GET {path} was never answered ({error})"),
+            Problem::NoAnswer(error) => {
+                format!("GET {path} was never answered ({})", words::cause(error))
+            }
             Problem::Wrong(answer) => format!(
                 "GET {path} was never answered with a status that `[ready]` takes (its `path` and `status` say which); the last answer was:\n{}",
                 answer.shown()
@@ -270,6 +292,26 @@ mod tests {
         );
         assert!(message(0).contains("\nhint: run the server in the foreground"));
         assert!(!message(256).contains("hint"));
+    }
+
+    #[test]
+    fn refused_connections_are_told_from_timed_out_ones() {
+        let at = [SocketAddr::from(([0, 0, 0, 0], 8))];
+        let words = |kind: io::ErrorKind, at: &[SocketAddr]| unconnected(7, &kind.into(), at);
+        assert_eq!(
+            words(io::ErrorKind::ConnectionRefused, &[]),
+            "nothing listened on port 7 (connection refused)"
+        );
+        assert_eq!(
+            words(io::ErrorKind::ConnectionRefused, &at),
+            "nothing listened on port 7 (connection refused); it listens on 0.0.0.0:8"
+        );
+        for kind in [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock] {
+            let told = words(kind, &at);
+            assert!(told.starts_with("connections to port 7 timed out: packets"), "{told}");
+            assert!(told.ends_with("; it listens on 0.0.0.0:8"), "{told}");
+        }
+        assert!(words(io::ErrorKind::PermissionDenied, &[]).contains("could be made"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What was asked and what was expected, in words.
 
+use std::io;
+
 use dyno_archive::plan::{Body, Expect, Request};
 use dyno_archive::secret::may_be_secret;
 
@@ -8,6 +10,16 @@ use crate::limits::SHOWN_BODY_BYTES;
 
 /// The text in place of a secret.
 const WITHHELD: &str = "(withheld)";
+
+/// Why an exchange failed. The system's words for a time-out name no time-out.
+pub(crate) fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".into(),
+        io::ErrorKind::TimedOut if error.get_ref().is_none() => "connection timed out".into(),
+        io::ErrorKind::WouldBlock => "timed out".into(),
+        _ => error.to_string(),
+    }
+}
 
 /// `GET /items/7`, with its headers and its body where it has some. Reports quote it: the value of a header whose name says that
 /// it is a secret is left out.
