@@ -8,6 +8,8 @@ use dyno_observer::cgroup::{Layout, Quota};
 use dyno_observer::proc::Other;
 use dyno_observer::{host, monotonic_ns, proc};
 
+use crate::drops::DropWatch;
+
 /// How many other processes are named, and which share of one CPU makes one worth naming.
 const NAMED: usize = 3;
 /// And on all CPUs, where the servers are among them.
@@ -24,6 +26,8 @@ pub(crate) struct MachineWatch {
     others: (u64, Vec<Other>),
     /// Of all CPUs, before the load, too: a hot server measures as badly as a hot generator.
     heat: host::Heat,
+    /// Of dropped packets, before the load: connections are opened before the window.
+    path: DropWatch,
     opens: Option<Reading>,
     closes: Option<Reading>,
 }
@@ -46,6 +50,7 @@ impl MachineWatch {
             // Read with the list of processes: their shares are of the time between the two lists.
             others: (monotonic_ns(), proc::others()),
             heat: heat(),
+            path: DropWatch::begin(),
             opens: None,
             closes: None,
         }
@@ -94,6 +99,7 @@ impl MachineWatch {
             everywhere: Some(named(everywhere.iter(), spent_ns, NAMED_EVERYWHERE)),
             everywhere_ns: Some(spent_ns),
             heat: host::hottest(&self.heat, &heat()),
+            path: Some(self.path.growth()),
         })
     }
 }

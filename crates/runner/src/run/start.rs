@@ -40,6 +40,7 @@ use dyno_subject::placeholders::{OF_PROFILE, Placeholders};
 use super::judge::{harness, interrupted, memory_first};
 use super::up::{Alive, CheckedListener, Part};
 use super::{Event, Runner};
+use crate::drops::DropWatch;
 use crate::limits::{OUTPUT_GLANCE, READY_COMMAND};
 use crate::runtime::{self, Runtime};
 
@@ -211,6 +212,7 @@ impl Runner<'_> {
         let Spawned { mut process, ports, inside, listeners, settings } = self.spawn(start, recipe, setup)?;
         let record = last_part(start);
         let definition = recipe.definition;
+        let drops = DropWatch::begin();
         let ready = self.wait_until_ready(&mut process, recipe, &settings, &listeners, ports);
         let seeded = ready.and_then(|startup| {
             record.startup = Some(startup);
@@ -220,6 +222,8 @@ impl Runner<'_> {
             Ok(seeded_ns) => record.seeded_ns = seeded_ns,
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
+                let is_there = process.ended().is_none();
+                let failure = if is_there { drops.explain(failure) } else { failure };
                 return Err(memory_first(process.oom_kills(), failure));
             }
         }

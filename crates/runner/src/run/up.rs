@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use dyno_analysis::drops::MachineDrops;
 use dyno_archive::plan::Workload;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
@@ -23,6 +24,7 @@ use dyno_observer::{Files, Scope, sockets};
 use dyno_subject::definition::Definition;
 
 use super::judge::{What, judge, memory_first};
+use crate::drops::{self, DropWatch};
 use crate::limits::ALIVE;
 use crate::proof;
 use crate::runtime::Runtime;
@@ -47,14 +49,21 @@ impl<'a> Launched<'a> {
         record: &mut LoadRecord,
         supervision: &Supervision<'_>,
     ) -> Result<(), Failure> {
+        let watch = DropWatch::begin();
         let served = self.subject.after_load(record).map_err(|failure| self.blame(failure, supervision));
         let how = if is_answered_at_its_end(record) { Asks::AtNoCost } else { Asks::Everything };
         let served = served.and_then(|()| {
             let wrong = self.lost_backend(None).or_else(|| self.silent_backend(None, how, supervision));
             wrong.map_or(Ok(()), Err)
         });
+        let served = served.map_err(|failure| {
+            let during = MachineDrops::from_load(record).unwrap_or_default();
+            drops::explain(&during, watch.explain(failure))
+        });
         if let Err(failure) = &served {
-            record.server_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
+            let words = format!("{}: {}", failure.kind.name(), failure.message);
+            // The server did not fail where the machine kept requests from it.
+            record.server_failure = Some(words).filter(|_| failure.kind != FailureKind::Harness);
         }
         served
     }

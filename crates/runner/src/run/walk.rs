@@ -8,7 +8,7 @@ use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Isolation, Plan};
 use dyno_archive::probe::Probe;
 use dyno_archive::run::Run;
-use dyno_archive::start::{Canary, Failure, PartStart};
+use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
 use dyno_launch::network::Network;
@@ -27,6 +27,7 @@ use super::search;
 use super::start::RunSetup;
 use super::up::{self, Launched, Part};
 use super::{Ended, Event, RunError, Runner, Service};
+use crate::drops::DropWatch;
 
 impl Runner<'_> {
     /// Runs every trial of the plan that is not in the archive yet.
@@ -171,8 +172,9 @@ impl Runner<'_> {
         for start in &mut *starts {
             (self.on)(Event::Starting { launch: start.record.launch });
             self.keep_to_own_cpus(start.record.launch)?;
+            let drops = DropWatch::begin();
             let is_up = self.bring_up(network, start, setup, lived);
-            self.heed(is_up, start, setup)?;
+            self.heed(is_up.map_err(|stop| stop.explained(drops)), start, setup)?;
         }
         while let Some(next) = starts.iter().find_map(|start| start.pending.first().copied()) {
             self.measure(self.side_by_side(next, starts), setup)?;
@@ -182,8 +184,9 @@ impl Runner<'_> {
             self.heed(searched, start, setup)?;
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
+            let drops = DropWatch::begin();
             let proved = self.prove(start);
-            self.heed(proved, start, setup)?;
+            self.heed(proved.map_err(|stop| stop.explained(drops)), start, setup)?;
         }
         starts.iter_mut().filter(|start| start.is_up()).try_for_each(|start| self.conclude(start, setup))
     }
@@ -483,6 +486,18 @@ pub(super) enum Stop {
     Subject(Failure),
     /// The run cannot go on.
     Ours(RunError),
+}
+
+impl Stop {
+    /// The same, with the machine as the cause if it dropped packets meanwhile.
+    fn explained(self, drops: DropWatch) -> Stop {
+        match self {
+            Stop::Subject(failure) if failure.kind == FailureKind::Deaf => {
+                Stop::Subject(drops.explain(failure))
+            }
+            other => other,
+        }
+    }
 }
 
 impl From<Failure> for Stop {

@@ -1,0 +1,90 @@
+//! Whether the machine dropped packets while a server seemed to fail: then the machine is the cause.
+
+use dyno_analysis::drops::MachineDrops;
+use dyno_archive::drops::PathUse;
+use dyno_archive::start::{Failure, FailureKind};
+use dyno_observer::{Files, path};
+
+/// The counters of dropped packets, read when something began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DropWatch(PathUse);
+
+impl DropWatch {
+    pub(crate) fn begin() -> DropWatch {
+        DropWatch(read())
+    }
+
+    /// The growth of the counters since then.
+    pub(crate) fn growth(self) -> PathUse {
+        read().since(self.0)
+    }
+
+    /// The failure of a server, or of the machine if it dropped packets since then.
+    pub(crate) fn explain(self, failure: Failure) -> Failure {
+        explain(&MachineDrops::from_path(&self.growth()), failure)
+    }
+}
+
+fn read() -> PathUse {
+    path::counters(&Files::of_at_most(0))
+}
+
+/// The failure of a server, or of the machine if it dropped packets meanwhile. A server that ended,
+/// or that gave a wrong answer, failed by itself.
+pub(crate) fn explain(drops: &MachineDrops, failure: Failure) -> Failure {
+    let is_silence =
+        matches!(failure.kind, FailureKind::NeverReady | FailureKind::Deaf | FailureKind::DataFailed);
+    let Some(explained) = drops.explained().filter(|_| is_silence) else { return failure };
+    let message = format!(
+        "the machine dropped packets: {}. The server {}: {}\nhint: {}",
+        explained.causes,
+        failure.kind.name(),
+        failure.message,
+        explained.remedies
+    );
+    Failure { kind: FailureKind::Harness, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(kind: FailureKind) -> Failure {
+        Failure { kind, message: "by its deadline, connections to port 7 timed out".into() }
+    }
+
+    #[test]
+    fn silence_during_drops_is_the_machines() {
+        let drops = MachineDrops {
+            tracking: Some(3),
+            tracking_entries: Some(64),
+            tracking_most: Some(64),
+            ..MachineDrops::default()
+        };
+        let explained = explain(&drops, failure(FailureKind::NeverReady));
+        assert_eq!(explained.kind, FailureKind::Harness);
+        assert!(!explained.kind.is_the_subjects());
+        let begin = "the machine dropped packets: 3 by connection tracking, whose table held 64 of 64 entries. The server never got ready: by its deadline, connections to port 7 timed out\nhint: ";
+        assert!(explained.message.starts_with(begin), "{}", explained.message);
+        assert_eq!(explain(&drops, failure(FailureKind::Deaf)).kind, FailureKind::Harness);
+        assert_eq!(explain(&drops, failure(FailureKind::DataFailed)).kind, FailureKind::Harness);
+    }
+
+    #[test]
+    fn server_is_blamed_without_drops_or_for_its_own_end() {
+        let never = failure(FailureKind::NeverReady);
+        assert_eq!(explain(&MachineDrops::default(), never.clone()), never);
+        let full = MachineDrops { tracking_entries: Some(64), ..MachineDrops::default() };
+        assert_eq!(explain(&full, never.clone()), never, "a full table has dropped nothing yet");
+        let drops = MachineDrops { tracking: Some(3), ..MachineDrops::default() };
+        for kind in [
+            FailureKind::Crashed,
+            FailureKind::OutOfMemory,
+            FailureKind::WrongAnswers,
+            FailureKind::NotStarted,
+            FailureKind::Interrupted,
+        ] {
+            assert_eq!(explain(&drops, failure(kind)), failure(kind));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Connection tracking of loopback: whether a plan fills the kernel's table, and the remedies. dyno
+//! changes no setting of the machine.
+
+use dyno_archive::plan::{Arrivals, Isolation, Load, Plan, Step};
+use dyno_observer::tracking::Table;
+
+/// How long a closed connection stays in the table where the kernel does not tell, seconds
+/// (net/netfilter/nf_conntrack_proto_tcp.c).
+const TIME_WAIT_S: u64 = 120;
+
+/// Share of the free entries from which on a plan is said to fill the table: the estimate leaves
+/// out the connections of checks and of other programs.
+const NEARLY_FULL: f64 = 0.9;
+
+/// Commands that exempt loopback from tracking, and one that makes the table larger.
+pub const REMEDIES: [(&str, &str); 3] = [
+    (
+        "nftables",
+        "nft 'table inet loopback { chain out { type filter hook output priority raw; oif lo notrack; }; chain in { type filter hook prerouting priority raw; iif lo notrack; }; }'",
+    ),
+    (
+        "iptables",
+        "iptables -t raw -A OUTPUT -o lo -j CT --notrack && iptables -t raw -A PREROUTING -i lo -j CT --notrack",
+    ),
+    ("larger table", "sysctl -w net.netfilter.nf_conntrack_max=1048576"),
+];
+
+/// The remedies as text, one per line.
+#[must_use]
+pub fn remedies() -> String {
+    let line = |(name, command): &(&str, &str)| format!("  {name}: {command}");
+    let lines: Vec<String> = REMEDIES.iter().map(line).collect();
+    format!(
+        "{}\n  Ports that a container engine publishes on 127.0.0.1 need tracking and stop working without it.",
+        lines.join("\n")
+    )
+}
+
+/// A table that tracks loopback.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tracked {
+    pub entries: u64,
+    pub most: u64,
+    /// How long a closed connection stays, seconds.
+    pub stays_s: u64,
+}
+
+impl Tracked {
+    /// `None`: loopback is not tracked, or the kernel does not show the table's size.
+    #[must_use]
+    pub fn from_table(table: &Table) -> Option<Tracked> {
+        table.has_loopback.filter(|is_tracked| *is_tracked)?;
+        Some(Tracked {
+            entries: table.entries?,
+            most: table.most?,
+            stays_s: table.time_wait_s.unwrap_or(TIME_WAIT_S).max(1),
+        })
+    }
+
+    #[must_use]
+    pub const fn free(&self) -> u64 {
+        self.most.saturating_sub(self.entries)
+    }
+
+    /// New connections per second that fill the table in the long run.
+    #[must_use]
+    pub fn fills_at_per_s(&self) -> f64 {
+        self.free() as f64 / self.stays_s as f64
+    }
+}
+
+/// The connections of a plan, as far as they are known before it runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forecast {
+    /// Most connections that are in the table at once.
+    pub peak: f64,
+    /// Requests per second from which on a closed loop fills the table alone: the lowest of its
+    /// loads. `None`: no closed loop opens connections for its requests.
+    pub fills_at_rps: Option<f64>,
+}
+
+/// One load: its length, and the connections that it opens.
+struct Opening {
+    length_s: f64,
+    connections: f64,
+}
+
+/// The note to show before a plan is run. `None`: loopback is not tracked, or no load goes over it.
+#[must_use]
+pub fn note(plan: &Plan, table: &Table) -> Option<String> {
+    let is_over_loopback = |arm: usize| plan.arms[arm].conditions.isolation == Isolation::None;
+    if !plan.trials.iter().any(|trial| is_over_loopback(trial.arm)) {
+        return None;
+    }
+    if table.has_loopback == Some(true) && Tracked::from_table(table).is_none() {
+        return Some(format!(
+            "note: the kernel tracks connections over loopback (netfilter) and does not show how many fit its table; packets of new connections are dropped when it is full\nhint: exempt loopback from tracking:\n{}",
+            remedies()
+        ));
+    }
+    let tracked = Tracked::from_table(table)?;
+    let forecast = forecast(plan, &tracked);
+    Some(in_words(&tracked, &forecast))
+}
+
+fn in_words(tracked: &Tracked, forecast: &Forecast) -> String {
+    let Tracked { entries, most, stays_s } = tracked;
+    let head = format!(
+        "the kernel tracks connections over loopback (netfilter): {entries} of {most} entries are used, and a closed connection stays for {stays_s} s"
+    );
+    let fills = forecast.peak >= tracked.free() as f64 * NEARLY_FULL;
+    let known = match fills {
+        true => format!(
+            "this plan opens about {:.0} connections within that time, which fills the table: packets of new connections will be dropped",
+            forecast.peak
+        ),
+        false => format!("this plan opens about {:.0} connections within that time", forecast.peak),
+    };
+    let closed = forecast
+        .fills_at_rps
+        .map_or(String::new(), |rps| format!("; a closed loop fills the table from {rps:.0} requests/s on"));
+    if !fills && forecast.fills_at_rps.is_none() {
+        return format!("note: {head}; {known}");
+    }
+    let label = if fills { "warning" } else { "note" };
+    format!(
+        "{label}: {head}; {known}{closed}\nhint: exempt loopback from tracking, or make the table larger:\n{}",
+        remedies()
+    )
+}
+
+/// Walks the trials in their order, and adds up the connections that are in the table at once.
+#[must_use]
+pub fn forecast(plan: &Plan, tracked: &Tracked) -> Forecast {
+    let stays_s = tracked.stays_s as f64;
+    let mut openings: Vec<Opening> = Vec::new();
+    let mut forecast = Forecast { peak: 0.0, fills_at_rps: None };
+    for trial in &plan.trials {
+        if plan.arms[trial.arm].conditions.isolation != Isolation::None {
+            continue;
+        }
+        let load = plan.load_of_trial(trial);
+        let step = &load.steps[trial.step];
+        let opening = opening(plan.workloads[trial.workload].page_connections(), &load, step);
+        if let (Arrivals::Closed, Some(per_connection), None) =
+            (&step.arrivals, load.requests_per_connection, load.requests)
+        {
+            let seconds = opening.length_s.min(stays_s).max(1.0);
+            let rps = tracked.free() as f64 / seconds * per_connection.max(1) as f64;
+            forecast.fills_at_rps = Some(forecast.fills_at_rps.map_or(rps, |least| least.min(rps)));
+        }
+        openings.push(opening);
+        forecast.peak = forecast.peak.max(within(&openings, stays_s));
+    }
+    forecast
+}
+
+/// Connections that the last loads opened within a time that ends with them.
+fn within(openings: &[Opening], stays_s: f64) -> f64 {
+    let (mut left_s, mut sum) = (stays_s, 0.0);
+    for opening in openings.iter().rev() {
+        let share = if opening.length_s > left_s { left_s / opening.length_s } else { 1.0 };
+        sum += opening.connections * share;
+        left_s -= opening.length_s;
+        if left_s <= 0.0 {
+            break;
+        }
+    }
+    sum
+}
+
+/// The connections that a load opens, with those of its warm-up. A closed loop that opens them for
+/// its requests opens as many as the server answers, which nobody knows before: those at once count.
+/// `of_page`: connections that load a page together, where the step's are visitors.
+fn opening(of_page: Option<u32>, load: &Load, step: &Step) -> Opening {
+    let at_once = f64::from(step.connections) * f64::from(of_page.unwrap_or(1));
+    // A load of so many requests has no length: all of it counts.
+    let length_ns = load.warmup_ns.saturating_add(load.set_duration_ns().unwrap_or(0));
+    let length_s = length_ns as f64 / 1e9;
+    let requests = match load.requests {
+        Some(requests) => Some(requests as f64),
+        None => requests_within(&step.arrivals, length_s),
+    };
+    let replaced = load.requests_per_connection.zip(requests);
+    let connections =
+        replaced.map_or(at_once, |(each, requests)| (requests / each.max(1) as f64).max(at_once));
+    Opening { length_s, connections }
+}
+
+/// Requests that a schedule has within a time. `None`: a closed loop has none.
+fn requests_within(arrivals: &Arrivals, seconds: f64) -> Option<f64> {
+    Some(match arrivals {
+        Arrivals::Closed => return None,
+        Arrivals::Constant { rate } | Arrivals::Poisson { rate } => rate * seconds,
+        Arrivals::Trace { count, .. } => *count as f64,
+        Arrivals::Shaped { segments, .. } => {
+            let (mut left_s, mut sum, mut last) = (seconds, 0.0, 0.0);
+            for segment in segments {
+                let length_s = (segment.duration_ns as f64 / 1e9).min(left_s);
+                sum += (segment.from_rate + segment.to_rate) / 2.0 * length_s;
+                left_s -= length_s;
+                last = segment.to_rate;
+            }
+            // The last one goes on for ever.
+            sum + last * left_s
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn tracked(entries: u64, most: u64) -> Tracked {
+        Tracked { entries, most, stays_s: 120 }
+    }
+
+    fn load(requests_per_connection: Option<u64>) -> Load {
+        let load = crate::load::usual();
+        Load { warmup_ns: 0, duration_ns: 10 * S, requests_per_connection, ..load }
+    }
+
+    fn step(connections: u32, arrivals: Arrivals) -> Step {
+        Step { connections, streams: 1, pipeline: 1, arrivals, pass: 1 }
+    }
+
+    #[test]
+    fn schedules_have_so_many_requests() {
+        use dyno_archive::plan::{Gaps, Segment};
+        let within = |arrivals: &Arrivals| requests_within(arrivals, 10.0);
+        assert_eq!(within(&Arrivals::Closed), None);
+        assert_eq!(within(&Arrivals::Constant { rate: 7.0 }), Some(70.0));
+        assert_eq!(within(&Arrivals::Poisson { rate: 7.0 }), Some(70.0));
+        let trace = Arrivals::Trace { file: "a".into(), count: 3, sha256: "b".into() };
+        assert_eq!(within(&trace), Some(3.0));
+        let segment = Segment { from_rate: 0.0, to_rate: 10.0, duration_ns: 4 * S };
+        let shaped = Arrivals::Shaped { segments: vec![segment], gaps: Gaps::Even };
+        assert_eq!(within(&shaped), Some(20.0 + 60.0), "the last rate goes on");
+        assert_eq!(requests_within(&shaped, 0.0), Some(0.0));
+    }
+
+    #[test]
+    fn loads_open_their_connections_or_one_per_requests() {
+        let connections = |load: &Load, step: &Step| opening(None, load, step).connections;
+        let closed = step(64, Arrivals::Closed);
+        let open = step(64, Arrivals::Constant { rate: 1000.0 });
+        assert_eq!(connections(&load(None), &open), 64.0);
+        assert_eq!(connections(&load(Some(1)), &open), 10_000.0);
+        assert_eq!(connections(&load(Some(4)), &open), 2_500.0);
+        assert_eq!(connections(&load(Some(1000)), &open), 64.0, "never fewer than at once");
+        assert_eq!(connections(&load(Some(1)), &closed), 64.0);
+        let counted = Load { requests: Some(500), ..load(Some(1)) };
+        assert_eq!(connections(&counted, &closed), 500.0);
+        assert_eq!(opening(Some(6), &load(None), &closed).connections, 384.0);
+    }
+
+    #[test]
+    fn connections_count_as_long_as_they_stay() {
+        let opening = |length_s, connections| Opening { length_s, connections };
+        let all = [opening(100.0, 1000.0), opening(50.0, 10.0), opening(50.0, 10.0)];
+        assert_eq!(within(&all, 120.0), 10.0 + 10.0 + 200.0);
+        assert_eq!(within(&all, 25.0), 5.0);
+        assert_eq!(within(&all, 1e6), 1020.0);
+        assert_eq!(within(&[], 120.0), 0.0);
+    }
+
+    #[test]
+    fn note_warns_of_a_plan_that_fills_the_table() {
+        let forecast = |peak, fills_at_rps| Forecast { peak, fills_at_rps };
+        let few = in_words(&tracked(10, 1000), &forecast(64.0, None));
+        assert_eq!(
+            few,
+            "note: the kernel tracks connections over loopback (netfilter): 10 of 1000 entries are used, and a closed connection stays for 120 s; this plan opens about 64 connections within that time"
+        );
+        let many = in_words(&tracked(10, 1000), &forecast(900.0, None));
+        assert!(many.starts_with("warning: ") && many.contains("which fills the table"), "{many}");
+        for (_, command) in REMEDIES {
+            assert!(many.contains(command), "{many}");
+        }
+        let closed = in_words(&tracked(10, 1000), &forecast(64.0, Some(99.0)));
+        assert!(closed.starts_with("note: "), "{closed}");
+        assert!(closed.contains("a closed loop fills the table from 99 requests/s on"), "{closed}");
+        assert!(closed.contains("\nhint: "), "{closed}");
+    }
+
+    #[test]
+    fn table_without_loopback_is_not_tracked() {
+        let table = Table { entries: Some(3), most: Some(9), ..Table::default() };
+        assert_eq!(Tracked::from_table(&table), None);
+        let no = Table { has_loopback: Some(false), ..table };
+        assert_eq!(Tracked::from_table(&no), None);
+        let yes = Table { has_loopback: Some(true), ..table };
+        assert_eq!(Tracked::from_table(&yes), Some(tracked(3, 9)));
+        assert_eq!(tracked(3, 9).fills_at_per_s(), 0.05);
+        assert_eq!(Tracked::from_table(&Table { most: None, ..yes }), None);
+    }
+}
