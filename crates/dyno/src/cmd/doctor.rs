@@ -7,8 +7,10 @@ use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
+use dyno_observer::tracking::Table;
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
+use dyno_runner::tracking::{self, Tracked};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_subject::definition::prerequisites::Prerequisites;
@@ -54,7 +56,14 @@ fn describe(f: &Finding, style: Style) -> String {
         (false, Style::Plain) => "-- ".into(),
         (false, Style::Colour) => "\x1b[33m--\x1b[0m ".into(),
     };
-    let mend = if f.good { String::new() } else { format!("     {:<40} → {}\n", "", line(&f.mend)) };
+    let mend = |(number, text): (usize, &str)| {
+        let arrow = if number == 0 { "→ " } else { "  " };
+        format!("     {:<40} {arrow}{}\n", "", line(text))
+    };
+    let mend: String = match f.good {
+        true => String::new(),
+        false => f.mend.lines().enumerate().map(mend).collect(),
+    };
     format!("  {mark} {:<40} {}\n{mend}", f.what, line(&f.seen))
 }
 
@@ -65,6 +74,7 @@ fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Findi
         groups(facts),
         files(facts),
         ports(facts),
+        tracked(&Table::read()),
         inside(),
         stacks(),
         networks(),
@@ -202,6 +212,28 @@ fn ports(facts: &Facts) -> Finding {
         what: "local ports".into(),
         seen: ports.map_or("not known".into(), |p| format!("{p} for connections to one address")),
         mend: "Widen them: `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects get ports outside of that range.".into(),
+    }
+}
+
+fn tracked(table: &Table) -> Finding {
+    let remedies = format!("exempt loopback, or make the table larger:\n{}", tracking::remedies());
+    let tracked = Tracked::from_table(table);
+    Finding {
+        good: table.has_loopback == Some(false),
+        what: "connections over loopback not tracked".into(),
+        seen: match (table.has_loopback, tracked) {
+            (Some(false), _) => "netfilter does not track them".into(),
+            (_, Some(tracked)) => format!(
+                "tracked (netfilter), which costs time per packet: {} of {} entries are used; a closed connection stays for {} s, so {:.0} new connections/s fill the table, and packets are dropped then",
+                tracked.entries,
+                tracked.most,
+                tracked.stays_s,
+                tracked.fills_at_per_s()
+            ),
+            (Some(true), None) => "tracked (netfilter); how many fit is not shown here".into(),
+            (None, None) => "not known: no connection over loopback could be opened".into(),
+        },
+        mend: remedies,
     }
 }
 

@@ -9,10 +9,12 @@ use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
 use dyno_archive::{ArchiveError, Plan, RunDir, TrialRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
+use dyno_observer::tracking::Table;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::Builds;
 use dyno_runner::run::{Ended, Event, RunError, Runner};
 use dyno_runner::suite::SuiteFile;
+use dyno_runner::tracking;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_subject::definition::prerequisites::Prerequisites;
@@ -39,6 +41,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         Some(path) => resume(path, Mixing::of(args), &cache, &supervision, &mut progress)?,
         None => begin(args, &cache, &supervision, &mut progress)?,
     };
+    if let Some(note) = tracking::note(&planned.plan, &Table::read()) {
+        terminal::say(&note);
+    }
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress);
     progress.end();
     let ended = ended.map_err(|error| with_resume(error, dir.path()))?;

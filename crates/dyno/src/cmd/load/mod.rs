@@ -17,9 +17,11 @@ use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::Workload;
 use dyno_archive::{LoadRecord, Plan};
 use dyno_driver::Peer;
+use dyno_observer::tracking::Table;
 use dyno_report::{hdr, intervals, text};
 use dyno_runner::load::Spec;
 use dyno_runner::single::{self, Ended};
+use dyno_runner::tracking;
 
 pub use self::outputs::Served;
 use self::requests::Reach;
@@ -111,6 +113,9 @@ impl Ready {
         if let Some(note) = spec::note_on_threads(args, spec) {
             terminal::say(&note);
         }
+        if let Some(note) = self.tracking_note() {
+            terminal::say(&note);
+        }
         // Before Ctrl-C is caught: opening may wait for a reader, and Ctrl-C must end dyno meanwhile.
         let stream = args.stream.as_deref().map(|path| outputs::Stream::open(path, config)).transpose()?;
         let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
@@ -119,6 +124,13 @@ impl Ready {
         let trouble = watch.end();
         let record = record.map_err(|message| anyhow::anyhow!(message))?;
         Ok(Loaded { record, was_interrupted: interrupts.count() > 0, trouble })
+    }
+
+    /// The note on connection tracking. `None`: the load does not go over loopback, or loopback is
+    /// not tracked.
+    fn tracking_note(&self) -> Option<String> {
+        let Peer::Tcp(peer) = self.spec.endpoint.peer else { return None };
+        peer.ip().is_loopback().then(|| tracking::note(&self.plan(), &Table::read()))?
     }
 
     fn plan(&self) -> Plan {
