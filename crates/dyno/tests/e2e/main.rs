@@ -24,6 +24,7 @@ mod saved;
 mod stall;
 mod streams;
 mod terminal;
+mod tracked;
 mod turns;
 mod tutorial;
 mod unprivileged;

@@ -1,0 +1,251 @@
+//! A machine that tracks connections, and whose table of them is full: what it drops is not the
+//! server's fault. All of it in a network of the test's own: the machine's settings stay as they
+//! are, and rules and entries go with the network.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::{fs, thread};
+
+use dyno_launch::network::Network;
+use netlink_sys::{Socket, SocketAddr};
+use serde_json::Value;
+
+use crate::drive::{DYNO, Place, free_port, not_run, text};
+
+/// Netlink's protocol for netfilter, and a message that makes an entry (ctnetlink).
+const NETLINK_NETFILTER: isize = 12;
+const CREATE_ENTRY: u16 = 1 << 8;
+
+/// Most entries that a test makes: each takes some 300 bytes of the kernel's memory.
+const MOST_ENTRIES: u64 = 1 << 20;
+
+const RULES: &str =
+    "table inet tracked { chain in { type filter hook input priority 0; ct state established accept; }; }";
+
+fn setting(name: &str) -> Option<u64> {
+    fs::read_to_string(format!("/proc/sys/net/netfilter/{name}")).ok()?.trim().parse().ok()
+}
+
+/// Does something in a network that tracks its loopback and has room for so many connections more.
+/// `None`: such a network cannot be made here.
+fn with_room<T: Send>(free: u64, work: impl FnOnce() -> T + Send) -> Option<T> {
+    let network = match Network::pair() {
+        Ok(network) => network,
+        Err(why) => return unavailable(&format!("a network of its own: {why}")),
+    };
+    let within = || {
+        let rules = Command::new("nft").arg(RULES).output();
+        match rules {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => return unavailable(&format!("nft: {}", text(&output))),
+            Err(error) => return unavailable(&format!("nft: {error}; `scripts/setup test` gets it")),
+        }
+        let Some(most) = setting("nf_conntrack_max").filter(|most| *most <= MOST_ENTRIES) else {
+            return unavailable("the table of tracked connections is too large to be filled");
+        };
+        fill(most - free);
+        Some(work())
+    };
+    thread::scope(|scope| {
+        let here = scope.spawn(|| network.as_server(within).expect("root may go there"));
+        here.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn unavailable<T>(why: &str) -> Option<T> {
+    not_run(&format!("a full table of tracked connections: {why}"));
+    None
+}
+
+/// Makes so many entries of connections that are open, which the kernel does not evict.
+fn fill(entries: u64) {
+    let mut socket = Socket::new(NETLINK_NETFILTER).expect("netfilter answers");
+    socket.bind_auto().unwrap();
+    socket.connect(&SocketAddr::new(0, 0)).unwrap();
+    let mut batch = Vec::new();
+    for number in 0..entries {
+        batch.extend(entry(number as u32));
+        if batch.len() > 60_000 || number + 1 == entries {
+            socket.send(&batch, 0).unwrap();
+            batch.clear();
+        }
+    }
+    assert_eq!(setting("nf_conntrack_count"), Some(entries), "all of them are there");
+}
+
+/// A message that makes the entry of one connection (linux/netfilter/nfnetlink_conntrack.h).
+fn entry(number: u32) -> Vec<u8> {
+    const IPV4: u8 = 2;
+    /// SEEN_REPLY, ASSURED, CONFIRMED.
+    const STATUS: u32 = 2 | 4 | 8;
+    const SECONDS: u32 = 3600;
+    let [high, middle, low, _] = number.to_be_bytes();
+    let client = Ipv4Addr::new(10, high, middle, low);
+    let server = Ipv4Addr::new(10, 255, 0, u8::MAX);
+    let port = number as u16 | 0x100;
+    let body = [
+        vec![IPV4, 0, 0, 0],
+        attribute(1 | NESTED, &tuple((client, port), (server, 9))),
+        attribute(2 | NESTED, &tuple((server, 9), (client, port))),
+        attribute(3, &STATUS.to_be_bytes()),
+        attribute(7, &SECONDS.to_be_bytes()),
+    ]
+    .concat();
+    const REQUEST_AND_CREATE: u16 = 0x401;
+    let mut message = (16 + body.len() as u32).to_ne_bytes().to_vec();
+    message.extend(CREATE_ENTRY.to_ne_bytes());
+    message.extend(REQUEST_AND_CREATE.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend(body);
+    message
+}
+
+const NESTED: u16 = 0x8000;
+
+fn tuple(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Vec<u8> {
+    const TCP: u8 = 6;
+    let addresses = [attribute(1, &source.0.octets()), attribute(2, &destination.0.octets())].concat();
+    let ports = [
+        attribute(1, &[TCP]),
+        attribute(2, &source.1.to_be_bytes()),
+        attribute(3, &destination.1.to_be_bytes()),
+    ]
+    .concat();
+    [attribute(1 | NESTED, &addresses), attribute(2 | NESTED, &ports)].concat()
+}
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = (4 + value.len() as u16).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// Runs the null responder with a connection per request; it may take so long to be ready.
+fn run_null(place: &Place, deadline: &str) -> (Output, Value) {
+    let subject = place.path().join("subjects/null/subject.toml");
+    let text = fs::read_to_string(&subject).unwrap();
+    assert!(text.contains("deadline = \"20s\""), "{text}");
+    fs::write(&subject, text.replace("\"20s\"", &format!("{deadline:?}"))).unwrap();
+    let suite = place.write_suite(&["null"], "");
+    let suite_text = fs::read_to_string(&suite).unwrap().replace("\"400ms\"", "\"3s\"");
+    fs::write(&suite, format!("{suite_text}requests_per_connection = 1\n")).unwrap();
+    let output = place.dyno(&["run", "suite.toml"]);
+    place.assert_nothing_is_left();
+    (output, place.report())
+}
+
+fn dropped_packets(caveats: &Value) -> Option<&Value> {
+    caveats.as_array().unwrap().iter().find(|caveat| caveat["code"] == "dropped_packets")
+}
+
+#[test]
+fn step_that_fills_the_table_is_invalid_by_the_machine() {
+    let place = Place::new();
+    let Some((output, report)) = with_room(300, || run_null(&place, "20s")) else { return };
+    let told = text(&output);
+    let facts = &report["run"]["facts"];
+    assert_eq!(facts["loopback_tracked"], true, "{facts}");
+    assert!(told.contains("the kernel tracks connections over loopback (netfilter)"), "{told}");
+    assert!(told.contains("notrack"), "{told}");
+    let all = report["trials"].as_array().unwrap();
+    let is_full = |trial: &&Value| {
+        let drops = &trial["machine"]["drops"];
+        drops["tracking_entries"].as_u64() >= drops["tracking_most"].as_u64()
+    };
+    let Some(full) = all.iter().find(is_full) else {
+        return not_run("a load that fills the table: the machine was too slow to open 300 connections");
+    };
+    let dropped = dropped_packets(&full["caveats"]).unwrap_or_else(|| panic!("{full:#}"));
+    assert_eq!(dropped["severity"], "invalid");
+    assert_eq!(full["valid"], false);
+    assert!(dropped["evidence"]["tracking"].as_u64() > Some(0), "{dropped}");
+    assert_eq!(full["limiter"]["resource"], "dropped_packets");
+    let failures = report["subjects"][0]["failures"].as_array().unwrap();
+    let kinds: Vec<&Value> = failures.iter().map(|failure| &failure["kind"]).collect();
+    assert!(kinds.iter().all(|kind| **kind == "harness"), "the server is not blamed: {kinds:?}");
+}
+
+#[test]
+fn load_of_more_connections_than_fit_is_invalid_by_the_machine() {
+    let place = Place::new();
+    let load = || {
+        let port = free_port();
+        let mut server = Command::new(DYNO)
+            .args(["serve-null", "--port", &port.to_string()])
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            thread::yield_now();
+        }
+        let url = format!("http://127.0.0.1:{port}/plaintext");
+        let asked = ["-n", "1500", "--requests-per-connection", "1", "--connect-timeout", "1s"];
+        let output = place.dyno(&[&["load", &url, "--format", "json"][..], &asked].concat());
+        server.kill().unwrap();
+        server.wait().unwrap();
+        output
+    };
+    let Some(output) = with_room(500, load) else { return };
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("which fills the table"), "1,500 connections are known before: {told}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let dropped = dropped_packets(&result["caveats"]).unwrap_or_else(|| panic!("{told}"));
+    assert_eq!(dropped["severity"], "invalid");
+    assert!(dropped["message"].as_str().unwrap().contains("`dyno doctor`"), "{dropped}");
+}
+
+#[test]
+fn start_with_a_full_table_fails_by_the_machine() {
+    let place = Place::new();
+    let Some((output, report)) = with_room(0, || run_null(&place, "4s")) else { return };
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let failure = &report["subjects"][0]["failures"][0];
+    assert_eq!(failure["kind"], "harness", "{failure}");
+    let message = failure["message"].as_str().unwrap();
+    assert!(message.contains("by connection tracking, whose table held"), "{message}");
+    assert!(message.contains("timed out"), "{message}");
+    assert!(message.contains("hint: "), "{message}");
+}
+
+#[test]
+fn doctor_tells_of_tracking_and_leaves_no_hooks() {
+    let place = Place::new();
+    let clean = || {
+        let output = place.dyno(&["doctor"]);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (text(&output), setting("nf_conntrack_count"))
+    };
+    let Ok(network) = Network::pair() else { return not_run("doctor in a network of its own") };
+    let (told, entries) =
+        thread::scope(|scope| scope.spawn(|| network.as_server(clean).unwrap()).join().unwrap());
+    assert!(told.contains("netfilter does not track them"), "{told}");
+    assert_eq!(entries.unwrap_or(0), 0, "nothing is tracked after dyno has looked");
+    let Some(told) = with_room(1000, || text(&place.dyno(&["doctor"]))) else { return };
+    assert!(told.contains("tracked (netfilter), which costs time per packet"), "{told}");
+    for (_, command) in dyno_runner::tracking::REMEDIES {
+        assert!(told.contains(command), "{told}");
+    }
+}
+
+/// A remedy that does not work is worse than none.
+#[test]
+fn remedies_exempt_loopback() {
+    for (name, command) in dyno_runner::tracking::REMEDIES.into_iter().take(2) {
+        let run = || {
+            let output = Command::new("sh").args(["-c", command]).output().unwrap();
+            (output.status.success(), text(&output), dyno_observer::tracking::is_loopback_tracked())
+        };
+        let Some((ok, told, is_tracked)) = with_room(1 << 17, run) else { return };
+        if !ok {
+            not_run(&format!("the remedy by {name}: {told}"));
+            continue;
+        }
+        assert_eq!(is_tracked, Some(false), "{name}: {told}");
+    }
+    let tracked = with_room(1 << 17, dyno_observer::tracking::is_loopback_tracked);
+    assert!(tracked.is_none_or(|tracked| tracked == Some(true)), "without a remedy it is tracked");
+}
