@@ -77,8 +77,17 @@ pub struct PartyUse {
     /// Every thread that was alive.
     pub threads: Vec<ThreadUse>,
     pub processes: u32,
+    /// Its processes with their totals, those that wait to be reaped included. Empty: not read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each: Vec<ProcessUse>,
     /// Sum over its processes of resident memory, in bytes; shared pages count once per process.
     pub rss_bytes: Option<u64>,
+    /// Sum over its processes of resident anonymous memory, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_anon_bytes: Option<u64>,
+    /// Resident shared memory, in bytes: that of the process that has most of it, because processes share it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_shmem_bytes: Option<u64>,
     /// Its network's; `None`: not read.
     pub network: Option<NetworkUse>,
     /// Its sockets; `None`: nobody looked, which is done once in a window.
@@ -98,7 +107,10 @@ impl PartyUse {
             cgroup: None,
             threads: Vec::new(),
             processes: 0,
+            each: Vec::new(),
             rss_bytes: None,
+            rss_anon_bytes: None,
+            rss_shmem_bytes: None,
             network: None,
             sockets: None,
             calls: None,
@@ -106,13 +118,52 @@ impl PartyUse {
         }
     }
 
-    /// CPU time, or that of its living threads where there is no control group; nanoseconds. `None`: the group does not tell.
+    /// CPU time, or that of its processes and of the children that they reaped where there is no control group;
+    /// nanoseconds. `None`: the group does not tell.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
-        match &self.cgroup {
-            Some(group) => group.cpu_ns,
-            None => Some(self.threads.iter().map(|thread| thread.run_ns).sum()),
+        if let Some(group) = &self.cgroup {
+            return group.cpu_ns;
         }
+        let threads_ns = |pid: Option<u32>| -> u64 {
+            let of = self.threads.iter().filter(|thread| pid.is_none_or(|pid| thread.pid == pid));
+            of.map(|thread| thread.run_ns).sum()
+        };
+        if self.each.is_empty() {
+            return Some(threads_ns(None));
+        }
+        // Totals of processes are in ticks of the clock, which lag behind the sum of their threads.
+        let of = |process: &ProcessUse| process.cpu_ns().max(threads_ns(Some(process.pid)));
+        Some(self.each.iter().map(|process| of(process) + process.children_cpu_ns()).sum())
+    }
+}
+
+/// Totals of one process: those of its threads that have ended included. In whole ticks of the clock, rounded down.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessUse {
+    pub pid: u32,
+    /// Ticks from the start of the machine to its own: tells it from another of the same number.
+    pub began_ticks: u64,
+    pub user_ns: u64,
+    pub sys_ns: u64,
+    pub faults_minor: u64,
+    pub faults_major: u64,
+    /// Of the children that it has waited for, and of the children that those had waited for.
+    pub children_user_ns: u64,
+    pub children_sys_ns: u64,
+    pub children_faults_minor: u64,
+    pub children_faults_major: u64,
+}
+
+impl ProcessUse {
+    #[must_use]
+    pub const fn cpu_ns(&self) -> u64 {
+        self.user_ns + self.sys_ns
+    }
+
+    #[must_use]
+    pub const fn children_cpu_ns(&self) -> u64 {
+        self.children_user_ns + self.children_sys_ns
     }
 }
 
@@ -319,6 +370,9 @@ pub struct CgroupUse {
     pub memory_peak_bytes: Option<u64>,
     pub memory_anon_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
+    /// Part of `memory_file_bytes` that no file on a disk holds: shared memory, memfd, and files of a tmpfs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_shmem_bytes: Option<u64>,
     /// What the kernel holds for it: stacks, page tables, its own objects, buffers of sockets.
     pub memory_kernel_bytes: Option<u64>,
     /// Times the memory limit killed a process.
@@ -472,6 +526,9 @@ pub struct HostUse {
     pub context_switches: u64,
     /// Threads that ran or were ready to run at that instant, on all CPUs.
     pub runnable: Option<u64>,
+    /// Threads and processes born since the machine started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub births: Option<u64>,
     pub interrupts: Option<u64>,
     /// Time in which some thread waited for a CPU, for memory, for a disk (PSI).
     pub pressure: Option<PressureUse>,

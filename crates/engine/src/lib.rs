@@ -32,5 +32,5 @@ pub use schedule::Schedule;
 pub use time::Instant;
 pub use tls::Tls;
 pub use traffic::{CompiledRequest, Draws, Traffic};
-pub use turn::{Stop, run};
+pub use turn::{Stop, run, run_until_drained};
 pub use worker::{Config, Policy, Spin, Worker, WorkerReport, upgrade_settings};

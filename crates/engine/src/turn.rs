@@ -14,12 +14,25 @@ pub enum Stop {
     Now(Instant),
 }
 
-/// Runs a worker from its first connection to the end of its drain.
+/// Runs a worker from its first connection to the end of its drain, and closes its connections.
+pub fn run<D: Driver>(
+    worker: &mut Worker,
+    driver: &mut D,
+    begin: impl FnMut() -> Option<Instant>,
+    stop: impl FnMut(u64) -> Stop,
+    seal: impl FnMut(Interval),
+) {
+    run_until_drained(worker, driver, begin, stop, seal);
+    worker.close(driver);
+}
+
+/// Runs a worker from its first connection to the end of its drain. Its connections stay open: a server may end threads
+/// and processes with their connections, and with them their counters.
 ///
 /// `begin` is asked each turn once the worker has tried all its connections; it answers with the instant at which
 /// the load begins, the same for all workers. `stop` is told how many complete answers there are so far. Sealed intervals go to
 /// `seal` as they end.
-pub fn run<D: Driver>(
+pub fn run_until_drained<D: Driver>(
     worker: &mut Worker,
     driver: &mut D,
     mut begin: impl FnMut() -> Option<Instant>,
@@ -49,7 +62,6 @@ pub fn run<D: Driver>(
             worker.take_sealed().into_iter().for_each(&mut seal);
         }
     }
-    worker.close(driver);
     worker.take_sealed().into_iter().for_each(&mut seal);
 }
 

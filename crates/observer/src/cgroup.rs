@@ -312,6 +312,7 @@ fn read_v1(folders: &BTreeMap<String, PathBuf>, files: &Files, counters: &mut Cg
         // Total: with the groups below, which a server may have made.
         counters.memory_anon_bytes = stat.get("total_rss");
         counters.memory_file_bytes = stat.get("total_cache");
+        counters.memory_shmem_bytes = stat.get("total_shmem");
         let kernel = |name: &str| files.number(folder.join(name));
         counters.memory_kernel_bytes = kernel("memory.kmem.usage_in_bytes")
             .map(|bytes| bytes + kernel("memory.kmem.tcp.usage_in_bytes").unwrap_or(0));
@@ -336,6 +337,7 @@ fn read_v2(folder: &Path, files: &Files, counters: &mut CgroupUse) {
     let stat = Keyed::read_in(files, folder.join("memory.stat"));
     counters.memory_anon_bytes = stat.get("anon");
     counters.memory_file_bytes = stat.get("file");
+    counters.memory_shmem_bytes = stat.get("shmem");
     // All of the kernel's own since Linux 5.18; buffers of sockets are counted apart.
     counters.memory_kernel_bytes = stat.get("kernel").map(|bytes| bytes + stat.get("sock").unwrap_or(0));
     counters.oom_kills = Keyed::read_in(files, folder.join("memory.events")).get("oom_kill");
@@ -458,7 +460,7 @@ mod tests {
             ("memory.peak", "6291456\n"),
             (
                 "memory.stat",
-                "anon 4194304\nfile 1048576\nkernel 90000\nkernel_stack 16384\nsock 6000\nanon_thp 0\nfile_mapped 4096\n",
+                "anon 4194304\nfile 1048576\nkernel 90000\nkernel_stack 16384\nsock 6000\nanon_thp 0\nfile_mapped 4096\nshmem 8192\n",
             ),
             ("memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\noom_group_kill 0\n"),
             ("pids.current", "12\n"),
@@ -478,6 +480,7 @@ mod tests {
                 memory_peak_bytes: Some(6_291_456),
                 memory_anon_bytes: Some(4_194_304),
                 memory_file_bytes: Some(1_048_576),
+                memory_shmem_bytes: Some(8192),
                 memory_kernel_bytes: Some(96_000),
                 oom_kills: Some(1),
                 pids: Some(12),
@@ -500,7 +503,7 @@ mod tests {
             ("memory.max_usage_in_bytes", "400\n"),
             ("memory.kmem.usage_in_bytes", "50\n"),
             ("memory.kmem.tcp.usage_in_bytes", "7\n"),
-            ("memory.stat", "cache 1\nrss 2\ntotal_cache 100\ntotal_rss 200\ntotal_rss_huge 7\n"),
+            ("memory.stat", "cache 1\nrss 2\ntotal_cache 100\ntotal_rss 200\ntotal_rss_huge 7\ntotal_shmem 30\n"),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
         ]);
         let v1 = [("cpu", &cpu), ("cpuacct", &acct), ("memory", &memory)]
@@ -513,6 +516,7 @@ mod tests {
         );
         assert_eq!((counters.throttled_periods, counters.throttled_ns), (Some(2), Some(30_000)));
         assert_eq!((counters.memory_anon_bytes, counters.memory_file_bytes), (Some(200), Some(100)));
+        assert_eq!(counters.memory_shmem_bytes, Some(30));
         assert_eq!((counters.memory_peak_bytes, counters.oom_kills), (Some(400), Some(3)));
         assert_eq!(counters.memory_kernel_bytes, Some(57));
         assert_eq!(counters.pids, None);

@@ -112,6 +112,7 @@ fn parse(stat: &str, tick_ns: u64) -> Option<HostUse> {
         steal_ns: steal * tick_ns,
         context_switches: switches.trim().parse().ok()?,
         runnable: number("procs_running "),
+        births: number("processes "),
         // The first number is the sum of all.
         interrupts: number("intr "),
         ..HostUse::default()
@@ -212,9 +213,9 @@ mod tests {
 
     #[test]
     fn what_the_rest_of_the_machine_does_is_read() {
-        let text = "cpu  1 1 1 1 1 1 1 1\nintr 700 3 4\nctxt 5\nprocs_running 3\n";
+        let text = "cpu  1 1 1 1 1 1 1 1\nintr 700 3 4\nctxt 5\nprocesses 77\nprocs_running 3\n";
         let host = parse(text, 10).unwrap();
-        assert_eq!((host.runnable, host.interrupts), (Some(3), Some(700)));
+        assert_eq!((host.runnable, host.interrupts, host.births), (Some(3), Some(700), Some(77)));
         let psi = |what: &str| {
             (what == "io").then(|| {
                 "some avg10=0.00 avg60=0.00 avg300=0.00 total=25\nfull avg10=0.00 total=9\n".to_string()

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use dyno_archive::sample::ThreadUse;
+use dyno_archive::sample::{ProcessUse, ThreadUse};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::time::ClockId;
 
@@ -32,6 +32,11 @@ pub struct Stat {
     /// Clock ticks.
     pub user_ticks: u64,
     pub sys_ticks: u64,
+    /// Of the children that were waited for, and of those that they waited for.
+    pub children_faults_minor: u64,
+    pub children_faults_major: u64,
+    pub children_user_ticks: u64,
+    pub children_sys_ticks: u64,
 }
 
 impl Stat {
@@ -52,6 +57,10 @@ impl Stat {
             faults_major: number(9)?,
             user_ticks: number(11)?,
             sys_ticks: number(12)?,
+            children_faults_minor: number(8)?,
+            children_faults_major: number(10)?,
+            children_user_ticks: number(13)?,
+            children_sys_ticks: number(14)?,
         })
     }
 
@@ -80,8 +89,37 @@ pub fn all_pids() -> Vec<u32> {
 /// The living processes of a session: a subject's, where it has no control group.
 #[must_use]
 pub fn session_pids(session: u32) -> Vec<u32> {
-    let in_session = |pid: &u32| Stat::of(*pid).is_some_and(|s| s.session == session && !s.is_dead());
-    all_pids().into_iter().filter(in_session).collect()
+    let all = session_stats(session).into_iter();
+    all.filter(|(_, stat)| !stat.is_dead()).map(|(pid, _)| pid).collect()
+}
+
+/// The processes of a session, those that wait to be reaped included. Parents come before the children that they have had
+/// since they were read, as long as numbers of processes rise.
+pub(crate) fn session_stats(session: u32) -> Vec<(u32, Stat)> {
+    let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?)));
+    all.filter(|(_, stat)| stat.session == session).collect()
+}
+
+/// Totals of a process, from its `/proc/PID/stat`: those of a whole process hold its ended threads, too.
+pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
+    let tick = tick_ns();
+    ProcessUse {
+        pid,
+        began_ticks: stat.began_ticks,
+        user_ns: stat.user_ticks * tick,
+        sys_ns: stat.sys_ticks * tick,
+        faults_minor: stat.faults_minor,
+        faults_major: stat.faults_major,
+        children_user_ns: stat.children_user_ticks * tick,
+        children_sys_ns: stat.children_sys_ticks * tick,
+        children_faults_minor: stat.children_faults_minor,
+        children_faults_major: stat.children_faults_major,
+    }
+}
+
+/// The same of a process, read with files that stay open. `None`: it has ended.
+pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
+    Some(totals(pid, &Stat::parse(&files.read(format!("/proc/{pid}/stat"))?)?))
 }
 
 /// When a process began, by the wall clock: good to a second, as `btime` is.
@@ -106,6 +144,16 @@ pub fn trees(roots: &[u32]) -> Vec<u32> {
 #[must_use]
 pub fn below(root: u32) -> Vec<u32> {
     trees(&[root]).into_iter().filter(|pid| *pid != root).collect()
+}
+
+/// These processes and all below them, with those that wait to be reaped.
+pub(crate) fn tree_stats(roots: &[u32]) -> Vec<(u32, Stat)> {
+    let mut all: Vec<(u32, Stat)> =
+        all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
+    let parents: Vec<(u32, u32)> = all.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
+    let wanted = descendants(roots, &parents);
+    all.retain(|(pid, _)| wanted.contains(pid));
+    all
 }
 
 /// These and all below them. `living`: processes with their parents.
@@ -182,6 +230,13 @@ fn status_field(status: &str, key: &str) -> Option<u64> {
 pub(crate) fn rss_bytes(pid: u32, files: &Files) -> Option<u64> {
     let statm = files.read(format!("/proc/{pid}/statm"))?;
     Some(statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? * page_size() as u64)
+}
+
+/// Resident anonymous and shared memory of a process in bytes. `None`: the kernel does not show it to us.
+pub(crate) fn rss_parts(pid: u32, files: &Files) -> Option<(u64, u64)> {
+    let status = files.read(format!("/proc/{pid}/status"))?;
+    let bytes = |key| Some(status_field(&status, key)? * 1024);
+    Some((bytes("RssAnon:")?, bytes("RssShmem:")?))
 }
 
 /// Highest resident memory that this process has had, in bytes.

@@ -1,6 +1,6 @@
 //! One sample: the counters of all who are watched and of the machine at one instant.
 
-use dyno_archive::sample::{Party, PartyUse, Sample};
+use dyno_archive::sample::{Party, PartyUse, ProcessUse, Sample};
 
 use crate::cgroup::Group;
 use crate::clock::monotonic_ns;
@@ -33,6 +33,14 @@ impl Processes {
             Processes::Trees(roots) => proc::trees(roots),
         }
     }
+
+    /// With those that wait to be reaped: nobody else has their counters until then.
+    fn stats(&self) -> Vec<(u32, proc::Stat)> {
+        match self {
+            Processes::Session(session) => proc::session_stats(*session),
+            Processes::Trees(roots) => proc::tree_stats(roots),
+        }
+    }
 }
 
 impl Sampler {
@@ -42,27 +50,46 @@ impl Sampler {
         if self.group.is_empty() { self.processes.pids() } else { self.group.pids() }
     }
 
-    /// CPU time of its processes so far, nanoseconds: of the control group, or else of the threads that live. `None`: neither can be
-    /// read.
+    /// CPU time of its processes so far, nanoseconds: of the control group, or else of its processes and of the children
+    /// that they reaped. `None`: neither can be read.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         if !self.group.is_empty() {
             return self.group.cpu_ns();
         }
-        let threads = self.pids().into_iter().flat_map(proc::threads).map(|thread| thread.run_ns);
-        Some(threads.sum()).filter(|ns| *ns > 0)
+        let (pids, each) = self.totals(&Files::default());
+        let threads = pids.into_iter().flat_map(proc::threads).collect();
+        PartyUse { threads, each, ..PartyUse::nothing(Party::SUBJECT) }.cpu_ns().filter(|ns| *ns > 0)
+    }
+
+    /// Its living processes, and the totals of all. Read before its threads: the totals then never hold what a thread did
+    /// after it was read.
+    fn totals(&self, files: &Files) -> (Vec<u32>, Vec<ProcessUse>) {
+        if !self.group.is_empty() {
+            let pids = self.group.pids();
+            let each = pids.iter().filter_map(|&pid| proc::totals_in(pid, files)).collect();
+            return (pids, each);
+        }
+        let stats = self.processes.stats();
+        let living = stats.iter().filter(|(_, stat)| !stat.is_dead()).map(|(pid, _)| *pid);
+        (living.collect(), stats.iter().map(|(pid, stat)| proc::totals(*pid, stat)).collect())
     }
 
     /// Reads the counters of its processes. The control group comes first: its sums are what costs are computed from, so they
     /// lie closest to the instant.
     fn read(&self, party: Party, inside: Option<&Watching>, files: &Files) -> PartyUse {
         let cgroup = (!self.group.is_empty()).then(|| self.group.counters_in(files));
-        let pids = self.pids();
+        let (pids, each) = self.totals(files);
         if let Some(inside) = inside {
             inside.add(&pids);
         }
+        let resident: Option<Vec<(u64, u64)>> = pids.iter().map(|&pid| proc::rss_parts(pid, files)).collect();
+        let resident = resident.filter(|all| !all.is_empty());
         let mut used = PartyUse {
             cgroup,
+            each,
+            rss_anon_bytes: resident.as_ref().map(|all| all.iter().map(|(anon, _)| anon).sum()),
+            rss_shmem_bytes: resident.and_then(|all| all.into_iter().map(|(_, shmem)| shmem).max()),
             threads: pids.iter().flat_map(|&pid| proc::threads_in(pid, files)).collect(),
             processes: pids.len() as u32,
             rss_bytes: pids.iter().map(|&pid| proc::rss_bytes(pid, files)).sum(),

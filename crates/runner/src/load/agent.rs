@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc};
 
 use dyno_archive::Interval;
 use dyno_archive::plan::{DriverKind, Priority};
@@ -21,12 +21,38 @@ pub(super) struct Beginning {
     threads: u32,
     ready: AtomicU32,
     at: OnceLock<Instant>,
+    /// Set when connections may be closed: the closing samples of all loads were taken.
+    can_close: Mutex<bool>,
+    closable: Condvar,
 }
 
 impl Beginning {
     /// For so many workers.
     pub(super) fn of(threads: u32) -> Arc<Beginning> {
-        Arc::new(Beginning { threads, ready: AtomicU32::new(0), at: OnceLock::new() })
+        Arc::new(Beginning {
+            threads,
+            ready: AtomicU32::new(0),
+            at: OnceLock::new(),
+            can_close: Mutex::new(false),
+            closable: Condvar::new(),
+        })
+    }
+
+    /// Lets all workers close their connections.
+    pub(super) fn let_close(&self) {
+        *self.can_close.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.closable.notify_all();
+    }
+
+    /// Lets workers close their connections once the guard is dropped, on every way out of the control thread: no
+    /// worker waits for a control that is gone.
+    pub(super) const fn let_close_on_drop(&self) -> LetClose<'_> {
+        LetClose(self)
+    }
+
+    fn wait_until_closable(&self) {
+        let can_close = self.can_close.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.closable.wait_while(can_close, |can_close| !*can_close));
     }
 
     /// The instant, once every worker is ready. The last to become ready sets it.
@@ -39,12 +65,22 @@ impl Beginning {
     }
 }
 
+/// Lets all workers close their connections when it is dropped.
+pub(super) struct LetClose<'a>(&'a Beginning);
+
+impl Drop for LetClose<'_> {
+    fn drop(&mut self) {
+        self.0.let_close();
+    }
+}
+
 /// An interval as a worker tells it.
 pub(super) struct Told {
     /// Which of the loads that run together is the worker's.
     pub(super) load: usize,
     pub(super) worker: u32,
-    pub(super) interval: Interval,
+    /// `None`: the worker has drained.
+    pub(super) interval: Option<Interval>,
 }
 
 /// State shared by the workers of one load: when it begins, when it ends.
@@ -57,6 +93,8 @@ pub(super) struct Shared {
     cut: OnceLock<Stop>,
     /// A worker was not given the priority that it asked for.
     is_refused: AtomicBool,
+    /// Workers that have drained, or could not begin.
+    drained: AtomicU32,
     answers: Arc<Answers>,
 }
 
@@ -103,6 +141,7 @@ impl Shared {
             beginning: Arc::clone(beginning),
             cut: OnceLock::new(),
             is_refused: AtomicBool::new(false),
+            drained: AtomicU32::new(0),
             answers: answers.unwrap_or_else(|| Answers::new(threads)),
         }
     }
@@ -119,6 +158,11 @@ impl Shared {
     /// The priority that all workers were given.
     pub(super) fn priority(&self, asked: Priority) -> Priority {
         if self.is_refused.load(Ordering::Acquire) { Priority::Normal } else { asked }
+    }
+
+    /// Whether none of its workers sends or awaits anything any more.
+    pub(super) fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::Acquire) >= self.threads
     }
 
     /// How the load ends before its time; `None`: so far it does not.
@@ -155,6 +199,7 @@ impl Drop for CallOff<'_> {
     fn drop(&mut self) {
         if self.armed {
             self.shared.end(Stop::At(Instant(0)));
+            self.shared.drained.fetch_add(1, Ordering::AcqRel);
         }
     }
 }
@@ -225,10 +270,14 @@ fn drive<D: Driver>(
         shared.answers.tell(k, answers);
         shared.cut().unwrap_or(Stop::No)
     };
-    dyno_engine::run(&mut worker, &mut driver, begin, stop, |interval| {
-        // The control thread lives as long as the workers do.
-        let _ = to.send(Told { load: shared.load, worker: k, interval });
-    });
+    // The control thread lives as long as the workers do.
+    let tell = |interval| drop(to.send(Told { load: shared.load, worker: k, interval }));
+    dyno_engine::run_until_drained(&mut worker, &mut driver, begin, stop, |interval| tell(Some(interval)));
+    shared.drained.fetch_add(1, Ordering::AcqRel);
+    tell(None);
+    // Threads of a server that end with their connections would take their counters with them.
+    shared.beginning.wait_until_closable();
+    worker.close(&mut driver);
     worker.report()
 }
 

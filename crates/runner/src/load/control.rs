@@ -24,6 +24,8 @@ pub(super) struct Control {
     next_sample_ns: Option<u64>,
     /// The turns of the load; `None`: it has all the time.
     slices: Option<Slices>,
+    /// When the load ended, if that was before its time; nanoseconds since it began.
+    ended_ns: Option<u64>,
 }
 
 impl Control {
@@ -37,6 +39,7 @@ impl Control {
             opened_with: None,
             next_sample_ns: Some(0),
             slices: None,
+            ended_ns: None,
         }
     }
 
@@ -75,8 +78,23 @@ impl Control {
         Some((due, edge))
     }
 
+    /// The load is drained at this time since it began: the closing sample is due now, if it was not taken and the window
+    /// had opened.
+    pub(super) fn close_early(&mut self, since_ns: u64) {
+        if since_ns > self.window.warmup_ns && self.next_sample_ns.is_some() && self.ended_ns.is_none() {
+            self.ended_ns = Some(since_ns);
+            self.next_sample_ns = Some(since_ns);
+        }
+    }
+
+    /// Whether the load ended before its time, or had none.
+    pub(super) const fn has_ended_early(&self) -> bool {
+        self.ended_ns.is_some()
+    }
+
     fn closes_ns(&self) -> Option<u64> {
-        self.window.duration_ns.map(|duration_ns| self.window.warmup_ns + duration_ns)
+        let planned_ns = self.window.duration_ns.map(|duration_ns| self.window.warmup_ns + duration_ns);
+        self.ended_ns.or(planned_ns)
     }
 
     /// Whether the measured window is over at this time since the load began.
@@ -234,6 +252,26 @@ mod tests {
             ]
         );
         assert_eq!(joined.iter().map(|i| i.connections_open).collect::<Vec<_>>(), [1, 5, 9]);
+    }
+
+    #[test]
+    fn drained_load_is_sampled_once_more_at_once() {
+        for duration_ns in [None, Some(9000)] {
+            let window = Window { warmup_ns: 1000, duration_ns, interval_ns: 500, drain_ns: 0 };
+            let mut control = Control::new(window, 1);
+            let take = |control: &mut Control| {
+                let (at_ns, edge) = control.next_sample().unwrap();
+                control.sampled(Some(Sample { at_ns, ..Sample::default() }));
+                (at_ns, edge)
+            };
+            control.close_early(700);
+            assert_eq!(control.next_sample(), Some((0, Edge::Warmup)), "the window has not opened");
+            (0..4).for_each(|_| drop(take(&mut control)));
+            control.close_early(1723);
+            assert_eq!(take(&mut control), (1723, Edge::Closes));
+            control.close_early(1800);
+            assert_eq!(control.next_sample(), None);
+        }
     }
 
     #[test]

@@ -265,6 +265,7 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
         loads.iter().zip(&shared).map(|(load, shared)| Follower::new(load.spec, shared)).collect();
     let (to_control, from_workers) = mpsc::channel();
     thread::scope(|scope| {
+        let _closable = beginning.let_close_on_drop();
         let start = |(load, k): (usize, u32)| {
             let (spec, shared, to_control) = (loads[load].spec, &shared[load], to_control.clone());
             thread::Builder::new()
@@ -281,7 +282,7 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
             });
         })?;
         drop(to_control);
-        follow(&mut followers, loads, &from_workers);
+        follow(&mut followers, loads, &from_workers, &beginning);
         let mut reports: Vec<Vec<WorkerReport>> = followers.iter().map(|_| Vec::new()).collect();
         for (load, worker) in workers {
             reports[load].push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
@@ -291,24 +292,36 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
     })
 }
 
-/// Follows loads until their workers have told everything.
-fn follow(followers: &mut [Follower<'_>], loads: &mut [Watched<'_>], from: &mpsc::Receiver<Told>) {
+/// Follows loads until their workers have told everything. Connections are closed once the closing samples of all loads
+/// were taken: each sample holds the counters of the servers of all.
+fn follow(
+    followers: &mut [Follower<'_>],
+    loads: &mut [Watched<'_>],
+    from: &mpsc::Receiver<Told>,
+    beginning: &Beginning,
+) {
     loop {
         let wait = followers.iter().map(Follower::until_next_sample).min().unwrap_or(GLANCE);
         match from.recv_timeout(wait) {
             Ok(Told { load, worker, interval }) => {
                 let watch = &mut loads[load].watch;
-                followers[load].control.merge(worker, &interval, |merged| watch.interval(merged));
+                if let Some(interval) = interval {
+                    followers[load].control.merge(worker, &interval, |merged| watch.interval(merged));
+                }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => return,
         }
         for (follower, load) in followers.iter_mut().zip(&mut *loads) {
+            follower.close_if_drained();
             follower.sample_if_due(load.watch);
             follower.end_if_asked(load.watch);
         }
         if let Some(cut) = followers.iter().find_map(|follower| follower.shared.cut()) {
             followers.iter_mut().for_each(|follower| follower.end_with(cut));
+        }
+        if followers.iter().all(Follower::is_sampled) {
+            beginning.let_close();
         }
     }
 }
@@ -380,6 +393,22 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Has the closing sample taken at once if the load ended before its time, or has no time: its connections wait to be
+    /// closed. Of a server that failed there is nothing to read.
+    fn close_if_drained(&mut self) {
+        if self.shared.is_drained()
+            && self.failure.is_none()
+            && let Some(since_ns) = self.since_begin()
+        {
+            self.control.close_early(since_ns);
+        }
+    }
+
+    /// Whether the closing sample was taken, or will not be.
+    fn is_sampled(&self) -> bool {
+        self.shared.is_drained() || self.control.next_sample().is_none()
+    }
+
     fn sample_if_due(&mut self, watch: &mut dyn Watch) {
         let (Some(now), Some((due, edge))) = (self.since_begin(), self.control.next_sample()) else { return };
         if now < due {
@@ -387,8 +416,8 @@ impl<'a> Follower<'a> {
         }
         match edge {
             Edge::Opens => self.machine.open(),
-            Edge::Closes => self.machine.close(),
-            Edge::Warmup | Edge::Within => {}
+            Edge::Closes if !self.control.has_ended_early() => self.machine.close(),
+            Edge::Closes | Edge::Warmup | Edge::Within => {}
         }
         // The counters are read at the edge; the sample keeps the instant at which that really was.
         self.control.sampled(watch.sample(edge));
