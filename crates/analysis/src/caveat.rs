@@ -137,8 +137,10 @@ codes! {
     TcpNotMeasured = "tcp_not_measured",
     /// The server's use of CPU and memory is not known here.
     ServerNotObserved = "server_not_observed",
-    /// Without a control group the server's CPU time is summed over living threads, and memory is resident memory.
+    /// Without a control group the server's CPU time is summed over its threads and processes, and memory is resident memory.
     NoCgroup = "no_cgroup",
+    /// Threads or processes of the server ended before their counters were read: counters that held their share are unknown.
+    CountersUnread = "counters_unread",
     /// A server does not speak the protocol of a workload, so it has no numbers for that workload.
     NotServed = "not_served",
     /// A limit that the suite asks for could not be set here.

@@ -1,6 +1,7 @@
 //! What the server used over the measured window.
 
 mod calls;
+mod complete;
 mod runtime;
 mod sockets;
 #[cfg(test)]
@@ -11,7 +12,7 @@ pub mod watch;
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{
-    CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, Party, SocketsUse, ThreadUse,
+    CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, Party, PartyUse, ProcessUse, SocketsUse, ThreadUse,
 };
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
@@ -19,6 +20,8 @@ use serde::Serialize;
 
 use crate::load::answers_per_second;
 pub use calls::{Call, Calls, Transfers};
+use complete::PartyDeltas;
+pub use complete::UnreadCounters;
 pub use runtime::Runtime;
 pub use sockets::{Listener, Network, Sockets};
 pub use threads::{RoleUse, Working};
@@ -47,13 +50,17 @@ pub struct ServerUse {
     pub memory_peak_bytes: Option<u64>,
     /// Anonymous memory: the highest sample of the window.
     pub memory_anon_bytes: Option<u64>,
-    /// Page cache: the highest sample of the window.
+    /// Page cache, shared memory included: the highest sample of the window.
     pub memory_file_bytes: Option<u64>,
+    /// Shared memory, memfd, and files of a tmpfs, part of `memory_file_bytes`; resident shared memory where there is no
+    /// control group. The highest sample of the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_shmem_bytes: Option<u64>,
     /// What the kernel holds for it (stacks, page tables, its own objects, buffers of sockets): the highest sample of the window.
     pub memory_kernel_bytes: Option<u64>,
     /// Resident memory: the highest sample of the window.
     pub rss_bytes: Option<u64>,
-    /// What the server itself holds: anonymous memory, or resident memory where that is all there is.
+    /// What the server itself holds: anonymous and shared memory, or resident memory where that is all there is.
     pub memory_held_bytes: Option<u64>,
     /// `memory_held_bytes` × time per answer, in MB·s (10⁶ bytes × s).
     pub memory_mb_s_per_request: Option<f64>,
@@ -69,6 +76,9 @@ pub struct ServerUse {
     pub run_delay_s: Option<f64>,
     /// CPU time of the whole machine that neither the server nor dyno used.
     pub others_cpu_s: Option<f64>,
+    /// Threads and processes that ended before their counters were read; `None`: no counter is unknown because of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread_counters: Option<UnreadCounters>,
     pub context_switches_voluntary: Option<u64>,
     pub context_switches_involuntary: Option<u64>,
     /// How the split of its CPU time was had; `None`: it was not.
@@ -185,6 +195,8 @@ struct Seen<'a> {
     network: Option<&'a NetworkUse>,
     sockets: Option<&'a SocketsUse>,
     processes: u32,
+    each: &'a [ProcessUse],
+    used: &'a PartyUse,
     rss_bytes: Option<u64>,
     generator: &'a [ThreadUse],
     host: Option<&'a HostUse>,
@@ -205,6 +217,8 @@ impl<'a> Seen<'a> {
             network: used.network.as_ref(),
             sockets: used.sockets.as_ref(),
             processes: used.processes,
+            each: &used.each,
+            used,
             rss_bytes: used.rss_bytes,
             generator: sample.of(Party::GENERATOR).map_or(&[], |generator| &generator.threads),
             host: sample.host.as_ref(),
@@ -213,6 +227,19 @@ impl<'a> Seen<'a> {
 
     fn living_and_ended(&self) -> Threads<'a> {
         Threads { at_ns: self.at_ns, living: self.threads, ended: self.ended }
+    }
+
+    /// Anonymous and shared memory, or resident memory where that is all there is.
+    fn held_bytes(&self) -> Option<u64> {
+        if let Some((anon, shmem)) = self.cgroup.and_then(|c| Some((c.memory_anon_bytes?, c.memory_shmem_bytes))) {
+            return Some(anon + shmem.unwrap_or(0));
+        }
+        let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
+        parts.map(|(anon, shmem)| anon + shmem).or(self.rss_bytes)
+    }
+
+    fn shmem_bytes(&self) -> Option<u64> {
+        self.cgroup.and_then(|c| c.memory_shmem_bytes).or(self.used.rss_shmem_bytes)
     }
 
     /// What its threads did up to a later sample.
@@ -232,6 +259,8 @@ struct Memory {
     file: Option<u64>,
     kernel: Option<u64>,
     rss: Option<u64>,
+    shmem: Option<u64>,
+    held: Option<u64>,
 }
 
 impl Memory {
@@ -246,12 +275,9 @@ impl Memory {
             file: highest(|c| c.memory_file_bytes),
             kernel: highest(|c| c.memory_kernel_bytes),
             rss: window.iter().filter_map(|seen| seen.rss_bytes).max(),
+            shmem: window.iter().filter_map(|seen| seen.shmem_bytes()).max(),
+            held: window.iter().filter_map(|seen| seen.held_bytes()).max(),
         }
-    }
-
-    /// What the server itself holds: anonymous memory, or resident memory where that is all there is.
-    fn held(&self) -> Option<u64> {
-        self.anon.or(self.rss)
     }
 }
 
@@ -266,13 +292,13 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     // Answers that fit the observed window: samples lie a little beside the edges of the measured one.
     let answers = rate * seconds;
     let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
-    let mut threads = first.threads_until(last);
-    let cpu_s = cpu_s_of_all(&threads, first, last);
+    let window: Vec<&Seen<'_>> = seen.iter().filter(|s| within(s, first, last)).collect();
+    let PartyDeltas { mut threads, cpu_s, split, unread } = PartyDeltas::new(&window, Some(answers));
     threads.attribute(cpu_s);
     for role in threads.roles.values_mut() {
         role.cpu_us_per_request = per_answer(role.cpu_s * 1e6);
     }
-    let split = Split::of(&threads, first, last);
+    let split = Split::new(&threads, split);
     let calls = first.calls.zip(last.calls).and_then(|(first, last)| Calls::between(first, last));
     let split_us = split.and_then(|split| {
         let us = cpu_s.and_then(|s| per_answer(s * 1e6))?;
@@ -281,7 +307,6 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     // If the kernel's tick saw neither, all counts as the kernel's.
     let user_share = split.map_or(0.0, |split| split.user_share);
     let allowed = allowed_cpus * seconds;
-    let window: Vec<&Seen<'_>> = seen.iter().filter(|s| within(s, first, last)).collect();
     let memory = Memory::over(&window, last);
     let probe_ns: u64 = window.iter().map(|s| s.took_ns).sum();
     ServerUse {
@@ -299,14 +324,19 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         memory_file_bytes: memory.file,
         memory_kernel_bytes: memory.kernel,
         rss_bytes: memory.rss,
-        memory_held_bytes: memory.held(),
-        memory_mb_s_per_request: memory.held().and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
+        memory_shmem_bytes: memory.shmem,
+        memory_held_bytes: memory.held,
+        memory_mb_s_per_request: memory.held.and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
         threads: Some(last.threads.len()),
-        busy_threads: (!last.threads.is_empty())
-            .then(|| threads.wanted_s.iter().filter(|s| **s >= BUSY_THREAD * seconds).count()),
+        busy_threads: threads
+            .wanted_s
+            .as_ref()
+            .map(|wanted_s| wanted_s.iter().filter(|s| **s >= BUSY_THREAD * seconds).count()),
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
-        others_cpu_s: others_cpu_s(first, last),
+        // Without the server's own, that of others is unknown, too.
+        others_cpu_s: cpu_s.and_then(|_| others_cpu_s(first, last)),
+        unread_counters: unread,
         cpu_split_by: split_us.and(split).map(|split| split.by),
         per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
         calls,
@@ -365,9 +395,9 @@ struct Split {
 
 impl Split {
     /// By entries into the kernel where somebody watched them, else as the kernel has it. `None`: neither saw any time.
-    fn of(threads: &ThreadDeltas, first: &Seen<'_>, last: &Seen<'_>) -> Option<Split> {
+    fn new(threads: &ThreadDeltas, kernel: Option<(f64, f64)>) -> Option<Split> {
         let by_entries = threads.modes.map(|modes| (modes.user_ns as f64, modes.sys_ns as f64));
-        let by_kernel = || split_between(first, last).unwrap_or((threads.user_s, threads.sys_s));
+        let by_kernel = || kernel.unwrap_or((threads.user_s, threads.sys_s));
         let by = if by_entries.is_some() { SplitBy::Entries } else { SplitBy::Kernel };
         let (user, sys) = by_entries.unwrap_or_else(by_kernel);
         (user + sys > 0.0).then(|| Split { user_share: user / (user + sys), by })
@@ -407,11 +437,11 @@ impl Used {
     #[must_use]
     pub fn between(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
         let (first, last) = (&Seen::new(first, party)?, &Seen::new(last, party)?);
-        let threads = first.threads_until(last);
+        let PartyDeltas { threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
         let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
         Some(Used {
             seconds: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9,
-            cpu_s: cpu_s_of_all(&threads, first, last),
+            cpu_s,
             jit_s: (!last.threads.is_empty()).then_some(jit_s),
         })
     }
@@ -437,13 +467,6 @@ fn cgroup_delta(first: &Seen<'_>, last: &Seen<'_>, pick: impl Fn(&CgroupUse) -> 
 
 fn cpu_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     cgroup_delta(first, last, |c| c.cpu_ns).map(|ns| ns as f64 / 1e9)
-}
-
-/// CPU seconds of the whole party between the two samples, or of its living threads where there is no control group.
-/// `None`: neither could be read.
-fn cpu_s_of_all(threads: &ThreadDeltas, first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
-    let living_s = (first.cgroup.is_none() && !last.threads.is_empty()).then_some(threads.run_s);
-    cpu_between(first, last).or(living_s)
 }
 
 fn split_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<(f64, f64)> {
@@ -478,8 +501,7 @@ fn intervals(began_ns: u64, seen: &[Seen<'_>]) -> Vec<ServerInterval> {
 
 fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval {
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-    let threads = first.threads_until(last);
-    let cpu_s = cpu_s_of_all(&threads, first, last);
+    let PartyDeltas { threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
     let since_begin = |s: &Seen<'_>| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     ServerInterval {

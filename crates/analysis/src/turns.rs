@@ -259,7 +259,8 @@ fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64, u64) -> bo
 
 /// CPU time of a party between two samples, nanoseconds.
 fn cpu_between(first: &Sample, last: &Sample, party: Party) -> Option<u64> {
-    Some(last.of(party)?.cpu_ns()?.saturating_sub(first.of(party)?.cpu_ns()?))
+    // It falls where a process ends that no other waited for.
+    last.of(party)?.cpu_ns()?.checked_sub(first.of(party)?.cpu_ns()?)
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ pub(super) struct ThreadDeltas {
     pub(super) sys_s: f64,
     pub(super) busiest_s: Option<f64>,
     /// Seconds that each thread ran or waited for a CPU.
-    pub(super) wanted_s: Vec<f64>,
+    pub(super) wanted_s: Option<Vec<f64>>,
     pub(super) run_delay_s: Option<f64>,
     pub(super) voluntary: Option<u64>,
     pub(super) involuntary: Option<u64>,
@@ -110,6 +110,17 @@ pub(super) struct ThreadDeltas {
     pub(super) modes: Option<ModeTimes>,
     pub(super) working: Option<Working>,
     pub(super) roles: BTreeMap<&'static str, RoleUse>,
+    pub(super) ended: EndedSums,
+}
+
+/// What threads did in the window that were seen to end in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EndedSums {
+    pub(super) threads: u64,
+    pub(super) wakeups: u64,
+    pub(super) running_s: f64,
+    /// Part of `running_s` of roles that serve.
+    pub(super) serving_s: f64,
 }
 
 impl ThreadDeltas {
@@ -141,7 +152,7 @@ impl ThreadDeltas {
         self.sys_s += since(|t| t.sys_ns);
         self.busiest_s = Some(self.busiest_s.unwrap_or(0.0).max(run_s));
         let delay_s = since_some(|t| t.run_delay_ns).map(|ns| ns as f64 / 1e9);
-        self.wanted_s.push(run_s + delay_s.unwrap_or(0.0));
+        self.wanted_s.get_or_insert_default().push(run_s + delay_s.unwrap_or(0.0));
         add_some(&mut self.run_delay_s, delay_s);
         add_some(&mut self.voluntary, since_some(|t| t.switches_voluntary));
         add_some(&mut self.involuntary, since_some(|t| t.switches_involuntary));
@@ -186,8 +197,18 @@ impl ThreadDeltas {
             let role = roles::of(&now.name, process, false);
             let running_s = did.seconds(State::Running);
             self.run_s += running_s;
+            self.ended.threads += threads;
+            self.ended.wakeups += did.wakeups;
+            self.ended.running_s += running_s;
+            if roles::serves(role) {
+                self.ended.serving_s += running_s;
+            }
             let of_role = self.roles.entry(role).or_default();
             of_role.cpu_s += running_s;
+            // Where the kernel shows no wait for a CPU of living threads, that of ended ones alone is no sum.
+            for delay_s in [&mut self.run_delay_s, &mut of_role.run_delay_s].into_iter().flatten() {
+                *delay_s += did.seconds(State::Runnable);
+            }
             *of_role.ended.get_or_insert_default() += threads;
             self.add_seen(&did, role);
         }
@@ -219,6 +240,11 @@ impl ThreadDeltas {
             let role = RoleUse { cpu_s: left_s, ..RoleUse::default() };
             self.roles.insert(roles::UNATTRIBUTED, role);
         }
+    }
+
+    /// CPU seconds of the threads that live.
+    pub(super) fn living_s(&self) -> f64 {
+        self.run_s - self.ended.running_s
     }
 
     pub(super) fn faults(&self) -> Option<u64> {

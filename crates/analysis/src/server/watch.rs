@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::threads::RoleUse;
-use super::{Network, Seen, Sockets, cgroup_delta, cpu_s_of_all, split_between, steal_share};
+use super::{Network, PartyDeltas, Seen, Sockets, cgroup_delta, split_between, steal_share};
 
 pub const SCHEMA: &str = "dyno.watch/1";
 
@@ -20,8 +20,8 @@ pub struct Watched {
     /// Since it is watched, in seconds.
     pub start_s: f64,
     pub end_s: f64,
-    /// CPU time ÷ time: in CPUs. `None`: not known, as are all below. Without a control group, and without a look inside, that of
-    /// processes and threads which ended in this time is missing.
+    /// CPU time ÷ time: in CPUs. `None`: not known, as are all below. Without a control group, threads that ended count
+    /// by their process's totals, and processes if another of the server's waited for them.
     pub cpus: Option<f64>,
     pub cpus_user: Option<f64>,
     pub cpus_sys: Option<f64>,
@@ -32,7 +32,7 @@ pub struct Watched {
     /// Share of the periods of its CPU quota in which it was held back: 0 to 1. `None`: it has no quota of its own, or is not
     /// watched by its group.
     pub throttled_share: Option<f64>,
-    /// At the end: what it holds itself (anonymous memory; resident memory where there is no control group), and page cache.
+    /// At the end: what it holds itself (anonymous and shared memory, or resident memory), and page cache.
     pub memory_held_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
     pub processes: u32,
@@ -165,10 +165,10 @@ impl Watched {
 pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> {
     let (first, last) = (&Seen::new(first, Party::SUBJECT)?, &Seen::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
-    let mut threads = first.threads_until(last);
+    let PartyDeltas { mut threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
     // A group that somebody else made may be one that counts no CPU time.
-    let of_threads_s = (!last.threads.is_empty()).then_some(threads.run_s);
-    let cpu_s = cpu_s_of_all(&threads, first, last).or(of_threads_s);
+    let of_threads_s = (first.cgroup.is_some() && !last.threads.is_empty()).then_some(threads.run_s);
+    let cpu_s = cpu_s.or(of_threads_s);
     threads.attribute(cpu_s);
     let of_threads = || Some((threads.user_s, threads.sys_s)).filter(|(user, sys)| user + sys > 0.0);
     let split = split_between(first, last).filter(|(user, sys)| user + sys > 0.0).or_else(of_threads);
@@ -189,7 +189,7 @@ pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> 
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         run_delay_s_per_s: threads.run_delay_s.map(|s| s / seconds),
         throttled_share: periods.zip(throttled).map(|(all, held)| held as f64 / all as f64),
-        memory_held_bytes: memory(|c| c.memory_anon_bytes).or(last.rss_bytes),
+        memory_held_bytes: last.held_bytes(),
         memory_file_bytes: memory(|c| c.memory_file_bytes),
         processes: last.processes,
         threads: last.threads.len(),

@@ -476,8 +476,9 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             percent(used)
         );
         // With few requests in flight a closed loop must behave like this; with more, another cause may be hidden.
-        let confidence =
-            if load.in_flight.mean < FEW_IN_FLIGHT { Confidence::High } else { Confidence::Low };
+        // Rules that name a thread, a lock or a disk had nothing to read where threads ended with their counters.
+        let is_sure = load.in_flight.mean < FEW_IN_FLIGHT && server.unread_counters.is_none();
+        let confidence = if is_sure { Confidence::High } else { Confidence::Low };
         verdict(Resource::Concurrency, confidence, sentence, idle_evidence(load, used))
     })?
 }
@@ -527,6 +528,9 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
             percent(busy),
             would_tell(load, server)
         ),
+        (None, _) if server.unread_counters.is_some() => {
+            "Unknown: threads or processes of the server ended before their CPU time was read.".into()
+        }
         (None, _) => "Unknown: the server's CPU could not be observed.".into(),
     };
     Limiter {

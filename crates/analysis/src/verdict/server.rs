@@ -31,9 +31,10 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     if seen().all(|s| s.cgroup.is_none()) {
         all.push(info(
             Code::NoCgroup,
-            "No control group could be made for the server: its CPU time is summed over the threads that lived through the window, its memory is resident memory, and its peak and throttled time are not known. `dyno doctor` says how to get one.",
+            "No control group could be made for the server: its CPU time is summed over its threads (in ticks of the clock where threads or processes ended), its memory is resident memory, and its peak and throttled time are not known. `dyno doctor` says how to get one.",
         ));
     }
+    all.extend(counters_unread(server));
     all.extend(not_measured(server));
     all.extend(more_threads_than_cpus(server));
     all.extend(server_starved(server));
@@ -173,17 +174,43 @@ fn fills_its_cpus(server: &ServerUse) -> bool {
     is_busy && more_threads_than_cpus(server).is_some()
 }
 
+/// A counter that ended with its thread or process is unknown, and is told apart from one that the kernel does not show.
+fn counters_unread(server: &ServerUse) -> Option<Caveat> {
+    let unread = server.unread_counters.as_ref()?;
+    let used = unread.cpu_s.map_or_else(
+        || "an unknown CPU time".into(),
+        |seconds| format!("{seconds:.2} s of CPU time"),
+    );
+    let message = format!(
+        "Threads or processes of the server with {used} ended before their counters were read, {} threads and {} processes of them between two samples. These counters are unknown: {}. Use keep-alive connections or a server that keeps its threads.",
+        unread.threads,
+        unread.processes,
+        unread.unknown.join(", ")
+    );
+    let evidence = json!({
+        "threads": unread.threads, "processes": unread.processes, "cpu_s": unread.cpu_s,
+        "unknown": unread.unknown,
+    });
+    Some(Caveat::new(Code::CountersUnread, Severity::Warning, message, evidence))
+}
+
 /// Names the counters that are empty although the server was observed.
 fn not_measured(server: &ServerUse) -> Option<Caveat> {
+    let unread = |name: &str| {
+        server.unread_counters.as_ref().is_some_and(|unread| unread.unknown.contains(&name))
+    };
     let missing: Vec<&str> = [
-        ("cpu_user_s and cpu_sys_s", server.cpu_user_s.is_none()),
+        ("cpu_user_s and cpu_sys_s", server.cpu_user_s.is_none() && !unread("CPU time")),
         ("throttled_s", server.throttled_s.is_none()),
         ("memory_peak_bytes", server.memory_peak_bytes.is_none()),
         ("memory_anon_bytes", server.memory_anon_bytes.is_none()),
         ("memory_file_bytes", server.memory_file_bytes.is_none()),
         ("rss_bytes", server.rss_bytes.is_none()),
-        ("run_delay_s", server.run_delay_s.is_none()),
-        ("context switches", server.context_switches_voluntary.is_none()),
+        ("run_delay_s", server.run_delay_s.is_none() && !unread("run delay")),
+        (
+            "context switches",
+            server.context_switches_voluntary.is_none() && !unread("context switches"),
+        ),
         ("steal_share", server.steal_share.is_none()),
     ]
     .into_iter()

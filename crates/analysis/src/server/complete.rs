@@ -1,0 +1,380 @@
+//! Which counters of a party are complete over a stretch of time. This is the only place that decides it: what it leaves
+//! empty is unknown, and every rule and metric reads what it leaves.
+//!
+//! - A control group's CPU time holds everything.
+//! - A process's totals hold its ended threads: CPU time in ticks of the clock, page faults exactly.
+//! - The totals of a process's children hold those that it waited for, and no others.
+//! - The kernel probes hold states, wake-ups and CPU time of ended threads, but no context switches and page faults.
+//! - Context switches and the wait for a CPU of an ended thread are in no file of the kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dyno_archive::sample::{ProcessUse, ThreadUse};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::threads::ThreadDeltas;
+use super::{Seen, cpu_between, split_between};
+
+/// Greatest share of a counter that ended threads may have had without making it unknown.
+const MOST_UNREAD: f64 = 0.01;
+
+/// CPU time that a thread may use between the reading of its group and its own.
+const SKEW_S: f64 = 0.001;
+
+/// Two ticks of the clock: totals of user and system time are rounded down apart.
+const TICKS_S: f64 = 0.02;
+
+/// Least number of births that no sample shows, and their least number per response, that make births in the server likely.
+const UNSEEN_BIRTHS: f64 = 100.0;
+const UNSEEN_BIRTHS_PER_RESPONSE: f64 = 0.5;
+
+/// Threads and processes that ended before their counters were read, and the counters that are unknown because of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct UnreadCounters {
+    /// Threads that a sample of the window shows, and its last sample does not.
+    pub threads: u64,
+    /// The same of processes.
+    pub processes: u64,
+    /// CPU time of ended threads and processes in the window; `None`: unknown.
+    pub cpu_s: Option<f64>,
+    /// Names of the unknown counters.
+    pub unknown: Vec<&'static str>,
+}
+
+/// What a party used between the first and the last of some samples.
+pub(super) struct PartyDeltas {
+    pub(super) threads: ThreadDeltas,
+    pub(super) cpu_s: Option<f64>,
+    /// User and system time as the kernel keeps them, in whatever unit.
+    pub(super) split: Option<(f64, f64)>,
+    /// `None`: every counter that could be read is complete.
+    pub(super) unread: Option<UnreadCounters>,
+}
+
+impl PartyDeltas {
+    /// `samples`: at least two. `responses`: responses in that time; `None`: nobody counted them.
+    pub(super) fn new(samples: &[&Seen<'_>], responses: Option<f64>) -> PartyDeltas {
+        let (first, last) = (samples[0], samples[samples.len() - 1]);
+        let mut threads = first.threads_until(last);
+        let ended = Ended::new(samples, &threads, responses);
+        let cpu_s = ended.cpu_s(&threads, first, last);
+        let split = split_between(first, last).or_else(|| ended.split(&threads));
+        let mut unread = UnreadCounters {
+            threads: ended.threads,
+            processes: ended.processes,
+            cpu_s: cpu_s.map(|cpu_s| (cpu_s - threads.living_s()).max(0.0)),
+            unknown: Vec::new(),
+        };
+        if cpu_s.is_none() && !last.threads.is_empty() && first.cgroup.is_none() {
+            unread.unknown.push("CPU time");
+        }
+        ended.correct_faults(&mut threads, &mut unread.unknown);
+        ended.clear(&mut threads, cpu_s, (first, last), &mut unread.unknown);
+        let unread = Some(unread).filter(|unread| !unread.unknown.is_empty());
+        PartyDeltas { threads, cpu_s, split, unread }
+    }
+}
+
+/// What is known of threads and processes that ended between samples.
+struct Ended {
+    threads: u64,
+    processes: u64,
+    /// CPU seconds of processes' ended threads and of reaped children, as far as totals hold them.
+    totals_s: f64,
+    /// User and system seconds of whole processes; `None`: no totals, or nothing ended.
+    split_s: Option<(f64, f64)>,
+    /// Minor and major page faults of all processes; `None`: no totals, or some are missing.
+    faults: Option<(u64, u64)>,
+    /// A process ended that no process of the party waited for, or births are likely that nobody accounts for.
+    is_process_lost: bool,
+    /// The last that was seen of threads that are gone, beyond the first sample: CPU seconds and context switches.
+    seen_s: f64,
+    seen_switches: u64,
+    /// So many were born that no sample shows that they are likely the server's.
+    has_unseen_births: bool,
+}
+
+impl Ended {
+    fn new(samples: &[&Seen<'_>], threads: &ThreadDeltas, responses: Option<f64>) -> Ended {
+        let (first, last) = (samples[0], samples[samples.len() - 1]);
+        let gone = GoneThreads::new(samples);
+        let totals = Totals::new(first, last);
+        let has_totals = samples.iter().all(|seen| !seen.each.is_empty());
+        let totals_s = if has_totals { totals.ended_s(first, last) } else { 0.0 };
+        let has_unseen_births = has_unseen_births(first, last, responses);
+        let is_accounted = totals_s > MOST_UNREAD * threads.run_s;
+        // Without totals only threads tell: those that are gone are accounted for by nobody.
+        let is_lost_without = !has_totals && gone.run_s > MOST_UNREAD * threads.run_s;
+        Ended {
+            threads: gone.threads,
+            processes: gone_processes(samples),
+            totals_s,
+            split_s: (has_totals && totals_s > 0.0).then(|| totals.split_s()),
+            faults: (has_totals && totals.children_are_complete()).then(|| totals.faults()),
+            is_process_lost: is_lost_without
+                || has_unseen_births && !is_accounted
+                || has_totals && !(totals.children_are_complete() && all_were_reaped(samples)),
+            seen_s: gone.run_s,
+            seen_switches: gone.switches,
+            has_unseen_births,
+        }
+    }
+
+    /// CPU seconds of the whole party; `None`: some of them nobody has.
+    fn cpu_s(&self, threads: &ThreadDeltas, first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+        if first.cgroup.is_some() || last.threads.is_empty() {
+            return cpu_between(first, last);
+        }
+        // The probes saw threads and processes end.
+        if last.ended.is_some() {
+            return Some(threads.run_s);
+        }
+        (!self.is_process_lost).then_some(threads.run_s + self.totals_s)
+    }
+
+    fn split(&self, threads: &ThreadDeltas) -> Option<(f64, f64)> {
+        self.split_s.or(Some((threads.user_s, threads.sys_s)))
+    }
+
+    /// Page faults of whole processes are exact, and hold those of ended threads.
+    fn correct_faults(&self, threads: &mut ThreadDeltas, unknown: &mut Vec<&'static str>) {
+        let has_ended = self.threads + threads.ended.threads > 0
+            || self.processes > 0
+            || self.totals_s > 0.0
+            || self.has_unseen_births;
+        if let Some((minor, major)) = self.faults.filter(|_| !self.is_process_lost) {
+            threads.faults_minor = threads.faults_minor.map(|known| known.max(minor));
+            threads.faults_major = threads.faults_major.map(|known| known.max(major));
+        } else if has_ended && threads.faults_minor.is_some() {
+            (threads.faults_minor, threads.faults_major) = (None, None);
+            unknown.push("page faults");
+        }
+    }
+
+    /// Empties the counters of threads of which ended ones may have had a share.
+    fn clear(
+        &self,
+        threads: &mut ThreadDeltas,
+        cpu_s: Option<f64>,
+        (first, last): (&Seen<'_>, &Seen<'_>),
+        unknown: &mut Vec<&'static str>,
+    ) {
+        // Without threads nothing of them is told.
+        if last.threads.is_empty() {
+            return;
+        }
+        let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
+        // What the totals, or the group, know beyond the threads that were read.
+        let unread_s = cpu_s.map(|cpu_s| cpu_s - threads.run_s);
+        let skew_s = |cpu_s: f64| SKEW_S + cpu_s / seconds * first.took_ns as f64 / 1e9;
+        let is_unread = match (cpu_s, unread_s) {
+            (Some(cpu_s), Some(unread_s)) => unread_s > MOST_UNREAD * cpu_s + skew_s(cpu_s),
+            // A group that counts no CPU time tells nothing of its threads.
+            _ => first.cgroup.is_none() && !last.threads.is_empty(),
+        };
+        let switches = threads.switches().unwrap_or(0) as f64;
+        let by_probe = threads.ended;
+        let has_probe = last.ended.is_some();
+        let share = |part: f64, rest: f64| part > MOST_UNREAD * (part + rest);
+        let is_gone = !has_probe
+            && (share(self.seen_s, threads.run_s)
+                || share(self.seen_switches as f64, switches)
+                || self.has_unseen_births);
+        let is_seen_to_end = has_probe && share((by_probe.threads + by_probe.wakeups) as f64, switches);
+        if is_unread || is_gone {
+            threads.run_delay_s = None;
+            threads.roles.values_mut().for_each(|role| role.run_delay_s = None);
+            unknown.push("run delay");
+        }
+        if (is_unread || is_gone || is_seen_to_end) && threads.switches().is_some() {
+            (threads.voluntary, threads.involuntary) = (None, None);
+            unknown.push("context switches");
+        }
+        let busiest_s = threads.busiest_s.unwrap_or(0.0);
+        let most_s = unread_s.map(|unread_s| unread_s.max(by_probe.running_s).max(self.seen_s));
+        let ends = is_unread || is_gone || by_probe.threads > 0;
+        if ends && most_s.is_none_or(|most_s| most_s > busiest_s) && threads.busiest_s.is_some() {
+            threads.busiest_s = None;
+            unknown.push("busiest thread");
+        }
+        let served = share(by_probe.serving_s, threads.living_s());
+        if is_unread || is_gone || served {
+            threads.wanted_s = None;
+            threads.working = None;
+            unknown.push("thread states");
+        }
+        if is_unread && cpu_s.is_none() {
+            threads.roles.clear();
+        }
+        if (is_unread || is_gone) && has_probe {
+            (threads.wakeups, threads.migrations, threads.modes) = (None, None, None);
+        }
+    }
+}
+
+/// Threads that a sample shows and the last does not.
+#[derive(Default)]
+struct GoneThreads {
+    threads: u64,
+    run_s: f64,
+    switches: u64,
+}
+
+impl GoneThreads {
+    fn new(samples: &[&Seen<'_>]) -> GoneThreads {
+        let key = |thread: &ThreadUse| (thread.pid, thread.tid);
+        let (first, last) = (samples[0], samples[samples.len() - 1]);
+        let lives: BTreeSet<_> = last.threads.iter().map(key).collect();
+        let before: BTreeMap<_, _> = first.threads.iter().map(|thread| (key(thread), thread)).collect();
+        let mut latest = BTreeMap::new();
+        for seen in samples {
+            let gone = seen.threads.iter().filter(|thread| !lives.contains(&key(thread)));
+            latest.extend(gone.map(|thread| (key(thread), thread)));
+        }
+        let switches =
+            |thread: &ThreadUse| Some(thread.switches_voluntary? + thread.switches_involuntary?).unwrap_or(0);
+        let mut sum = GoneThreads { threads: latest.len() as u64, ..GoneThreads::default() };
+        for (key, thread) in latest {
+            let then = before.get(&key);
+            sum.run_s += thread.run_ns.saturating_sub(then.map_or(0, |then| then.run_ns)) as f64 / 1e9;
+            sum.switches += switches(thread).saturating_sub(then.map_or(0, |then| switches(then)));
+        }
+        sum
+    }
+}
+
+type Key = (u32, u64);
+
+const fn key(process: &ProcessUse) -> Key {
+    (process.pid, process.began_ticks)
+}
+
+fn gone_processes(samples: &[&Seen<'_>]) -> u64 {
+    let last: BTreeSet<Key> = samples[samples.len() - 1].each.iter().map(key).collect();
+    let all: BTreeSet<Key> = samples.iter().flat_map(|seen| seen.each.iter().map(key)).collect();
+    all.difference(&last).count() as u64
+}
+
+/// Whether processes that ended were waited for by others of the party. Page faults are exact, so they tell: a child's are in its
+/// parent's totals as soon as it was waited for.
+fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
+    samples.windows(2).all(|pair| {
+        let later: BTreeMap<Key, &ProcessUse> = pair[1].each.iter().map(|each| (key(each), each)).collect();
+        let (stayed, gone): (Vec<&ProcessUse>, Vec<&ProcessUse>) =
+            pair[0].each.iter().partition(|each| later.contains_key(&key(each)));
+        let had: u64 = gone.iter().map(|each| each.faults_minor + each.children_faults_minor).sum();
+        let gained = stayed.iter().map(|each| {
+            later[&key(each)].children_faults_minor.saturating_sub(each.children_faults_minor)
+        });
+        // Born and waited for between the two, with a parent that was born between them, too.
+        let born = pair[1].each.iter().filter(|each| !stayed.iter().any(|stayed| key(stayed) == key(each)));
+        had <= gained.sum::<u64>() + born.map(|each| each.children_faults_minor).sum::<u64>()
+    })
+}
+
+/// Whether far more threads and processes were born on the machine than samples show, about one per response.
+fn has_unseen_births(first: &Seen<'_>, last: &Seen<'_>, responses: Option<f64>) -> bool {
+    let births = |seen: &Seen<'_>| seen.host.and_then(|host| host.births);
+    let (Some(responses), Some(then), Some(now)) = (responses, births(first), births(last)) else {
+        return false;
+    };
+    let threads = |seen: &Seen<'_>| -> BTreeSet<u32> {
+        seen.sample.parties.iter().flat_map(|party| party.threads.iter().map(|thread| thread.tid)).collect()
+    };
+    let seen = threads(last).difference(&threads(first)).count() as f64;
+    now.saturating_sub(then) as f64 - seen >= UNSEEN_BIRTHS.max(UNSEEN_BIRTHS_PER_RESPONSE * responses)
+}
+
+/// Differences of the totals of processes.
+struct Totals {
+    /// Of each process that is in the last sample.
+    living: Vec<(u32, ProcessUse)>,
+    /// In the first sample of those that are gone: their parents' totals hold it.
+    gone: ProcessUse,
+}
+
+impl Totals {
+    fn new(first: &Seen<'_>, last: &Seen<'_>) -> Totals {
+        let mut before: BTreeMap<Key, &ProcessUse> =
+            first.each.iter().map(|each| (key(each), each)).collect();
+        let window_ns = last.at_ns.saturating_sub(first.at_ns);
+        let since = |now: &ProcessUse| {
+            let then = before.remove(&key(now)).cloned();
+            // One that ran for longer than there was time joined: what it did before is not of here.
+            let threads = last.threads.iter().filter(|thread| thread.pid == now.pid).count() as u64;
+            let joined = then.is_none() && now.cpu_ns() > window_ns.saturating_mul(threads.max(1));
+            let then = then.unwrap_or_else(|| if joined { now.clone() } else { ProcessUse::default() });
+            (now.pid, difference(now, &then))
+        };
+        let living = last.each.iter().map(since).collect();
+        let gone = before.into_values().fold(ProcessUse::default(), |sum, each| ProcessUse {
+            children_user_ns: sum.children_user_ns + each.user_ns + each.children_user_ns,
+            children_sys_ns: sum.children_sys_ns + each.sys_ns + each.children_sys_ns,
+            children_faults_minor: sum.children_faults_minor + each.faults_minor + each.children_faults_minor,
+            children_faults_major: sum.children_faults_major + each.faults_major + each.children_faults_major,
+            ..sum
+        });
+        Totals { living, gone }
+    }
+
+    fn sum(&self, pick: impl Fn(&ProcessUse) -> u64) -> u64 {
+        self.living.iter().map(|(_, each)| pick(each)).sum()
+    }
+
+    /// Whether the children's totals hold all that processes had which are gone.
+    fn children_are_complete(&self) -> bool {
+        self.sum(|each| each.children_faults_minor) >= self.gone.children_faults_minor
+    }
+
+    /// CPU seconds of ended threads of living processes, and of children that were waited for.
+    fn ended_s(&self, first: &Seen<'_>, last: &Seen<'_>) -> f64 {
+        let threads = self.living.iter().map(|(pid, total)| {
+            let of = |seen: &Seen<'_>| -> BTreeMap<u32, u64> {
+                let own = seen.threads.iter().filter(|thread| thread.pid == *pid);
+                own.map(|thread| (thread.tid, thread.run_ns)).collect()
+            };
+            let (then, now) = (of(first), of(last));
+            let since = |(tid, ns): (&u32, &u64)| ns.saturating_sub(then.get(tid).copied().unwrap_or(0));
+            let read_s = now.iter().map(since).sum::<u64>() as f64 / 1e9;
+            let unread_s = total.cpu_ns() as f64 / 1e9 - read_s;
+            // One that waits to be reaped has no threads to compare with.
+            let is_dead = now.is_empty();
+            if is_dead || unread_s > TICKS_S + MOST_UNREAD * read_s { unread_s.max(0.0) } else { 0.0 }
+        });
+        let children_ns = self.sum(ProcessUse::children_cpu_ns);
+        threads.sum::<f64>() + children_ns.saturating_sub(self.gone.children_cpu_ns()) as f64 / 1e9
+    }
+
+    fn split_s(&self) -> (f64, f64) {
+        let seconds = |ns: u64, gone: u64| ns.saturating_sub(gone) as f64 / 1e9;
+        (
+            seconds(self.sum(|each| each.user_ns + each.children_user_ns), self.gone.children_user_ns),
+            seconds(self.sum(|each| each.sys_ns + each.children_sys_ns), self.gone.children_sys_ns),
+        )
+    }
+
+    fn faults(&self) -> (u64, u64) {
+        let minor = self.sum(|each| each.faults_minor + each.children_faults_minor);
+        let major = self.sum(|each| each.faults_major + each.children_faults_major);
+        (
+            minor.saturating_sub(self.gone.children_faults_minor),
+            major.saturating_sub(self.gone.children_faults_major),
+        )
+    }
+}
+
+const fn difference(now: &ProcessUse, then: &ProcessUse) -> ProcessUse {
+    ProcessUse {
+        pid: now.pid,
+        began_ticks: now.began_ticks,
+        user_ns: now.user_ns.saturating_sub(then.user_ns),
+        sys_ns: now.sys_ns.saturating_sub(then.sys_ns),
+        faults_minor: now.faults_minor.saturating_sub(then.faults_minor),
+        faults_major: now.faults_major.saturating_sub(then.faults_major),
+        children_user_ns: now.children_user_ns.saturating_sub(then.children_user_ns),
+        children_sys_ns: now.children_sys_ns.saturating_sub(then.children_sys_ns),
+        children_faults_minor: now.children_faults_minor.saturating_sub(then.children_faults_minor),
+        children_faults_major: now.children_faults_major.saturating_sub(then.children_faults_major),
+    }
+}
