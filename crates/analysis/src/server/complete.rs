@@ -378,3 +378,6 @@ const fn difference(now: &ProcessUse, then: &ProcessUse) -> ProcessUse {
         children_faults_major: now.children_faults_major.saturating_sub(then.children_faults_major),
     }
 }
+
+#[cfg(test)]
+mod tests;

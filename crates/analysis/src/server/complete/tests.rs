@@ -1,0 +1,298 @@
+//! Threads and processes that end at any instant: what is told is the truth, or nothing.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::sample::{CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, ThreadUse};
+use dyno_archive::{LoadRecord, Sample};
+
+use super::{TICKS_S, UNSEEN_BIRTHS};
+use crate::fixture::{self, MS};
+use crate::server::{ServerUse, server_use};
+
+const TICK: u64 = 10 * MS;
+
+/// A thread of process `pid` that has run for so long, with a context switch and two page faults per millisecond.
+fn thread(pid: u32, tid: u32, run_ms: u64) -> ThreadUse {
+    ThreadUse {
+        pid,
+        tid,
+        run_ns: run_ms * MS,
+        run_delay_ns: Some(run_ms * MS),
+        switches_voluntary: Some(run_ms),
+        switches_involuntary: Some(0),
+        faults_minor: Some(2 * run_ms),
+        faults_major: Some(0),
+        ..ThreadUse::default()
+    }
+}
+
+/// Totals of a process as the kernel shows them.
+fn process(pid: u32, run_ms: u64, children_ms: u64) -> ProcessUse {
+    let ticks = |ms: u64| ms * MS / TICK * TICK;
+    ProcessUse {
+        pid,
+        user_ns: ticks(run_ms / 2),
+        sys_ns: ticks(run_ms - run_ms / 2),
+        faults_minor: 2 * run_ms,
+        children_user_ns: ticks(children_ms / 2),
+        children_sys_ns: ticks(children_ms - children_ms / 2),
+        children_faults_minor: 2 * children_ms,
+        ..ProcessUse::default()
+    }
+}
+
+fn sample(at_ms: u64, threads: Vec<ThreadUse>, each: Vec<ProcessUse>, group_ms: Option<u64>) -> Sample {
+    let used = PartyUse {
+        cgroup: group_ms.map(|ms| CgroupUse { cpu_ns: Some(ms * MS), ..CgroupUse::default() }),
+        threads,
+        each,
+        ..PartyUse::nothing(Party::SUBJECT)
+    };
+    Sample { at_ns: at_ms * MS, parties: vec![used], ..Sample::default() }
+}
+
+/// One second with a thousand answers.
+fn record(samples: Vec<Sample>) -> LoadRecord {
+    LoadRecord { samples, ..fixture::record(1000) }
+}
+
+fn used(samples: Vec<Sample>) -> ServerUse {
+    server_use(&record(samples), Party::SUBJECT, 1.0)
+}
+
+/// Two threads of connections end with them, right before the closing sample.
+fn closed(each: bool, grouped: bool) -> ServerUse {
+    let at = |at_ms, threads: Vec<ThreadUse>, total_ms| {
+        let each = if each { vec![process(1, total_ms, 0)] } else { Vec::new() };
+        sample(at_ms, threads, each, grouped.then_some(total_ms))
+    };
+    used(vec![
+        at(0, vec![thread(1, 1, 1), thread(1, 2, 50), thread(1, 3, 50)], 101),
+        at(500, vec![thread(1, 1, 1), thread(1, 2, 300), thread(1, 3, 300)], 601),
+        at(1000, vec![thread(1, 1, 1)], 1001),
+    ])
+}
+
+#[test]
+fn threads_that_end_with_connections_leave_no_zero() {
+    for (each, grouped, cpu_s) in [(true, false, Some(0.9)), (false, false, None), (false, true, Some(0.9))] {
+        let server = closed(each, grouped);
+        let got_s = server.cpus;
+        assert_eq!(got_s.is_some(), cpu_s.is_some(), "{each} {grouped}");
+        assert!(got_s.zip(cpu_s).is_none_or(|(got, want)| (got - want).abs() <= TICKS_S), "{got_s:?}");
+        assert_eq!((server.per_request.context_switches, server.run_delay_s), (None, None));
+        assert_eq!((server.busiest_thread_utilisation, server.busy_threads), (None, None));
+        assert_eq!(server.others_cpu_s, None);
+        let unread = server.unread_counters.unwrap();
+        assert_eq!((unread.threads, unread.unknown.contains(&"CPU time")), (2, cpu_s.is_none()));
+        // Totals of processes hold the faults of ended threads.
+        assert_eq!(server.page_faults_minor, each.then_some(1800));
+    }
+}
+
+#[test]
+fn children_count_if_they_were_waited_for() {
+    let with = |children_ms| {
+        used(vec![
+            sample(0, vec![thread(1, 1, 10), thread(9, 9, 30)], vec![process(1, 10, 0), process(9, 30, 0)], None),
+            sample(1000, vec![thread(1, 1, 20)], vec![process(1, 20, children_ms)], None),
+        ])
+    };
+    let reaped = with(830);
+    assert!((reaped.cpus.unwrap() - 0.81).abs() <= TICKS_S, "{:?}", reaped.cpus);
+    assert_eq!(reaped.page_faults_minor, Some(1620));
+    let ignored = with(0);
+    assert_eq!((ignored.cpus, ignored.page_faults_minor, ignored.cpu_us_per_request), (None, None, None));
+}
+
+#[test]
+fn births_that_no_sample_shows_leave_counters_unknown() {
+    let with = |births| {
+        let mut samples = vec![
+            sample(0, vec![thread(1, 1, 10)], vec![process(1, 10, 0)], None),
+            sample(1000, vec![thread(1, 1, 110)], vec![process(1, 110, 0)], None),
+        ];
+        for (sample, births) in samples.iter_mut().zip([7, 7 + births]) {
+            sample.host = Some(HostUse { births: Some(births), ..HostUse::default() });
+        }
+        used(samples)
+    };
+    let few = with(UNSEEN_BIRTHS as u64);
+    assert!((few.cpus.unwrap() - 0.1).abs() < 1e-9 && few.unread_counters.is_none());
+    let each_request = with(1000);
+    assert_eq!((each_request.cpus, each_request.per_request.context_switches), (None, None));
+}
+
+#[test]
+fn compiler_threads_that_probes_see_end_leave_counters_known() {
+    let ended = |threads, run_ms| {
+        let mut one = EndedThreads { name: "C2 CompilerThre".into(), threads, ..EndedThreads::default() };
+        one.seen.states.running_ns = run_ms * MS;
+        one.seen.states.runnable_ns = run_ms * MS;
+        one.seen.wakeups = threads;
+        vec![one]
+    };
+    let mut samples = vec![
+        sample(0, vec![thread(1, 1, 0)], Vec::new(), Some(0)),
+        sample(1000, vec![thread(1, 1, 600)], Vec::new(), Some(640)),
+    ];
+    samples[0].of_mut(Party::SUBJECT).ended = Some(Vec::new());
+    samples[1].of_mut(Party::SUBJECT).ended = Some(ended(1, 40));
+    let server = used(samples.clone());
+    assert_eq!((server.context_switches_voluntary, server.busiest_thread_utilisation), (Some(600), Some(0.6)));
+    assert!((server.run_delay_s.unwrap() - 0.64).abs() < 1e-9, "{:?}", server.run_delay_s);
+    samples[1].of_mut(Party::SUBJECT).ended = Some(ended(100, 40));
+    let server = used(samples);
+    assert_eq!(server.context_switches_voluntary, None, "each of a hundred threads switched");
+    assert!(server.run_delay_s.is_some() && server.busiest_thread_utilisation.is_some());
+}
+
+#[test]
+fn shared_memory_is_held_by_the_server() {
+    let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
+    samples[1].at_ns = 1000 * MS;
+    for sample in &mut samples {
+        let used = sample.of_mut(Party::SUBJECT);
+        (used.rss_bytes, used.rss_anon_bytes, used.rss_shmem_bytes) = (Some(900), Some(30), Some(200));
+    }
+    let memory = |server: ServerUse| (server.memory_held_bytes, server.memory_shmem_bytes);
+    assert_eq!(memory(used(samples.clone())), (Some(230), Some(200)));
+    for sample in &mut samples {
+        sample.of_mut(Party::SUBJECT).cgroup = Some(CgroupUse {
+            memory_anon_bytes: Some(40),
+            memory_file_bytes: Some(700),
+            memory_shmem_bytes: Some(600),
+            ..CgroupUse::default()
+        });
+    }
+    assert_eq!(memory(used(samples)), (Some(640), Some(600)));
+}
+
+/// The same numbers each time.
+struct Random(u64);
+
+impl Random {
+    const fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// A process of the simulated server.
+#[derive(Default)]
+struct Process {
+    threads: BTreeMap<u32, u64>,
+    total_ms: u64,
+    children_ms: u64,
+    is_sampled: bool,
+}
+
+/// A server whose threads and processes start and end at random.
+struct Server {
+    random: Random,
+    processes: BTreeMap<u32, Process>,
+    next: u32,
+    /// Whether the first process waits for its children.
+    reaps: bool,
+    used_ms: u64,
+}
+
+impl Server {
+    fn new(seed: u64) -> Server {
+        let first = Process { threads: [(1, 0)].into(), ..Process::default() };
+        let processes = [(1, first)].into();
+        Server { random: Random(seed), processes, next: 2, reaps: seed.is_multiple_of(2), used_ms: 0 }
+    }
+
+    /// Ten milliseconds.
+    fn step(&mut self) {
+        for process in self.processes.values_mut() {
+            for run_ms in process.threads.values_mut() {
+                let ran_ms = self.random.below(4);
+                *run_ms += ran_ms;
+                process.total_ms += ran_ms;
+                self.used_ms += ran_ms;
+            }
+        }
+        let pids: Vec<u32> = self.processes.keys().copied().collect();
+        let pid = pids[self.random.below(pids.len() as u64) as usize];
+        match self.random.below(12) {
+            0 | 1 => self.start_thread(pid),
+            2 => self.end_thread(pid),
+            3 => {
+                let pid = self.next;
+                self.processes.insert(pid, Process::default());
+                self.start_thread(pid);
+            }
+            4 => self.end_process(pid),
+            _ => (),
+        }
+    }
+
+    fn start_thread(&mut self, pid: u32) {
+        self.processes.get_mut(&pid).unwrap().threads.insert(self.next, 0);
+        self.next += 1;
+    }
+
+    fn end_thread(&mut self, pid: u32) {
+        let threads = &mut self.processes.get_mut(&pid).unwrap().threads;
+        let ends = threads.keys().copied().find(|tid| *tid != pid);
+        ends.map(|tid| threads.remove(&tid));
+    }
+
+    fn end_process(&mut self, pid: u32) {
+        // Where nobody waits for children, one that no sample shows leaves no trace.
+        if pid == 1 || !self.reaps && !self.processes[&pid].is_sampled {
+            return;
+        }
+        let ended = self.processes.remove(&pid).unwrap();
+        if self.reaps {
+            self.processes.get_mut(&1).unwrap().children_ms += ended.total_ms + ended.children_ms;
+        }
+    }
+
+    fn sample(&mut self, at_ms: u64, is_grouped: bool) -> Sample {
+        self.processes.values_mut().for_each(|process| process.is_sampled = true);
+        let threads = self.processes.iter().flat_map(|(pid, process)| {
+            process.threads.iter().map(|(tid, run_ms)| thread(*pid, *tid, *run_ms))
+        });
+        let each = self.processes.iter().map(|(pid, p)| self::process(*pid, p.total_ms, p.children_ms));
+        sample(at_ms, threads.collect(), each.collect(), is_grouped.then_some(self.used_ms))
+    }
+}
+
+#[test]
+fn random_ends_give_the_truth_or_nothing() {
+    let (mut known, mut unknown) = (0, 0);
+    for seed in 0..600 {
+        let is_grouped = seed % 3 == 0;
+        let mut server = Server::new(seed);
+        (0..20).for_each(|_| server.step());
+        let mut samples = vec![server.sample(0, is_grouped)];
+        let before_ms = server.used_ms;
+        for step in 1..=100 {
+            server.step();
+            if step % 25 == 0 {
+                samples.push(server.sample(step * 10, is_grouped));
+            }
+        }
+        let truth_s = (server.used_ms - before_ms) as f64 / 1e3;
+        let processes = samples[4].of(Party::SUBJECT).unwrap().each.len();
+        // Totals are in ticks, of which each process has four.
+        let blur_s = if is_grouped { 0.001 } else { 2.0 * TICKS_S * (processes + 1) as f64 };
+        let least_s = truth_s * 0.98 - blur_s;
+        let used = used(samples);
+        let told = [
+            used.cpus,
+            used.context_switches_voluntary.map(|n| n as f64 / 1e3),
+            used.run_delay_s,
+            used.page_faults_minor.map(|n| n as f64 / 2e3),
+        ];
+        for (which, told_s) in told.into_iter().enumerate() {
+            let is_true = told_s.is_none_or(|s| s >= least_s && s <= truth_s * 1.02 + blur_s);
+            assert!(is_true, "seed {seed}, counter {which}: {told_s:?} of {truth_s}");
+            if told_s.is_some() { known += 1 } else { unknown += 1 }
+        }
+    }
+    assert!(known > 300 && unknown > 300, "{known} {unknown}");
+}
