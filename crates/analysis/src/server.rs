@@ -12,7 +12,8 @@ pub mod watch;
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{
-    CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, Party, PartyUse, ProcessUse, SocketsUse, ThreadUse,
+    CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, Party, PartyUse, ProcessUse, SocketsUse,
+    ThreadUse,
 };
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
@@ -231,7 +232,9 @@ impl<'a> Seen<'a> {
 
     /// Anonymous and shared memory, or resident memory where that is all there is.
     fn held_bytes(&self) -> Option<u64> {
-        if let Some((anon, shmem)) = self.cgroup.and_then(|c| Some((c.memory_anon_bytes?, c.memory_shmem_bytes))) {
+        if let Some((anon, shmem)) =
+            self.cgroup.and_then(|c| Some((c.memory_anon_bytes?, c.memory_shmem_bytes)))
+        {
             return Some(anon + shmem.unwrap_or(0));
         }
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);

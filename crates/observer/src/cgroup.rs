@@ -503,7 +503,10 @@ mod tests {
             ("memory.max_usage_in_bytes", "400\n"),
             ("memory.kmem.usage_in_bytes", "50\n"),
             ("memory.kmem.tcp.usage_in_bytes", "7\n"),
-            ("memory.stat", "cache 1\nrss 2\ntotal_cache 100\ntotal_rss 200\ntotal_rss_huge 7\ntotal_shmem 30\n"),
+            (
+                "memory.stat",
+                "cache 1\nrss 2\ntotal_cache 100\ntotal_rss 200\ntotal_rss_huge 7\ntotal_shmem 30\n",
+            ),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
         ]);
         let v1 = [("cpu", &cpu), ("cpuacct", &acct), ("memory", &memory)]

@@ -1,5 +1,5 @@
-//! Which counters of a party are complete over a stretch of time. This is the only place that decides it: what it leaves
-//! empty is unknown, and every rule and metric reads what it leaves.
+//! Which counters of a party are complete over a stretch of time. This is the only place that decides it: a counter that
+//! it leaves empty is unknown to every rule and metric.
 //!
 //! - A control group's CPU time holds everything.
 //! - A process's totals hold its ended threads: CPU time in ticks of the clock, page faults exactly.
@@ -232,8 +232,9 @@ impl GoneThreads {
             let gone = seen.threads.iter().filter(|thread| !lives.contains(&key(thread)));
             latest.extend(gone.map(|thread| (key(thread), thread)));
         }
-        let switches =
-            |thread: &ThreadUse| Some(thread.switches_voluntary? + thread.switches_involuntary?).unwrap_or(0);
+        let switches = |thread: &ThreadUse| {
+            thread.switches_voluntary.unwrap_or(0) + thread.switches_involuntary.unwrap_or(0)
+        };
         let mut sum = GoneThreads { threads: latest.len() as u64, ..GoneThreads::default() };
         for (key, thread) in latest {
             let then = before.get(&key);
@@ -264,9 +265,9 @@ fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
         let (stayed, gone): (Vec<&ProcessUse>, Vec<&ProcessUse>) =
             pair[0].each.iter().partition(|each| later.contains_key(&key(each)));
         let had: u64 = gone.iter().map(|each| each.faults_minor + each.children_faults_minor).sum();
-        let gained = stayed.iter().map(|each| {
-            later[&key(each)].children_faults_minor.saturating_sub(each.children_faults_minor)
-        });
+        let gained = stayed
+            .iter()
+            .map(|each| later[&key(each)].children_faults_minor.saturating_sub(each.children_faults_minor));
         // Born and waited for between the two, with a parent that was born between them, too.
         let born = pair[1].each.iter().filter(|each| !stayed.iter().any(|stayed| key(stayed) == key(each)));
         had <= gained.sum::<u64>() + born.map(|each| each.children_faults_minor).sum::<u64>()

@@ -177,10 +177,9 @@ fn fills_its_cpus(server: &ServerUse) -> bool {
 /// A counter that ended with its thread or process is unknown, and is told apart from one that the kernel does not show.
 fn counters_unread(server: &ServerUse) -> Option<Caveat> {
     let unread = server.unread_counters.as_ref()?;
-    let used = unread.cpu_s.map_or_else(
-        || "an unknown CPU time".into(),
-        |seconds| format!("{seconds:.2} s of CPU time"),
-    );
+    let used = unread
+        .cpu_s
+        .map_or_else(|| "an unknown CPU time".into(), |seconds| format!("{seconds:.2} s of CPU time"));
     let message = format!(
         "Threads or processes of the server with {used} ended before their counters were read, {} threads and {} processes of them between two samples. These counters are unknown: {}. Use keep-alive connections or a server that keeps its threads.",
         unread.threads,
@@ -196,9 +195,8 @@ fn counters_unread(server: &ServerUse) -> Option<Caveat> {
 
 /// Names the counters that are empty although the server was observed.
 fn not_measured(server: &ServerUse) -> Option<Caveat> {
-    let unread = |name: &str| {
-        server.unread_counters.as_ref().is_some_and(|unread| unread.unknown.contains(&name))
-    };
+    let unread =
+        |name: &str| server.unread_counters.as_ref().is_some_and(|unread| unread.unknown.contains(&name));
     let missing: Vec<&str> = [
         ("cpu_user_s and cpu_sys_s", server.cpu_user_s.is_none() && !unread("CPU time")),
         ("throttled_s", server.throttled_s.is_none()),
@@ -207,10 +205,7 @@ fn not_measured(server: &ServerUse) -> Option<Caveat> {
         ("memory_file_bytes", server.memory_file_bytes.is_none()),
         ("rss_bytes", server.rss_bytes.is_none()),
         ("run_delay_s", server.run_delay_s.is_none() && !unread("run delay")),
-        (
-            "context switches",
-            server.context_switches_voluntary.is_none() && !unread("context switches"),
-        ),
+        ("context switches", server.context_switches_voluntary.is_none() && !unread("context switches")),
         ("steal_share", server.steal_share.is_none()),
     ]
     .into_iter()

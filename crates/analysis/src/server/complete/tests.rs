@@ -94,7 +94,12 @@ fn threads_that_end_with_connections_leave_no_zero() {
 fn children_count_if_they_were_waited_for() {
     let with = |children_ms| {
         used(vec![
-            sample(0, vec![thread(1, 1, 10), thread(9, 9, 30)], vec![process(1, 10, 0), process(9, 30, 0)], None),
+            sample(
+                0,
+                vec![thread(1, 1, 10), thread(9, 9, 30)],
+                vec![process(1, 10, 0), process(9, 30, 0)],
+                None,
+            ),
             sample(1000, vec![thread(1, 1, 20)], vec![process(1, 20, children_ms)], None),
         ])
     };
@@ -139,7 +144,10 @@ fn compiler_threads_that_probes_see_end_leave_counters_known() {
     samples[0].of_mut(Party::SUBJECT).ended = Some(Vec::new());
     samples[1].of_mut(Party::SUBJECT).ended = Some(ended(1, 40));
     let server = used(samples.clone());
-    assert_eq!((server.context_switches_voluntary, server.busiest_thread_utilisation), (Some(600), Some(0.6)));
+    assert_eq!(
+        (server.context_switches_voluntary, server.busiest_thread_utilisation),
+        (Some(600), Some(0.6))
+    );
     assert!((server.run_delay_s.unwrap() - 0.64).abs() < 1e-9, "{:?}", server.run_delay_s);
     samples[1].of_mut(Party::SUBJECT).ended = Some(ended(100, 40));
     let server = used(samples);
