@@ -156,6 +156,9 @@ mod tests {
             assert!(used.cgroup.is_none());
             assert!(used.processes >= 1 && !used.threads.is_empty());
             assert!(used.rss_bytes.unwrap() > 0);
+            let own = used.each.iter().find(|each| each.pid == std::process::id()).unwrap();
+            assert!(own.faults_minor > 0 && used.rss_anon_bytes.unwrap() > 0);
+            assert!(used.rss_shmem_bytes.is_some() && used.cpu_ns().unwrap() > 0);
         }
         assert!(!sample.of(Party::GENERATOR).unwrap().threads.is_empty());
         assert!(sample.host.unwrap().busy_ns > 0);

@@ -1,0 +1,133 @@
+//! The closing sample is taken while the connections are open: a server may end threads with its connections.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use dyno_archive::plan::{Load, Request, Step, Workload};
+use dyno_archive::{Interval, LoadRecord, Protocol, Sample};
+use dyno_contract::listener::Listener;
+use dyno_engine::Http2;
+use dyno_runner::load::{Edge, Reason, Spec, Watch, Watched, run_together};
+use dyno_runner::load_at;
+use dyno_workload::compile;
+
+const MS: u64 = 1_000_000;
+
+/// A server with a thread for each connection, which ends with it. `open`: how many there are.
+fn server(open: &Arc<AtomicU32>) -> SocketAddr {
+    fn answer(mut connection: TcpStream) {
+        let mut asked = [0; 4096];
+        while connection.read(&mut asked).is_ok_and(|n| n > 0) {
+            if connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                break;
+            }
+        }
+    }
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let (addr, open) = (listener.local_addr().unwrap(), Arc::clone(open));
+    thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            let open = Arc::clone(&open);
+            open.fetch_add(1, Ordering::SeqCst);
+            thread::spawn(move || {
+                answer(connection);
+                open.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+    });
+    addr
+}
+
+/// Three connections on two workers. `requests`: as many, without a duration.
+fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> Spec {
+    let listener = Listener { addr: server(open), protocol: Protocol::H1, authority: None };
+    let request = Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
+    let workload = Workload {
+        name: "any".into(),
+        protocol: Protocol::H1,
+        requests: vec![request],
+        page: None,
+        requests_per_connection: None,
+    };
+    let http2 = Http2::default();
+    let read = |_: &str| Err("no files here".into());
+    let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
+    let base = load_at::once(&listener, traffic, http2);
+    let load = Load {
+        requests,
+        warmup_ns: 0,
+        duration_ns: 200 * MS,
+        interval_ns: 50 * MS,
+        threads: 2,
+        ..base.load
+    };
+    Spec { step: Step { connections: 3, ..base.step }, load, at_once: None, ..base }
+}
+
+/// Notes how many connections each server has a while after the closing sample is due.
+struct Counts {
+    opens: Vec<Arc<AtomicU32>>,
+    at_closing: Vec<Vec<u32>>,
+    /// Ends its load after so many intervals.
+    ends_after: Option<u32>,
+}
+
+impl Watch for Counts {
+    fn sample(&mut self, edge: Edge) -> Option<Sample> {
+        if edge == Edge::Closes {
+            // Only a generator that does not wait closes meanwhile.
+            thread::sleep(Duration::from_millis(50));
+            let opens = self.opens.iter().map(|open| open.load(Ordering::SeqCst));
+            self.at_closing.push(opens.collect());
+        }
+        None
+    }
+
+    fn interval(&mut self, _: &Interval) {
+        self.ends_after = self.ends_after.map(|left| left.saturating_sub(1));
+    }
+
+    fn stop(&mut self) -> Option<Reason> {
+        (self.ends_after == Some(0)).then_some(Reason::Stopped)
+    }
+}
+
+/// Runs loads at once, each with a server of its own. Returns the counts at each closing sample.
+fn run(loads: &[(Option<u64>, Option<u32>)]) -> (Vec<LoadRecord>, Vec<Vec<u32>>) {
+    let opens: Vec<Arc<AtomicU32>> = loads.iter().map(|_| Arc::default()).collect();
+    let specs: Vec<Spec> =
+        loads.iter().zip(&opens).map(|((requests, _), open)| spec(open, *requests)).collect();
+    let watch = |(_, ends_after): &(Option<u64>, Option<u32>)| Counts {
+        opens: opens.clone(),
+        at_closing: Vec::new(),
+        ends_after: *ends_after,
+    };
+    let mut watches: Vec<Counts> = loads.iter().map(watch).collect();
+    let mut watched: Vec<Watched<'_>> =
+        specs.iter().zip(&mut watches).map(|(spec, watch)| Watched { spec, watch }).collect();
+    let records = run_together(&mut watched).unwrap();
+    (records, watches.into_iter().flat_map(|watch| watch.at_closing).collect())
+}
+
+#[test]
+fn closing_sample_sees_all_connections() {
+    assert_eq!(run(&[(None, None)]).1, [[3]]);
+    assert_eq!(run(&[(None, None), (None, None)]).1, [[3, 3], [3, 3]]);
+}
+
+#[test]
+fn load_without_duration_is_sampled_before_it_closes() {
+    let (records, at_closing) = run(&[(Some(500), None)]);
+    assert_eq!((records[0].books.completed, at_closing), (500, vec![vec![3]]));
+}
+
+#[test]
+fn load_that_is_cut_is_sampled_before_it_closes() {
+    let (records, at_closing) = run(&[(None, Some(2))]);
+    assert!(records[0].books.balance());
+    assert_eq!(at_closing, [[3]]);
+}
