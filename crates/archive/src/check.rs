@@ -2,6 +2,9 @@
 //! hand is refused here, with the reason, so that nothing after this has to expect an index that leads nowhere, an interval
 //! that ends before it begins, or a count that overflows its sum.
 
+mod books;
+mod counters;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -154,7 +157,11 @@ fn part(part: &PartStart) -> Checked {
     at_most("`took_ns`", part.stop.map_or(0, |s| s.took_ns), DURATION_NS)
 }
 
-pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) -> Checked {
+/// The first version of the format that keeps ages by outcome.
+const FIRST_WITH_AGES: u32 = 3;
+
+/// `version`: that of the archive's format.
+pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], version: u32, trial: &TrialRecord) -> Checked {
     let Some(planned) = plan.trials.get(trial.trial) else {
         return known("this file", "trial", trial.trial, plan.trials.len());
     };
@@ -171,7 +178,7 @@ pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) ->
         party("a sample", plan, &plan.launches[planned.launch], used.party)?;
     }
     positive("`throughput_rps` of its ceiling", trial.ceiling.as_ref().map(|c| c.throughput_rps))?;
-    load(&trial.load)
+    load(&trial.load, version >= FIRST_WITH_AGES)
 }
 
 fn frame(frame: &Frame) -> Checked {
@@ -222,12 +229,13 @@ pub(crate) fn search(trials: usize, search: &SearchRecord) -> Checked {
         if !SEARCH_RATES.contains(&one.rate) {
             return Err(format!("a rate of its loads is {}", one.rate));
         }
-        load(&one.load)?;
+        load(&one.load, true)?;
     }
     Ok(())
 }
 
-fn load(load: &LoadRecord) -> Checked {
+/// `has_ages`: the archive keeps ages by outcome.
+fn load(load: &LoadRecord, has_ages: bool) -> Checked {
     let (opens, closes) = load.window_ns;
     if opens > closes {
         return Err(format!("its window opens at {opens} ns and closes at {closes} ns"));
@@ -237,6 +245,8 @@ fn load(load: &LoadRecord) -> Checked {
     at_most("the number of threads", load.client.threads.len() as u64, GENERATOR_THREADS as u64)?;
     intervals(&load.intervals)?;
     samples(&load.samples)?;
+    books::load(load, has_ages)?;
+    counters::grow(&load.samples)?;
     load.slices_ns.as_deref().map_or(Ok(()), slices)
 }
 

@@ -305,7 +305,7 @@ fn read_trial(header: &Header, starts: &[StartRecord], path: &Path) -> Result<Tr
     holds_together(path, check::numbers(&value))?;
     let version = version(&header.schema).unwrap_or(VERSION);
     let trial = of_value(path, upgrade::trial(version, value))?;
-    holds_together(path, check::trial(&header.plan, starts, &trial))?;
+    holds_together(path, check::trial(&header.plan, starts, version, &trial))?;
     Ok(trial)
 }
 

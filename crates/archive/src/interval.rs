@@ -69,6 +69,21 @@ impl RequestShare {
     }
 }
 
+/// Complete responses that came before their request had been sent in full: the server did not read all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlyResponses {
+    pub responses: u64,
+    /// Bytes of their requests that had not been sent by then.
+    pub unsent_bytes: u64,
+}
+
+impl EarlyResponses {
+    pub fn add(&mut self, other: &EarlyResponses) {
+        self.responses += other.responses;
+        self.unsent_bytes += other.unsent_bytes;
+    }
+}
+
 /// What one worker thread used in an interval, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerUse {
@@ -137,6 +152,10 @@ pub struct Interval {
     pub by_request: Vec<RequestShare>,
     /// Answers whose every expectation was checked; the others were checked for status and exact body.
     pub checked: u64,
+    /// Complete responses that came before their request had been sent in full. `None`: there was none, or the
+    /// archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_early: Option<EarlyResponses>,
     /// Connections that were up at the interval's end.
     pub connections_open: u64,
     /// By number of the worker thread.
@@ -186,6 +205,7 @@ impl Interval {
             kernel_response: Times::new(),
             by_request: Vec::new(),
             checked: 0,
+            answered_early: None,
             connections_open: 0,
             workers: BTreeMap::new(),
         }
@@ -239,6 +259,9 @@ impl Interval {
         self.send_gap.add(&other.send_gap);
         self.kernel_response.add(&other.kernel_response);
         self.checked += other.checked;
+        if let Some(early) = other.answered_early {
+            self.answered_early.get_or_insert_default().add(&early);
+        }
         for (number, used) in &other.workers {
             self.workers.entry(*number).or_default().add(used);
         }

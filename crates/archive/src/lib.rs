@@ -28,6 +28,7 @@ pub mod runtime;
 pub mod sample;
 pub mod search;
 pub mod secret;
+pub mod silence;
 pub mod start;
 pub mod syscall;
 pub mod times;

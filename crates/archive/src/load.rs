@@ -11,6 +11,7 @@ use crate::plan::{DriverKind, Priority};
 use crate::probe::ProbesUse;
 use crate::runtime::RuntimeReading;
 use crate::sample::{Sample, ThreadUse};
+use crate::silence::Silence;
 use crate::times::Times;
 
 /// The books of the measured window: `carried_in + scheduled = started + dropped` and
@@ -63,8 +64,12 @@ pub struct Connections {
     pub opened: u64,
     pub closed_by_server: u64,
     pub closed_by_us: u64,
-    /// Bytes that arrived with no request outstanding: answers without a request.
+    /// Connections on which bytes came that answer no request. Each was closed at once.
     pub unsolicited: u64,
+    /// Complete responses that had been counted on those connections before. Which requests they answered is not known.
+    /// `None`: there was no such connection, or the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsolicited_after: Option<u64>,
     /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in good order before them.
     pub asked_again: u64,
 }
@@ -77,6 +82,10 @@ impl Connections {
         self.closed_by_server += other.closed_by_server;
         self.closed_by_us += other.closed_by_us;
         self.unsolicited += other.unsolicited;
+        self.unsolicited_after = match (self.unsolicited_after, other.unsolicited_after) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
         self.asked_again += other.asked_again;
     }
 }
@@ -321,4 +330,7 @@ pub struct LoadRecord {
     pub server_failure: Option<String>,
     /// The user ended the load before its time.
     pub cut_short: bool,
+    /// Stretches in which no response was complete, in order of time. `None`: the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silences: Option<Vec<Silence>>,
 }

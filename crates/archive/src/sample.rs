@@ -385,6 +385,10 @@ pub struct CgroupUse {
 pub struct ThreadUse {
     pub pid: u32,
     pub tid: u32,
+    /// Clock ticks from the start of the machine to that of the thread: with it a thread is known from a later one of
+    /// the same number. `None`: not read, or the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ticks: Option<u64>,
     /// As the kernel keeps it: at most 15 bytes.
     pub name: String,
     /// Time on a CPU. Exact.

@@ -248,7 +248,7 @@ fn poison(copy: &Copy) {
             trial["load"]["protocol_errors"] = json!({HOSTILE: 3});
             trial["load"]["unexpected"] = json!({HOSTILE: 3});
             trial["load"]["tls"] = json!({"version": HOSTILE, "cipher_suite": HOSTILE, "alpn": HOSTILE,
-                "handshakes_full": 1, "handshakes_resumed": 0, "errors": {HOSTILE: 1}});
+                "handshakes_full": 0, "handshakes_resumed": 0, "errors": {HOSTILE: 1}});
             trial["load"]["samples"][1]["parties"][0]["threads"][0]["name"] = HOSTILE.into();
         });
     }

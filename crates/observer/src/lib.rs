@@ -28,7 +28,7 @@ pub mod sockets;
 pub mod stacks;
 pub mod tracking;
 
-pub use clock::monotonic_ns;
+pub use clock::{monotonic_ns, suspended_ns};
 pub use files::Files;
 pub use kept::Kept;
 pub use kernel::Refusal;

@@ -208,6 +208,7 @@ fn thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
     Some(ThreadUse {
         pid,
         tid: task.file_name()?.to_str()?.parse().ok()?,
+        began_ticks: Some(stat.began_ticks),
         name: stat.name,
         run_ns: run_ns.unwrap_or(user_ns + sys_ns),
         user_ns,

@@ -1,0 +1,214 @@
+//! Whether the counts of a load agree with each other. A load is counted several times over: in its books, in its
+//! intervals, in the distributions of its times, and by request. People read each of these, so an archive in which
+//! two of them differ is refused.
+
+use super::Checked;
+use crate::load::Unanswered;
+use crate::outcome::{Outcome, Outcomes};
+use crate::{Interval, LoadRecord, Phase, Times};
+
+/// Checks the counts of a load whose intervals are in order. `has_ages`: ages were kept by outcome.
+pub(super) fn load(load: &LoadRecord, has_ages: bool) -> Checked {
+    coverage(load)?;
+    load.intervals.iter().try_for_each(interval)?;
+    outcomes(load)?;
+    if has_ages {
+        ages(load)?;
+    }
+    starts(load)?;
+    bytes(load)?;
+    silences(load)?;
+    by_request(load)?;
+    connections(load)?;
+    pages(load)
+}
+
+/// Says that two counts of the same thing differ.
+fn equal(what: &str, n: u64, other: &str, m: u64) -> Checked {
+    if n == m { Ok(()) } else { Err(format!("{what} are {n}, and {other} are {m}")) }
+}
+
+fn no_more(what: &str, n: u64, other: &str, most: u64) -> Checked {
+    if n <= most { Ok(()) } else { Err(format!("{what} are {n}, and {other} are only {most}")) }
+}
+
+/// The intervals of the warm-up reach from the beginning of the load to its window, and those of the window cover it
+/// exactly. Only drains overlap: workers come to their end apart.
+fn coverage(load: &LoadRecord) -> Checked {
+    let (opens, closes) = load.window_ns;
+    let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));
+    if !ordered {
+        return Err("an interval of its warm-up comes after one of its window".into());
+    }
+    let mut reached = 0;
+    for interval in load.intervals.iter().filter(|i| i.phase != Phase::Drain) {
+        if interval.start_ns != reached {
+            return Err(format!(
+                "an interval begins at {} ns, and the one before it ends at {reached} ns",
+                interval.start_ns
+            ));
+        }
+        reached = interval.end_ns;
+    }
+    let edge = |phase| load.intervals.iter().filter(move |i| i.phase == phase);
+    let Some(first) = edge(Phase::Measured).next() else {
+        // A load that was cut before its window, or never began, has a window of no length.
+        return equal("its window's edges", opens, "without an interval between them", closes);
+    };
+    if (first.start_ns, reached) != (opens, closes) {
+        return Err(format!(
+            "its window is from {opens} to {closes} ns, and the intervals of its window are from {} to {reached} ns",
+            first.start_ns
+        ));
+    }
+    match edge(Phase::Drain).find(|i| i.start_ns < opens) {
+        Some(drain) => Err(format!("a drain begins at {} ns, before its window", drain.start_ns)),
+        None => Ok(()),
+    }
+}
+
+fn interval(interval: &Interval) -> Checked {
+    let at = |what: &str| format!("{what} of the interval from {} ns", interval.start_ns);
+    let ok = interval.outcomes.of(Outcome::Ok);
+    let times = &interval.times;
+    for (name, of) in [
+        ("response times", &times.response),
+        ("service times", &times.service),
+        ("send lags", &times.send_lag),
+    ] {
+        equal(&at(name), of.count(), "its correct responses", ok)?;
+    }
+    no_more(&at("times of first bytes"), times.first_byte.count(), "its correct responses", ok)?;
+    no_more(&at("kernel's stamps"), interval.kernel_response.count(), "its correct responses", ok)?;
+    // Interim responses, the first class, complete nothing.
+    let statuses = [&interval.outcomes, &interval.carried].into_iter().flat_map(|o| &o.statuses[1..]).sum();
+    equal(&at("statuses"), statuses, "its complete responses", interval.answers())?;
+    no_more(
+        &at("responses checked in full"),
+        interval.checked,
+        "its complete responses",
+        interval.answers(),
+    )?;
+    let early = interval.answered_early.map_or(0, |early| early.responses);
+    no_more(&at("early responses"), early, "its complete responses", interval.answers())
+}
+
+/// Adds up one count over the intervals of the window and its drain.
+fn after_warmup(load: &LoadRecord, pick: impl Fn(&Interval) -> u64) -> u64 {
+    load.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick).sum()
+}
+
+fn outcomes(load: &LoadRecord) -> Checked {
+    let completed = after_warmup(load, |i| i.outcomes.completed());
+    let failed = after_warmup(load, |i| i.outcomes.total() - i.outcomes.completed());
+    equal("the complete responses in its intervals", completed, "those in its books", load.books.completed)?;
+    equal("the failures in its intervals", failed, "those in its books", load.books.failed)
+}
+
+/// Whatever ended without a correct response has an age, under the name of its outcome.
+fn ages(load: &LoadRecord) -> Checked {
+    let ages = &load.unanswered.ages;
+    let of = |name: &str| ages.get(name).map_or(0, Times::count);
+    for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
+        let counted = after_warmup(load, |i| i.outcomes.of(outcome));
+        equal(
+            &format!("the ages of {:?}", outcome.name()),
+            of(outcome.name()),
+            "those in its intervals",
+            counted,
+        )?;
+    }
+    let at_end = load.books.in_flight_at_end;
+    equal("the ages of unanswered requests", of(Unanswered::AT_END), "those in its books", at_end)?;
+    let is_known =
+        |name: &str| name == Unanswered::AT_END || Outcome::from_name(name).is_some_and(|o| o != Outcome::Ok);
+    match ages.keys().find(|name| !is_known(name)) {
+        Some(name) => Err(format!("it has ages of {name:?}, which is no outcome")),
+        None => Ok(()),
+    }
+}
+
+/// Requests that began, over all phases: as many as ended at least, and as many as the books have.
+fn starts(load: &LoadRecord) -> Checked {
+    let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
+    let started = sum(|i| i.started);
+    let ended = sum(|i| i.outcomes.total() + i.carried.total());
+    no_more("the requests that ended in its intervals", ended, "those that started", started)?;
+    let books = &load.books;
+    no_more("the requests that started in its books", books.started, "those in its intervals", started)?;
+    no_more(
+        "the arrivals dropped in its books",
+        books.dropped,
+        "those in its intervals",
+        sum(|i| i.dropped),
+    )?;
+    let unended = started - ended;
+    no_more("the requests in flight at the end", books.in_flight_at_end, "those that have not ended", unended)
+}
+
+fn bytes(load: &LoadRecord) -> Checked {
+    let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
+    let received = sum(|i| i.bytes_received);
+    no_more("the bytes of its bodies", sum(|i| i.body_received), "those that were received", received)?;
+    // The shortest head of HTTP/2 takes a frame's header and one byte; HTTP/1.1 takes more.
+    let responses = sum(Interval::answers);
+    no_more(
+        "its complete responses",
+        responses,
+        "those that its received bytes can hold",
+        received / SHORTEST,
+    )
+}
+
+/// Bytes of the shortest complete response: a HEADERS frame with one indexed field.
+const SHORTEST: u64 = 10;
+
+/// Silences do not overlap.
+fn silences(load: &LoadRecord) -> Checked {
+    let all = load.silences.as_deref().unwrap_or_default();
+    let is_good =
+        all.iter().all(|s| s.start_ns < s.end_ns) && all.is_sorted_by(|a, b| a.end_ns <= b.start_ns);
+    if is_good { Ok(()) } else { Err("its silences are not in order".into()) }
+}
+
+/// The parts of a mix are its whole.
+fn by_request(load: &LoadRecord) -> Checked {
+    let mixed = || load.intervals.iter().filter(|i| !i.by_request.is_empty());
+    for interval in mixed() {
+        let at = |what: &str| format!("{what} by request of the interval from {} ns", interval.start_ns);
+        let mut sum = Outcomes::default();
+        for share in &interval.by_request {
+            sum.add(&share.outcomes);
+            let ok = share.outcomes.of(Outcome::Ok);
+            equal(&at("response times"), share.response.count(), "the correct responses", ok)?;
+            equal(&at("service times"), share.service.count(), "the correct responses", ok)?;
+        }
+        for &outcome in Outcome::ALL {
+            let what = at(&format!("the outcomes {:?}", outcome.name()));
+            equal(&what, sum.of(outcome), "those of all", interval.outcomes.of(outcome))?;
+        }
+        let carried = interval.by_request.iter().map(|share| share.carried_ok).sum();
+        no_more(&at("carried responses"), carried, "those of all", interval.carried.of(Outcome::Ok))?;
+    }
+    if mixed().next().is_none() {
+        return Ok(());
+    }
+    let never = mixed().flat_map(|i| &i.by_request).map(|share| share.never_ended).sum();
+    let books = load.books.dropped + load.books.in_flight_at_end;
+    equal("the requests without an end, by request,", never, "those in its books", books)
+}
+
+fn connections(load: &LoadRecord) -> Checked {
+    let count = |pick: fn(&Interval) -> &Times| load.intervals.iter().map(|i| pick(i).count()).sum::<u64>();
+    let connections = &load.connections;
+    equal("its connect times", count(|i| &i.connect), "the connections opened", connections.opened)?;
+    let handshakes = load.tls.as_ref().map_or(0, |tls| tls.handshakes_full + tls.handshakes_resumed);
+    equal("its times of TLS handshakes", count(|i| &i.tls_handshake), "the handshakes", handshakes)?;
+    no_more("the connections open at the end", connections.established, "those opened", connections.opened)
+}
+
+fn pages(load: &LoadRecord) -> Checked {
+    let completed: u64 = load.intervals.iter().map(|i| i.pages_completed).sum();
+    let timed: u64 = load.intervals.iter().map(|i| i.page.count()).sum();
+    no_more("its times of pages", timed, "the pages that were complete", completed)
+}

@@ -1,0 +1,213 @@
+//! Whether counters of the kernel only grow from sample to sample. A counter belongs to one thread, one control group,
+//! one network or one machine: one that falls was changed, or belongs to something else.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Checked;
+use crate::sample::{
+    CallUse, CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, PressureUse, Seen, ThreadUse,
+};
+use crate::{Party, Sample};
+
+/// Counters by name. `None`: not read.
+type Counters<'a> = Vec<(&'a str, Option<u64>)>;
+
+/// The kernel adds iowait and steal up from parts that it reads one after the other, so that they may fall by a tick
+/// or two (proc_stat(5)); a machine that is moved to another host may lose more. Nanoseconds.
+const TICKS_NS: u64 = 1_000_000_000;
+
+/// Checks samples that are in order of time.
+pub(super) fn grow(samples: &[Sample]) -> Checked {
+    let mut latest: HashMap<Party, Latest<'_>> = HashMap::new();
+    let mut host: Option<&HostUse> = None;
+    for sample in samples {
+        let at = |what: String| format!("{what} in its sample at {} ns", sample.at_ns);
+        if let Some(now) = &sample.host {
+            host.replace(now).map_or(Ok(()), |before| machine(before, now)).map_err(at)?;
+        }
+        for used in &sample.parties {
+            let known = latest.entry(used.party).or_default();
+            known
+                .see(sample.at_ns + sample.took_ns, used)
+                .map_err(|what| at(format!("{what} of {:?}", used.party)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that none of these counters has fallen.
+fn none_falls(of: &str, before: &Counters<'_>, now: &Counters<'_>, slack: u64) -> Checked {
+    for ((name, before), (_, now)) in before.iter().zip(now) {
+        if let (Some(before), Some(now)) = (before, now)
+            && now.saturating_add(slack) < *before
+        {
+            return Err(format!("`{name}` of {of} falls from {before} to {now}"));
+        }
+    }
+    Ok(())
+}
+
+fn machine(before: &HostUse, now: &HostUse) -> Checked {
+    let time = |host: &HostUse| {
+        vec![
+            ("busy_ns", Some(host.busy_ns)),
+            ("idle_ns", Some(host.idle_ns)),
+            ("steal_ns", Some(host.steal_ns)),
+        ]
+    };
+    none_falls("the machine", &time(before), &time(now), TICKS_NS)?;
+    let counts = |host: &HostUse| {
+        let pressure = host.pressure.unwrap_or(PressureUse { cpu_ns: None, memory_ns: None, io_ns: None });
+        vec![
+            ("context_switches", Some(host.context_switches)),
+            ("interrupts", host.interrupts),
+            ("cpu_ns", pressure.cpu_ns),
+            ("memory_ns", pressure.memory_ns),
+            ("io_ns", pressure.io_ns),
+        ]
+    };
+    none_falls("the machine", &counts(before), &counts(now), 0)?;
+    devices(before, now)
+}
+
+/// A device that is taken away and comes back begins anew with all that it counts.
+fn devices(before: &HostUse, now: &HostUse) -> Checked {
+    let mut all: BTreeMap<&str, [Counters<'_>; 2]> = BTreeMap::new();
+    for (turn, host) in [before, now].into_iter().enumerate() {
+        for disk in host.disks.iter().flatten() {
+            let counters =
+                vec![("bytes_read", Some(disk.bytes_read)), ("bytes_written", Some(disk.bytes_written))];
+            all.entry(&disk.name).or_default()[turn] = counters;
+        }
+        for link in host.links.iter().flatten() {
+            let counters = vec![("bytes_in", Some(link.bytes_in)), ("bytes_out", Some(link.bytes_out))];
+            all.entry(&link.name).or_default()[turn] = counters;
+        }
+    }
+    all.iter()
+        .filter(|(_, [before, now])| !is_anew(before, now))
+        .try_for_each(|(name, [before, now])| none_falls(name, before, now, 0))
+}
+
+/// Whether every counter has fallen, or is still nothing.
+fn is_anew(before: &Counters<'_>, now: &Counters<'_>) -> bool {
+    let mut all = before.iter().zip(now);
+    !before.is_empty() && all.all(|((_, before), (_, now))| now < before || *now == Some(0))
+}
+
+/// The latest counters of a party.
+#[derive(Debug, Default)]
+struct Latest<'a> {
+    group: Option<&'a CgroupUse>,
+    network: Option<&'a NetworkUse>,
+    calls: Option<&'a CallsUse>,
+    ended: HashMap<&'a str, &'a EndedThreads>,
+    /// By process, identifier and beginning, with the end of their sample.
+    threads: HashMap<(u32, u32, Option<u64>), (u64, &'a ThreadUse)>,
+}
+
+impl<'a> Latest<'a> {
+    fn see(&mut self, at_ns: u64, used: &'a crate::sample::PartyUse) -> Checked {
+        if let Some(now) = &used.cgroup
+            && let Some(before) = self.group.replace(now)
+        {
+            none_falls("the control group", &of_group(before), &of_group(now), 0)?;
+        }
+        if let Some(now) = &used.network
+            && let Some(before) = self.network.replace(now)
+        {
+            none_falls("the network", &of_network(before), &of_network(now), 0)?;
+        }
+        if let Some(now) = &used.calls
+            && let Some(before) = self.calls.replace(now)
+        {
+            calls(before, now)?;
+        }
+        for now in used.ended.iter().flatten() {
+            if let Some(before) = self.ended.insert(&now.name, now) {
+                none_falls("ended threads", &of_ended(before), &of_ended(now), 0)?;
+            }
+        }
+        used.threads.iter().try_for_each(|thread| self.see_thread(at_ns, thread))
+    }
+
+    fn see_thread(&mut self, at_ns: u64, now: &'a ThreadUse) -> Checked {
+        let key = (now.pid, now.tid, now.began_ticks);
+        let Some((before_ns, before)) = self.threads.insert(key, (at_ns, now)) else { return Ok(()) };
+        let name = format!("thread {}", now.tid);
+        let falls = none_falls(&name, &of_thread(before), &of_thread(now), 0);
+        // Without its beginning another thread of the same number looks like this one. It cannot have run for longer than
+        // since the sample before.
+        let has_begun_since = now.began_ticks.is_none() && now.run_ns <= at_ns.saturating_sub(before_ns);
+        if has_begun_since { Ok(()) } else { falls }
+    }
+}
+
+fn of_group(group: &CgroupUse) -> Counters<'static> {
+    vec![
+        ("cpu_ns", group.cpu_ns),
+        ("periods", group.periods),
+        ("throttled_periods", group.throttled_periods),
+        ("throttled_ns", group.throttled_ns),
+        ("oom_kills", group.oom_kills),
+        ("cpu_user_ns", group.cpu_user_ns),
+        ("cpu_sys_ns", group.cpu_sys_ns),
+    ]
+}
+
+fn of_network(network: &NetworkUse) -> Counters<'static> {
+    vec![
+        ("listen_overflows", network.listen_overflows),
+        ("listen_drops", network.listen_drops),
+        ("segments_out", network.segments_out),
+        ("segments_retransmitted", network.segments_retransmitted),
+        ("retransmit_timeouts", network.retransmit_timeouts),
+        ("delayed_acks", network.delayed_acks),
+    ]
+}
+
+fn of_thread(thread: &ThreadUse) -> Counters<'static> {
+    let seen: Counters<'static> = thread.seen.as_ref().map_or_else(Vec::new, of_seen);
+    let own = [
+        ("run_ns", Some(thread.run_ns)),
+        ("user_ns", Some(thread.user_ns)),
+        ("sys_ns", Some(thread.sys_ns)),
+        ("run_delay_ns", thread.run_delay_ns),
+        ("switches_voluntary", thread.switches_voluntary),
+        ("switches_involuntary", thread.switches_involuntary),
+        ("faults_minor", thread.faults_minor),
+        ("faults_major", thread.faults_major),
+    ];
+    own.into_iter().chain(seen).collect()
+}
+
+fn of_seen(seen: &Seen) -> Counters<'static> {
+    vec![("wakeups", Some(seen.wakeups)), ("migrations", Some(seen.migrations))]
+}
+
+fn of_ended(ended: &EndedThreads) -> Counters<'static> {
+    [("threads", Some(ended.threads))].into_iter().chain(of_seen(&ended.seen)).collect()
+}
+
+fn calls(before: &CallsUse, now: &CallsUse) -> Checked {
+    let of = |calls: &CallsUse| {
+        vec![
+            ("counted_ns", Some(calls.counted_ns)),
+            ("slices", Some(calls.slices)),
+            ("answers", calls.answers),
+        ]
+    };
+    none_falls("the counting of system calls", &of(before), &of(now), 0)?;
+    let of = |call: &CallUse| {
+        vec![
+            ("count", Some(call.count)),
+            ("errors", call.errors),
+            ("again", call.again),
+            ("returned", call.returned),
+        ]
+    };
+    now.by_name.iter().try_for_each(|(name, now)| {
+        let before = before.by_name.get(name);
+        before.map_or(Ok(()), |before| none_falls(&format!("the calls {name:?}"), &of(before), &of(now), 0))
+    })
+}

@@ -1,0 +1,110 @@
+//! Stretches of a load in which no response was complete although requests were in flight.
+
+use serde::{Deserialize, Serialize};
+
+/// A stretch of time in which no request got a complete response, of one worker or of several; nanoseconds since the
+/// load began. [`Silence::UNKNOWN_END`] as its end: nothing came any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Silence {
+    /// The last complete response before it.
+    pub start_ns: u64,
+    /// Since when requests were in flight all the time.
+    pub busy_ns: u64,
+    pub end_ns: u64,
+    /// Requests in flight at its end.
+    pub in_flight: u64,
+}
+
+impl Silence {
+    /// The end of a silence that nothing broke: the worker had nothing to do any more.
+    pub const UNKNOWN_END: u64 = u64::MAX;
+
+    /// The part of it in which requests were in flight, within a window.
+    #[must_use]
+    pub fn clipped(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
+        let start_ns = self.start_ns.max(self.busy_ns).max(opens);
+        let end_ns = self.end_ns.min(closes);
+        (start_ns < end_ns).then_some(Silence { start_ns, busy_ns: start_ns, end_ns, ..*self })
+    }
+
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// The silences of a load within its window, as far as they are worth keeping: a hundredth of the window, and a
+/// millisecond.
+#[must_use]
+pub fn within(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
+    let least_ns = (window_ns.1.saturating_sub(window_ns.0) / 100).max(1_000_000);
+    let clipped = all.iter().filter_map(|silence| silence.clipped(window_ns));
+    clipped.filter(|silence| silence.length_ns() >= least_ns).collect()
+}
+
+/// The silences of two workers together: where both are silent. Each list is in order of time, without overlaps. A
+/// worker that is not in its list's silences had complete responses.
+#[must_use]
+pub fn common(one: &[Silence], other: &[Silence]) -> Vec<Silence> {
+    let (mut i, mut j) = (0, 0);
+    let mut both = Vec::new();
+    while let (Some(a), Some(b)) = (one.get(i), other.get(j)) {
+        let silence = Silence {
+            start_ns: a.start_ns.max(b.start_ns),
+            busy_ns: a.busy_ns.min(b.busy_ns),
+            end_ns: a.end_ns.min(b.end_ns),
+            in_flight: a.in_flight + b.in_flight,
+        };
+        if silence.start_ns < silence.end_ns {
+            both.push(silence);
+        }
+        if a.end_ns <= b.end_ns {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn silence(start_ns: u64, end_ns: u64, in_flight: u64) -> Silence {
+        Silence { start_ns, busy_ns: start_ns, end_ns, in_flight }
+    }
+
+    #[test]
+    fn workers_are_silent_together_where_each_is() {
+        let one = [silence(0, 10, 2), silence(20, 50, 2)];
+        let other = [silence(5, 30, 3), silence(40, 45, 3), silence(48, 60, 3)];
+        let both = [silence(5, 10, 5), silence(20, 30, 5), silence(40, 45, 5), silence(48, 50, 5)];
+        assert_eq!(common(&one, &other), both.map(|s| Silence { busy_ns: busy(&one, &other, s), ..s }));
+        assert_eq!(common(&one, &[]), []);
+    }
+
+    /// The earlier of the two beginnings: one request in flight is enough.
+    fn busy(one: &[Silence], other: &[Silence], both: Silence) -> u64 {
+        let around = |all: &[Silence]| {
+            let holds = |s: &&Silence| s.start_ns <= both.start_ns && both.end_ns <= s.end_ns;
+            all.iter().find(holds).map_or(u64::MAX, |s| s.busy_ns)
+        };
+        around(one).min(around(other))
+    }
+
+    #[test]
+    fn an_idle_worker_hides_no_silence_and_makes_none() {
+        let stuck = silence(100, 900, 1);
+        let idle = Silence {
+            start_ns: 50,
+            busy_ns: Silence::UNKNOWN_END,
+            end_ns: Silence::UNKNOWN_END,
+            in_flight: 0,
+        };
+        assert_eq!(common(&[stuck], &[idle]), [stuck]);
+        assert_eq!(idle.clipped((0, 1000)), None);
+        assert_eq!(stuck.clipped((200, 800)), Some(silence(200, 800, 1)));
+        assert_eq!(stuck.clipped((900, 1000)), None);
+    }
+}

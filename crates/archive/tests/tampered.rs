@@ -1,0 +1,178 @@
+//! Archives in which one number was changed: each kind of number that people read is tied to another.
+
+#![allow(clippy::disallowed_methods, reason = "tests may touch files")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dyno_archive::{Outcome, RunDir};
+use serde_json::{Value, json};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run")
+}
+
+/// Why a copy of the golden run is refused in which the load of a trial was changed; `None`: it is read.
+fn refusal(change: &dyn Fn(&mut Value)) -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    for part in ["", "starts", "trials"] {
+        fs::create_dir_all(folder.path().join(part)).unwrap();
+        for entry in fs::read_dir(golden().join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                fs::copy(&path, folder.path().join(part).join(path.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+    let path = folder.path().join("trials/0003.json");
+    let mut trial: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut trial["load"]);
+    fs::write(&path, serde_json::to_vec(&trial).unwrap()).unwrap();
+    let read = RunDir::open(folder.path()).and_then(|dir| dir.read());
+    read.err().map(|error| error.to_string())
+}
+
+/// Changes a number of the load.
+fn number(load: &mut Value, place: &str, change: impl Fn(u64) -> u64) {
+    let value = load.pointer_mut(place).unwrap_or_else(|| panic!("{place}"));
+    *value = json!(change(value.as_u64().unwrap_or(0)));
+}
+
+fn assert_refused(place: &str, said: &str, change: &dyn Fn(&mut Value)) {
+    let refused = refusal(change).unwrap_or_else(|| panic!("{place} is read"));
+    assert!(refused.contains(said), "{place}: {refused}");
+    assert!(refused.contains("trials/0003.json"), "{place}: {refused}");
+}
+
+#[test]
+fn the_golden_run_is_read() {
+    assert_eq!(refusal(&|_| ()), None);
+}
+
+#[test]
+fn one_changed_count_is_refused() {
+    let cases = [
+        ("/intervals/1/outcomes/ok", "response times of the interval from 100000000 ns"),
+        ("/intervals/0/outcomes/ok", "response times of the interval from 0 ns"),
+        ("/intervals/1/outcomes/status_2xx", "statuses of the interval"),
+        ("/books/completed", "the complete responses in its intervals"),
+        ("/books/failed", "the failures in its intervals"),
+        ("/books/in_flight_at_end", "the ages of unanswered requests"),
+        ("/books/dropped", "the arrivals dropped in its books"),
+        ("/connections/opened", "its connect times"),
+        ("/window_ns/0", "its window is from 100000001"),
+        ("/window_ns/1", "its window is from 100000000 to 1100000001"),
+        ("/intervals/1/end_ns", "an interval begins at 600000000 ns"),
+        ("/intervals/2/end_ns", "its window is from"),
+        ("/intervals/0/end_ns", "an interval begins at 100000000 ns"),
+    ];
+    for (place, said) in cases {
+        assert_refused(place, said, &|load| number(load, place, |n| n + 1));
+    }
+}
+
+/// Every outcome but a correct response, in the intervals alone, and in place of a correct one.
+#[test]
+fn one_failure_more_is_refused() {
+    for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
+        let place = outcome.name();
+        let said = if outcome.is_completed() { "statuses of" } else { "the failures in its intervals" };
+        assert_refused(place, said, &|load| load["intervals"][1]["outcomes"][place] = json!(1));
+        // A failure that the books have too still has no age.
+        let count = if outcome.is_completed() { "completed" } else { "failed" };
+        assert_refused(place, &format!("the ages of {place:?}"), &|load| {
+            load["intervals"][1]["outcomes"][place] = json!(1);
+            number(load, &format!("/books/{count}"), |n| n + 1);
+            if outcome.is_completed() {
+                number(load, "/intervals/1/outcomes/status_2xx", |n| n + 1);
+            }
+        });
+    }
+}
+
+#[test]
+fn changed_distributions_and_bytes_are_refused() {
+    for times in ["response", "service", "send_lag"] {
+        assert_refused(times, "of the interval from", &|load| {
+            load["intervals"][1]["times"][times] = json!("")
+        });
+    }
+    assert_refused("connect", "its connect times", &|load| load["intervals"][0]["connect"] = json!(""));
+    let all = |load: &mut Value, key: &str, n: u64| {
+        load["intervals"].as_array_mut().unwrap().iter_mut().for_each(|i| i[key] = json!(n));
+    };
+    assert_refused("body_received", "the bytes of its bodies", &|load| all(load, "body_received", 1 << 40));
+    assert_refused("bytes_received", "received bytes", &|load| {
+        all(load, "body_received", 0);
+        all(load, "bytes_received", 1);
+    });
+    assert_refused("started", "that started", &|load| all(load, "started", 0));
+    assert_refused("early", "early responses", &|load| {
+        load["intervals"][1]["answered_early"] = json!({"responses": 1 << 30, "unsent_bytes": 1});
+    });
+    assert_refused("silences", "its silences", &|load| {
+        load["silences"] = json!([{"start_ns": 9, "busy_ns": 9, "end_ns": 5, "in_flight": 1}]);
+    });
+}
+
+/// The last sample of a counter is less than the one before.
+#[test]
+fn a_counter_that_falls_is_refused() {
+    let subject = "/parties/0";
+    let cases = [
+        "/host/busy_ns",
+        "/host/context_switches",
+        "/parties/0/cgroup/cpu_ns",
+        "/parties/0/cgroup/periods",
+        "/parties/0/calls/counted_ns",
+        "/parties/0/calls/by_name/read/count",
+    ];
+    for place in cases {
+        let name = place.rsplit('/').next().unwrap();
+        assert_refused(place, &format!("`{name}` of "), &|load| {
+            let last = load["samples"].as_array().unwrap().len() - 1;
+            // Well above the slack of clocks that are read in ticks.
+            number(load, &format!("/samples/{}{place}", last - 1), |n| n + 1_000_000_000_000);
+        });
+    }
+    for counter in ["run_ns", "user_ns", "switches_voluntary", "run_delay_ns", "faults_minor"] {
+        let change = |load: &mut Value| {
+            let samples = load["samples"].as_array_mut().unwrap();
+            for sample in samples.iter_mut() {
+                sample.pointer_mut(subject).unwrap()["threads"][0]["began_ticks"] = json!(77);
+            }
+            let last = samples.len() - 1;
+            number(load, &format!("/samples/{}{subject}/threads/0/{counter}", last), |_| 0);
+        };
+        assert_refused(counter, &format!("`{counter}` of thread"), &change);
+    }
+}
+
+/// Counters of another thread of the same number, or of an older archive that does not tell, begin anew.
+#[test]
+fn a_counter_that_begins_anew_is_read() {
+    let anew = |began: Option<[u64; 2]>| {
+        refusal(&|load| {
+            let samples = load["samples"].as_array_mut().unwrap();
+            let last = samples.len() - 1;
+            for (turn, index) in [last - 1, last].into_iter().enumerate() {
+                let thread = &mut samples[index].pointer_mut("/parties/0").unwrap()["threads"][0];
+                if let Some(began) = began {
+                    thread["began_ticks"] = json!(began[turn]);
+                }
+                if turn == 1 {
+                    for counter in
+                        ["run_ns", "user_ns", "sys_ns", "run_delay_ns", "switches_voluntary", "faults_minor"]
+                    {
+                        thread[counter] = json!(1);
+                    }
+                    thread["switches_involuntary"] = json!(0);
+                    thread["seen"] = Value::Null;
+                }
+            }
+        })
+    };
+    assert_eq!(anew(None), None);
+    assert_eq!(anew(Some([7, 8])), None);
+    assert!(anew(Some([7, 7])).is_some());
+}
