@@ -34,6 +34,8 @@ pub struct Epoll {
     buffer: Box<[u8]>,
     received: usize,
     generations: u32,
+    /// Bytes that the kernel has taken, on all connections.
+    sent_bytes: u64,
     timers: Timers,
     /// Attempts to connect that found the server's queue full.
     put_off: Vec<(ConnId, u32)>,
@@ -102,6 +104,7 @@ impl Epoll {
             buffer: vec![0; limits::READ_BYTES].into(),
             received: 0,
             generations: 0,
+            sent_bytes: 0,
             timers: Timers::Exact,
             put_off: Vec::new(),
         })
@@ -172,8 +175,9 @@ impl Epoll {
         self.conns[conn as usize].as_mut().filter(|c| c.generation == generation)
     }
 
-    /// Writes `out`. Returns whether the kernel has taken all of it: then `behind` is next.
-    fn write(connection: &mut Conn) -> bool {
+    /// Writes `out`, and adds what the kernel took to `sent_bytes`. Returns whether that was all of it: then `behind` is
+    /// next.
+    fn write(connection: &mut Conn, sent_bytes: &mut u64) -> bool {
         connection.stuck = true;
         while connection.written < connection.out.len() {
             let rest = &connection.out[connection.written..];
@@ -188,6 +192,7 @@ impl Epoll {
             }
             connection.written += n as usize;
             connection.taken += n as u64;
+            *sent_bytes += n as u64;
         }
         connection.out.clear();
         connection.written = 0;
@@ -313,12 +318,13 @@ impl Epoll {
     }
 
     fn ready(&mut self, conn: ConnId, generation: u32, events: u32) {
-        let Some(connection) = self.conn(conn, generation) else { return };
+        let current = self.conns[conn as usize].as_mut().filter(|c| c.generation == generation);
+        let Some(connection) = current else { return };
         if !connection.connected {
             let what = Self::connect_outcome(connection);
             self.known.push_back((conn, generation, what));
         } else if events & libc::EPOLLOUT as u32 != 0 && connection.stuck {
-            let is_more_there = Self::write(connection) && !connection.out.is_empty();
+            let is_more_there = Self::write(connection, &mut self.sent_bytes) && !connection.out.is_empty();
             // Only a flush stamps.
             if is_more_there && !std::mem::replace(&mut connection.queued, true) {
                 self.queued.push(conn);
@@ -371,19 +377,27 @@ impl Driver for Epoll {
         })
     }
 
+    fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    fn unsent(&self, conn: ConnId) -> u64 {
+        self.conns[conn as usize].as_ref().map_or(0, |connection| sys::unsent(&connection.fd))
+    }
+
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         // Taken and given back, so that its memory is allocated once.
         let mut queued = std::mem::take(&mut self.queued);
         for conn in queued.drain(..) {
             let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.queued) else { continue };
             connection.queued = false;
-            if connection.stuck && !Self::write(connection) {
+            if connection.stuck && !Self::write(connection, &mut self.sent_bytes) {
                 // EPOLLOUT will tell when there is room.
                 continue;
             }
             // Right before the system call that takes the first of the bytes: it is tried for all of them.
             let at = sys::now();
-            Self::write(connection);
+            Self::write(connection, &mut self.sent_bytes);
             handed(conn, at);
         }
         self.queued = queued;

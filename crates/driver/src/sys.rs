@@ -32,6 +32,16 @@ pub fn tighten_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
+/// Bytes in a socket's queue that have not been sent; 0 if the kernel does not tell, as of Unix sockets.
+pub(crate) fn unsent(fd: &OwnedFd) -> u64 {
+    /// Of linux/sockios.h.
+    const SIOCOUTQNSD: libc::c_ulong = 0x894B;
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: `bytes` is a valid place for the answer.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), SIOCOUTQNSD as _, &raw mut bytes) };
+    if result < 0 { 0 } else { u64::try_from(bytes).unwrap_or(0) }
+}
+
 /// CPU use of the calling thread so far.
 #[must_use]
 pub fn thread_use() -> ThreadUse {
@@ -46,6 +56,7 @@ pub fn thread_use() -> ThreadUse {
         pid: std::process::id(),
         // SAFETY: no memory is involved.
         tid: unsafe { libc::gettid() } as u32,
+        began_ticks: None,
         name: std::thread::current().name().unwrap_or("worker").into(),
         // The scheduler's own sum; user and system are its split by ticks.
         run_ns: thread_run_ns(),

@@ -41,6 +41,8 @@ pub struct Uring {
     shown: Option<(u16, usize)>,
     /// Buffers of sends that were under way when their connection was closed. The kernel may still read them.
     orphans: Vec<(u64, Vec<u8>)>,
+    /// Bytes that the kernel has taken, on all connections.
+    sent_bytes: u64,
 }
 
 /// The ring itself. Its debug form says nothing of interest.
@@ -123,6 +125,7 @@ impl Uring {
             buffers,
             shown: None,
             orphans: Vec::new(),
+            sent_bytes: 0,
         })
     }
 
@@ -183,8 +186,9 @@ impl Uring {
         let connection = &mut self.conns[conn as usize];
         let Some(fd) = &connection.fd else { return };
         let rest = &connection.sending[connection.sent..];
+        // Each part is told as the kernel takes it: with MSG_WAITALL a body that a server leaves unread would never be.
         let entry = opcode::Send::new(types::Fd(fd.as_raw_fd()), rest.as_ptr(), rest.len() as u32)
-            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+            .flags(libc::MSG_NOSIGNAL)
             .build()
             .user_data(user_data(Operation::Send, connection.generation, conn));
         connection.send_under_way = true;
@@ -201,6 +205,7 @@ impl Uring {
         }
         connection.sent += result as usize;
         connection.taken += result as u64;
+        self.sent_bytes += result as u64;
         if connection.sent < connection.sending.len() {
             return self.push_send(conn);
         }
@@ -255,6 +260,10 @@ impl Uring {
         let current = self.conns[conn as usize].generation & 0x00FF_FFFF == generation
             && self.conns[conn as usize].fd.is_some();
         if !current {
+            if operation == Operation::Send as u64 {
+                // The kernel took these bytes before the connection was closed.
+                self.sent_bytes += u64::try_from(entry.result()).unwrap_or(0);
+            }
             self.orphans.retain(|(owner, _)| *owner != data);
             if let Some(id) = cqueue::buffer_select(entry.flags()) {
                 self.buffers.give_back(id);
@@ -478,6 +487,14 @@ impl Driver for Uring {
         let under_way =
             if connection.send_under_way { connection.sending.len() - connection.sent } else { 0 };
         Queued { taken: connection.taken, waiting: (under_way + connection.out.len()) as u64 }
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    fn unsent(&self, conn: ConnId) -> u64 {
+        self.conns[conn as usize].fd.as_ref().map_or(0, sys::unsent)
     }
 
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {

@@ -239,6 +239,14 @@ impl Driver for Simulated {
         self.driver.queued(conn)
     }
 
+    fn sent_bytes(&self) -> u64 {
+        self.driver.sent_bytes()
+    }
+
+    fn unsent(&self, conn: ConnId) -> u64 {
+        self.driver.unsent(conn)
+    }
+
     fn bytes(&mut self) -> &mut [u8] {
         self.driver.bytes()
     }
@@ -334,6 +342,14 @@ impl<D: Driver> Driver for InStep<D> {
 
     fn queued(&self, conn: ConnId) -> Queued {
         self.driver.queued(conn)
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.driver.sent_bytes()
+    }
+
+    fn unsent(&self, conn: ConnId) -> u64 {
+        self.driver.unsent(conn)
     }
 
     fn bytes(&mut self) -> &mut [u8] {

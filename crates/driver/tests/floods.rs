@@ -53,6 +53,14 @@ impl<D: Driver> Driver for Watched<D> {
         self.driver.queued(conn)
     }
 
+    fn sent_bytes(&self) -> u64 {
+        self.driver.sent_bytes()
+    }
+
+    fn unsent(&self, conn: ConnId) -> u64 {
+        self.driver.unsent(conn)
+    }
+
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         self.driver.flush(handed);
     }

@@ -30,6 +30,12 @@ pub trait Driver {
     /// How many of the bytes queued on an open connection have left.
     fn queued(&self, conn: ConnId) -> Queued;
 
+    /// Bytes that the kernel has taken, on all connections since the driver was made.
+    fn sent_bytes(&self) -> u64;
+
+    /// Bytes that the kernel has taken on an open connection and not sent yet; 0 if it does not tell.
+    fn unsent(&self, conn: ConnId) -> u64;
+
     /// Hands queued bytes to the kernel. `handed` is called for each connection all of whose bytes have been handed
     /// over, with the instant read just before. Bytes behind others that the kernel has no room for are handed over,
     /// and reported, once those have left: nothing leaves unreported.
@@ -67,6 +73,14 @@ pub struct Queued {
     pub taken: u64,
     /// Bytes that are still in our memory.
     pub waiting: u64,
+}
+
+impl Queued {
+    /// All bytes that were queued.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.taken + self.waiting
+    }
 }
 
 /// How to wait in a turn.

@@ -34,6 +34,18 @@ pub const REPLY_BYTES: u64 = 256 * 1024;
 /// first request of a turn wait for the last.
 pub const COMPLETIONS_PER_FLUSH: usize = 16;
 
+/// Requests of this many bytes and more may leave in several pieces: a response can come before the last of them.
+pub const LARGE_REQUEST_BYTES: usize = 4096;
+
+/// How long after the last response the generator still looks for bytes that answer no request.
+pub const LAST_LOOK_NS: u64 = 10_000_000;
+
+/// A system call that does not wait takes no longer than this: beyond it the generator did not run.
+pub const STANDSTILL_NS: u64 = 10_000_000;
+
+/// Silences of a worker that are kept apart. Beyond it the short ones are forgotten.
+pub const SILENCES: usize = 1024;
+
 /// Kinds of malformed answers that are told apart by name, per worker. Later kinds are counted as `other`.
 pub const PROTOCOL_ERROR_KINDS: usize = 64;
 

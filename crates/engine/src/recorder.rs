@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use dyno_archive::interval::{ExchangeTimes, Interval, Phase, RequestShare, WorkerUse};
 use dyno_archive::load::{Books, Edges, Unanswered};
 use dyno_archive::outcome::{Outcome, Outcomes};
+use dyno_archive::silence::Silence;
 use dyno_archive::times::Recording;
 
 use crate::slot::Exchange;
@@ -144,7 +145,51 @@ pub(crate) struct Recorder {
     pub(crate) books: Books,
     pub(crate) edges: Edges,
     ages: Ages,
+    silences: Silences,
 }
+
+/// The stretches without a complete response, while they are being collected.
+#[derive(Debug)]
+struct Silences {
+    /// The last complete response, or the beginning.
+    last: Instant,
+    /// Since when requests are in flight; of no meaning while there are none.
+    busy: Instant,
+    /// Length from which on a silence is kept, nanoseconds.
+    least_ns: u64,
+    /// Of silences that ended within the window or its drain. Its memory is taken at the beginning.
+    kept: Vec<Silence>,
+}
+
+impl Silences {
+    fn new(window: Window) -> Silences {
+        // A hundredth of the window is worth a word; of a load without a length, a tenth of an interval.
+        let least_ns =
+            window.duration_ns.map_or(window.interval_ns / 10, |ns| ns / 100).max(LEAST_SILENCE_NS);
+        Silences {
+            last: Instant::default(),
+            busy: Instant::default(),
+            least_ns,
+            kept: Vec::with_capacity(limits::SILENCES),
+        }
+    }
+
+    /// A silence ends. If there are too many, those are forgotten that are shorter than twice the length.
+    #[cold]
+    fn keep(&mut self, silence: Silence) {
+        while self.kept.len() >= limits::SILENCES {
+            self.least_ns *= 2;
+            let least_ns = self.least_ns;
+            self.kept.retain(|kept| kept.length_ns() >= least_ns);
+        }
+        if silence.length_ns() >= self.least_ns {
+            self.kept.push(silence);
+        }
+    }
+}
+
+/// The shortest silence that is kept, nanoseconds: windows of milliseconds have no stalls.
+const LEAST_SILENCE_NS: u64 = 1_000_000;
 
 impl Recorder {
     /// `kinds` is the number of different requests.
@@ -168,6 +213,7 @@ impl Recorder {
             books: Books::default(),
             edges: Edges::default(),
             ages: Ages::default(),
+            silences: Silences::new(window),
         };
         recorder.current = recorder.interval_from(began);
         recorder
@@ -189,6 +235,7 @@ impl Recorder {
     pub(crate) fn begin(&mut self, at: Instant, window: Window) {
         self.began = at;
         self.settled = at;
+        self.silences.last = at;
         self.opens = at.after(window.warmup_ns);
         self.closes = window.duration_ns.map_or(Instant::NEVER, |d| self.opens.after(d));
         self.current = self.interval_from(at);
@@ -260,6 +307,17 @@ impl Recorder {
 
     /// Seals what is left at the very end.
     pub(crate) fn finish(&mut self, now: Instant) {
+        if self.in_flight > 0 {
+            self.end_silence(now);
+        } else if self.began != Instant::NEVER {
+            // Nothing more is under way here: other workers may still be waiting.
+            self.silences.kept.push(Silence {
+                start_ns: self.silences.last.since(self.began),
+                busy_ns: Silence::UNKNOWN_END,
+                end_ns: Silence::UNKNOWN_END,
+                in_flight: 0,
+            });
+        }
         self.close_window(now);
         self.advance(now);
         self.settle(now);
@@ -298,6 +356,9 @@ impl Recorder {
     pub(crate) fn started(&mut self, intended: Instant, now: Instant) {
         self.settle(now);
         self.current.started += 1;
+        if self.in_flight == 0 {
+            self.silences.busy = now;
+        }
         self.in_flight += 1;
         // The part of its life before we noticed it. After a long stall it may have begun in an earlier interval; it
         // counts in this one, so that the window's sum is right.
@@ -331,8 +392,14 @@ impl Recorder {
         received_at: Option<Instant>,
     ) {
         self.settle(done);
+        if outcome.is_completed() {
+            self.answers += 1;
+            if done.since(self.silences.last) >= self.silences.least_ns {
+                self.end_silence(done);
+            }
+            self.silences.last = done;
+        }
         self.in_flight -= 1;
-        self.answers += u64::from(outcome.is_completed());
         let belongs = self.belongs(exchange.intended);
         let phase = if belongs { Phase::Measured } else { Phase::Warmup };
         let share = self.distributions.by_request.get_mut(usize::from(exchange.request));
@@ -367,6 +434,28 @@ impl Recorder {
         } else {
             self.failed(exchange, outcome, done, belongs);
         }
+    }
+
+    /// Nothing was complete from the last response up to `at`.
+    #[cold]
+    fn end_silence(&mut self, at: Instant) {
+        if at <= self.opens {
+            return;
+        }
+        let since = |instant: Instant| instant.since(self.began);
+        let busy = if self.in_flight > 0 { self.silences.busy } else { at };
+        let silence = Silence {
+            start_ns: since(self.silences.last),
+            busy_ns: since(busy),
+            end_ns: since(at),
+            in_flight: self.in_flight,
+        };
+        self.silences.keep(silence);
+    }
+
+    /// The silences, in order of time.
+    pub(crate) fn take_silences(&mut self) -> Vec<Silence> {
+        std::mem::take(&mut self.silences.kept)
     }
 
     /// An exchange got no right answer: keeps how long it had waited.

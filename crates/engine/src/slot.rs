@@ -27,6 +27,8 @@ pub(crate) struct Exchange {
     pub(crate) request: u16,
     /// Whether its answer is checked in full.
     pub(crate) in_full: bool,
+    /// Where its request ends in the bytes of its connection; 0: not known, as of requests that leave in one piece.
+    pub(crate) ends_at: u64,
     /// How often it was sent again because a server would not deal with it.
     pub(crate) retries: u8,
     /// Its draw, so that the request has the same bytes when it is sent again.
@@ -36,7 +38,13 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// This exchange as one that has not left, whatever was before.
     pub(crate) fn unsent(self) -> Exchange {
-        Exchange { queued: Instant::NEVER, sent: Instant::NEVER, first_byte: Instant::NEVER, ..self }
+        Exchange {
+            queued: Instant::NEVER,
+            sent: Instant::NEVER,
+            first_byte: Instant::NEVER,
+            ends_at: 0,
+            ..self
+        }
     }
 }
 
@@ -50,6 +58,7 @@ impl Exchange {
             first_byte: Instant::NEVER,
             request,
             in_full: false,
+            ends_at: 0,
             retries: 0,
             draw: Draw::NONE,
         }
@@ -95,6 +104,10 @@ pub(crate) struct Slot {
     pub(crate) failures: u32,
     /// Whether a whole answer has come on the present connection.
     pub(crate) answered: bool,
+    /// Whether a request on the present connection may leave in several pieces.
+    pub(crate) has_large: bool,
+    /// Whether answers are still owed on the connection at the end of the load.
+    pub(crate) is_owed: bool,
     /// Whether to give this slot exchanges for streams rather than for a pipeline. `true` until a connection has come to speak
     /// HTTP/1.1.
     pub(crate) may_speak_h2: bool,
@@ -156,6 +169,8 @@ pub(crate) struct H2 {
     pub(crate) client: Client<Stream>,
     /// Streams whose requests have not been handed to the kernel.
     pub(crate) unsent: Vec<Key>,
+    /// Streams with large requests in the bytes that go to the driver next, and where there each ends.
+    pub(crate) large: Vec<(Key, usize)>,
     /// When anything last came.
     pub(crate) received: Instant,
     /// Since when no stream could be opened because the server's settings allow none; `NEVER`: they allow some.
@@ -238,11 +253,19 @@ impl Slot {
             served: 0,
             failures: 0,
             answered: false,
+            has_large: false,
+            is_owed: false,
             may_speak_h2: true,
             idle: false,
             backing_off: false,
             tcp_base: TcpCounters::default(),
         }
+    }
+
+    /// Whether the connection speaks HTTP/1.1, has answered all that it was asked, and has nothing more to say. Responses of
+    /// HTTP/2 name their request.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.state == State::Up && self.served > 0 && !self.is_owed && matches!(self.talk, Talk::H1(_))
     }
 
     /// Exchanges on the connection.
@@ -316,5 +339,6 @@ impl Slot {
         self.tls = None;
         self.served = 0;
         self.answered = false;
+        self.has_large = false;
     }
 }

@@ -2,6 +2,7 @@
 
 use dyno_archive::interval::Interval;
 
+use crate::driver::Wait;
 use crate::{Driver, Instant, Worker, limits};
 
 /// Whether to go on, asked once a turn.
@@ -62,7 +63,23 @@ pub fn run_until_drained<D: Driver>(
             worker.take_sealed().into_iter().for_each(&mut seal);
         }
     }
+    look_last(worker, driver);
     worker.take_sealed().into_iter().for_each(&mut seal);
+}
+
+/// Looks for bytes that answer no request after everything has been answered. A server that is one response ahead shows it
+/// in nothing else.
+fn look_last<D: Driver>(worker: &mut Worker, driver: &mut D) {
+    let Some(until) = worker.last_look() else { return };
+    loop {
+        let turn = driver.turn(Wait::asleep(until), &mut |_, _| ());
+        while let Some(completion) = driver.next() {
+            worker.complete_late(completion, driver);
+        }
+        if turn.woke >= until {
+            return;
+        }
+    }
 }
 
 /// One turn: hand over, sleep, handle what completed, start what is due.
@@ -71,7 +88,9 @@ pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
     let turn = driver.turn(wait, &mut |conn, at| worker.handed(conn, at));
     worker.woke(turn, wait, driver);
     let mut handled = 0;
+    let mut latest = turn.woke;
     while let Some(completion) = driver.next() {
+        latest = completion.at;
         worker.complete(completion, driver);
         handled += 1;
         if handled % limits::COMPLETIONS_PER_FLUSH == 0 {
@@ -79,7 +98,8 @@ pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
         }
     }
     // What fell due while completions were handled is started now and not after the next sleep. Without a schedule
-    // nothing is due to the microsecond, and the clock need not be read once more.
-    let now = if worker.has_schedule() { driver.now() } else { turn.woke };
+    // nothing is due to the microsecond, and the clock need not be read once more: what begins now begins no earlier than the
+    // completion that was handled last, up to which the books have counted.
+    let now = if worker.has_schedule() { driver.now() } else { latest.max(turn.woke) };
     worker.fire(now, driver);
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
-use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, Theft, When, World};
+use dyno_archive::silence;
+use dyno_engine::sim::{self, Fault, Model, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Stop, Traffic};
 use dyno_wire::h1::response::RequestKind;
@@ -42,6 +43,66 @@ fn faulty(faults: &[(Fault, f64)]) -> Model {
 
 fn of_all(played: &Played, outcome: Outcome) -> u64 {
     counted(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).of(outcome)
+}
+
+fn sent_bytes(played: &Played) -> u64 {
+    played.intervals.iter().map(|interval| interval.bytes_sent).sum()
+}
+
+/// Whether a response of two answers nothing is seen at once, later, or, in pipelines, only where they end: all that was
+/// counted before is in doubt.
+#[test]
+fn responses_that_come_twice_put_all_before_them_in_doubt() {
+    for (pipeline, cut) in [(1, 0.0), (1, 1.0), (8, 0.0), (8, 0.5)] {
+        let mut world = World::new(3, faulty(&[(Fault::Twice, 1.0)]));
+        world.net.cut = cut;
+        let played = sim::play(world, config_of(3, pipeline, 300, &[GET]));
+        let connections = played.report.connections;
+        let in_doubt = connections.unsolicited_after.unwrap_or(0);
+        assert!(connections.unsolicited > 0 && in_doubt > 0, "{pipeline} {cut}: {connections:?}");
+        // Every connection carried a response too many, and each was found out.
+        assert_eq!(in_doubt, played.report.books.completed, "{pipeline} {cut}: {connections:?}");
+        assert!(played.report.books.balance(), "{:?}", played.report.books);
+    }
+}
+
+#[test]
+fn a_response_after_the_last_is_seen() {
+    for seed in 0..40 {
+        let mut world = World::new(seed, faulty(&[(Fault::Twice, 1.0)]));
+        world.net.cut = 1.0;
+        let played = sim::play(world, config_of(1, 1, 1, &[GET]));
+        let connections = played.report.connections;
+        assert_eq!((connections.unsolicited, connections.unsolicited_after), (1, Some(1)), "seed {seed}");
+    }
+    let honest = sim::play(World::new(1, faulty(&[])), config_of(4, 8, 200, &[GET]));
+    assert_eq!(honest.report.connections.unsolicited_after, None);
+}
+
+/// A server that pauses, as several workers see it: the silence is the pause, whichever worker waits.
+#[test]
+fn a_pause_of_the_server_is_a_silence_of_all_workers() {
+    let workers = (1..4).map(|seed| {
+        let mut model = faulty(&[]);
+        model.pauses.push(Pause { at_ns: 300 * MS, for_ns: 200 * MS });
+        sim::play(World::new(seed, model), world::config(2, &Arrivals::Closed, 1)).report.silences
+    });
+    let all = workers.reduce(|one, other| silence::common(&one, &other)).unwrap();
+    let all = silence::within(&all, (0, SECOND));
+    let [pause] = all[..] else { panic!("{all:?}") };
+    assert!((200 * MS..205 * MS).contains(&pause.length_ns()), "{pause:?}");
+    assert_eq!(pause.in_flight, 6);
+}
+
+/// Slow is not silent, and idle is not silent either.
+#[test]
+fn what_is_slow_or_idle_has_no_silence_of_its_own() {
+    let quick = sim::play(World::new(1, faulty(&[])), world::config(2, &Arrivals::Closed, 1));
+    let within = |played: &Played| silence::within(&played.report.silences, played.report.window_ns);
+    assert_eq!(within(&quick), []);
+    // Ten arrivals a second, each answered at once.
+    let idle = world::config(2, &Arrivals::Constant { rate: 10.0 }, 1);
+    assert_eq!(within(&sim::play(World::new(1, faulty(&[])), idle)), []);
 }
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: sim\r\n\r\n";
@@ -133,6 +194,8 @@ fn a_request_that_cannot_leave_times_out() {
     config.policy.first_byte_timeout_ns = Some(20 * MS);
     let played = sim::play(World::new(1, model), config);
     assert_eq!((of_all(&played, Outcome::Ok), of_all(&played, Outcome::Timeout)), (10, 10));
+    // What never left is no byte that was sent.
+    assert_eq!(sent_bytes(&played), 10 * POST.len() as u64);
     assert!(played.report.books.balance(), "{:?}", played.report.books);
     let waits = ages(&played, Outcome::Timeout);
     for at in [0.0, 1.0] {

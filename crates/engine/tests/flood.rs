@@ -132,6 +132,14 @@ impl Driver for Scripted {
         Queued { taken: connection.taken, waiting: connection.queued - connection.taken }
     }
 
+    fn sent_bytes(&self) -> u64 {
+        0
+    }
+
+    fn unsent(&self, _: ConnId) -> u64 {
+        0
+    }
+
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         let Some(connection) = &mut self.connection else { return };
         // Nothing is handed over before what stands in front of it has left.

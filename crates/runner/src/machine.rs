@@ -6,7 +6,7 @@ use dyno_archive::machine::{CpuUse, MachineUse, OtherUse, QuotaUse};
 use dyno_launch::allowed_cpus;
 use dyno_observer::cgroup::{Layout, Quota};
 use dyno_observer::proc::Other;
-use dyno_observer::{host, monotonic_ns, proc};
+use dyno_observer::{host, monotonic_ns, proc, suspended_ns};
 
 use crate::drops::DropWatch;
 
@@ -38,6 +38,7 @@ struct Reading {
     cpus: Vec<CpuUse>,
     own_ns: u64,
     quota: Option<QuotaUse>,
+    suspended_ns: u64,
 }
 
 impl MachineWatch {
@@ -74,6 +75,8 @@ impl MachineWatch {
             cpus: host::each_cpu().into_iter().filter(is_ours).collect(),
             own_ns: proc::own_cpu_ns(),
             quota: self.quota.as_ref().and_then(Quota::read),
+            // With the other counters of the same edge.
+            suspended_ns: suspended_ns(),
         }
     }
 
@@ -100,6 +103,7 @@ impl MachineWatch {
             everywhere_ns: Some(spent_ns),
             heat: host::hottest(&self.heat, &heat()),
             path: Some(self.path.growth()),
+            suspended_ns: Some(last.suspended_ns.saturating_sub(first.suspended_ns)),
         })
     }
 }

@@ -119,6 +119,8 @@ pub struct SimDriver {
     thefts: VecDeque<Theft>,
     /// What thefts took so far.
     stolen_ns: u64,
+    /// Bytes that have left, on all connections.
+    sent_bytes: u64,
     /// Lets the outside of a [`crate::run`] read the virtual time.
     clock: Option<std::rc::Rc<std::cell::Cell<u64>>>,
 }
@@ -184,6 +186,7 @@ impl SimDriver {
             current: Vec::new(),
             thefts: thefts.into(),
             stolen_ns: 0,
+            sent_bytes: 0,
             clock: None,
             world,
         }
@@ -357,6 +360,14 @@ impl Driver for SimDriver {
             .map_or_else(Queued::default, |c| Queued { taken: c.taken, waiting: c.out.len() as u64 })
     }
 
+    fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    fn unsent(&self, _: ConnId) -> u64 {
+        0
+    }
+
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         for conn in std::mem::take(&mut self.queued) {
             let Some(connection) = self.conns.get_mut(&conn) else { continue };
@@ -367,6 +378,7 @@ impl Driver for SimDriver {
             let generation = connection.generation;
             let bytes = std::mem::take(&mut connection.out);
             connection.taken += bytes.len() as u64;
+            self.sent_bytes += bytes.len() as u64;
             connection.tcp.segments_out += 1;
             handed(conn, Instant(self.now));
             let arrives = (self.now + self.world.net.delay_ns).max(connection.last_departure + 1);

@@ -52,6 +52,8 @@ pub enum Fault {
     PoliteClose,
     /// HTTP/1.1: a right answer, and the close, which nothing announced.
     QuietClose,
+    /// HTTP/1.1: a right answer, and the same again.
+    Twice,
     /// HTTP/2: the stream is reset.
     StreamReset,
     /// HTTP/2: the stream is refused, so that it may be asked for again.
@@ -98,7 +100,9 @@ impl Fault {
             Fault::Silence => Outcome::Timeout,
             Fault::StreamReset => Outcome::StreamReset,
             // The next try, or the last answer, is a right one.
-            Fault::PoliteClose | Fault::QuietClose | Fault::Refuse | Fault::GoAway => Outcome::Ok,
+            Fault::PoliteClose | Fault::QuietClose | Fault::Twice | Fault::Refuse | Fault::GoAway => {
+                Outcome::Ok
+            }
         }
     }
 }
@@ -331,7 +335,7 @@ impl Server {
         let at_ns = after_pauses(&self.model.pauses, now_ns.max(*free_at), work);
         *free_at = at_ns;
         let fault = self.draw_fault();
-        peer.done = fault.is_some_and(|f| !matches!(f, Fault::Status | Fault::Body));
+        peer.done = fault.is_some_and(|f| !matches!(f, Fault::Status | Fault::Body | Fault::Twice));
         self.reply(fault, peer.asking, at_ns)
     }
 
@@ -342,6 +346,7 @@ impl Server {
             None => (ok(false), Then::KeepOpen),
             Some(Fault::PoliteClose) => (ok(true), Then::Close),
             Some(Fault::QuietClose) => (ok(false), Then::Close),
+            Some(Fault::Twice) => ([ok(false), ok(false)].concat(), Then::KeepOpen),
             Some(Fault::Status) => {
                 (encode::response(500, "Oops", "text/plain", 4, false, b"oops"), Then::KeepOpen)
             }

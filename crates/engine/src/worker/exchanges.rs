@@ -7,6 +7,7 @@ use dyno_wire::h2;
 
 use super::Worker;
 use super::connections::{Ending, count_kind};
+use super::unsolicited::is_idle_notice;
 use crate::driver::{ConnId, Driver};
 use crate::expect::Verdict;
 use crate::slot::{Exchange, State, Talk, Upgrade};
@@ -231,16 +232,18 @@ impl Worker {
         let bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
-        let Some(session) = &mut slot.tls else {
-            self.recorder.current().bytes_sent += bytes.len() as u64;
-            return driver.send(conn, bytes);
-        };
-        self.encrypted.clear();
-        if session.write(bytes, &mut self.encrypted).is_ok() {
-            self.recorder.current().bytes_sent += self.encrypted.len() as u64;
+        let is_large = bytes.len() >= limits::LARGE_REQUEST_BYTES;
+        if let Some(session) = &mut slot.tls {
+            self.encrypted.clear();
+            if session.write(bytes, &mut self.encrypted).is_err() {
+                return self.broken.push(conn);
+            }
             driver.send(conn, &self.encrypted);
         } else {
-            self.broken.push(conn);
+            driver.send(conn, bytes);
+        }
+        if is_large {
+            self.mark_end(conn, driver);
         }
     }
 
@@ -250,15 +253,14 @@ impl Worker {
         if self.out.is_empty() {
             return;
         }
+        if self.out.len() >= limits::LARGE_REQUEST_BYTES {
+            self.mark_ends(conn, driver);
+        }
         match &mut self.slots[conn as usize].tls {
-            None => {
-                self.recorder.current().bytes_sent += self.out.len() as u64;
-                driver.send(conn, &self.out);
-            }
+            None => driver.send(conn, &self.out),
             Some(session) => {
                 self.encrypted.clear();
                 if session.write(&self.out, &mut self.encrypted).is_ok() {
-                    self.recorder.current().bytes_sent += self.encrypted.len() as u64;
                     driver.send(conn, &self.encrypted);
                 } else {
                     self.broken.push(conn);
@@ -275,9 +277,10 @@ impl Worker {
     pub(super) fn received<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         assert!(self.out.is_empty(), "what one connection has to say must not leave on another");
         let received_at = driver.received_at();
-        let bytes = driver.bytes();
-        self.recorder.current().bytes_received += bytes.len() as u64;
+        self.recorder.current().bytes_received += driver.bytes().len() as u64;
         self.frames.receives += u64::from(matches!(self.slots[conn as usize].talk, Talk::H2(_)));
+        self.note_left(conn, driver);
+        let bytes = driver.bytes();
         if self.slots[conn as usize].tls.is_none() {
             let read = self.read(conn, now, received_at, bytes);
             return self.after_read(conn, read, now, driver);
@@ -315,7 +318,6 @@ impl Worker {
         });
         let out = session.pending();
         if !out.is_empty() {
-            self.recorder.current().bytes_sent += out.len() as u64;
             driver.send(conn, out);
             session.clear_pending();
         }
@@ -364,13 +366,17 @@ impl Worker {
                 self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
             }
             Ok(Read::Unsolicited) => {
-                self.connections.unsolicited += 1;
+                self.count_unsolicited(conn);
+                self.name_error(&"bytes that answer no request");
                 self.connections.closed_by_us += 1;
                 self.fail(conn, Outcome::ProtocolError, Outcome::Cancelled, now, driver);
             }
             Err(error) => {
                 self.name_error(&error);
                 if let WireError::H2(error) = error {
+                    if matches!(error, h2::Error::IdleStream | h2::Error::StreamClosed) {
+                        self.count_unsolicited(conn);
+                    }
                     self.say_go_away(conn, error.code(), driver);
                 }
                 self.connections.closed_by_us += 1;
@@ -419,13 +425,19 @@ impl Worker {
         received_at: Option<Instant>,
         mut bytes: &[u8],
     ) -> Result<Read, WireError> {
+        let whole = bytes.len();
         loop {
             let slot = &mut self.slots[conn as usize];
             let Talk::H1(h1) = &mut slot.talk else { return Ok(Read::Open) };
             if bytes.is_empty() && h1.reader.is_between_messages() {
                 return Ok(Read::Open);
             }
-            let Some(exchange) = h1.in_flight.front_mut() else { return Ok(Read::Unsolicited) };
+            let Some(exchange) = h1.in_flight.front_mut() else {
+                // A server that closes an idle connection may say so (RFC 9110 §15.5.9).
+                let says_idle =
+                    bytes.len() == whole && h1.reader.is_between_messages() && is_idle_notice(bytes);
+                return Ok(if says_idle { Read::ServerEnds } else { Read::Unsolicited });
+            };
             if exchange.sent == Instant::NEVER {
                 // An answer to a request that has not left yet is an answer to nothing.
                 return Ok(Read::Unsolicited);
@@ -493,6 +505,9 @@ impl Worker {
         let Talk::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let verdict = h1.answer.judge(&self.config.traffic.request(exchange.request).expect);
+        if exchange.ends_at > self.left {
+            self.count_early(exchange.ends_at - self.left);
+        }
         self.end_exchange(conn, &exchange, verdict, now, received_at);
     }
 
@@ -565,6 +580,7 @@ impl Worker {
 
     pub(super) fn eof<D: Driver>(&mut self, conn: ConnId, ending: Ending, now: Instant, driver: &mut D) {
         self.connections.closed_by_server += 1;
+        self.note_left(conn, driver);
         if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
             match h1.reader.eof() {
                 Ok(Closed::BetweenMessages) => {}

@@ -2,7 +2,8 @@
 //!
 //! `time` moves the phases on and starts what is due; `connections` opens, secures, loses and reopens them;
 //! `exchanges` sends requests and reads answers, `streams` does so over HTTP/2, and `frames` counts what only that has;
-//! `pages` loads documents with their resources.
+//! `pages` loads documents with their resources; `uploads` knows which requests have left in full, and `unsolicited` deals with
+//! bytes that answer no request.
 
 mod connections;
 mod exchanges;
@@ -10,6 +11,8 @@ mod frames;
 mod pages;
 mod streams;
 mod time;
+mod unsolicited;
+mod uploads;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -21,6 +24,7 @@ use dyno_archive::load::{Books, Connections, Edges, Http2Use, TcpCounters, TlsUs
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
 use dyno_archive::sample::ThreadUse;
+use dyno_archive::silence::Silence;
 
 use dyno_wire::h1::response::HeadCache;
 use dyno_wire::h2::settings::ClientSettings;
@@ -140,6 +144,8 @@ pub struct WorkerReport {
     pub connection_failures: BTreeMap<String, u64>,
     /// Edges of the measured window, nanoseconds since the load began.
     pub window_ns: (u64, u64),
+    /// Stretches without a complete response, in order of time.
+    pub silences: Vec<Silence>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
@@ -224,6 +230,10 @@ pub struct Worker {
     rest: Rest,
     /// CPU use of this thread in the measured window, once it is over.
     cpu: ThreadUse,
+    /// Bytes that had left when the present interval began.
+    sent_settled: u64,
+    /// How many bytes of the connection that is being read had left. Only of connections with large requests.
+    left: u64,
     /// CPU time of this thread when the present interval began.
     cpu_settled_ns: u64,
     /// When control was last handed to the worker.
@@ -290,6 +300,8 @@ impl Worker {
             cpu_base: ThreadUse::default(),
             rest: Rest::default(),
             cpu: ThreadUse::default(),
+            sent_settled: 0,
+            left: 0,
             cpu_settled_ns: 0,
             woke: Instant::default(),
             last_handed: Instant::default(),
@@ -311,6 +323,7 @@ impl Worker {
     /// one by one during it.
     pub fn open<D: Driver>(&mut self, driver: &mut D) {
         self.cpu_settled_ns = driver.thread_run_ns();
+        self.sent_settled = driver.sent_bytes();
         if self.config.policy.ramp_ns.is_some() {
             return;
         }
@@ -377,6 +390,14 @@ impl Worker {
         }
     }
 
+    /// How long to look for bytes that answer no request once everything has been answered; `None`: there is nothing to
+    /// look at, or the load never began.
+    pub(crate) fn last_look(&self) -> Option<Instant> {
+        let is_quiet = |slot: &Slot| slot.is_quiet();
+        (self.began != Instant::NEVER && self.slots.iter().any(is_quiet))
+            .then(|| self.woke.after(limits::LAST_LOOK_NS))
+    }
+
     /// Complete answers so far, right or wrong.
     #[must_use]
     pub fn answers(&self) -> u64 {
@@ -398,6 +419,7 @@ impl Worker {
         WorkerReport {
             window_ns: (since(self.recorder.opens()), since(self.recorder.closes())),
             unanswered: self.recorder.take_unanswered(),
+            silences: self.recorder.take_silences(),
             books: self.recorder.books,
             connections: self.connections,
             tcp: self.tcp,

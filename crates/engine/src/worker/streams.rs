@@ -92,6 +92,9 @@ impl Worker {
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let (key, is_whole) = h2.client.request(&request, stream, &mut io);
+        if request.body.len() >= limits::LARGE_REQUEST_BYTES {
+            h2.large.push((key, io.out.len()));
+        }
         h2.barred_since = Instant::NEVER;
         h2.unsent.push(key);
         if !is_whole && let Some(stream) = h2.client.data(key) {
@@ -201,8 +204,13 @@ impl Worker {
         let Some(Stream { exchange, answer, blocked_since }) = h2.client.data(key) else { return };
         let (exchange, blocked_since) = (*exchange, *blocked_since);
         let verdict = answer.judge(&self.config.traffic.request(exchange.request).expect);
+        // What windows hold up, and what the kernel has not sent yet.
+        let unsent = h2.client.unsent_bytes(key) as u64 + exchange.ends_at.saturating_sub(self.left);
         h2.client.finish(key, &mut Io { out: &mut self.out, counts: &mut self.frames.counts });
         self.frames.responses += 1;
+        if unsent > 0 {
+            self.count_early(unsent);
+        }
         self.unblocked(blocked_since, now);
         self.end_exchange(conn, &exchange, verdict, now, received_at);
     }
@@ -380,6 +388,7 @@ fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
     Talk::H2(Box::new(H2 {
         client,
         unsent: Vec::with_capacity(ahead),
+        large: Vec::new(),
         received: now,
         barred_since: Instant::NEVER,
         replies: Replies::default(),

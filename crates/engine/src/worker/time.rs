@@ -73,9 +73,12 @@ impl Worker {
         if loading && self.woke >= self.began {
             // From the last wake-up to the hand-over: how long the turn kept every stamp waiting.
             self.recorder.distributions.loop_lag.record(turn.entered.since(self.woke));
-            if turn.woke >= wait.until && wait.until > turn.entered {
-                // Only a wait that ran to its deadline says how late the machine wakes us.
-                self.recorder.distributions.wake_lag.record(turn.woke.since(wait.until));
+            let due = wait.until.max(turn.entered);
+            let late_ns = turn.woke.since(due);
+            // Only a wait that ran to its deadline says how late the machine wakes us, and a turn without a wait that took
+            // as long as no system call does.
+            if turn.woke >= due && (due > turn.entered || late_ns > limits::STANDSTILL_NS) {
+                self.recorder.distributions.wake_lag.record(late_ns);
             }
         }
         self.woke = turn.woke;
@@ -110,8 +113,16 @@ impl Worker {
         let used_ns = run_ns - self.cpu_settled_ns;
         self.cpu_settled_ns = run_ns;
         self.recorder.own_use(self.config.worker).run_ns += used_ns;
+        self.settle_sent(driver);
         self.recorder.current().connections_open = self.up;
         self.recorder.advance(now);
+    }
+
+    /// Adds what has left since the last time to the current interval.
+    fn settle_sent<D: Driver>(&mut self, driver: &D) {
+        let sent = driver.sent_bytes();
+        self.recorder.current().bytes_sent += sent - self.sent_settled;
+        self.sent_settled = sent;
     }
 
     /// Starts what is due at `now`, and ends what is overdue.
@@ -136,7 +147,7 @@ impl Worker {
         if self.is_loading() && now >= self.began {
             self.fire_arrivals(now, driver);
         }
-        self.check_finished(now);
+        self.check_finished(now, driver);
     }
 
     /// Whether the load goes on in slices of its own alone.
@@ -266,20 +277,21 @@ impl Worker {
         }
     }
 
-    fn check_finished(&mut self, now: Instant) {
+    fn check_finished<D: Driver>(&mut self, now: Instant, driver: &D) {
         let answered = self.recorder.in_flight() == 0;
         // A schedule may end before the number that was asked for.
         let ran_out = self.has_schedule() && self.config.schedule.peek().is_none();
         let asked_for_all = self.config.total.is_some_and(|total| ran_out || self.begun >= total);
         match self.stage {
             Stage::Warmup | Stage::Measured if asked_for_all && answered => self.recorder.close_window(now),
-            Stage::Drain if answered || now >= self.drain_ends => self.finish(now),
+            Stage::Drain if answered || now >= self.drain_ends => self.finish(now, driver),
             _ => {}
         }
     }
 
-    fn finish(&mut self, now: Instant) {
+    fn finish<D: Driver>(&mut self, now: Instant, driver: &D) {
         self.stage = Stage::Finished;
+        self.settle_sent(driver);
         for intended in std::mem::take(&mut self.waiting) {
             let request = self.config.traffic.choose(&mut self.config.draws);
             self.recorder.unanswered(&Exchange::new(intended, request), now);
@@ -291,6 +303,7 @@ impl Worker {
             self.recorder.page_unfinished(began);
         }
         for slot in &mut self.slots {
+            slot.is_owed = slot.in_flight() > 0;
             for exchange in slot.take_in_flight().into_iter().chain(std::mem::take(&mut slot.assigned)) {
                 self.recorder.unanswered(&exchange, now);
             }

@@ -110,6 +110,14 @@ impl Driver for Secured {
         self.inner.queued(conn)
     }
 
+    fn sent_bytes(&self) -> u64 {
+        self.inner.sent_bytes()
+    }
+
+    fn unsent(&self, conn: ConnId) -> u64 {
+        self.inner.unsent(conn)
+    }
+
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         for conn in std::mem::take(&mut self.silent) {
             handed(conn, self.inner.now());

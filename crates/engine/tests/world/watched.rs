@@ -84,6 +84,14 @@ impl<D: Driver> Driver for Watched<D> {
         self.inner.queued(conn)
     }
 
+    fn sent_bytes(&self) -> u64 {
+        self.inner.sent_bytes()
+    }
+
+    fn unsent(&self, conn: ConnId) -> u64 {
+        self.inner.unsent(conn)
+    }
+
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         self.inner.flush(handed);
     }

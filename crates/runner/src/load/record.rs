@@ -6,6 +6,7 @@ use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::machine::MachineUse;
 use dyno_archive::plan::{DriverKind, Priority};
 use dyno_archive::probe::ProbesUse;
+use dyno_archive::silence;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
 
@@ -58,8 +59,11 @@ pub(super) fn assemble(
         probes: ProbesUse::default(),
         server_failure: driven.failure,
         cut_short: driven.cut_short,
+        silences: None,
     };
     reports.into_iter().for_each(|report| add_report(&mut record, report));
+    let window_ns = record.window_ns;
+    record.silences = record.silences.map(|all| silence::within(&all, window_ns));
     record
 }
 
@@ -68,6 +72,10 @@ fn add_report(record: &mut LoadRecord, report: WorkerReport) {
     record.window_ns.1 = record.window_ns.1.max(report.window_ns.1);
     record.books.add(&report.books);
     record.connections.add(&report.connections);
+    record.silences = Some(match record.silences.take() {
+        Some(others) => silence::common(&others, &report.silences),
+        None => report.silences,
+    });
     if let Some(tcp) = &report.tcp {
         record.tcp.get_or_insert_default().add(tcp);
     }

@@ -266,6 +266,16 @@ impl<T> Client<T> {
         self.streams.iter().map(|(key, stream)| (key, &stream.data))
     }
 
+    /// Bytes of a stream's request that flow-control windows hold up.
+    ///
+    /// # Panics
+    /// If the stream has ended.
+    #[must_use]
+    pub fn unsent_bytes(&self, stream: Key) -> usize {
+        let unsent = self.streams.get(stream).unsent.as_ref();
+        unsent.map_or(0, |unsent| unsent.bytes.len() - unsent.at)
+    }
+
     /// Removes a stream whose answer is complete. If its request is not, the peer is told that the rest will not come
     /// (RFC 9113 §8.1: no error).
     #[inline]
