@@ -99,10 +99,17 @@ codes! {
     RateNotReached = "rate_not_reached",
     /// Arrivals were dropped because too many were waiting already.
     Dropped = "dropped",
+    /// In a closed loop nothing was answered for a long part of the window although requests were in flight. Requests that
+    /// would have been sent meanwhile are missing from the response times.
+    Stalled = "stalled",
+    /// Complete responses came before their request had been sent in full: the server did not read all of it.
+    AnsweredEarly = "answered_early" => "the server answered without reading the requests",
+    /// The generator did not run for part of the window: it was stopped, frozen or suspended, or its machine was.
+    GeneratorStopped = "generator_stopped" => "the generator did not run all the time",
     /// Fewer connections than asked for were open at the end of the window.
     Connections = "connections",
-    /// The server sent bytes that answer no request.
-    Unsolicited = "unsolicited",
+    /// The server sent bytes that answer no request, so it is not known which requests its responses answer.
+    Unsolicited = "unsolicited" => "the server sent responses to no request",
     /// Most of the response time's tail is waiting before the sending, not service.
     Queueing = "queueing",
     /// The generator woke late; response times include that.

@@ -61,6 +61,7 @@ pub fn record(answers: u64) -> LoadRecord {
         probes: dyno_archive::probe::ProbesUse::default(),
         server_failure: None,
         cut_short: false,
+        silences: Some(Vec::new()),
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{State, StateTimes, ThreadUse};
+use dyno_archive::silence::Silence;
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -103,8 +104,20 @@ pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
         intervals: own_intervals(record, &turns, own),
         samples,
         runtime,
+        silences: record.silences.as_deref().map(|all| own_silences(all, own)),
         ..record.clone()
     })
+}
+
+/// Silences in the load's own time; those of others' turns have no length in it.
+fn own_silences(all: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
+    let moved = all.iter().map(|s| Silence {
+        start_ns: own(s.start_ns),
+        busy_ns: own(s.busy_ns),
+        end_ns: own(s.end_ns),
+        ..*s
+    });
+    moved.filter(|s| s.start_ns < s.end_ns).collect()
 }
 
 /// The samples without what their threads waited for in others' turns, when there was nothing to do, and without the counters of the

@@ -121,6 +121,7 @@ fn record(played: &Played) -> LoadRecord {
         probes: dyno_archive::probe::ProbesUse::default(),
         server_failure: None,
         cut_short: false,
+        silences: Some(report.silences),
     }
 }
 

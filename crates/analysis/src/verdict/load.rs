@@ -1,13 +1,14 @@
 //! The reasons to distrust the result of one load.
 
+use dyno_archive::interval::EarlyResponses;
 use dyno_archive::load::Connections;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Model;
-use dyno_archive::{LoadRecord, Protocol};
+use dyno_archive::{LoadRecord, Phase, Protocol};
 use serde_json::json;
 
-use super::thresholds::LITTLE_TOLERANCE;
-use super::{Context, room};
+use super::thresholds::{LITTLE_LEAST, LITTLE_TOLERANCE};
+use super::{Context, pauses, room};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{Explained, MachineDrops};
 use crate::load::offered::rate_of;
@@ -36,6 +37,9 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
         rate_not_reached(result),
         connections(result),
         unsolicited(result),
+        pauses::generator_stopped(result, record),
+        pauses::stalled(result, record),
+        answered_early(result, record),
         streams_not_granted(result),
         queueing(result),
         generator_late(result),
@@ -90,7 +94,7 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
     let InFlight { mean, by_littles_law, resolution } = result.in_flight;
     let by_littles_law = by_littles_law?;
     let off = (by_littles_law - mean).abs();
-    (off > LITTLE_TOLERANCE * mean && off > resolution).then(|| {
+    (off > LITTLE_TOLERANCE * mean && off > resolution && off > LITTLE_LEAST).then(|| {
         let message = format!(
             "By the times that the distributions hold {by_littles_law:.2} requests were in flight on average, by their count {mean:.2}: times are missing, or counts are wrong. That is a fault of dyno: do not use this step, and please report it."
         );
@@ -288,8 +292,39 @@ fn connections(result: &LoadResult) -> Option<Caveat> {
 fn unsolicited(result: &LoadResult) -> Option<Caveat> {
     let n = result.connections.unsolicited;
     (n > 0).then(|| {
-        let message = format!("The server sent bytes that answer no request on {n} connections. Look at its answers to HEAD and at its Content-Length.");
-        Caveat::new(Code::Unsolicited, Severity::Warning, message, json!({"connections": n}))
+        let after = result.connections.unsolicited_after;
+        let counted = match after {
+            Some(after) => format!("Of {after} responses that were counted on them before"),
+            None => "Of the responses that were counted on them before".into(),
+        };
+        let message = format!(
+            "The server sent bytes that answer no request on {n} connections, which were closed. {counted}, it is not known which requests they answer. Look at the server's responses to HEAD, at its Content-Length, and for responses that are sent twice."
+        );
+        let evidence = json!({"connections": n, "responses_before": after});
+        Caveat::new(Code::Unsolicited, Severity::Invalid, message, evidence)
+    })
+}
+
+/// The server had answered before it can have read the whole request.
+fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+    let mut early = EarlyResponses::default();
+    let after_warmup = record.intervals.iter().filter(|i| i.phase != Phase::Warmup);
+    after_warmup.filter_map(|i| i.answered_early.as_ref()).for_each(|of| early.add(of));
+    let completed = result.exchanges.completed;
+    (early.responses > 0).then(|| {
+        let unsent = early.unsent_bytes as f64 / early.responses as f64;
+        let message = format!(
+            "{} of {completed} responses were complete before their request had been sent in full; {unsent:.0} bytes of it were left on average. The server did not read all that it was sent, so this is not its rate of uploads. Check that it reads the body, or send a smaller one.",
+            early.responses
+        );
+        // Servers that refuse a request may do so from its head alone.
+        let refused: u64 = result.outcomes.statuses[3..].iter().sum();
+        let share = early.responses.saturating_sub(refused) as f64 / completed.max(1) as f64;
+        let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
+        let evidence = json!({
+            "responses": early.responses, "unsent_bytes": early.unsent_bytes, "completed": completed,
+        });
+        Caveat::new(Code::AnsweredEarly, severity, message, evidence)
     })
 }
 

@@ -3,6 +3,7 @@
 
 mod limiter;
 mod load;
+mod pauses;
 mod room;
 mod run;
 mod server;

@@ -41,3 +41,55 @@ fn a_stall_longer_than_the_time_out_is_in_the_percentiles() {
     assert!(number("/outcomes/cancelled") > number("/outcomes/timeout"), "{}", result["outcomes"]);
     assert!(result["in_flight"]["by_littles_law"].is_number());
 }
+
+/// A load of two seconds in a closed loop, whose server or generator is stopped for a second of it.
+fn stopped_for_a_second(is_server: bool) -> Value {
+    let place = Place::new();
+    let server = Server::streams(&[]);
+    let url = server.url("/plaintext");
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["load", &url, "--protocol", "h2c", "-c", "4", "-d", "2s", "--format", "json", "--no-tui"]);
+    let load = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    while server.answered().0 < 50 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let generator = |signal| {
+        // SAFETY: no memory is involved; the child has not been waited for.
+        assert_eq!(unsafe { libc::kill(load.id().try_into().unwrap(), signal) }, 0);
+    };
+    if is_server {
+        server.signal(libc::SIGSTOP)
+    } else {
+        generator(libc::SIGSTOP)
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    if is_server {
+        server.signal(libc::SIGCONT)
+    } else {
+        generator(libc::SIGCONT)
+    }
+    let output = load.wait_with_output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn caveat<'a>(result: &'a Value, code: &str) -> Option<&'a Value> {
+    result["caveats"].as_array().unwrap().iter().find(|caveat| caveat["code"] == code)
+}
+
+#[test]
+fn a_server_that_stalls_in_a_closed_loop_is_named() {
+    let result = stopped_for_a_second(true);
+    let stalled = caveat(&result, "stalled").unwrap_or_else(|| panic!("{}", result["caveats"]));
+    assert!(stalled["evidence"]["longest_s"].as_f64().unwrap() > 0.8, "{stalled}");
+    assert_eq!(stalled["evidence"]["in_flight"], 4, "{stalled}");
+    assert!(stalled["evidence"]["estimated_open_loop_p99_us"].as_f64().unwrap() > 5e5, "{stalled}");
+}
+
+#[test]
+fn a_generator_that_was_stopped_is_refused() {
+    let result = stopped_for_a_second(false);
+    let stopped = caveat(&result, "generator_stopped").unwrap_or_else(|| panic!("{}", result["caveats"]));
+    assert_eq!(stopped["severity"], "invalid");
+    assert_eq!(result["valid"], false);
+    assert!(caveat(&result, "stalled").is_none(), "the server is blamed: {}", result["caveats"]);
+}

@@ -267,6 +267,7 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         },
         server_failure: None,
         cut_short: false,
+        silences: Some(report.silences),
     }
 }
 

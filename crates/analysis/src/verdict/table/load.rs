@@ -437,10 +437,13 @@ pub(super) const CASES: &[Case<World>] = &[
     },
     Case {
         code: Code::Unsolicited,
-        severity: Severity::Warning,
-        says: "answer no request on 1 connections",
-        evidence: r#"{"connections": 1}"#,
-        trips: |w| w.record.connections.unsolicited = 1,
+        severity: Severity::Invalid,
+        says: "answer no request on 1 connections, which were closed. Of 7 responses",
+        evidence: r#"{"connections": 1, "responses_before": 7}"#,
+        trips: |w| {
+            w.record.connections.unsolicited = 1;
+            w.record.connections.unsolicited_after = Some(7);
+        },
         just_not: |_| {},
         otherwise: None,
     },

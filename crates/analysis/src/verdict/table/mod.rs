@@ -5,6 +5,7 @@
 mod generator;
 mod limiter;
 mod load;
+mod pauses;
 mod run;
 mod server;
 mod times;
@@ -127,6 +128,9 @@ fn covered() -> Vec<(Code, Severity)> {
     }
     let of_trials = [
         load::CASES,
+        pauses::STOPPED,
+        pauses::STALLED,
+        pauses::EARLY,
         times::PACE,
         times::CASES,
         generator::BOUNDS,

@@ -71,6 +71,16 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
+    // Where a hundredth of a request is in flight, microseconds are missing.
+    Case {
+        code: Code::LittlesLaw,
+        severity: Severity::Invalid,
+        says: "hold 0.03 requests",
+        evidence: "{}",
+        trips: |w| law(w, 20 * MS, 26 * MS),
+        just_not: |w| law(w, 10 * MS, 14 * MS),
+        otherwise: None,
+    },
     // Time before the window and in the drain does not count; time of exchanges that do not belong to the window does.
     Case {
         code: Code::LittlesLaw,

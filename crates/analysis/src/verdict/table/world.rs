@@ -371,6 +371,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
         everywhere_ns: Some(S),
         heat: Some(HeatUse::default()),
         path: Some(PathUse::default()),
+        suspended_ns: Some(0),
     }
 }
 
@@ -437,4 +438,9 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
         }),
         ..Sample::default()
     }
+}
+
+/// The counters of the server, read at this instant.
+pub(super) fn sample_at(at_ns: u64, cpu_ns: u64) -> Sample {
+    Sample { at_ns, ..sample(1, cpu_ns) }
 }
