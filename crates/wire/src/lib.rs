@@ -17,6 +17,7 @@
 //! | any bytes but CR and LF in a reason | the same |
 //! | a status code from 100 to 999 | three digits; what is unknown counts as its class, or as an unexpected one (RFC 9110 §15) |
 //! | control characters but NUL, CR, LF, and bytes above 127 in a field's value | may be kept where they do no harm (RFC 9110 §5.5) |
+//! | a folded field of a response, also in trailers: the line break and the blanks count as blanks | user agents unfold (RFC 9112 §5.2) |
 //! | Content-Length as a list of one and the same number, in one line or several | RFC 9110 §8.6, RFC 9112 §6.3 |
 //! | Content-Length or transfer codings on an answer without a body (1xx, 204, 304, to HEAD) | they do not count there (RFC 9112 §6.3, rule 1) |
 //! | empty members of the lists in Connection and Transfer-Encoding | a recipient passes over them (RFC 9110 §5.6.1.2) |
@@ -35,7 +36,8 @@
 //! | lines that end in a bare line feed | [`h1::Error::BareLineFeed`] | may be recognised (§2.2) |
 //! | a CR without LF anywhere in a head, a chunk's line or trailers | [`h1::Error::BareCarriageReturn`] | invalid, or to be replaced by a blank (§2.2) |
 //! | an empty line before a status line or a request line | [`h1::Error::StatusLine`], [`h1::Error::RequestLine`] | servers should pass over one; of clients nothing is said (§2.2) |
-//! | a folded field, and blanks before the first field | [`h1::Error::FoldedField`] | no sender may; user agents unfold (§5.2, §2.2) |
+//! | a folded field of a request | [`h1::Error::FoldedField`] | a server may answer 400 (§5.2) |
+//! | blanks before the first field | [`h1::Error::FoldedField`] | may be passed over (§2.2) |
 //! | blanks between a field's name and the colon | [`h1::Error::FieldName`] | proxies remove them (§5.1) |
 //! | more than one blank, or a tab, between the words of the first line | [`h1::Error::StatusLine`], [`h1::Error::RequestLine`] | may be accepted (§3, §4) |
 //! | versions other than 1.0 and 1.1 | [`h1::Error::Version`] | a higher minor version may be read as the highest known (RFC 9110 §2.5) |

@@ -169,7 +169,7 @@ fn every_mistake_has_its_name() {
     assert_eq!(head("no colon"), Error::FieldName);
     assert_eq!(head("spaced : x"), Error::FieldName);
     assert_eq!(head(": x"), Error::FieldName);
-    assert_eq!(head("A: b\r\n folded"), Error::FoldedField);
+    assert_eq!(head(" folded"), Error::FoldedField);
     assert_eq!(head("A: b\0c"), Error::FieldValue);
     assert_eq!(head("Content-Length: -1"), Error::ContentLength);
     assert_eq!(head("Content-Length: 99999999999999999999"), Error::ContentLength);

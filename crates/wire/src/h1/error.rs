@@ -17,7 +17,7 @@ pub enum Error {
     FieldName,
     #[error("a header value holds a NUL (RFC 9110 §5.5)")]
     FieldValue,
-    #[error("a header line is folded, which RFC 9112 §5.2 forbids")]
+    #[error("a header line begins with a blank and continues no field (RFC 9112 §2.2, §5.2)")]
     FoldedField,
     #[error("Content-Length is not a number, or two of them differ (RFC 9112 §6.3)")]
     ContentLength,

@@ -128,6 +128,25 @@ impl HeadBuffer {
         &self.bytes
     }
 
+    /// Keeps a whole head, so that its folded lines can be joined.
+    pub(super) fn keep(&mut self, head: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(head);
+    }
+
+    /// Replaces each line folding by blanks (RFC 9112 §5.2), three for three bytes, so that the head keeps its length.
+    /// Blanks before the first field are no folding: there is no field to continue (§2.2).
+    pub(super) fn unfold(&mut self) {
+        let Some(mut at) = memchr(b'\n', &self.bytes) else { return };
+        while let Some(i) = memchr(b'\n', &self.bytes[at + 1..]) {
+            at += 1 + i;
+            let is_folded = matches!(self.bytes.get(at + 1), Some(b' ' | b'\t'));
+            if is_folded && self.bytes[at - 1] == b'\r' {
+                self.bytes[at - 1..at + 2].fill(b' ');
+            }
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -233,15 +233,33 @@ impl Reader {
         match self.buffer.take(input)? {
             Found::No => Ok((input.len(), Event::NeedMore)),
             Found::InInput(end) => {
-                let head = parse(&input[..end])?;
+                let head = match parse(&input[..end]) {
+                    Ok(head) => head,
+                    // A folded line is an error of its own, or makes one of the line before it.
+                    Err(_) => return self.next_folded(&input[..end], kind),
+                };
                 cache.learn(&input[..end], &head);
                 Ok((end, Self::head_event(&mut self.state, head, kind)?))
             }
             Found::InBuffer(used) => {
+                self.buffer.unfold();
                 let head = parse(self.buffer.bytes())?;
                 Ok((used, Self::head_event(&mut self.state, head, kind)?))
             }
         }
+    }
+
+    /// Reads a head with folded lines, which a user agent joins (RFC 9112 §5.2).
+    #[cold]
+    fn next_folded<'a>(
+        &'a mut self,
+        bytes: &[u8],
+        kind: RequestKind,
+    ) -> Result<(usize, Event<'a>), Error> {
+        self.buffer.keep(bytes);
+        self.buffer.unfold();
+        let head = parse(self.buffer.bytes())?;
+        Ok((bytes.len(), Self::head_event(&mut self.state, head, kind)?))
     }
 
     #[inline]
