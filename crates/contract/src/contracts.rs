@@ -9,6 +9,7 @@ use dyno_engine::traffic::Template;
 use dyno_launch::folder::read_within;
 use dyno_workload::ReadFile;
 use dyno_workload::compile;
+use dyno_workload::header;
 use dyno_workload::keys::{self, Keys};
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
@@ -195,7 +196,7 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let name = name?;
     let requests: Vec<Request> =
         requests.into_iter().map(|request| Request { name: name.clone(), ..request }).collect();
-    if let Some(wrong) = wrong_request(&requests) {
+    if let Some(wrong) = wrong_request(&requests, &protocols) {
         let mistake = if is_list { wrong.1.within(wrong.0).within("requests") } else { wrong.1 };
         keys.add(mistake);
         return None;
@@ -290,9 +291,17 @@ fn several(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
     checked.collect::<Result<Vec<_>, _>>().map_err(|wrong| keys.add(wrong)).ok()
 }
 
-/// The first request that cannot be sent, by its place.
-fn wrong_request(requests: &[Request]) -> Option<(usize, Mistake)> {
+/// The first request that cannot be sent over one of the protocols, by its place.
+fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize, Mistake)> {
     requests.iter().enumerate().find_map(|(i, request)| {
+        let headers = request.headers.iter();
+        let over_all = headers.flat_map(|header| protocols.iter().map(move |protocol| (header, *protocol)));
+        let fault = over_all.into_iter().find_map(|((name, value), protocol)| {
+            header::fault(protocol, name, value).map(|why| (name, why))
+        });
+        if let Some((name, why)) = fault {
+            return Some((i, mistake("headers", why).below(name.clone())));
+        }
         let workload = Workload {
             name: String::new(),
             protocol: Protocol::H1,

@@ -14,6 +14,7 @@ use dyno_wire::h2;
 use regex::bytes::Regex;
 
 use crate::ReadFile;
+use crate::header;
 use crate::template::Templates;
 
 /// Whether a header says where a message ends. dyno writes these itself: one of the user's could announce another
@@ -91,6 +92,7 @@ fn compile_or_say_where(
     let mut lists = Vec::new();
     for (i, request) in workload.requests.iter().enumerate() {
         let named = |at: At| named(i, request, at);
+        check_headers(request, protocol).map_err(named)?;
         let made = compile_request(request, host, &mut templates).map_err(named)?;
         compiled.push((made, request.weight));
         if !protocol.is_h1() {
@@ -115,6 +117,17 @@ fn compile_or_say_where(
 
 fn named(i: usize, request: &plan::Request, (field, error): At) -> Wrong {
     Wrong { place: Some((i, field)), message: format!("request {:?}: {error}", request.name) }
+}
+
+/// Checks that the protocol can carry the request's headers.
+fn check_headers(request: &plan::Request, protocol: Protocol) -> Result<(), At> {
+    let fault = request.headers.iter().find_map(|(name, value)| {
+        header::fault(protocol, name, value).map(|why| (name.clone(), why))
+    });
+    match fault.or_else(|| header::duplicate(&request.headers)) {
+        Some((name, why)) => Err((Field::Header(name), why)),
+        None => Ok(()),
+    }
 }
 
 fn compile_request(
@@ -151,20 +164,8 @@ struct FieldList {
     body: Vec<Part>,
 }
 
-/// Fields that belong to HTTP/1.1 connections and are no part of a request in HTTP/2 (RFC 9113 §8.2.2). The host becomes
-/// `:authority` (§8.3.1).
-const NOT_IN_HTTP2: [&str; 7] = [
-    "connection",
-    "proxy-connection",
-    "keep-alive",
-    "transfer-encoding",
-    "upgrade",
-    "http2-settings",
-    "host",
-];
-
 impl FieldList {
-    /// The fields of a request that the HTTP/1.1 encoder has checked.
+    /// The fields of a request whose headers have been checked. The host becomes `:authority` (RFC 9113 §8.3.1).
     fn of(
         request: &plan::Request,
         scheme: &str,
@@ -182,8 +183,7 @@ impl FieldList {
         ];
         for (written, value) in &request.headers {
             let name = written.to_ascii_lowercase();
-            // Of transfer codings only `trailers` may be named (§8.2.2).
-            if !NOT_IN_HTTP2.contains(&name.as_str()) && (name != "te" || value.trim() == "trailers") {
+            if name != "host" {
                 fields.push((name.into_bytes(), parse(value.trim(), HeadPart::Header(written))?));
             }
         }
@@ -549,6 +549,31 @@ mod tests {
         let (bytes, body) = sent(&compile(request("PUT", "/a", Some("xyz"))).unwrap());
         assert_eq!(bytes, "PUT /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 3\r\n\r\nxyz");
         assert_eq!(body, "xyz");
+    }
+
+    #[test]
+    fn uncarried_header_is_refused_at_its_place() {
+        for (protocol, header, is_refused) in [
+            (Protocol::H2c, ("Connection", "close"), true),
+            (Protocol::H2cUpgrade, ("Upgrade", "websocket"), true),
+            (Protocol::Auto, ("TE", "gzip"), true),
+            (Protocol::H2, ("TE", "trailers"), false),
+            (Protocol::H1, ("Connection", "close"), false),
+            (Protocol::H1, (":path", "/"), true),
+        ] {
+            let mut request = request("GET", "/", None);
+            request.headers.push((header.0.into(), header.1.into()));
+            let workload = plan::Workload {
+                name: "w".into(),
+                protocol,
+                requests: vec![request],
+                page: None,
+                requests_per_connection: None,
+            };
+            let place = check(&workload, &|_| Err("no files here".into())).err().and_then(|wrong| wrong.place);
+            let expected = is_refused.then(|| (0, Field::Header(header.0.into())));
+            assert_eq!(place, expected, "{protocol} {header:?}");
+        }
     }
 
     #[test]

@@ -45,7 +45,9 @@ pub fn mixed(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
 
 /// Reads a header that is sent: `Name: value`. `Err`: it has no colon, or says where a request ends.
 pub fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("write it like 'Name: value'")?;
+    // A pseudo-header field begins with a colon.
+    let colon = text.char_indices().skip(1).find(|(_, c)| *c == ':');
+    let (name, value) = colon.map(|(at, _)| (&text[..at], &text[at + 1..])).ok_or("write it like 'Name: value'")?;
     let name = name.trim();
     if compile::is_framing(name) {
         return Err(compile::no_framing(name));
@@ -109,6 +111,7 @@ mod tests {
     #[test]
     fn a_header_is_a_name_and_a_value_and_frames_nothing() {
         assert_eq!(header(" X-A : b: c ").unwrap(), ("X-A".into(), "b: c".into()));
+        assert_eq!(header(":path: /").unwrap(), (":path".into(), "/".into()));
         assert!(header("X-A").unwrap_err().contains("'Name: value'"));
         assert!(header("Content-Length: 3").unwrap_err().contains("leave it out"));
     }
