@@ -8,7 +8,7 @@ use memchr::memmem;
 use regex::bytes::Regex;
 use sha2::{Digest as _, Sha256};
 
-use crate::limits;
+use crate::{coding, limits};
 
 /// What the right answers to one request are: the compiled form of the plan's `Expect`.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,8 @@ pub struct Expectation {
     pub status: Option<u16>,
     /// `None`: any body.
     pub body: Option<Arc<[u8]>>,
+    /// The request lets the server encode the body (Accept-Encoding). An encoded one is compared in full checks only.
+    pub may_be_coded: bool,
     pub deep: Arc<Deep>,
 }
 
@@ -26,6 +28,8 @@ pub struct Deep {
     /// Names of headers that must be there, and what one of their values must be.
     pub headers: Vec<(String, Wanted)>,
     pub sha256: Option<[u8; 32]>,
+    /// The exact body, where the server may encode it.
+    pub body: Option<Arc<[u8]>>,
     pub contains: Option<Vec<u8>>,
     /// Expression that must match somewhere in the body.
     pub matches: Option<Regex>,
@@ -63,8 +67,12 @@ impl Deep {
     }
 
     fn wants_body(&self) -> bool {
-        let text = self.sha256.is_some() || self.contains.is_some() || self.matches.is_some();
-        text || self.wants_json()
+        let exact = self.sha256.is_some() || self.body.is_some();
+        exact || self.wants_text()
+    }
+
+    fn wants_text(&self) -> bool {
+        self.contains.is_some() || self.matches.is_some() || self.wants_json()
     }
 
     fn wants_json(&self) -> bool {
@@ -78,11 +86,14 @@ impl Expectation {
         if !self.is_right_status(status) {
             return Err(format!("the status is {status}"));
         }
-        if self.body.as_ref().is_some_and(|expected| **expected != *body) {
+        let all = || fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let codings = coding::codings(all());
+        let is_another = |expected: &Arc<[u8]>| **expected != *body;
+        if self.body.as_ref().is_some_and(is_another) && !(self.may_be_coded && coding::is_coded(&codings)) {
             return Err("the body is another one".into());
         }
-        let all = || fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        header_fault(all, &self.deep).or_else(|| body_fault(body, &self.deep)).map_or(Ok(()), Err)
+        let fault = header_fault(all, &self.deep).or_else(|| body_fault(body, &codings, &self.deep));
+        fault.map_or(Ok(()), Err)
     }
 
     fn is_right_status(&self, status: u16) -> bool {
@@ -96,6 +107,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     body_bytes: u64,
     body_wrong: bool,
+    /// The body is encoded, so that it is not compared as it comes.
+    is_coded: bool,
     /// `None`: the answer is not checked in full. Boxed: few answers are, and `Answer` is moved and cleared on the hot
     /// path.
     full: Option<Box<Full>>,
@@ -117,11 +130,18 @@ struct Full {
     kept: Option<Vec<u8>>,
     /// The body is longer than [`limits::CHECKED_BODY_BYTES`].
     is_too_long: bool,
+    /// The content codings of the body.
+    codings: Vec<u8>,
     /// The fault of its head, in words; `None`: it has none.
     header_fault: Option<String>,
 }
 
 impl Answer {
+    /// Bytes of body so far.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
     /// The head has arrived. `in_full`: everything is to be checked, its fields too.
     #[inline]
     pub(crate) fn see_head<'a, F>(
@@ -133,11 +153,14 @@ impl Answer {
     ) where
         F: Iterator<Item = (&'a [u8], &'a [u8])>,
     {
+        let is_coded = expect.may_be_coded && coding::is_coded(&coding::codings(fields()));
         let full = in_full.then(|| {
-            let header_fault = header_fault(fields, &expect.deep);
-            Box::new(Full { kept: expect.deep.wants_body().then(Vec::new), is_too_long: false, header_fault })
+            let header_fault = header_fault(&fields, &expect.deep);
+            let kept = expect.deep.wants_body().then(Vec::new);
+            let codings = if kept.is_some() { coding::codings(fields()) } else { Vec::new() };
+            Box::new(Full { kept, is_too_long: false, codings, header_fault })
         });
-        *self = Answer { status, full, ..Answer::default() };
+        *self = Answer { status, full, is_coded, ..Answer::default() };
     }
 
     /// Compares the next part of the body with the same part of what is expected.
@@ -166,6 +189,7 @@ impl Answer {
             return (Outcome::UnexpectedStatus, None);
         }
         if let Some(body) = &expect.body
+            && !self.is_coded
             && (self.body_wrong || self.body_bytes != body.len() as u64)
         {
             return (Outcome::UnexpectedBody, None);
@@ -192,7 +216,7 @@ impl Full {
         if self.is_too_long {
             return (Outcome::UnexpectedBody, Some("the body is too long to be checked".into()));
         }
-        match self.kept.and_then(|body| body_fault(&body, deep)) {
+        match self.kept.and_then(|body| body_fault(&body, &self.codings, deep)) {
             Some(fault) => (Outcome::UnexpectedBody, Some(fault)),
             None => (Outcome::Ok, None),
         }
@@ -219,12 +243,32 @@ where
     })
 }
 
-fn body_fault(body: &[u8], deep: &Deep) -> Option<String> {
-    if let Some(wanted) = &deep.sha256
-        && Sha256::digest(body).as_slice() != wanted
-    {
+/// The first fault of a body, which may be encoded. What is expected of all of its bytes may be meant of the encoded ones,
+/// too.
+fn body_fault(sent: &[u8], codings: &[u8], deep: &Deep) -> Option<String> {
+    if !coding::is_coded(codings) {
+        return exact_fault(sent, deep).or_else(|| text_fault(sent, deep));
+    }
+    let is_exact_as_sent = exact_fault(sent, deep).is_none();
+    if is_exact_as_sent && !deep.wants_text() {
+        return None;
+    }
+    match coding::decode(sent, codings) {
+        Err(why) => Some(why),
+        Ok(text) if is_exact_as_sent => text_fault(&text, deep),
+        Ok(text) => exact_fault(&text, deep).or_else(|| text_fault(&text, deep)),
+    }
+}
+
+fn exact_fault(body: &[u8], deep: &Deep) -> Option<String> {
+    if deep.sha256.is_some_and(|wanted| Sha256::digest(body)[..] != wanted) {
         return Some("the body's SHA-256 differs".into());
     }
+    let is_another = deep.body.as_ref().is_some_and(|wanted| **wanted != *body);
+    is_another.then(|| "the body is another one".into())
+}
+
+fn text_fault(body: &[u8], deep: &Deep) -> Option<String> {
     if let Some(wanted) = &deep.contains
         && memmem::find(body, wanted).is_none()
     {
@@ -349,6 +393,48 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn gzipped(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut encoder, text).unwrap();
+        let body = encoder.finish().unwrap();
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), &body].concat()
+    }
+
+    #[test]
+    fn coded_bodies_are_decoded_for_checks() {
+        let text = b"{\"hello\":\"world\"}";
+        let answer = gzipped(text);
+        let as_sent = &answer[answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4..];
+        let exact = |body: &[u8]| Expectation {
+            body: Some(body.into()),
+            may_be_coded: true,
+            ..deep(Deep { body: Some(body.into()), ..Deep::default() })
+        };
+        let digest = |body: &[u8]| Some(Sha256::digest(body).into());
+        for (expect, is_right) in [
+            (deep(Deep { json: vec![("/hello".into(), "world".into())], ..Deep::default() }), true),
+            (deep(Deep { json: vec![("/hello".into(), "you".into())], ..Deep::default() }), false),
+            (deep(Deep { contains: Some(b"world".to_vec()), ..Deep::default() }), true),
+            (deep(Deep { sha256: digest(text), ..Deep::default() }), true),
+            (deep(Deep { sha256: digest(as_sent), ..Deep::default() }), true),
+            (deep(Deep { sha256: digest(b"x"), ..Deep::default() }), false),
+            (exact(text), true),
+            (exact(as_sent), true),
+            (exact(b"x"), false),
+        ] {
+            let (outcome, fault) = judge(&expect, &answer);
+            assert_eq!(outcome == Outcome::Ok, is_right, "{fault:?}");
+            let fields = [("content-encoding".to_string(), "gzip".to_string())];
+            assert_eq!(expect.judge(200, &fields, as_sent).is_ok(), is_right);
+        }
+        let unknown = b"HTTP/1.1 200 OK\r\nContent-Encoding: zz\r\nContent-Length: 2\r\n\r\nok";
+        let wanted = deep(Deep { contains: Some(b"ok".to_vec()), ..Deep::default() });
+        let (_, fault) = judge(&wanted, unknown);
+        assert!(fault.unwrap().contains("\"zz\", which dyno does not decode"));
     }
 
     #[test]

@@ -121,9 +121,10 @@ fn named(i: usize, request: &plan::Request, (field, error): At) -> Wrong {
 
 /// Checks that the protocol can carry the request's headers.
 fn check_headers(request: &plan::Request, protocol: Protocol) -> Result<(), At> {
-    let fault = request.headers.iter().find_map(|(name, value)| {
-        header::fault(protocol, name, value).map(|why| (name.clone(), why))
-    });
+    let fault = request
+        .headers
+        .iter()
+        .find_map(|(name, value)| header::fault(protocol, name, value).map(|why| (name.clone(), why)));
     match fault.or_else(|| header::duplicate(&request.headers)) {
         Some((name, why)) => Err((Field::Header(name), why)),
         None => Ok(()),
@@ -399,10 +400,18 @@ pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, Strin
     let wanted = &request.expect;
     // The answer to a HEAD has no body to compare.
     let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
-    Ok(Expectation {
-        status: wanted.status,
-        body: body.map(|body| Arc::from(&body.0[..])),
-        deep: Arc::new(deep(wanted)?),
+    let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
+    let may_be_coded = body.is_some() && accepts_codings(request);
+    let deep = Deep { body: body.clone().filter(|_| may_be_coded), ..deep(wanted)? };
+    Ok(Expectation { status: wanted.status, body, may_be_coded, deep: Arc::new(deep) })
+}
+
+/// Whether a request lets the server encode the body of its response.
+fn accepts_codings(request: &plan::Request) -> bool {
+    let mut headers = request.headers.iter();
+    headers.any(|(name, value)| {
+        let is_identity = value.trim().is_empty() || value.trim().eq_ignore_ascii_case("identity");
+        name.eq_ignore_ascii_case("accept-encoding") && !is_identity
     })
 }
 
@@ -428,6 +437,7 @@ fn deep(wanted: &plan::Expect) -> Result<Deep, At> {
     Ok(Deep {
         headers: is.map(Ok).chain(matches).collect::<Result<_, At>>()?,
         sha256: sha256.map_err(|error| (Field::Sha256, error))?,
+        body: None,
         contains: wanted.body_contains.as_ref().map(|text| text.as_bytes().to_vec()),
         matches: body_matches.map_err(|error| (Field::BodyMatches, error))?,
         json: wanted.json.clone(),
@@ -570,7 +580,8 @@ mod tests {
                 page: None,
                 requests_per_connection: None,
             };
-            let place = check(&workload, &|_| Err("no files here".into())).err().and_then(|wrong| wrong.place);
+            let place =
+                check(&workload, &|_| Err("no files here".into())).err().and_then(|wrong| wrong.place);
             let expected = is_refused.then(|| (0, Field::Header(header.0.into())));
             assert_eq!(place, expected, "{protocol} {header:?}");
         }
