@@ -11,6 +11,7 @@ pub mod exchange;
 pub mod life;
 pub mod limits;
 pub mod listener;
+mod pem;
 pub mod ports;
 pub mod ready;
 pub mod relay;

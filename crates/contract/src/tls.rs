@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dyno_engine::{Protocol, Tls};
+use dyno_engine::{Protocol, Tls, tls_words};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use crate::pem;
 
 /// How connections are secured.
 #[derive(Clone, Debug)]
@@ -66,10 +67,9 @@ impl TlsOptions {
         let mut config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
-                let chain = certificates(certificate)?;
-                let key = PrivateKeyDer::from_pem_file(key)
-                    .map_err(|error| format!("{}: no private key can be read: {error}", key.display()))?;
-                builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
+                let chain = pem::certificates(certificate)?;
+                let wrong = |error| format!("{}: {}", key.display(), tls_words(&error));
+                builder.with_client_auth_cert(chain, pem::private_key(key)?).map_err(wrong)?
             }
         };
         config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -87,8 +87,9 @@ impl TlsOptions {
             Trust::Anybody => return Ok(Arc::new(Anybody(provider))),
             Trust::File(path) => {
                 let mut roots = RootCertStore::empty();
-                for certificate in certificates(path)? {
-                    roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
+                for certificate in pem::certificates(path)? {
+                    let wrong = |error| format!("{}: {}", path.display(), tls_words(&error));
+                    roots.add(certificate).map_err(wrong)?;
                 }
                 roots
             }
@@ -107,14 +108,6 @@ fn system_roots() -> Result<RootCertStore, String> {
         return Err("this system has no certificates of authorities; install ca-certificates, name a file with --cacert, or trust anybody with -k".into());
     }
     Ok(roots)
-}
-
-fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, String> {
-    let wrong =
-        |error: &dyn std::fmt::Display| format!("{}: no certificate can be read: {error}", path.display());
-    let all = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|error| wrong(&error))?;
-    if all.is_empty() { Err(wrong(&"it holds none in PEM form")) } else { Ok(all) }
 }
 
 /// Believes every certificate, and still checks that the server has its key.

@@ -6,9 +6,11 @@
 //! world, server and clock are ours: there the truth is known, and the instrument can be graded against it.
 #![forbid(unsafe_code)]
 
+mod coding;
 pub mod driver;
 pub mod expect;
 pub mod limits;
+pub mod proxy;
 mod recorder;
 pub mod rng;
 pub mod schedule;
@@ -31,6 +33,7 @@ pub use recorder::Window;
 pub use schedule::Schedule;
 pub use time::Instant;
 pub use tls::Tls;
+pub use tls::reason::words as tls_words;
 pub use traffic::{CompiledRequest, Draws, Traffic};
 pub use turn::{Stop, run, run_until_drained};
 pub use worker::{Config, Policy, Spin, Worker, WorkerReport, upgrade_settings};

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{CertificateError, ClientConfig, Error, HandshakeKind};
+use rustls::{ClientConfig, Error, HandshakeKind};
 
 use crate::limits;
+
+pub(crate) mod reason;
 
 /// What a worker needs to secure its connections. Certificates, keys, the memory of sessions and the clock for
 /// certificates' dates are in the configuration, made outside: this crate stays pure.
@@ -26,6 +28,8 @@ pub(crate) struct Session {
     /// TLS records of the session itself that are to be sent.
     out: Vec<u8>,
     is_secured: bool,
+    /// Whether a whole TLS record has come.
+    has_heard: bool,
 }
 
 impl std::fmt::Debug for Session {
@@ -66,8 +70,8 @@ pub(crate) struct Agreed {
 impl Session {
     pub(crate) fn new(tls: &Tls) -> Result<Session, String> {
         let connection = UnbufferedClientConnection::new(tls.config.clone(), tls.name.clone());
-        let connection = connection.map_err(|error| describe(&error))?;
-        Ok(Session { connection, kept: Vec::new(), out: Vec::new(), is_secured: false })
+        let connection = connection.map_err(|error| reason::words(&error))?;
+        Ok(Session { connection, kept: Vec::new(), out: Vec::new(), is_secured: false, has_heard: false })
     }
 
     /// TLS records of the session itself that are to be sent: handshake and alerts.
@@ -122,7 +126,7 @@ impl Session {
                 traffic.encrypt(plain, &mut out[start..]).map_err(|error| error.to_string())
             }
             Ok(_) => Err("the session takes no data".into()),
-            Err(error) => Err(describe(&error)),
+            Err(error) => Err(reason::words(&error)),
         };
         unread.drain(..discard);
         self.kept = unread;
@@ -156,12 +160,14 @@ impl Session {
             let step = match state {
                 Ok(state) => step(state, &mut self.out, &mut discard, take)?,
                 Err(error) => {
-                    let words = describe(&error);
+                    let is_no_tls = matches!(error, Error::InvalidMessage(_)) && !self.has_heard;
+                    let words = if is_no_tls { reason::NO_TLS.into() } else { reason::words(&error) };
                     self.queue_alert(&mut input[used + discard..]);
                     return Err(Broken::Tls(words));
                 }
             };
             used += discard;
+            self.has_heard |= discard > 0;
             match step {
                 Step::Again => {}
                 Step::Blocked => return Ok((Progress::Handshaking, used)),
@@ -216,7 +222,7 @@ fn step<E>(
     match state {
         ConnectionState::ReadTraffic(mut traffic) => {
             while let Some(record) = traffic.next_record() {
-                let record = record.map_err(|error| Broken::Tls(describe(&error)))?;
+                let record = record.map_err(|error| Broken::Tls(reason::words(&error)))?;
                 *discard += record.discard;
                 take(record.payload).map_err(Broken::Reader)?;
             }
@@ -245,34 +251,6 @@ fn step<E>(
         // Early data is for servers to read, and rustls may learn further states.
         _ => Err(Broken::Tls("an unknown state".into())),
     }
-}
-
-/// An error in a few words that group well: the alert's name as RFC 8446 §6 has it, or the reason.
-fn describe(error: &Error) -> String {
-    match error {
-        Error::AlertReceived(alert) => format!("alert {}", snake(&format!("{alert:?}"))),
-        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "certificate not accepted: unknown issuer (name its authority with --cacert)".into()
-        }
-        Error::InvalidCertificate(reason) if format!("{reason:?}").contains("CaUsedAsEndEntity") => {
-            "certificate not accepted: it is an authority's own (basicConstraints CA:TRUE), and no server's"
-                .into()
-        }
-        Error::InvalidCertificate(reason) => format!("certificate not accepted: {reason:?}"),
-        other => other.to_string(),
-    }
-}
-
-/// `HandshakeFailure` → `handshake_failure`.
-fn snake(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() + 4);
-    for (i, c) in name.chars().enumerate() {
-        if c.is_ascii_uppercase() && i > 0 {
-            out.push('_');
-        }
-        out.push(c.to_ascii_lowercase());
-    }
-    out
 }
 
 #[cfg(test)]
@@ -379,11 +357,21 @@ mod tests {
     #[test]
     fn failures_have_names() {
         assert!(pair(&["http/1.1"], false).exchange(999).unwrap_err().contains("unknown issuer"));
-        assert_eq!(pair(&["h9"], true).exchange(999).unwrap_err(), "alert no_application_protocol");
+        let alert = pair(&["h9"], true).exchange(999).unwrap_err();
+        assert!(alert.starts_with("alert no_application_protocol ("), "{alert}");
         let mut garbage = pair(&[], true);
         let error =
             garbage.read(&mut b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &mut Vec::new()).unwrap_err();
-        assert!(error.contains("InvalidContentType"), "{error}");
+        assert_eq!(error, reason::NO_TLS);
+    }
+
+    #[test]
+    fn garbage_after_tls_is_not_a_port_without_tls() {
+        let mut pair = pair(&["http/1.1"], true);
+        pair.exchange(999).unwrap();
+        let error =
+            pair.read(&mut b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &mut Vec::new()).unwrap_err();
+        assert_eq!(error, "malformed TLS from the server: invalid content type");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use dyno_engine::Tls;
+use dyno_engine::{Tls, tls_words};
 use rustls::{ClientConnection, StreamOwned};
 
 /// Bytes to and from a server, until a deadline.
@@ -29,17 +29,14 @@ impl Transport {
     pub(super) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Transport::Plain(socket) => socket.write_all(bytes),
-            Transport::Tls(stream) => {
-                stream.write_all(bytes)?;
-                stream.flush()
-            }
+            Transport::Tls(stream) => stream.write_all(bytes).and_then(|()| stream.flush()).map_err(in_words),
         }
     }
 
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Transport::Plain(socket) => socket.read(buffer),
-            Transport::Tls(stream) => stream.read(buffer),
+            Transport::Tls(stream) => stream.read(buffer).map_err(in_words),
         }
     }
 }
@@ -88,6 +85,14 @@ impl Write for Socket {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// An error of TLS in words, without rustls's own debug forms.
+fn in_words(error: io::Error) -> io::Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(inner) => io::Error::new(error.kind(), format!("TLS: {}", tls_words(inner))),
+        None => error,
     }
 }
 

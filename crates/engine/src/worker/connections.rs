@@ -10,7 +10,7 @@ use dyno_archive::outcome::Outcome;
 use super::{Stage, Worker};
 use crate::driver::{Completion, ConnId, ConnectError, Driver, What};
 use crate::slot::{State, Talk, Upgrade};
-use crate::tls::Session;
+use crate::tls::{Session, reason};
 use crate::{Instant, limits};
 
 /// How the peer closed.
@@ -34,7 +34,7 @@ impl Worker {
             }
             What::Received => self.received(conn, now, driver),
             What::Eof if self.is_securing(conn) => {
-                self.handshake_failed(conn, "closed by the server", now, driver);
+                self.handshake_failed(conn, reason::CLOSED, now, driver);
             }
             // Without the notice that TLS ends with, the end may have been cut off (RFC 8446 §6.1).
             What::Eof if self.slots[conn as usize].tls.is_some() => self.eof(conn, Ending::Cut, now, driver),
@@ -42,7 +42,7 @@ impl Worker {
             What::Reset => {
                 self.connections.closed_by_server += 1;
                 if self.is_securing(conn) {
-                    self.handshake_failed(conn, "reset by the server", now, driver);
+                    self.handshake_failed(conn, reason::RESET, now, driver);
                 } else {
                     self.fail(conn, Outcome::Reset, Outcome::Reset, now, driver);
                 }

@@ -1,0 +1,181 @@
+//! Certificates and keys in PEM files, and sentences on files that hold none.
+
+use std::path::Path;
+
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// The certificates of a file, at least one.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = read(path)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err(no_certificate(path, &bytes)),
+        Err(error) => Err(format!("{}: no certificate can be read: {}", path.display(), words(&error))),
+    }
+}
+
+/// The first private key of a file.
+pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let bytes = read(path)?;
+    if is_encrypted(&bytes) {
+        let file = path.display();
+        return Err(format!(
+            "{file}: the key is encrypted\nhint: decrypt it with `openssl pkey -in {file} -out plain.key` and name plain.key"
+        ));
+    }
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
+        pem::Error::NoItemsFound => no_key(path, &bytes),
+        error => format!("{}: no private key can be read: {}", path.display(), words(&error)),
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Whether a key is encrypted: as PKCS#8 (RFC 7468 §11), or as OpenSSL's older form (RFC 1421 §4.6.1.1).
+fn is_encrypted(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") || text.contains("Proc-Type: 4,ENCRYPTED")
+}
+
+fn no_certificate(path: &Path, bytes: &[u8]) -> String {
+    let file = path.display();
+    if is_der(bytes) {
+        return not_pem(path, bytes, &format!("openssl x509 -inform der -in {file} -out {file}.pem"));
+    }
+    if has_section(bytes, "PRIVATE KEY") {
+        return format!(
+            "{file}: it holds a private key and no certificate\nhint: are --cert and --key exchanged?"
+        );
+    }
+    if has_section(bytes, "CERTIFICATE REQUEST") {
+        return format!(
+            "{file}: it holds a request for a certificate and no certificate\nhint: have it signed, and name the result"
+        );
+    }
+    format!("{file}: it holds no certificate in PEM form\nhint: it begins with -----BEGIN CERTIFICATE-----")
+}
+
+fn no_key(path: &Path, bytes: &[u8]) -> String {
+    let file = path.display();
+    if is_der(bytes) {
+        return not_pem(path, bytes, &format!("openssl pkey -inform der -in {file} -out {file}.pem"));
+    }
+    if has_section(bytes, "CERTIFICATE") {
+        return format!(
+            "{file}: it holds a certificate and no private key\nhint: name the key's file with --key"
+        );
+    }
+    if has_section(bytes, "OPENSSH PRIVATE KEY") {
+        return format!("{file}: it is a key of OpenSSH\nhint: make a key for TLS with `openssl genpkey`");
+    }
+    if has_section(bytes, "PUBLIC KEY") {
+        return format!(
+            "{file}: it holds a public key and no private one\nhint: name the private key's file"
+        );
+    }
+    format!("{file}: it holds no private key in PEM form\nhint: it begins with -----BEGIN PRIVATE KEY-----")
+}
+
+/// The sentence on a file in a binary form: PKCS#12, or plain DER, which `convert` makes PEM of.
+fn not_pem(path: &Path, bytes: &[u8], convert: &str) -> String {
+    let file = path.display();
+    if is_pkcs12(bytes) {
+        return format!(
+            "{file}: it is PKCS#12, and dyno reads PEM\nhint: `openssl pkcs12 -in {file} -nodes -out {file}.pem`, then --cert {file}.pem --key {file}.pem"
+        );
+    }
+    format!("{file}: it is DER, and dyno reads PEM\nhint: `{convert}`")
+}
+
+/// Whether bytes begin with an ASN.1 SEQUENCE.
+fn is_der(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x30, length, ..] if *length >= 0x80)
+}
+
+/// Whether DER begins as PKCS#12 does: a SEQUENCE whose first member is the INTEGER 3 (RFC 7292 §4).
+fn is_pkcs12(bytes: &[u8]) -> bool {
+    let length_bytes = match bytes.get(1) {
+        Some(&first @ 0x80..) => usize::from(first & 0x7F),
+        _ => 0,
+    };
+    bytes.get(2 + length_bytes..).is_some_and(|rest| rest.starts_with(&[0x02, 0x01, 0x03]))
+}
+
+fn has_section(bytes: &[u8], label: &str) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    text.lines()
+        .any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{label}-----")))
+}
+
+fn words(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            format!(
+                "the line {:?} is missing: the file is cut off",
+                String::from_utf8_lossy(end_marker).trim()
+            )
+        }
+        pem::Error::IllegalSectionStart { line } => {
+            format!("the line {:?} begins no section", String::from_utf8_lossy(line).trim())
+        }
+        pem::Error::Base64Decode(_) => "what stands between BEGIN and END is not base64".into(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused_key(bytes: &[u8]) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        private_key(file.path()).unwrap_err()
+    }
+
+    fn refused_certificate(bytes: &[u8]) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        certificates(file.path()).unwrap_err()
+    }
+
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+    #[test]
+    fn encrypted_keys_are_named_with_a_way_out() {
+        for text in [
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n",
+        ] {
+            let error = refused_key(text.as_bytes());
+            assert!(error.contains("the key is encrypted") && error.contains("hint: decrypt"), "{error}");
+        }
+    }
+
+    #[test]
+    fn wrong_files_are_named_with_a_way_out() {
+        let pkcs12 = [0x30, 0x82, 0x01, 0x02, 0x02, 0x01, 0x03, 0x30];
+        let der = [0x30, 0x82, 0x01, 0x02, 0x30, 0x82];
+        for (error, words) in [
+            (refused_key(&pkcs12), "openssl pkcs12"),
+            (refused_certificate(&pkcs12), "openssl pkcs12"),
+            (refused_key(&der), "openssl pkey -inform der"),
+            (refused_certificate(&der), "openssl x509 -inform der"),
+            (refused_key(CERTIFICATE.as_bytes()), "a certificate and no private key"),
+            (refused_certificate(KEY.as_bytes()), "a private key and no certificate"),
+            (refused_key(b"hello"), "no private key in PEM form"),
+            (refused_certificate(b""), "no certificate in PEM form"),
+            (refused_key(&KEY.as_bytes()[..40]), "the file is cut off"),
+            (refused_certificate(&CERTIFICATE.as_bytes()[..34]), "the file is cut off"),
+            (refused_key(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"), "public key"),
+        ] {
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(private_key(Path::new("/no/such")).unwrap_err().contains("/no/such: No such file"));
+    }
+}

@@ -1,0 +1,214 @@
+//! Reasons of failed TLS in words, without rustls's own debug forms.
+
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, Error, InconsistentKeys};
+
+/// The server closed or reset the connection during the handshake.
+pub(crate) const CLOSED: &str =
+    "closed by the server during the handshake (does that port speak TLS? else use http://)";
+pub(crate) const RESET: &str =
+    "reset by the server during the handshake (does that port speak TLS? else use http://)";
+
+/// The first bytes from the server were no TLS.
+pub(crate) const NO_TLS: &str =
+    "the server's first bytes are not TLS: that port does not speak TLS (use http://, or another port)";
+
+/// Returns an error in a few words that group well: the alert's name as RFC 8446 §6 has it, or the reason, and a way out
+/// where one is known.
+#[must_use]
+pub fn words(error: &Error) -> String {
+    match error {
+        Error::AlertReceived(alert) => alert_words(*alert),
+        Error::InvalidCertificate(reason) => {
+            format!("certificate not accepted: {}", certificate_words(reason))
+        }
+        Error::InvalidMessage(why) => format!("malformed TLS from the server: {}", spaced(&variant(why))),
+        Error::PeerIncompatible(why) => format!("no common TLS settings: {}", spaced(&variant(why))),
+        Error::PeerMisbehaved(why) => format!("the server broke TLS: {}", spaced(&variant(why))),
+        Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
+            "the server broke TLS: a message out of place".into()
+        }
+        Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+            "the key does not belong to the certificate".into()
+        }
+        Error::InconsistentKeys(_) => "whether key and certificate belong together cannot be checked".into(),
+        Error::NoCertificatesPresented => "the server sent no certificate".into(),
+        Error::NoApplicationProtocol => "the server speaks none of the offered protocols (ALPN)".into(),
+        Error::InvalidCertRevocationList(why) => format!("revocation list: {}", spaced(&variant(why))),
+        Error::InvalidEncryptedClientHello(why) => {
+            format!("encrypted client hello: {}", spaced(&variant(why)))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn alert_words(alert: AlertDescription) -> String {
+    use AlertDescription as Alert;
+    let hint = match alert {
+        Alert::CertificateRequired => " (the server wants a client certificate: --cert and --key)",
+        Alert::BadCertificate
+        | Alert::UnsupportedCertificate
+        | Alert::CertificateExpired
+        | Alert::CertificateRevoked
+        | Alert::CertificateUnknown
+        | Alert::UnknownCA
+        | Alert::AccessDenied => {
+            " (the server does not accept the client's certificate, or wants one: --cert and --key)"
+        }
+        Alert::UnrecognisedName => " (the server has no certificate for the name in the URL)",
+        Alert::ProtocolVersion => " (the server speaks neither TLS 1.2 nor TLS 1.3)",
+        Alert::NoApplicationProtocol => " (the server speaks none of the offered protocols; see --protocol)",
+        Alert::HandshakeFailure => " (the server found no common cipher, or wants a client certificate)",
+        _ => "",
+    };
+    format!("alert {}{hint}", snake(&variant(&alert)))
+}
+
+fn certificate_words(reason: &CertificateError) -> String {
+    match reason {
+        CertificateError::UnknownIssuer => {
+            "unknown issuer (name its authority with --cacert; or the server does not send its whole chain)"
+                .into()
+        }
+        CertificateError::Expired => "it has expired".into(),
+        CertificateError::ExpiredContext { time, not_after } => {
+            format!("it expired {} ago", days(*time, *not_after))
+        }
+        CertificateError::NotValidYet => "it is not valid yet; check the clocks".into(),
+        CertificateError::NotValidYetContext { time, not_before } => {
+            format!("it becomes valid in {}; check the clocks", days(*not_before, *time))
+        }
+        CertificateError::NotValidForName => "it is for another name than the one in the URL".into(),
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let expected = expected.to_str();
+            let names: Vec<&str> = presented.iter().map(|name| bare_name(name)).collect();
+            let names = if names.is_empty() { "no name at all".into() } else { names.join(", ") };
+            format!(
+                "it is for {names}, not for {expected} (use its name in the URL, with --resolve NAME:PORT:ADDRESS if need be)"
+            )
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it may not be used by servers (extendedKeyUsage)".into()
+        }
+        CertificateError::Other(_) if variant_of_other(reason, "CaUsedAsEndEntity") => {
+            "it is an authority's own (basicConstraints CA:TRUE), and no server's".into()
+        }
+        CertificateError::Other(other) => spaced(&inner(&format!("{:?}", other.0))),
+        other => spaced(&variant(other)),
+    }
+}
+
+fn variant_of_other(reason: &CertificateError, name: &str) -> bool {
+    format!("{reason:?}").contains(name)
+}
+
+/// Whole days between two instants, in words.
+fn days(later: UnixTime, earlier: UnixTime) -> String {
+    match later.as_secs().saturating_sub(earlier.as_secs()) / 86_400 {
+        0 => "less than a day".into(),
+        1 => "1 day".into(),
+        days => format!("{days} days"),
+    }
+}
+
+/// `DnsName("a.test")` → `a.test`, `IpAddress(127.0.0.1)` → `127.0.0.1`.
+fn bare_name(name: &str) -> &str {
+    let inner = name.split_once('(').map_or(name, |(_, rest)| rest);
+    inner.trim_end_matches(')').trim_matches('"')
+}
+
+/// The name of an error's variant, without its fields.
+fn variant(error: &dyn std::fmt::Debug) -> String {
+    let text = format!("{error:?}");
+    text.split(['(', ' ', '{']).next().unwrap_or_default().to_string()
+}
+
+/// The innermost word of `Outer(Inner)`.
+fn inner(text: &str) -> String {
+    let text = text.trim_end_matches(')');
+    text.rsplit('(').next().unwrap_or(text).split([' ', '{']).next().unwrap_or_default().to_string()
+}
+
+/// `HandshakeFailure` → `handshake_failure`.
+fn snake(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    let mut before = '_';
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && (before.is_ascii_lowercase() || before.is_ascii_digit()) {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+        before = c;
+    }
+    out
+}
+
+/// `BadEncoding` → `bad encoding`.
+fn spaced(name: &str) -> String {
+    snake(name).replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::{InvalidMessage, PeerIncompatible};
+    use std::time::Duration;
+
+    fn certificate(reason: CertificateError) -> String {
+        words(&Error::InvalidCertificate(reason))
+    }
+
+    #[test]
+    fn certificate_errors_are_sentences() {
+        let at = |days: u64| UnixTime::since_unix_epoch(Duration::from_secs(days * 86_400));
+        let named = CertificateError::NotValidForNameContext {
+            expected: "127.0.0.1".try_into().unwrap(),
+            presented: vec!["DnsName(\"other.test\")".into(), "IpAddress(10.0.0.1)".into()],
+        };
+        let all = [
+            (certificate(named), "it is for other.test, 10.0.0.1, not for 127.0.0.1"),
+            (
+                certificate(CertificateError::ExpiredContext { time: at(12), not_after: at(10) }),
+                "it expired 2 days ago",
+            ),
+            (
+                certificate(CertificateError::NotValidYetContext { time: at(9), not_before: at(10) }),
+                "it becomes valid in 1 day",
+            ),
+            (certificate(CertificateError::UnknownIssuer), "--cacert"),
+            (certificate(CertificateError::BadEncoding), "bad encoding"),
+            (certificate(CertificateError::BadSignature), "bad signature"),
+            (certificate(CertificateError::InvalidPurpose), "extendedKeyUsage"),
+        ];
+        for (text, wanted) in all {
+            assert!(text.contains(wanted), "{text}");
+            assert_is_plain(&text);
+        }
+    }
+
+    #[test]
+    fn other_errors_are_words() {
+        for (error, wanted) in [
+            (Error::AlertReceived(AlertDescription::UnknownCA), "alert unknown_ca ("),
+            (Error::AlertReceived(AlertDescription::CertificateRequired), "--cert and --key"),
+            (Error::AlertReceived(AlertDescription::InternalError), "alert internal_error"),
+            (Error::InconsistentKeys(InconsistentKeys::KeyMismatch), "does not belong"),
+            (Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon), "no cipher suites in common"),
+            (Error::InvalidMessage(InvalidMessage::MessageTooLarge), "message too large"),
+        ] {
+            let text = words(&error);
+            assert!(text.contains(wanted), "{text}");
+            assert_is_plain(&text);
+        }
+    }
+
+    /// Debug forms have braces, quotes or words that begin in the middle of others.
+    fn assert_is_plain(text: &str) {
+        let has_camel = text.split(' ').any(|word| {
+            let mut letters = word.chars().zip(word.chars().skip(1));
+            letters.any(|(a, b)| a.is_ascii_lowercase() && b.is_ascii_uppercase())
+                && word != "(extendedKeyUsage)"
+        });
+        assert!(!has_camel && !text.contains(['{', '"']), "{text}");
+    }
+}
