@@ -1,6 +1,9 @@
 //! The server that a URL names, and the address to connect to.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use dyno_driver::{Endpoint, Peer, Stamps};
@@ -37,8 +40,11 @@ impl Scheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub scheme: Scheme,
-    /// A name, or an address (of IPv6 without brackets).
+    /// A name, or an address (of IPv6 without brackets and zone).
     pub host: String,
+    /// The zone of an IPv6 address (RFC 4007 §11): an interface's name or index. It is for this machine alone, so no
+    /// request carries it (RFC 9110 §4.2.3).
+    pub zone: Option<String>,
     pub port: u16,
     /// Path and query.
     pub target: String,
@@ -73,11 +79,16 @@ impl Url {
             }
             _ => (authority, scheme.port()),
         };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let (host, zone) = split_zone(host.trim_start_matches('[').trim_end_matches(']'));
         if host.is_empty() {
             return Err(format!("{text}: there is no host; write it like http://127.0.0.1:8080/path"));
         }
-        Ok(Url { scheme, host: host.into(), port, target })
+        if zone.is_some() && host.parse::<Ipv6Addr>().is_err() {
+            return Err(format!(
+                "{text}: only an IPv6 address has a zone; write it like http://[fe80::1%25eth0]/"
+            ));
+        }
+        Ok(Url { scheme, host: host.into(), zone: zone.map(Into::into), port, target })
     }
 
     /// Host and port as a `Host` header has them.
@@ -88,15 +99,26 @@ impl Url {
 
     /// Whether both are served by the same connections.
     pub fn is_same_server(&self, other: &Url) -> bool {
-        (self.scheme, &self.host, self.port) == (other.scheme, &other.host, other.port)
+        (self.scheme, &self.host, &self.zone, self.port)
+            == (other.scheme, &other.host, &other.zone, other.port)
     }
 }
 
-/// The address that connections go to, and the ones that they come from.
-pub fn endpoint(args: &LoadArgs, url: &Url) -> anyhow::Result<Endpoint> {
+/// Splits the zone off an IPv6 address. In a URL `%25` stands before it (RFC 6874 §2); a bare `%` is meant alike.
+fn split_zone(host: &str) -> (&str, Option<&str>) {
+    let Some((address, zone)) = host.split_once('%') else { return (host, None) };
+    (address, Some(zone.strip_prefix("25").filter(|zone| !zone.is_empty()).unwrap_or(zone)))
+}
+
+/// The address that connections go to, and the ones that they come from. `timeout`: of a connection that is tried.
+pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result<Endpoint> {
     let peer = match &args.unix_socket {
         Some(path) => Peer::Unix(path.clone()),
-        None => Peer::Tcp(resolve(url, &args.resolve)?),
+        None => {
+            let addresses = addresses(url, &args.resolve)?;
+            let connect = |address: SocketAddr| TcpStream::connect_timeout(&address, timeout).map(drop);
+            Peer::Tcp(choose(url, addresses, connect)?)
+        }
     };
     if let Peer::Tcp(addr) = &peer
         && let Some(source) = args.source.iter().find(|source| source.is_ipv4() != addr.is_ipv4())
@@ -109,39 +131,121 @@ pub fn endpoint(args: &LoadArgs, url: &Url) -> anyhow::Result<Endpoint> {
         let path = path.display();
         return Err(bad(format!("{path}: a path of a Unix socket has at most {UNIX_PATH_BYTES} bytes")));
     }
-    Ok(Endpoint { peer, sources: args.source.clone(), stamps: Stamps::None })
+    let proxy = args.proxy_protocol.map(Into::into);
+    Ok(Endpoint { peer, sources: args.source.clone(), stamps: Stamps::None, proxy })
 }
 
-fn resolve(url: &Url, overrides: &[String]) -> anyhow::Result<SocketAddr> {
-    let mut chosen = None;
+/// The addresses of a server, in the order in which they are tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Addresses {
+    /// The user has named it.
+    Given(SocketAddr),
+    /// Of a name, in getaddrinfo's order (RFC 6724), or in that of several `--resolve`.
+    Found(Vec<SocketAddr>),
+}
+
+fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
+    let mut given = Vec::new();
     for text in overrides {
         let (host, port, address) = parse_resolve(text).map_err(bad)?;
         // With a mistyped override the load would go to the real server.
         if !host.eq_ignore_ascii_case(&url.host) || port != url.port {
             return Err(bad(format!(
-                "--resolve {text:?} is not for {}:{}, to which the load goes; write --resolve {}:{}:{address}, or leave it out",
-                url.host, url.port, url.host, url.port
+                "--resolve {text:?} is not for {}:{}, to which the load goes; write --resolve {}:{}:{}, or leave it out",
+                url.host,
+                url.port,
+                url.host,
+                url.port,
+                address.ip()
             )));
         }
-        chosen = chosen.or(Some(SocketAddr::new(address, port)));
+        if !given.contains(&address) {
+            given.push(address);
+        }
     }
-    if let Some(address) = chosen {
-        return Ok(address);
+    if let Ok(address) = url.host.parse::<IpAddr>()
+        && given.is_empty()
+    {
+        return Ok(Addresses::Given(with_zone(address, url.port, url.zone.as_deref()).map_err(bad)?));
     }
-    let mut all = (url.host.as_str(), url.port).to_socket_addrs().with_context(|| {
+    match given[..] {
+        [one] => return Ok(Addresses::Given(one)),
+        [] => {}
+        _ => return Ok(Addresses::Found(given)),
+    }
+    let all = (url.host.as_str(), url.port).to_socket_addrs().with_context(|| {
         format!("the host {:?} cannot be resolved; name its address with --resolve", url.host)
     })?;
-    all.next().with_context(|| format!("the host {:?} has no address", url.host))
+    let mut found: Vec<SocketAddr> = Vec::new();
+    for address in all {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    if found.is_empty() {
+        return Err(anyhow::anyhow!("the host {:?} has no address", url.host));
+    }
+    Ok(Addresses::Found(found))
 }
 
-fn parse_resolve(text: &str) -> Result<(&str, u16, IpAddr), String> {
+/// The first address that accepts a connection. It serves the whole load, so that all connections go to one server.
+fn choose(
+    url: &Url,
+    addresses: Addresses,
+    connect: impl Fn(SocketAddr) -> io::Result<()>,
+) -> anyhow::Result<SocketAddr> {
+    let all = match addresses {
+        Addresses::Given(address) => return Ok(address),
+        Addresses::Found(all) => all,
+    };
+    let mut refused = String::new();
+    for address in all {
+        match connect(address) {
+            Ok(()) => return Ok(address),
+            // Writing to a string cannot fail.
+            Err(error) => drop(writeln!(refused, "  {address}: {error}")),
+        }
+    }
+    let (host, port) = (&url.host, url.port);
+    Err(anyhow::anyhow!(
+        "{host}:{port}: no address of this name accepts a connection\n{refused}hint: start the server, or name its address with --resolve {host}:{port}:ADDRESS"
+    ))
+}
+
+fn parse_resolve(text: &str) -> Result<(&str, u16, SocketAddr), String> {
     let wrong = || format!("--resolve {text:?}: write it like example.com:443:127.0.0.1");
     let mut parts = text.splitn(3, ':');
     let (Some(host), Some(port), Some(address)) = (parts.next(), parts.next(), parts.next()) else {
         return Err(wrong());
     };
-    let address = address.trim_start_matches('[').trim_end_matches(']');
-    Ok((host, port.parse().map_err(|_| wrong())?, address.parse().map_err(|_| wrong())?))
+    let (address, zone) = split_zone(address.trim_start_matches('[').trim_end_matches(']'));
+    let port = port.parse().map_err(|_| wrong())?;
+    let address = address.parse().map_err(|_| wrong())?;
+    Ok((host, port, with_zone(address, port, zone)?))
+}
+
+/// An address with the index of its zone.
+fn with_zone(address: IpAddr, port: u16, zone: Option<&str>) -> Result<SocketAddr, String> {
+    match (address, zone) {
+        (address, None) => Ok(SocketAddr::new(address, port)),
+        (IpAddr::V6(v6), Some(zone)) => Ok(SocketAddrV6::new(v6, port, 0, zone_index(zone)?).into()),
+        (IpAddr::V4(v4), Some(_)) => {
+            Err(format!("{v4}: an IPv4 address has no zone; leave out what follows %"))
+        }
+    }
+}
+
+/// The index of an interface, by its name or as a number.
+fn zone_index(zone: &str) -> Result<u32, String> {
+    if let Ok(index) = zone.parse() {
+        return Ok(index);
+    }
+    let wrong = || format!("{zone:?}: there is no such network interface; `ip link` lists them");
+    if zone.contains(['/', '.']) {
+        return Err(wrong());
+    }
+    let index = std::fs::read_to_string(format!("/sys/class/net/{zone}/ifindex")).map_err(|_| wrong())?;
+    index.trim().parse().map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -167,13 +271,60 @@ mod tests {
     #[test]
     fn addresses_can_be_given_by_hand() {
         let url = Url::parse("http://example.test:81/").unwrap();
-        let resolve = |text: &str| resolve(&url, &[text.to_string()]).map(|a| a.to_string()).ok();
+        let all =
+            |texts: &[&str]| addresses(&url, &texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let resolve = |text: &str| match all(&[text]) {
+            Ok(Addresses::Given(address)) => Some(address.to_string()),
+            _ => None,
+        };
         assert_eq!(resolve("EXAMPLE.test:81:127.0.0.2").unwrap(), "127.0.0.2:81");
         assert_eq!(resolve("example.test:81:[::1]").unwrap(), "[::1]:81");
-        let words = |text: &str| super::resolve(&url, &[text.to_string()]).unwrap_err().to_string();
+        let words = |text: &str| all(&[text]).unwrap_err().to_string();
         for wrong in ["example.test:80:127.0.0.2", "example.org:81:127.0.0.2"] {
             assert!(words(wrong).contains("--resolve example.test:81:127.0.0.2"), "{}", words(wrong));
         }
+        let two = ["example.test:81:[::1]", "example.test:81:127.0.0.1", "example.test:81:[::1]"];
+        let found = ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap());
+        assert_eq!(all(&two).unwrap(), Addresses::Found(found.into()));
         assert!(parse_resolve("example.test:127.0.0.1").unwrap_err().contains("example.com:443:127.0.0.1"));
+    }
+    #[test]
+    fn zone_is_for_the_address_and_not_for_the_request() {
+        for text in ["http://[fe80::1%25lo]:81/a", "http://[fe80::1%lo]:81/a"] {
+            let url = Url::parse(text).unwrap();
+            assert_eq!((url.authority().as_str(), url.zone.as_deref()), ("[fe80::1]:81", Some("lo")));
+            let Ok(Addresses::Given(SocketAddr::V6(address))) = addresses(&url, &[]) else {
+                panic!("{text} names an address")
+            };
+            assert_eq!((address.scope_id(), address.port()), (zone_index("lo").unwrap(), 81));
+        }
+        assert_eq!(zone_index("7"), Ok(7));
+        assert!(zone_index("no-such0").unwrap_err().contains("ip link"));
+        assert_eq!(Url::parse("http://[::1%2512]/").unwrap().zone.as_deref(), Some("12"));
+        assert!(Url::parse("http://a%25lo/").unwrap_err().contains("only an IPv6 address"));
+        let (.., address) = parse_resolve("h:81:[fe80::2%lo]").unwrap();
+        assert!(matches!(address, SocketAddr::V6(v6) if v6.scope_id() > 0));
+        assert!(parse_resolve("h:81:10.0.0.1%lo").unwrap_err().contains("no zone"));
+    }
+
+    #[test]
+    fn first_accepting_address_is_chosen_in_order() {
+        let url = Url::parse("http://dual.test:81/").unwrap();
+        let all: Vec<SocketAddr> = ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap()).into();
+        let choose = |accepts: &[SocketAddr]| {
+            choose(&url, Addresses::Found(all.clone()), |address| match accepts.contains(&address) {
+                true => Ok(()),
+                false => Err(io::ErrorKind::ConnectionRefused.into()),
+            })
+        };
+        assert_eq!(choose(&all).unwrap(), all[0]);
+        assert_eq!(choose(&all[1..]).unwrap(), all[1]);
+        let none = choose(&[]).unwrap_err().to_string();
+        for wanted in ["dual.test:81:", "[::1]:81: connection refused", "127.0.0.1:81: ", "hint: "] {
+            assert!(none.contains(wanted), "{none}");
+        }
+        // One that the user has named is loaded as it is: what fails there is counted.
+        let never = |_: SocketAddr| -> io::Result<()> { panic!("it is not tried") };
+        assert_eq!(super::choose(&url, Addresses::Given(all[1]), never).unwrap(), all[1]);
     }
 }
