@@ -494,6 +494,9 @@ pub struct Load {
     pub driver: DriverKind,
     /// For workloads over HTTP/2.
     pub http2: Http2,
+    /// The PROXY protocol with which each connection begins; `None`: it begins with the first request, or with TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
     pub steps: Vec<Step>,
 }
@@ -504,6 +507,16 @@ impl Load {
     pub fn set_duration_ns(&self) -> Option<u64> {
         Some(self.duration_ns).filter(|ns| *ns > 0)
     }
+}
+
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyProtocol {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
 }
 
 /// By which of the kernel's interfaces the generator does its work.
@@ -899,6 +912,7 @@ mod tests {
             threads: 9,
             driver: DriverKind::Uring,
             http2: Http2::default(),
+            proxy_protocol: None,
             steps: Vec::new(),
         };
         assert_eq!(LoadChanges::default().applied_to(&load), load);

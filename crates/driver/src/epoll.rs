@@ -322,6 +322,11 @@ impl Epoll {
         let Some(connection) = current else { return };
         if !connection.connected {
             let what = Self::connect_outcome(connection);
+            if what == What::Connected
+                && let Some(header) = self.address.proxy_header(&connection.fd)
+            {
+                self.send(conn, &header);
+            }
             self.known.push_back((conn, generation, what));
         } else if events & libc::EPOLLOUT as u32 != 0 && connection.stuck {
             let is_more_there = Self::write(connection, &mut self.sent_bytes) && !connection.out.is_empty();

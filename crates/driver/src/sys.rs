@@ -1,14 +1,15 @@
 //! The few system calls both drivers share.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::load::TcpCounters;
+use dyno_archive::plan::ProxyProtocol;
 use dyno_archive::sample::ThreadUse;
-use dyno_engine::{ConnectError, Instant};
+use dyno_engine::{ConnectError, Instant, proxy};
 
 use crate::limits;
 
@@ -118,6 +119,8 @@ pub struct Endpoint {
     /// Local addresses, taken in turn by connections as they are opened; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
     pub stamps: Stamps,
+    /// The PROXY protocol with which each connection begins; `None`: none.
+    pub proxy: Option<ProxyProtocol>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +128,15 @@ pub enum Peer {
     Tcp(SocketAddr),
     /// Path of a Unix socket.
     Unix(PathBuf),
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Peer::Tcp(addr) => addr.fmt(f),
+            Peer::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// Whether to ask the kernel when it received each answer.
@@ -136,7 +148,7 @@ pub enum Stamps {
 
 impl From<SocketAddr> for Endpoint {
     fn from(addr: SocketAddr) -> Self {
-        Endpoint { peer: Peer::Tcp(addr), sources: Vec::new(), stamps: Stamps::None }
+        Endpoint { peer: Peer::Tcp(addr), sources: Vec::new(), stamps: Stamps::None, proxy: None }
     }
 }
 
@@ -147,6 +159,7 @@ pub(crate) struct Address {
     sources: Vec<KernelAddr>,
     /// The source of the next connection.
     next_source: usize,
+    proxy: Option<ProxyProtocol>,
 }
 
 impl Address {
@@ -156,7 +169,16 @@ impl Address {
             Peer::Unix(path) => KernelAddr::unix(path)?,
         };
         let sources = endpoint.sources.iter().map(|ip| KernelAddr::tcp(SocketAddr::new(*ip, 0))).collect();
-        Ok(Address { peer: Box::new(peer), sources, next_source: 0 })
+        Ok(Address { peer: Box::new(peer), sources, next_source: 0, proxy: endpoint.proxy })
+    }
+
+    /// The first bytes of a connection that has come up; `None`: it begins with what is sent on it.
+    pub(crate) fn proxy_header(&self, fd: &OwnedFd) -> Option<Vec<u8>> {
+        let version = self.proxy?;
+        // A copy of the descriptor, by which std reads the addresses.
+        let stream = fd.try_clone().ok().map(TcpStream::from);
+        let addresses = stream.and_then(|s| Some((s.local_addr().ok()?, s.peer_addr().ok()?)));
+        Some(proxy::header(version, addresses))
     }
 
     /// Where the kernel finds the peer's address. It stays there as long as `self` does.

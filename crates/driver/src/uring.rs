@@ -289,6 +289,10 @@ impl Uring {
             return What::ConnectFailed(sys::connect_error(-result));
         }
         self.arm_receive(conn);
+        let header = self.conns[conn as usize].fd.as_ref().and_then(|fd| self.address.proxy_header(fd));
+        if let Some(header) = header {
+            self.send(conn, &header);
+        }
         What::Connected
     }
 

@@ -454,7 +454,8 @@ fn a_unix_socket_is_as_good_as_a_port() {
             });
         }
     });
-    let endpoint = Endpoint { peer: Peer::Unix(path), sources: Vec::new(), stamps: Stamps::None };
+    let endpoint =
+        Endpoint { peer: Peer::Unix(path), sources: Vec::new(), stamps: Stamps::None, proxy: None };
     with_each(&endpoint, |answer| assert_eq!((answer(), answer()), (right_answer(), right_answer())));
     let long = Endpoint { peer: Peer::Unix("x".repeat(200).into()), ..endpoint };
     assert!(Epoll::new(&long, 1).unwrap_err().to_string().contains("107"));
@@ -465,7 +466,7 @@ fn connections_come_from_the_sources_in_turn() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = Peer::Tcp(listener.local_addr().unwrap());
     let sources = ["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()].to_vec();
-    let endpoint = Endpoint { peer, sources, stamps: Stamps::None };
+    let endpoint = Endpoint { peer, sources, stamps: Stamps::None, proxy: None };
     fn connect_all<D: Driver>(driver: D, listener: &TcpListener) -> Vec<String> {
         let mut log = Log::new(driver);
         (0..3).for_each(|conn| log.connect(conn));
@@ -477,6 +478,27 @@ fn connections_come_from_the_sources_in_turn() {
     let expected = ["127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.3"];
     assert_eq!(connect_all(Epoll::new(&endpoint, 4).unwrap(), &listener), expected);
     assert_eq!(connect_all(Uring::new(&endpoint, 4).unwrap(), &listener), expected);
+}
+
+#[test]
+fn proxy_header_is_the_first_thing_sent() {
+    fn first_bytes<D: Driver>(driver: D, listener: &TcpListener) {
+        let mut log = Log::new(driver);
+        log.connect(0);
+        log.driver.send(0, b"GET");
+        log.driver.flush(&mut |_, _| {});
+        let (mut stream, from) = listener.accept().unwrap();
+        let to = listener.local_addr().unwrap();
+        let expected = format!("PROXY TCP4 {} {} {} {}\r\nGET", from.ip(), to.ip(), from.port(), to.port());
+        let mut seen = vec![0; expected.len()];
+        stream.read_exact(&mut seen).unwrap();
+        assert_eq!(String::from_utf8_lossy(&seen), expected);
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Some(dyno_archive::plan::ProxyProtocol::V1);
+    let endpoint = Endpoint { proxy, ..listener.local_addr().unwrap().into() };
+    first_bytes(Epoll::new(&endpoint, 1).unwrap(), &listener);
+    first_bytes(Uring::new(&endpoint, 1).unwrap(), &listener);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-use dyno_archive::plan::DriverKind;
+use dyno_archive::plan::{DriverKind, ProxyProtocol};
 use dyno_responder::Writes;
 use dyno_runner::observe::Choice;
 use dyno_workload::import::Format;
@@ -410,6 +410,9 @@ pub struct LoadArgs {
     /// Connect to this Unix socket; the URL's host only names the server.
     #[arg(long, value_name = "PATH", conflicts_with = "source", help_heading = "Connections")]
     pub unix_socket: Option<PathBuf>,
+    /// Begin each connection with the PROXY protocol.
+    #[arg(long, value_name = "VERSION", help_heading = "Connections")]
+    pub proxy_protocol: Option<ProxyArg>,
     /// Use this address for the URL's host and port, as curl does. One for another host or port is refused.
     #[arg(long, value_name = "HOST:PORT:ADDRESS", help_heading = "Connections")]
     pub resolve: Vec<String>,
@@ -570,6 +573,22 @@ impl From<ImportArg> for Format {
 pub enum SwitchArg {
     On,
     Off,
+}
+
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProxyArg {
+    V1,
+    V2,
+}
+
+impl From<ProxyArg> for ProxyProtocol {
+    fn from(asked: ProxyArg) -> ProxyProtocol {
+        match asked {
+            ProxyArg::V1 => ProxyProtocol::V1,
+            ProxyArg::V2 => ProxyProtocol::V2,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

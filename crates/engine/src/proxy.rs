@@ -1,0 +1,84 @@
+//! The PROXY protocol (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>): the first bytes of a connection tell
+//! the server who the client is.
+
+use std::net::SocketAddr;
+
+use dyno_archive::plan::ProxyProtocol;
+
+/// The twelve bytes with which version 2 begins.
+const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
+
+/// Returns the header for a connection from the first address to the second; `None`: it has none, as on a Unix socket.
+#[must_use]
+pub fn header(version: ProxyProtocol, addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
+    match version {
+        ProxyProtocol::V1 => text(addresses),
+        ProxyProtocol::V2 => binary(addresses),
+    }
+}
+
+fn text(addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
+    let line = match addresses {
+        Some((SocketAddr::V4(from), SocketAddr::V4(to))) => {
+            format!("PROXY TCP4 {} {} {} {}\r\n", from.ip(), to.ip(), from.port(), to.port())
+        }
+        Some((SocketAddr::V6(from), SocketAddr::V6(to))) => {
+            format!("PROXY TCP6 {} {} {} {}\r\n", from.ip(), to.ip(), from.port(), to.port())
+        }
+        _ => "PROXY UNKNOWN\r\n".into(),
+    };
+    line.into_bytes()
+}
+
+fn binary(addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
+    // Version 2 with the command PROXY or LOCAL, then family and transport.
+    let (command, family, own) = match addresses {
+        Some((SocketAddr::V4(from), SocketAddr::V4(to))) => (
+            0x21,
+            0x11,
+            [&from.ip().octets()[..], &to.ip().octets(), &ports(from.port(), to.port())].concat(),
+        ),
+        Some((SocketAddr::V6(from), SocketAddr::V6(to))) => (
+            0x21,
+            0x21,
+            [&from.ip().octets()[..], &to.ip().octets(), &ports(from.port(), to.port())].concat(),
+        ),
+        _ => (0x20, 0x00, Vec::new()),
+    };
+    let length = (own.len() as u16).to_be_bytes();
+    [&SIGNATURE[..], &[command, family], &length, &own].concat()
+}
+
+fn ports(from: u16, to: u16) -> [u8; 4] {
+    let ([a, b], [c, d]) = (from.to_be_bytes(), to.to_be_bytes());
+    [a, b, c, d]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(from: &str, to: &str) -> Option<(SocketAddr, SocketAddr)> {
+        Some((from.parse().unwrap(), to.parse().unwrap()))
+    }
+
+    #[test]
+    fn version_1_is_a_line() {
+        let line = |of| String::from_utf8(header(ProxyProtocol::V1, of)).unwrap();
+        let v4 = line(addresses("192.168.0.1:56324", "192.168.0.11:443"));
+        assert_eq!(v4, "PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n");
+        assert_eq!(line(addresses("[::1]:1", "[fe80::2]:80")), "PROXY TCP6 ::1 fe80::2 1 80\r\n");
+        assert_eq!(line(None), "PROXY UNKNOWN\r\n");
+    }
+
+    #[test]
+    fn version_2_is_binary() {
+        let bytes = |of| header(ProxyProtocol::V2, of);
+        let v4 = bytes(addresses("127.0.0.1:258", "127.0.0.2:80"));
+        assert_eq!(v4[..12], *b"\x0D\x0A\x0D\x0A\x00\x0D\x0A\x51\x55\x49\x54\x0A");
+        assert_eq!(v4[12..], [0x21, 0x11, 0, 12, 127, 0, 0, 1, 127, 0, 0, 2, 1, 2, 0, 80]);
+        let v6 = bytes(addresses("[::1]:1", "[::2]:2"));
+        assert_eq!((v6.len(), &v6[12..16], v6[31], v6[47]), (52, &[0x21, 0x21, 0, 36][..], 1, 2));
+        assert_eq!(bytes(None)[12..], [0x20, 0, 0, 0]);
+    }
+}
