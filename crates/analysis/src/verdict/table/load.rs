@@ -435,6 +435,16 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
+    // A server that closes each connection after its response has some being replaced at any instant.
+    Case {
+        code: Code::Connections,
+        severity: Severity::Warning,
+        says: "40 of 64 connections were open",
+        evidence: "{}",
+        trips: |w| (w.record.connections.established, w.record.connections.opened) = (40, 64),
+        just_not: |w| (w.record.connections.established, w.record.connections.opened) = (40, 128),
+        otherwise: None,
+    },
     Case {
         code: Code::Unsolicited,
         severity: Severity::Invalid,
