@@ -62,6 +62,9 @@ pub fn record(answers: u64) -> LoadRecord {
         server_failure: None,
         cut_short: false,
         silences: Some(Vec::new()),
+        address: None,
+        timeouts: dyno_archive::load::Timeouts::default(),
+        continues: None,
     }
 }
 
@@ -87,6 +90,7 @@ pub fn load() -> Load {
         warmup_ns: 0,
         until_steady: None,
         still_warming: dyno_archive::plan::StillWarming::Refused,
+        proxy_protocol: None,
         order: dyno_archive::plan::Order::Fixed,
         duration_ns: S,
         requests: None,

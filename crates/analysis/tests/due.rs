@@ -147,6 +147,7 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         priority: plan::Priority::Normal,
         until_steady: None,
         still_warming: plan::StillWarming::Refused,
+        proxy_protocol: None,
         order: plan::Order::Fixed,
         warmup_ns: config.window.warmup_ns,
         duration_ns: config.window.duration_ns.unwrap_or(0),

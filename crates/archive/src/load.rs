@@ -333,4 +333,80 @@ pub struct LoadRecord {
     /// Stretches in which no response was complete, in order of time. `None`: the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silences: Option<Vec<Silence>>,
+    /// The address to which all connections went; `None`: it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    #[serde(default, skip_serializing_if = "Timeouts::is_empty")]
+    pub timeouts: Timeouts,
+    /// `None`: no request expected 100 (Continue).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continues>,
+}
+
+/// Requests with `Expect: 100-continue` and a body, which waits for the server's 100 (RFC 9110 §10.1.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continues {
+    pub asked: u64,
+    /// The server sent 100, and the body after it.
+    pub continued: u64,
+    /// No 100 came within the bound, and the body was sent without it.
+    pub waited_in_vain: u64,
+    /// A final response came instead, and the body was not sent.
+    pub answered_instead: u64,
+    /// Final responses among these with status 417: the server does not support the expectation.
+    pub refused: u64,
+    /// Times from sending a head to its 100.
+    pub wait: Times,
+}
+
+impl Continues {
+    pub fn add(&mut self, other: &Continues) {
+        self.asked += other.asked;
+        self.continued += other.continued;
+        self.waited_in_vain += other.waited_in_vain;
+        self.answered_instead += other.answered_instead;
+        self.refused += other.refused;
+        self.wait.add(&other.wait);
+    }
+}
+
+/// How far responses had come when their requests timed out: requests of each class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Timeouts {
+    /// The request had not left: the server had not read what was sent before it.
+    pub unsent: u64,
+    /// Not one byte of the response had come.
+    pub nothing: u64,
+    /// A part of the head had come, or interim responses only.
+    pub part_of_head: u64,
+    /// The whole head had come, and no byte of the body.
+    pub head: u64,
+    /// A part of a body whose length was announced had come.
+    pub part_of_body: u64,
+    /// A part of a body without an announced length had come.
+    pub body_without_length: u64,
+    /// Bytes of body that had come in one of the two classes before, as an example.
+    pub example_bytes: Option<u64>,
+    /// Announced length of that example; `None`: without one.
+    pub example_length: Option<u64>,
+}
+
+impl Timeouts {
+    pub fn add(&mut self, other: &Timeouts) {
+        self.unsent += other.unsent;
+        self.nothing += other.nothing;
+        self.part_of_head += other.part_of_head;
+        self.head += other.head;
+        self.part_of_body += other.part_of_body;
+        self.body_without_length += other.body_without_length;
+        if self.example_bytes.is_none() {
+            (self.example_bytes, self.example_length) = (other.example_bytes, other.example_length);
+        }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Timeouts::default()
+    }
 }

@@ -46,6 +46,13 @@ pub const STANDSTILL_NS: u64 = 10_000_000;
 /// Silences of a worker that are kept apart. Beyond it the short ones are forgotten.
 pub const SILENCES: usize = 1024;
 
+/// How long the body of a request that expects 100 (Continue) waits for it: as long as curl waits. A server need not send
+/// one (RFC 9110 §10.1.1).
+pub const CONTINUE_NS: u64 = 1_000_000_000;
+
+/// Responses of a worker whose heads are searched for Set-Cookie.
+pub const COOKIE_LOOKS: u32 = 256;
+
 /// Kinds of malformed answers that are told apart by name, per worker. Later kinds are counted as `other`.
 pub const PROTOCOL_ERROR_KINDS: usize = 64;
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use dyno_archive::load::TcpCounters;
-use dyno_wire::h1::response::{Reader, RequestKind};
+use dyno_archive::load::{TcpCounters, Timeouts};
+use dyno_wire::h1::response::{Missing, Reader, RequestKind};
 use dyno_wire::h2::{Client, Key};
 
 use crate::driver::Queued;
@@ -49,6 +49,11 @@ impl Exchange {
 }
 
 impl Exchange {
+    /// When its body is sent although no 100 (Continue) has come.
+    pub(crate) fn continue_due(&self) -> Instant {
+        if self.sent == Instant::NEVER { Instant::NEVER } else { self.sent.after(limits::CONTINUE_NS) }
+    }
+
     /// An exchange that has not left.
     pub(crate) const fn new(intended: Instant, request: u16) -> Exchange {
         Exchange {
@@ -61,6 +66,54 @@ impl Exchange {
             ends_at: 0,
             retries: 0,
             draw: Draw::NONE,
+        }
+    }
+}
+
+/// How far the response to an exchange has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResponseProgress {
+    /// The request has not left.
+    Unsent,
+    Nothing,
+    PartOfHead,
+    Head,
+    /// Bytes of body, and its announced length.
+    PartOfBody(u64, Option<u64>),
+}
+
+impl ResponseProgress {
+    pub(crate) fn new(exchange: &Exchange, answer: &Answer, missing: Missing) -> ResponseProgress {
+        match missing {
+            _ if exchange.sent == Instant::NEVER => ResponseProgress::Unsent,
+            _ if exchange.first_byte == Instant::NEVER => ResponseProgress::Nothing,
+            Missing::Head => ResponseProgress::PartOfHead,
+            Missing::Body(_) if answer.body_bytes() == 0 => ResponseProgress::Head,
+            Missing::Body(left) => {
+                let came = answer.body_bytes();
+                ResponseProgress::PartOfBody(came, left.map(|left| came + left))
+            }
+        }
+    }
+
+    /// Counts a request that timed out at this point.
+    pub(crate) fn count(self, timeouts: &mut Timeouts) {
+        let one = |n: &mut u64| *n += 1;
+        match self {
+            ResponseProgress::Unsent => one(&mut timeouts.unsent),
+            ResponseProgress::Nothing => one(&mut timeouts.nothing),
+            ResponseProgress::PartOfHead => one(&mut timeouts.part_of_head),
+            ResponseProgress::Head => one(&mut timeouts.head),
+            ResponseProgress::PartOfBody(came, length) => {
+                one(if length.is_some() {
+                    &mut timeouts.part_of_body
+                } else {
+                    &mut timeouts.body_without_length
+                });
+                if timeouts.example_bytes.is_none() {
+                    (timeouts.example_bytes, timeouts.example_length) = (Some(came), length);
+                }
+            }
         }
     }
 }
@@ -138,6 +191,16 @@ pub(crate) struct H1 {
     pub(crate) upgrade: Upgrade,
     /// The last request said that the connection ends with its answer (RFC 9112 §9.6).
     pub(crate) said_close: bool,
+    /// The body of the youngest request, which waits for 100 (Continue).
+    pub(crate) held: Option<HeldBody>,
+}
+
+/// A body that waits for 100 (Continue).
+#[derive(Debug)]
+pub(crate) struct HeldBody {
+    pub(crate) bytes: Vec<u8>,
+    /// The server has said that it may come.
+    pub(crate) is_wanted: bool,
 }
 
 /// Whether an HTTP/1.1 connection is to become one of HTTP/2.
@@ -218,6 +281,8 @@ pub(crate) struct Stream {
     pub(crate) answer: Answer,
     /// Since when windows have held its request up; `NEVER`: they do not.
     pub(crate) blocked_since: Instant,
+    /// Whether its body waits for 100 (Continue).
+    pub(crate) holds_body: bool,
 }
 
 impl H1 {
@@ -229,6 +294,7 @@ impl H1 {
             answer: Answer::default(),
             upgrade: Upgrade::No,
             said_close: false,
+            held: None,
         }
     }
 
@@ -240,6 +306,7 @@ impl H1 {
         self.answer = Answer::default();
         self.upgrade = upgrade;
         self.said_close = false;
+        self.held = None;
     }
 }
 
@@ -266,6 +333,12 @@ impl Slot {
     /// HTTP/2 name their request.
     pub(crate) fn is_quiet(&self) -> bool {
         self.state == State::Up && self.served > 0 && !self.is_owed && matches!(self.talk, Talk::H1(_))
+    }
+
+    /// How far the response to the oldest exchange of an HTTP/1.1 connection has come.
+    pub(crate) fn response_progress(&self) -> Option<ResponseProgress> {
+        let Talk::H1(h1) = &self.talk else { return None };
+        Some(ResponseProgress::new(h1.in_flight.front()?, &h1.answer, h1.reader.missing()))
     }
 
     /// Exchanges on the connection.
@@ -299,6 +372,14 @@ impl Slot {
                     each(&stream.exchange);
                 }
             }
+        }
+    }
+
+    /// Whether no part of a message, or of HTTP/2's first frame, has been read.
+    pub(crate) fn is_between_messages(&self) -> bool {
+        match &self.talk {
+            Talk::H1(h1) => h1.reader.is_between_messages(),
+            Talk::H2(_) => matches!(self.state, State::Greeting { .. }),
         }
     }
 

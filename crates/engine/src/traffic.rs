@@ -18,6 +18,8 @@ pub struct Traffic {
     traits: Vec<MessageTraits>,
     /// Whether some request is the last of its connection.
     some_close: bool,
+    /// Whether the body of some request waits for 100 (Continue).
+    some_expect: bool,
     /// Bytes that the fields which all requests share take in the table of an HTTP/2 peer.
     shared_bytes: u32,
     choice: Choice,
@@ -30,6 +32,10 @@ struct MessageTraits {
     is_idempotent: bool,
     /// No other request may follow on its connection (RFC 9112 §9.6).
     closes: bool,
+    /// It asks to go on in another protocol (RFC 9110 §7.8).
+    asks_upgrade: bool,
+    /// Its body waits for 100 (Continue).
+    expects_continue: bool,
 }
 
 /// How a request is drawn.
@@ -199,7 +205,8 @@ impl Traffic {
         let traits: Vec<MessageTraits> =
             requests.iter().map(|request| MessageTraits::of(&request.template)).collect();
         let some_close = traits.iter().any(|traits| traits.closes);
-        Traffic { requests, traits, some_close, shared_bytes: 0, choice }
+        let some_expect = traits.iter().any(|traits| traits.expects_continue);
+        Traffic { requests, traits, some_close, some_expect, shared_bytes: 0, choice }
     }
 
     /// This traffic with stream templates whose shared fields take `shared_bytes` of an HTTP/2 peer's table.
@@ -228,6 +235,22 @@ impl Traffic {
     #[inline]
     pub(crate) fn closes(&self, index: u16) -> bool {
         self.some_close && self.traits[usize::from(index)].closes
+    }
+
+    /// Whether a request itself asks to go on in another protocol.
+    pub(crate) fn asks_upgrade(&self, index: u16) -> bool {
+        self.traits[usize::from(index)].asks_upgrade
+    }
+
+    /// Whether a request's body waits for 100 (Continue).
+    #[inline]
+    pub(crate) fn expects_continue(&self, index: u16) -> bool {
+        self.some_expect && self.traits[usize::from(index)].expects_continue
+    }
+
+    /// Whether the body of some request waits for 100 (Continue).
+    pub(crate) fn some_expect(&self) -> bool {
+        self.some_expect
     }
 
     /// Whether every request is the last of its connection.
@@ -259,6 +282,7 @@ impl MessageTraits {
     /// have none.
     fn of(template: &Template) -> MessageTraits {
         let made;
+        let has_made_body = matches!(template, Template::Varying { body, .. } if !body.is_empty());
         let bytes: &[u8] = match template {
             Template::Fixed(bytes) => bytes,
             Template::Varying { head, .. } => {
@@ -274,6 +298,10 @@ impl MessageTraits {
                     b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
                 ),
                 closes: head.framing.close,
+                asks_upgrade: head.fields().get("upgrade").is_some(),
+                // Without a body there is nothing to wait with.
+                expects_continue: (has_made_body || head.framing.content_length.is_some_and(|n| n > 0))
+                    && head.fields().get("expect").is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue")),
             },
             _ => MessageTraits::default(),
         }

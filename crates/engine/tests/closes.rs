@@ -9,7 +9,9 @@ use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::silence;
-use dyno_engine::sim::{self, Fault, Model, Pause, Played, Queue, Service, Theft, When, World};
+use dyno_engine::sim::{
+    self, Expecting, Fault, Model, Pause, Played, Queue, Service, Theft, When, World,
+};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Stop, Traffic};
 use dyno_wire::h1::response::RequestKind;
@@ -322,4 +324,58 @@ proptest! {
         let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.total(), 300);
     }
+}
+
+const POST_EXPECT: &str =
+    "POST / HTTP/1.1\r\nHost: sim\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok";
+
+fn expecting(expecting: Expecting) -> Model {
+    Model { expecting, ..faulty(&[]) }
+}
+
+#[test]
+fn expected_continue_is_waited_for() {
+    for pipeline in [1, 4] {
+        let config = config_of(4, pipeline, 40, &[POST_EXPECT]);
+        let played = sim::play(World::new(1, expecting(Expecting::Continue)), config);
+        assert_eq!((of_all(&played, Outcome::Ok), played.truth.early_bodies), (40, 0));
+        let continues = played.report.continues.unwrap();
+        assert_eq!((continues.asked, continues.continued, continues.wait.count()), (40, 40, 40));
+        assert_eq!((continues.waited_in_vain, continues.answered_instead), (0, 0));
+        assert_eq!(played.report.connections.opened, 4);
+    }
+}
+
+#[test]
+fn body_is_sent_after_a_second_without_continue() {
+    let played = sim::play(World::new(1, expecting(Expecting::Nothing)), config_of(1, 1, 3, &[POST_EXPECT]));
+    assert_eq!(of_all(&played, Outcome::Ok), 3);
+    let continues = played.report.continues.unwrap();
+    assert_eq!((continues.asked, continues.waited_in_vain, continues.continued), (3, 3, 0));
+    let (_, closes) = played.report.window_ns;
+    assert!((3 * SECOND..4 * SECOND).contains(&closes), "{closes}");
+}
+
+#[test]
+fn final_response_instead_of_continue_ends_the_connection() {
+    let played = sim::play(World::new(1, expecting(Expecting::Refuse)), config_of(2, 1, 10, &[POST_EXPECT]));
+    assert_eq!((of_all(&played, Outcome::UnexpectedStatus), played.truth.requests), (10, 0));
+    let continues = played.report.continues.unwrap();
+    assert_eq!((continues.asked, continues.answered_instead, continues.refused), (10, 10, 10));
+    assert_eq!((played.report.connections.opened, played.report.connections.closed_by_us), (10, 10));
+}
+
+#[test]
+fn request_without_expectation_sends_its_body_at_once() {
+    let played = sim::play(World::new(1, expecting(Expecting::Continue)), config_of(1, 1, 3, &[POST]));
+    assert_eq!((of_all(&played, Outcome::Ok), played.report.continues), (3, None));
+}
+
+#[test]
+fn timeout_without_a_response_is_named_so() {
+    let mut config = config_of(1, 1, 4, &[GET]);
+    config.policy.timeout_ns = 20 * MS;
+    let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 1.0)])), config);
+    assert_eq!(of_all(&played, Outcome::Timeout), 4);
+    assert_eq!((played.report.timeouts.nothing, played.report.timeouts.part_of_body), (4, 0));
 }

@@ -210,6 +210,23 @@ fn a_stream_that_times_out_is_cancelled_and_its_connection_goes_on() {
     assert_eq!(used.sent.resets.get("CANCEL"), Some(&silent));
     assert_eq!((played.report.connections.opened, used.connections), (1, 1));
     assert!(played.report.connection_failures.is_empty());
+    assert_eq!(played.report.timeouts.nothing, silent);
+}
+
+/// The simulated server sends no 100: each body follows after a second.
+#[test]
+fn expected_continue_is_waited_for_on_streams() {
+    let plain = traffic("POST", b"body", b"Hello, World!");
+    let message = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nbody";
+    let expecting =
+        CompiledRequest { template: Template::Fixed(Arc::from(&message[..])), ..plain.requests()[0].clone() };
+    let mut config = config_of(1, 2, 4);
+    config.traffic = Arc::new(Traffic::one(expecting).sharing(plain.shared_bytes()));
+    let played = sim::play(World::new(1, fixed(MS)), config);
+    assert_eq!(of_all(&played, Outcome::Ok), 4);
+    let continues = played.report.continues.unwrap();
+    assert_eq!((continues.asked, continues.waited_in_vain), (4, 4));
+    assert_eq!(played.truth.bodies.into_iter().collect::<Vec<_>>(), [(b"body".to_vec(), 4)]);
 }
 
 /// What nothing more can become of is replaced, also if the last that happens on it is a time-out.

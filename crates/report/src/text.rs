@@ -3,14 +3,16 @@
 use std::fmt::Write as _;
 
 use dyno_analysis::load::place::Place;
-use dyno_analysis::load::{Config, GapsResult, Http2Result, Pages, Percentiles, RequestResult};
+use dyno_analysis::load::{
+    Config, ContinuesResult, GapsResult, Http2Result, Pages, Percentiles, RequestResult,
+};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{SubjectFailure, SubjectResult};
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, LoadResult, Severity};
 use dyno_archive::Outcome;
-use dyno_archive::load::TlsUse;
+use dyno_archive::load::{Timeouts, TlsUse};
 use dyno_archive::plan::Arrival;
 
 use crate::format::{BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, seconds, wait};
@@ -99,6 +101,9 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     if failed(result) > 0 {
         line("errors", errors(result));
     }
+    if let Some(continues) = &result.continues {
+        line("continue", continue_line(continues));
+    }
     out.push('\n');
     put_caveats(result, style, &mut out);
     format!("{}{}", title(result, style), out.trim_end_matches('\n')) + "\n"
@@ -107,7 +112,12 @@ pub fn load(result: &LoadResult, style: Style) -> String {
 /// The first line: URL and shape of the load; then an empty line.
 fn title(result: &LoadResult, style: Style) -> String {
     let shape = shape(&result.config, Some((result.duration_s, result.client.threads)));
-    let url = terminal::line(&result.config.url);
+    let mut url = terminal::line(&result.config.url);
+    // A URL with an address says it already.
+    let address = result.address.as_ref().filter(|address| !result.config.url.contains(address.as_str()));
+    if let Some(address) = address {
+        url.push_str(&format!(" at {}", terminal::line(address)));
+    }
     format!("  {}  {url}      {}\n\n", style.bold("dyno load"), style.dim(&shape))
 }
 
@@ -319,12 +329,55 @@ fn errors(result: &LoadResult) -> String {
         result.outcomes.not_ok().map(|(outcome, n)| format!("{} {}", count(n), outcome.name())).collect();
     let tls = result.tls.iter().flat_map(|tls| &tls.errors);
     let kinds = result.protocol_errors.iter().chain(&result.unexpected).chain(tls);
-    let kinds: Vec<String> = kinds.map(|(k, n)| format!("{} × {k}", count(*n))).collect();
+    let mut kinds: Vec<String> = kinds.map(|(k, n)| format!("{} × {k}", count(*n))).collect();
+    kinds.extend(result.timeouts.iter().flat_map(timeout_kinds));
     if kinds.is_empty() {
         shown.join("   ")
     } else {
         format!("{}   ({})", shown.join("   "), kinds.join("; "))
     }
+}
+
+/// How requests that expected 100 (Continue) got on.
+fn continue_line(c: &ContinuesResult) -> String {
+    let mut line = format!(
+        "{} of {} bodies sent after 100   wait p50 {}   p99 {}",
+        count(c.continued),
+        count(c.asked),
+        wait(&c.wait_us, 0.5),
+        wait(&c.wait_us, 0.99)
+    );
+    if c.waited_in_vain > 0 {
+        line.push_str(&format!("   {} sent after 1 s without 100", count(c.waited_in_vain)));
+    }
+    if c.answered_instead > 0 {
+        let answered = count(c.answered_instead);
+        line.push_str(&format!("   {answered} not sent: final response first ({} × 417)", count(c.refused)));
+    }
+    line
+}
+
+/// How far the responses had come that timed out: a phrase of each class that occurred.
+fn timeout_kinds(timeouts: &Timeouts) -> Vec<String> {
+    let example = match (timeouts.example_bytes, timeouts.example_length) {
+        (Some(came), Some(length)) => format!(" (such as {came} of {length} bytes)"),
+        (Some(came), None) => format!(" (such as {came} bytes)"),
+        (None, _) => String::new(),
+    };
+    let (of_length, without) = match timeouts.example_length {
+        Some(_) => (example.as_str(), ""),
+        None => ("", example.as_str()),
+    };
+    let all = [
+        (timeouts.unsent, "before the request was sent", ""),
+        (timeouts.nothing, "with no byte of a response", ""),
+        (timeouts.part_of_head, "within the response's head", ""),
+        (timeouts.head, "after the head, before the body", ""),
+        (timeouts.part_of_body, "within the body", of_length),
+        (timeouts.body_without_length, "within a body of unknown length", without),
+    ];
+    let occurred = all.into_iter().filter(|(n, ..)| *n > 0);
+    occurred.map(|(n, place, example)| format!("{} timed out {place}{example}", count(n))).collect()
 }
 
 /// Breaks a long line at spaces; later lines begin with `indent`. Control characters are made visible.

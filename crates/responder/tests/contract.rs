@@ -66,7 +66,7 @@ fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]
             let kind = if *method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
             let (block, field_bytes) = (block.form(client.form()), block.field_bytes);
             client.request(
-                &EncodedRequest { block, field_bytes, body, kind, wants_fields: true },
+                &EncodedRequest { block, field_bytes, body, kind, wants_fields: true, holds_body: false },
                 opened,
                 &mut io,
             );

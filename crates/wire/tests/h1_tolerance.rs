@@ -158,7 +158,8 @@ fn folded_fields_are_joined() {
     }
     let closing = fields("Connection: x,\r\n close\r\nContent-Length: 2");
     is_read_as(&closing, (200, "ok", Some(End::Final)));
-    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n2\r\nok\r\n0\r\nA: b\r\n c\r\n\r\n";
+    let chunked =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n2\r\nok\r\n0\r\nA: b\r\n c\r\n\r\n";
     is_read_as(chunked, (200, "ok", REUSABLE));
     let interim = "HTTP/1.1 103 Early\r\nLink: a,\r\n b\r\n\r\nHTTP/1.1 204 No\r\n\r\n";
     is_read_as(interim, (204, "", REUSABLE));

@@ -110,6 +110,7 @@ impl World {
                 body: &body,
                 kind: RequestKind::Other,
                 wants_fields: false,
+                holds_body: false,
             };
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
             self.client.request(&request, index, &mut io);

@@ -13,7 +13,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use dyno_archive::interval::RequestShare;
-use dyno_archive::load::{Connections, TcpCounters, TlsUse};
+use dyno_archive::load::{Connections, Continues, TcpCounters, Timeouts, TlsUse};
 use dyno_archive::outcome::{self, Outcome, Outcomes};
 use dyno_archive::plan::{self, DriverKind, Model};
 pub use dyno_archive::trial::Ceiling;
@@ -91,6 +91,39 @@ pub struct LoadResult {
     /// Response time by quantile, for drawing: `[quantile, µs]`, cut where samples end.
     pub spectrum_us: Vec<(f64, f64)>,
     pub intervals: Vec<IntervalResult>,
+    /// The address to which all connections went; `None`: it was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// How far responses had come when their requests timed out, over the whole load; `None`: none timed out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<Timeouts>,
+    /// `None`: no request expected 100 (Continue).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continues: Option<ContinuesResult>,
+}
+
+/// Requests with `Expect: 100-continue` and a body, over the whole load.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ContinuesResult {
+    pub asked: u64,
+    /// The server sent 100, and the body was sent after it.
+    pub continued: u64,
+    /// No 100 came within a second, and the body was sent without it.
+    pub waited_in_vain: u64,
+    /// A final response came instead, and the body was not sent.
+    pub answered_instead: u64,
+    /// Final responses among these with status 417.
+    pub refused: u64,
+    /// Times from sending a head to its 100.
+    pub wait_us: Percentiles,
+}
+
+impl ContinuesResult {
+    fn new(continues: &Continues) -> ContinuesResult {
+        let Continues { asked, continued, waited_in_vain, answered_instead, refused, ref wait } = *continues;
+        let wait_us = Percentiles::new(wait);
+        ContinuesResult { asked, continued, waited_in_vain, answered_instead, refused, wait_us }
+    }
 }
 
 /// The books of the measured window: counts of exchanges that were intended in it (docs/terminology.md).
@@ -313,6 +346,9 @@ pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
         connection_failures: record.connection_failures.clone(),
         checked: sums.checked,
         tls: record.tls.clone(),
+        address: record.address.clone(),
+        continues: record.continues.as_ref().map(ContinuesResult::new),
+        timeouts: Some(record.timeouts.clone()).filter(|timeouts| !timeouts.is_empty()),
         gaps: (config.model == Model::Open).then(|| gaps(record)),
         requests: requests(record, &config, sums.window_s),
         kernel_response_time_us: kernel_response(record),

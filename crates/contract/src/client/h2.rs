@@ -78,6 +78,7 @@ impl Session {
             body: asked.body,
             kind: asked.kind,
             wants_fields: true,
+            holds_body: false,
         };
         self.client.request(&request, (), &mut Io { out: &mut self.out, counts: &mut self.counts });
         true

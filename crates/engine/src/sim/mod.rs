@@ -12,7 +12,7 @@ use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
 
 use server::{Act, Peer, Server, Then};
-pub use server::{Answered, Fault, Identity, Model, Pause, Queue, Service, Truth};
+pub use server::{Answered, Expecting, Fault, Identity, Model, Pause, Queue, Service, Truth};
 
 use crate::driver::{Completion, ConnId, ConnectError, Driver, Queued, Turn, Wait, What};
 use crate::rng::Rng;

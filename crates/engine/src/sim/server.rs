@@ -125,6 +125,17 @@ pub struct Model {
     pub request_window: u32,
     /// Probability that a connection of HTTP/2 is sent away before its first stream.
     pub turn_away: f64,
+    pub expecting: Expecting,
+}
+
+/// The answer to `Expect: 100-continue` over HTTP/1.1, as soon as the head has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expecting {
+    Nothing,
+    /// 100.
+    Continue,
+    /// 417.
+    Refuse,
 }
 
 impl Model {
@@ -140,6 +151,7 @@ impl Model {
             max_streams: None,
             request_window: DEFAULT_WINDOW,
             turn_away: 0.0,
+            expecting: Expecting::Nothing,
         }
     }
 }
@@ -147,6 +159,8 @@ impl Model {
 /// What the server did, for comparison with what the generator says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
+    /// Bodies that came before the 100 that they should have waited for.
+    pub early_bodies: u64,
     /// Requests that arrived whole.
     pub requests: u64,
     pub faults: BTreeMap<Fault, u64>,
@@ -212,6 +226,8 @@ pub(super) struct Peer {
     free_at_ns: u64,
     /// Whether the server has decided to answer no more on this connection.
     done: bool,
+    /// When 100 or 417 is said to the request that is being read.
+    continues_at_ns: Option<u64>,
 }
 
 /// A connection of HTTP/2.
@@ -313,8 +329,18 @@ impl Server {
             bytes = &bytes[used..];
             match event {
                 request::Event::NeedMore => return acts,
-                request::Event::Head(head) => peer.asking = Identity::of(head.target),
-                request::Event::Body(_) => {}
+                request::Event::Head(head) => {
+                    peer.asking = Identity::of(head.target);
+                    let expects = head.fields().get("expect").is_some();
+                    peer.continues_at_ns = None;
+                    if expects && let Some(act) = self.continue_or_refuse(peer, now_ns) {
+                        acts.push(act);
+                    }
+                }
+                request::Event::Body(_) => {
+                    let is_early = peer.continues_at_ns.is_some_and(|at_ns| now_ns < at_ns);
+                    self.truth.early_bodies += u64::from(is_early);
+                }
                 request::Event::End => {
                     if peer.done {
                         continue;
@@ -324,6 +350,22 @@ impl Server {
                 }
             }
         }
+    }
+
+    fn continue_or_refuse(&mut self, peer: &mut Peer, now_ns: u64) -> Option<Act> {
+        /// Time until the server has read the head.
+        const READS_NS: u64 = 50_000;
+        let at_ns = now_ns + READS_NS;
+        let bytes = match self.model.expecting {
+            Expecting::Nothing => return None,
+            Expecting::Continue => b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
+            Expecting::Refuse => {
+                peer.done = true;
+                encode::response(417, "Expectation Failed", "text/plain", 0, false, b"")
+            }
+        };
+        peer.continues_at_ns = Some(at_ns);
+        Some(Act::Say { at_ns, bytes, then: Then::KeepOpen, answers: None })
     }
 
     fn serve(&mut self, peer: &mut Peer, now_ns: u64) -> Option<Act> {

@@ -7,10 +7,11 @@ use dyno_wire::h2;
 
 use super::Worker;
 use super::connections::{Ending, count_kind};
+use super::continues;
 use super::unsolicited::is_idle_notice;
 use crate::driver::{ConnId, Driver};
 use crate::expect::Verdict;
-use crate::slot::{Exchange, State, Talk, Upgrade};
+use crate::slot::{Exchange, HeldBody, State, Talk, Upgrade};
 use crate::tls::{Broken, Progress};
 use crate::{Instant, limits};
 
@@ -31,6 +32,16 @@ pub(super) enum WireError {
     H1(#[from] h1::Error),
     #[error(transparent)]
     H2(#[from] h2::Error),
+    #[error("the server answers with a TLS record: that port speaks TLS (use https://)")]
+    TlsRecord,
+    #[error("the server switched protocols (101), as the request asked, and dyno speaks only HTTP")]
+    SwitchedAsAsked,
+}
+
+/// Whether bytes begin as a TLS record does: its type, and 3 as the major version (RFC 8446 §5.1). No message of HTTP/1.1
+/// and no SETTINGS frame begins so.
+fn is_tls_record(bytes: &[u8]) -> bool {
+    matches!(bytes, [20..=23, 3, ..])
 }
 
 // Requests.
@@ -139,7 +150,7 @@ impl Worker {
         let slot = &self.slots[conn as usize];
         let has_place = match &slot.talk {
             Talk::H1(h1) if h1.upgrade == Upgrade::No => {
-                h1.in_flight.len() < self.config.pipeline as usize && !h1.said_close
+                h1.in_flight.len() < self.config.pipeline as usize && !h1.said_close && h1.held.is_none()
             }
             // What the connection will speak is not known before the first answer.
             Talk::H1(h1) => h1.in_flight.is_empty(),
@@ -208,7 +219,10 @@ impl Worker {
         self.last_handed = now;
         // Its wait to leave begins here; what follows its leaving is due no sooner.
         exchange.queued = now;
-        let soonest = self.config.policy.soonest_answer_timeout_ns();
+        let mut soonest = self.config.policy.soonest_answer_timeout_ns();
+        if self.config.traffic.expects_continue(exchange.request) {
+            soonest = soonest.min(limits::CONTINUE_NS);
+        }
         self.next_timeout_check = self.next_timeout_check.min(now.after(soonest));
         let slot = &mut self.slots[conn as usize];
         slot.served += 1;
@@ -229,9 +243,17 @@ impl Worker {
         };
         // What the request says of itself is what its response time will count from.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
-        let bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
+        let mut bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
+        // A request that asks for an upgrade is sent whole: it goes on as a stream whose body has been sent.
+        let holds_body =
+            h1.upgrade == Upgrade::No && self.config.traffic.expects_continue(exchange.request);
+        if holds_body {
+            let (head, body) = bytes.split_at(continues::head_bytes(bytes));
+            h1.held = Some(HeldBody { bytes: body.to_vec(), is_wanted: false });
+            bytes = head;
+        }
         let is_large = bytes.len() >= limits::LARGE_REQUEST_BYTES;
         if let Some(session) = &mut slot.tls {
             self.encrypted.clear();
@@ -244,6 +266,9 @@ impl Worker {
         }
         if is_large {
             self.mark_end(conn, driver);
+        }
+        if holds_body {
+            self.count_held();
         }
     }
 
@@ -282,7 +307,12 @@ impl Worker {
         self.note_left(conn, driver);
         let bytes = driver.bytes();
         if self.slots[conn as usize].tls.is_none() {
-            let read = self.read(conn, now, received_at, bytes);
+            let is_new = !self.slots[conn as usize].answered;
+            let read = if is_new && is_tls_record(bytes) && self.slots[conn as usize].is_between_messages() {
+                Err(WireError::TlsRecord)
+            } else {
+                self.read(conn, now, received_at, bytes)
+            };
             return self.after_read(conn, read, now, driver);
         }
         // Copied out: the session works in place, and what it answers goes back through the driver.
@@ -359,7 +389,12 @@ impl Worker {
             read => read,
         };
         match read {
-            Ok(Read::Open) => self.answered(conn, now, driver),
+            Ok(Read::Open) => {
+                if self.continues.is_some() {
+                    self.send_wanted_body(conn, driver);
+                }
+                self.answered(conn, now, driver);
+            }
             Ok(Read::ServerEnds) => {
                 self.connections.closed_by_server += 1;
                 self.ask_lost_again(conn);
@@ -448,12 +483,23 @@ impl Worker {
             }
             let request = self.config.traffic.request(exchange.request);
             let kind = h1.upgrade.kind(request.kind);
-            let (used, event) = h1.reader.next_with(bytes, kind, &mut self.head_cache)?;
+            let index = exchange.request;
+            let (used, event) = h1.reader.next_with(bytes, kind, &mut self.head_cache).map_err(|error| {
+                let has_asked = self.config.traffic.asks_upgrade(index);
+                match error {
+                    h1::Error::UnexpectedUpgrade if has_asked => WireError::SwitchedAsAsked,
+                    error => error.into(),
+                }
+            })?;
             bytes = &bytes[used..];
             match event {
                 Event::NeedMore => return Ok(Read::Open),
                 Event::Informational(head) => {
-                    self.recorder.current().outcomes.count_status(head.status);
+                    let status = head.status;
+                    self.recorder.current().outcomes.count_status(status);
+                    if self.continues.is_some() {
+                        self.see_interim(conn, status, now);
+                    }
                 }
                 Event::Upgraded(head) => {
                     self.recorder.current().outcomes.count_status(head.status);
@@ -467,8 +513,21 @@ impl Worker {
                         h1.upgrade = Upgrade::No;
                         slot.may_speak_h2 = false;
                     }
+                    let status = head.status;
                     let fields = || head.fields();
-                    h1.answer.see_head(head.status, fields, &request.expect, exchange.in_full);
+                    h1.answer.see_head(status, fields, &request.expect, exchange.in_full);
+                    if self.cookies.is_looking() {
+                        self.cookies.look(fields());
+                    }
+                    if h1.held.is_some() && h1.in_flight.len() == 1 {
+                        // The body is not sent any more, and only a new connection shows the server that
+                        // (RFC 9110 §10.1.1).
+                        let was_wanted = h1.held.take().is_some_and(|held| held.is_wanted);
+                        h1.said_close = true;
+                        if !was_wanted {
+                            self.count_answered_instead(status);
+                        }
+                    }
                 }
                 Event::Body(data) => {
                     self.recorder.current().body_received += data.len() as u64;
@@ -524,6 +583,11 @@ impl Worker {
         let interval = self.recorder.current();
         interval.outcomes.count_status(verdict.status);
         interval.checked += u64::from(exchange.in_full);
+        if verdict.outcome == Outcome::UnexpectedStatus
+            && let Some(reason) = self.cookies.reason(verdict.status)
+        {
+            count_kind(&mut self.unexpected, reason, limits::UNEXPECTED_KINDS);
+        }
         if let Some(fault) = verdict.fault {
             count_kind(&mut self.unexpected, &fault, limits::UNEXPECTED_KINDS);
         }

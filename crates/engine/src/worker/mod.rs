@@ -1,11 +1,12 @@
 //! One worker: its connections, its share of the schedule, its books.
 //!
 //! `time` moves the phases on and starts what is due; `connections` opens, secures, loses and reopens them;
-//! `exchanges` sends requests and reads answers, `streams` does so over HTTP/2, and `frames` counts what only that has;
-//! `pages` loads documents with their resources; `uploads` knows which requests have left in full, and `unsolicited` deals with
-//! bytes that answer no request.
+//! `exchanges` sends requests and reads answers, `streams` does so over HTTP/2, `continues` holds bodies back, and `frames`
+//! counts what only HTTP/2 has; `pages` loads documents with their resources; `uploads` knows which requests have left in
+//! full, and `unsolicited` deals with bytes that answer no request.
 
 mod connections;
+mod continues;
 mod exchanges;
 mod frames;
 mod pages;
@@ -20,7 +21,9 @@ use std::sync::Arc;
 
 use dyno_archive::Protocol;
 use dyno_archive::interval::Interval;
-use dyno_archive::load::{Books, Connections, Edges, Http2Use, TcpCounters, TlsUse, Unanswered};
+use dyno_archive::load::{
+    Books, Connections, Continues, Edges, Http2Use, TcpCounters, Timeouts, TlsUse, Unanswered,
+};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
 use dyno_archive::sample::ThreadUse;
@@ -35,6 +38,7 @@ use crate::slot::{Exchange, Slot, State};
 use crate::tls::Tls;
 use crate::traffic::{Draws, RequestScratch, Traffic};
 use crate::{Instant, Schedule, limits};
+use continues::ContinueBooks;
 use frames::Frames;
 use pages::Pages;
 pub use streams::upgrade_settings;
@@ -142,10 +146,50 @@ pub struct WorkerReport {
     pub unexpected: BTreeMap<String, u64>,
     /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
     pub connection_failures: BTreeMap<String, u64>,
+    /// How far the responses had come that timed out.
+    pub timeouts: Timeouts,
+    /// `None` unless requests expect 100 (Continue).
+    pub continues: Option<Continues>,
     /// Edges of the measured window, nanoseconds since the load began.
     pub window_ns: (u64, u64),
     /// Stretches without a complete response, in order of time.
     pub silences: Vec<Silence>,
+}
+
+/// Whether the server sets cookies. The first responses are searched, so that a load is not slowed.
+#[derive(Clone, Copy, Debug)]
+struct CookieWatch {
+    looks_left: u32,
+    are_set: bool,
+}
+
+impl CookieWatch {
+    const fn new() -> CookieWatch {
+        CookieWatch { looks_left: limits::COOKIE_LOOKS, are_set: false }
+    }
+
+    #[inline]
+    const fn is_looking(self) -> bool {
+        self.looks_left > 0 && !self.are_set
+    }
+
+    fn look<'a>(&mut self, mut fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) {
+        self.looks_left -= 1;
+        self.are_set = fields.any(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
+    }
+
+    /// Why a response with this status may be due to cookies, in words; `None`: it is not.
+    fn reason(self, status: u16) -> Option<&'static str> {
+        match status {
+            401 if self.are_set => Some(
+                "status 401, and responses set cookies, which dyno does not send back; send one with -H 'Cookie: NAME=VALUE'",
+            ),
+            403 if self.are_set => Some(
+                "status 403, and responses set cookies, which dyno does not send back; send one with -H 'Cookie: NAME=VALUE'",
+            ),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
@@ -243,6 +287,10 @@ pub struct Worker {
     protocol_errors: BTreeMap<String, u64>,
     unexpected: BTreeMap<String, u64>,
     connection_failures: BTreeMap<String, u64>,
+    timeouts: Timeouts,
+    cookies: CookieWatch,
+    /// `None` unless requests expect 100 (Continue).
+    continues: Option<Box<ContinueBooks>>,
     /// Connections whose TLS session has failed while sending.
     broken: Vec<ConnId>,
     /// The head of the last HTTP/1.1 answer on any connection, and the result of parsing it.
@@ -308,6 +356,9 @@ impl Worker {
             protocol_errors: BTreeMap::new(),
             unexpected: BTreeMap::new(),
             connection_failures: BTreeMap::new(),
+            timeouts: Timeouts::default(),
+            cookies: CookieWatch::new(),
+            continues: config.traffic.some_expect().then(Box::default),
             broken: Vec::new(),
             head_cache: HeadCache::new(),
             out: Vec::new(),
@@ -430,6 +481,8 @@ impl Worker {
             protocol_errors: self.protocol_errors,
             unexpected: self.unexpected,
             connection_failures: self.connection_failures,
+            timeouts: self.timeouts,
+            continues: self.continues.map(|books| books.report()),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::Worker;
 use super::exchanges::{Read, WireError};
 use crate::driver::{ConnId, Driver};
 use crate::expect::Answer;
-use crate::slot::{Exchange, H2, Replies, Slot, State, Stream, Talk};
+use crate::slot::{Exchange, H2, Replies, ResponseProgress, Slot, State, Stream, Talk};
 use crate::traffic::CompiledRequest;
 use crate::{Instant, limits};
 
@@ -52,7 +52,9 @@ impl Worker {
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let request = self.config.traffic.request(exchange.request);
         let asked = (request.kind, wants_fields(request, &exchange));
-        let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
+        // It has been sent whole.
+        let (blocked_since, holds_body) = (Instant::NEVER, false);
+        let stream = Stream { exchange, answer: Answer::default(), blocked_since, holds_body };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let shared = self.config.traffic.shared_bytes();
         let (client, _) = Client::upgraded(self.settings, shared, asked, stream, &mut io);
@@ -82,14 +84,17 @@ impl Worker {
         self.config.draws.intended_ns = exchange.intended.since(self.began);
         let made =
             template.make(h2.client.form(), &mut exchange.draw, &mut self.config.draws, &mut self.scratch);
+        let holds_body = self.config.traffic.expects_continue(exchange.request) && !made.body.is_empty();
         let request = EncodedRequest {
             block: made.block,
             field_bytes: made.field_bytes,
             body: made.body,
             kind: request.kind,
-            wants_fields: wants_fields(request, &exchange),
+            wants_fields: wants_fields(request, &exchange) || self.cookies.is_looking(),
+            holds_body,
         };
-        let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
+        let stream =
+            Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER, holds_body };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let (key, is_whole) = h2.client.request(&request, stream, &mut io);
         if request.body.len() >= limits::LARGE_REQUEST_BYTES {
@@ -97,7 +102,9 @@ impl Worker {
         }
         h2.barred_since = Instant::NEVER;
         h2.unsent.push(key);
-        if !is_whole && let Some(stream) = h2.client.data(key) {
+        if holds_body {
+            self.count_held();
+        } else if !is_whole && let Some(stream) = h2.client.data(key) {
             // The windows hold the rest up from here on.
             stream.blocked_since = now;
         }
@@ -154,6 +161,7 @@ impl Worker {
                         // The first bytes of this answer had arrived at the completion's instant.
                         s.exchange.first_byte = s.exchange.first_byte.min(now);
                     }
+                    self.see_interim_on_stream(conn, stream, status, now);
                 }
                 Event::End { stream } => self.end_stream(conn, stream, now, received_at),
                 Event::Settings => {
@@ -191,6 +199,13 @@ impl Worker {
         }
         let expect = &self.config.traffic.request(exchange.request).expect;
         stream.answer.see_head(status, || fields.iter(), expect, exchange.in_full);
+        if self.cookies.is_looking() {
+            self.cookies.look(fields.iter());
+        }
+        if std::mem::replace(&mut stream.holds_body, false) {
+            // The body is not sent any more: the stream is reset once its answer is complete.
+            self.count_answered_instead(status);
+        }
         Ok(())
     }
 
@@ -201,7 +216,7 @@ impl Worker {
         slot.failures = 0;
         slot.answered = true;
         let Talk::H2(h2) = &mut slot.talk else { return };
-        let Some(Stream { exchange, answer, blocked_since }) = h2.client.data(key) else { return };
+        let Some(Stream { exchange, answer, blocked_since, .. }) = h2.client.data(key) else { return };
         let (exchange, blocked_since) = (*exchange, *blocked_since);
         let verdict = answer.judge(&self.config.traffic.request(exchange.request).expect);
         // What windows hold up, and what the kernel has not sent yet.
@@ -356,7 +371,9 @@ impl Worker {
         for (key, outcome) in overdue {
             let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { break };
             let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
+            let missing = h2.client.missing(key);
             let stream = h2.client.cancel(key, Code::Cancel, &mut io);
+            ResponseProgress::new(&stream.exchange, &stream.answer, missing).count(&mut self.timeouts);
             if stream.blocked_since != Instant::NEVER {
                 // Nor did the windows grow until this instant.
                 self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
@@ -397,7 +414,7 @@ fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
 
 /// Whether the fields of an answer will be looked at.
 fn wants_fields(request: &CompiledRequest, exchange: &Exchange) -> bool {
-    exchange.in_full && !request.expect.deep.headers.is_empty()
+    request.expect.may_be_coded || (exchange.in_full && !request.expect.deep.is_empty())
 }
 
 /// Our settings for a load's options.

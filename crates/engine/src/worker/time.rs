@@ -50,6 +50,9 @@ impl Worker {
         // What is handed over only in the coming turn can be overdue no earlier than its limit.
         let mut deadline =
             self.next_timeout_check.min(self.woke.after(self.config.policy.soonest_timeout_ns()));
+        if self.continues.is_some() {
+            deadline = deadline.min(self.woke.after(limits::CONTINUE_NS));
+        }
         if let Some(Reverse((at, _))) = self.retries.peek() {
             deadline = deadline.min(*at);
         }
@@ -224,6 +227,7 @@ impl Worker {
             if let (State::Up, Talk::H2(_)) =
                 (self.slots[conn as usize].state, &self.slots[conn as usize].talk)
             {
+                next = next.min(self.send_overdue_streams(conn, now));
                 match self.check_streams(conn, now) {
                     Checked::Alive(due) => {
                         next = next.min(due);
@@ -243,16 +247,27 @@ impl Worker {
                 }
                 continue;
             }
+            if self.continues.is_some() {
+                next = next.min(self.send_overdue_body(conn, now, driver));
+            }
             let Some((due, outcome)) = self.next_timeout(conn) else { continue };
             if due > now {
                 next = next.min(due);
             } else {
                 let rest = if outcome == Outcome::ConnectTimeout { outcome } else { Outcome::Cancelled };
+                if outcome.is_timeout()
+                    && let Some(progress) = self.slots[conn as usize].response_progress()
+                {
+                    progress.count(&mut self.timeouts);
+                }
                 self.fail(conn, outcome, rest, now, driver);
             }
         }
         // What starts from now on can be due no earlier than a full limit away.
-        let soonest = policy.soonest_timeout_ns();
+        let mut soonest = policy.soonest_timeout_ns();
+        if self.continues.is_some() {
+            soonest = soonest.min(limits::CONTINUE_NS);
+        }
         // Looking again only after a thousandth of it keeps many time-outs in a row from costing a look at every
         // slot each; a time-out counts at no less than its limit, so it may be late.
         self.next_timeout_check = next.min(now.after(soonest)).max(now.after(soonest / 1000));

@@ -147,6 +147,7 @@ pub fn usual() -> plan::Load {
         warmup_ns: STEP_WARMUP_NS,
         until_steady: None,
         still_warming: plan::StillWarming::Refused,
+        proxy_protocol: None,
         order: plan::Order::Fixed,
         duration_ns: 10 * S,
         requests: None,
@@ -435,6 +436,7 @@ impl<'a> Follower<'a> {
         };
         let mut record = assemble(driven, self.control.finish(), reports);
         record.at_once = spec.at_once;
+        record.address = Some(spec.endpoint.peer.to_string());
         record.slices_ns = spec.slices.map(|slices| slices.within(0, record.window_ns.1));
         record
     }

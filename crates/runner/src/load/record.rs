@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
+use dyno_archive::load::{Books, ClientUse, Connections, Edges, Timeouts, Unanswered};
 use dyno_archive::machine::MachineUse;
 use dyno_archive::plan::{DriverKind, Priority};
 use dyno_archive::probe::ProbesUse;
@@ -60,6 +60,9 @@ pub(super) fn assemble(
         server_failure: driven.failure,
         cut_short: driven.cut_short,
         silences: None,
+        address: None,
+        timeouts: Timeouts::default(),
+        continues: None,
     };
     reports.into_iter().for_each(|report| add_report(&mut record, report));
     let window_ns = record.window_ns;
@@ -82,6 +85,10 @@ fn add_report(record: &mut LoadRecord, report: WorkerReport) {
     record.client.threads.push(report.cpu);
     record.edges.get_or_insert_default().add(&report.edges);
     record.unanswered.add(&report.unanswered);
+    record.timeouts.add(&report.timeouts);
+    if let Some(continues) = &report.continues {
+        record.continues.get_or_insert_default().add(continues);
+    }
     if let Some(tls) = &report.tls {
         record.tls.get_or_insert_default().add(tls);
     }

@@ -166,6 +166,7 @@ impl RawLoad {
             warmup_ns: self.warmup_ns()?,
             until_steady: self.until_steady()?,
             still_warming: if self.is_measured() { StillWarming::Measured } else { StillWarming::Refused },
+            proxy_protocol: None,
             order: self.order.unwrap_or(order),
             duration_ns,
             interval_ns: time("interval", &self.interval, interval_ns)?,

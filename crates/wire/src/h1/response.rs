@@ -60,6 +60,15 @@ pub enum End {
     Final,
 }
 
+/// The part of a response that has not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The end of its head, or all of it.
+    Head,
+    /// So many bytes of its body; `None`: no length was announced.
+    Body(Option<u64>),
+}
+
 /// What the peer's close means at this point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
@@ -159,6 +168,16 @@ impl Reader {
         matches!(self.state, State::Head { informational: 0 }) && self.buffer.is_empty()
     }
 
+    /// The part of the response that is still to come.
+    #[must_use]
+    pub fn missing(&self) -> Missing {
+        match self.state {
+            State::Head { .. } => Missing::Head,
+            State::Body { body: Body::Length(left), .. } => Missing::Body(Some(left)),
+            State::Body { .. } => Missing::Body(None),
+        }
+    }
+
     /// Reads on in `input`, the answer to a request of kind `kind`. Returns how many bytes were used.
     pub fn next<'a>(&'a mut self, input: &'a [u8], kind: RequestKind) -> Result<(usize, Event<'a>), Error> {
         self.next_with(input, kind, &mut HeadCache::new())
@@ -251,11 +270,7 @@ impl Reader {
 
     /// Reads a head with folded lines, which a user agent joins (RFC 9112 §5.2).
     #[cold]
-    fn next_folded<'a>(
-        &'a mut self,
-        bytes: &[u8],
-        kind: RequestKind,
-    ) -> Result<(usize, Event<'a>), Error> {
+    fn next_folded<'a>(&'a mut self, bytes: &[u8], kind: RequestKind) -> Result<(usize, Event<'a>), Error> {
         self.buffer.keep(bytes);
         self.buffer.unfold();
         let head = parse(self.buffer.bytes())?;

@@ -300,6 +300,7 @@ impl Talk {
             body: &body,
             kind: request.kind,
             wants_fields: request.wants_fields,
+            holds_body: false,
         };
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
         let (key, is_whole) = self.client.request(&request, id, &mut io);

@@ -20,7 +20,7 @@ use super::settings::{ClientSettings, DEFAULT_WINDOW, Peer};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Malformed, limits};
-use crate::h1::response::RequestKind;
+use crate::h1::response::{Missing, RequestKind};
 use read::Reading;
 use stream::{Phase, Stream, Unsent};
 
@@ -43,6 +43,8 @@ pub struct EncodedRequest<'a> {
     pub kind: RequestKind,
     /// Whether to keep the fields of the response for [`Client::data_and_fields`].
     pub wants_fields: bool,
+    /// Whether the body waits for [`Client::release_body`], because the request expects 100 (Continue).
+    pub holds_body: bool,
 }
 
 /// What one call of [`Client::next`] found.
@@ -217,12 +219,31 @@ impl<T> Client<T> {
             return (key, true);
         }
         let stream = self.streams.get_mut(key);
+        if request.holds_body {
+            stream.unsent = Some(Box::new(Unsent { bytes: request.body.to_vec(), at: 0 }));
+            return (key, false);
+        }
         let n = put_data(id, request.body, most, &mut self.send, &mut stream.send, io);
         if n < request.body.len() {
             stream.unsent = Some(Box::new(Unsent { bytes: request.body[n..].to_vec(), at: 0 }));
             self.blocked.push_back(id);
         }
         (key, n == request.body.len())
+    }
+
+    /// Queues the body of a request that was opened with [`EncodedRequest::holds_body`]. Returns whether all of it was
+    /// queued: if not, flow-control windows hold the rest up.
+    pub fn release_body(&mut self, stream: Key, io: &mut Io<'_>) -> bool {
+        let most = self.peer.max_frame_size as usize;
+        let Some(stream) = self.streams.try_get_mut(stream) else { return true };
+        let Some(mut unsent) = stream.unsent.take() else { return true };
+        unsent.at = put_data(stream.id, &unsent.bytes, most, &mut self.send, &mut stream.send, io);
+        if unsent.at == unsent.bytes.len() {
+            return true;
+        }
+        self.blocked.push_back(stream.id);
+        stream.unsent = Some(unsent);
+        false
     }
 
     /// Queues more of the bodies that windows held up, as far as the windows allow now. `done` is called with the value
@@ -250,6 +271,19 @@ impl<T> Client<T> {
     #[inline]
     pub fn data(&mut self, stream: Key) -> Option<&mut T> {
         self.streams.try_get_mut(stream).map(|stream| &mut stream.data)
+    }
+
+    /// The part of a stream's response that is still to come.
+    ///
+    /// # Panics
+    /// If the stream has ended.
+    #[must_use]
+    pub fn missing(&self, stream: Key) -> Missing {
+        let stream = self.streams.get(stream);
+        match stream.phase {
+            Phase::Head { .. } => Missing::Head,
+            Phase::Body => Missing::Body(stream.expected),
+        }
     }
 
     /// The caller's value of a stream, and the fields of the last head that was read with `wants_fields`.
@@ -428,6 +462,7 @@ mod tests {
             body: &[],
             kind: RequestKind::Other,
             wants_fields: false,
+            holds_body: false,
         };
         let (key, _) = client.request(&request, (), &mut io);
         assert!(client.room() == 0 && client.is_draining());
@@ -449,6 +484,7 @@ mod tests {
             body: &body,
             kind: RequestKind::Other,
             wants_fields: false,
+            holds_body: false,
         };
         for _ in 0..10 {
             let (key, is_whole) = client.request(&request, (), &mut io);
