@@ -317,15 +317,20 @@ impl Epoll {
         })
     }
 
+    fn send_proxy_header(&mut self, conn: ConnId) {
+        let connection = self.conns[conn as usize].as_ref();
+        if let Some(header) = connection.and_then(|c| self.address.proxy_header(&c.fd)) {
+            self.send(conn, &header);
+        }
+    }
+
     fn ready(&mut self, conn: ConnId, generation: u32, events: u32) {
         let current = self.conns[conn as usize].as_mut().filter(|c| c.generation == generation);
         let Some(connection) = current else { return };
         if !connection.connected {
             let what = Self::connect_outcome(connection);
-            if what == What::Connected
-                && let Some(header) = self.address.proxy_header(&connection.fd)
-            {
-                self.send(conn, &header);
+            if what == What::Connected {
+                self.send_proxy_header(conn);
             }
             self.known.push_back((conn, generation, what));
         } else if events & libc::EPOLLOUT as u32 != 0 && connection.stuck {

@@ -567,7 +567,8 @@ mod tests {
     #[test]
     fn what_may_be_sent_twice_and_what_ends_its_connection_is_read_from_the_bytes() {
         let of = |text: &str| MessageTraits::of(&Template::Fixed(Arc::from(text.as_bytes())));
-        let traits = |is_idempotent, closes| MessageTraits { is_idempotent, closes };
+        let traits =
+            |is_idempotent, closes| MessageTraits { is_idempotent, closes, ..MessageTraits::default() };
         assert_eq!(of("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), traits(true, false));
         assert_eq!(of("POST / HTTP/1.1\r\nConnection: x, Close\r\n\r\nbody"), traits(false, true));
         assert_eq!(of("get / HTTP/1.1\r\n\r\n"), traits(false, false));

@@ -47,7 +47,8 @@ pub fn mixed(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
 pub fn header(text: &str) -> Result<(String, String), String> {
     // A pseudo-header field begins with a colon.
     let colon = text.char_indices().skip(1).find(|(_, c)| *c == ':');
-    let (name, value) = colon.map(|(at, _)| (&text[..at], &text[at + 1..])).ok_or("write it like 'Name: value'")?;
+    let (name, value) =
+        colon.map(|(at, _)| (&text[..at], &text[at + 1..])).ok_or("write it like 'Name: value'")?;
     let name = name.trim();
     if compile::is_framing(name) {
         return Err(compile::no_framing(name));

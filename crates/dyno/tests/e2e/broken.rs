@@ -59,7 +59,7 @@ const KINDS: &[(&str, &[&str])] = &[
 ];
 
 const TLS_KINDS: &[(&str, &str)] =
-    &[("alert internal_error", "tls_alert"), ("InvalidContentType", "tls_garbage")];
+    &[("alert internal_error", "tls_alert"), ("invalid content type", "tls_garbage")];
 
 /// Turns after which the server has done everything once: every second request is answered right.
 const PLAIN_PERIOD: u64 = 52;
@@ -238,6 +238,12 @@ fn assert_told_apart(result: &Value, counts: &BTreeMap<String, u64>, n: u64) {
     assert_eq!(outcomes["status_1xx"].as_u64().unwrap(), 2 * counts["informational"]);
     assert_eq!(outcomes["status_5xx"].as_u64().unwrap(), counts["status_500"]);
     assert_eq!(result["connections"]["unsolicited"].as_u64().unwrap(), counts["unsolicited"]);
+    let timeouts = &result["timeouts"];
+    let timed_out = |class: &str| timeouts[class].as_u64().unwrap_or_default();
+    assert_eq!((timed_out("nothing"), timed_out("part_of_body")), (counts["silent"], counts["stalls"]));
+    if counts["stalls"] > 0 {
+        assert_eq!((timed_out("example_bytes"), timed_out("example_length")), (5, 13), "{timeouts}");
+    }
     assert_named(result, counts);
     assert_books(result, n);
     assert_eq!(total(outcomes), n);

@@ -3,6 +3,7 @@
 mod arms;
 mod authors;
 mod broken;
+mod client;
 mod database;
 mod drive;
 mod elasticsearch;

@@ -133,6 +133,7 @@ fn load() -> Load {
         |connections| Step { connections, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
     Load {
         still_warming: dyno_archive::plan::StillWarming::Refused,
+        proxy_protocol: None,
         order: dyno_archive::plan::Order::Fixed,
         warmup_ns: 100 * MS,
         until_steady: Some(UntilSteady { limit_ns: 60_000 * MS }),
@@ -268,6 +269,9 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         server_failure: None,
         cut_short: false,
         silences: Some(report.silences),
+        address: None,
+        timeouts: report.timeouts,
+        continues: report.continues,
     }
 }
 

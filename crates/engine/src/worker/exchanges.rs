@@ -247,8 +247,7 @@ impl Worker {
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
         // A request that asks for an upgrade is sent whole: it goes on as a stream whose body has been sent.
-        let holds_body =
-            h1.upgrade == Upgrade::No && self.config.traffic.expects_continue(exchange.request);
+        let holds_body = h1.upgrade == Upgrade::No && self.config.traffic.expects_continue(exchange.request);
         if holds_body {
             let (head, body) = bytes.split_at(continues::head_bytes(bytes));
             h1.held = Some(HeldBody { bytes: body.to_vec(), is_wanted: false });

@@ -109,6 +109,9 @@ impl Ready {
     /// Loads the server, if it answers as it should. `Err`: the load never began.
     fn load(&self) -> anyhow::Result<Loaded> {
         let Ready { args, spec, config, .. } = self;
+        if let Some(note) = requests::note_on_upgrade(&self.workload) {
+            terminal::say(&note);
+        }
         dyno_runner::load::preflight(spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
         if let Some(note) = spec::note_on_threads(args, spec) {
             terminal::say(&note);

@@ -1,6 +1,6 @@
 //! The requests to send: from the URL and its flags, from a mix on the command line, or from another tool's file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,6 @@ use crate::terminal;
 /// Settings of connections in an imported command are put into `args`.
 pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload, Changes)> {
     let expect = expect(args)?;
-    let header = |text: &String| typed::header(text).map_err(|error| bad(format!("-H {text:?}: {error}")));
-    let headers = args.headers.iter().map(header).collect::<anyhow::Result<Vec<_>>>()?;
     let reach = reach(args);
     let foreign = match (&args.curl, &args.import) {
         (Some(command), _) => Some(import::curl(command, &|name| reach.read(name)).map_err(bad)?),
@@ -37,10 +35,15 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload, Changes)> {
         }
     };
     let protocol = protocol(args, url.scheme)?;
+    let headers = headers(args, protocol)?;
     if is_foreign {
         leave_out_uncarried(&mut requests, protocol, &mut changes);
     }
     for (i, request) in requests.iter_mut().enumerate() {
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            // The user's own replaces the one of an import: a request has one Host.
+            request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
+        }
         request.headers.extend(headers.iter().cloned());
         // On a page the expectations are for the document; its resources may have any status from 200 to 399.
         if i == 0 || args.resources.is_empty() {
@@ -66,6 +69,38 @@ fn leave_out_uncarried(requests: &mut [Request], protocol: Protocol, changes: &m
             is_carried
         });
     }
+}
+
+/// The headers of `-H`, all of which the protocol can carry.
+fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, String)>> {
+    let checked = |text: &String| {
+        let at = |why: String| bad(format!("-H {text:?}: {why}"));
+        let (name, value) = typed::header(text).map_err(at)?;
+        match header::fault(protocol, &name, &value) {
+            Some(why) => Err(at(why)),
+            None => Ok((name, value)),
+        }
+    };
+    let headers = args.headers.iter().map(checked).collect::<anyhow::Result<Vec<_>>>()?;
+    match header::duplicate(&headers) {
+        Some((name, why)) => Err(bad(format!("-H {name:?}: {why}"))),
+        None => Ok(headers),
+    }
+}
+
+/// A note on requests that ask for another protocol, shown before the load; `None`: none does.
+pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
+    let headers = workload.requests.iter().flat_map(|request| &request.headers);
+    let (_, asked) = headers.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("upgrade"))?;
+    let asked = dyno_report::terminal::line(asked);
+    let spoken = if asked.eq_ignore_ascii_case("websocket") { "WebSocket" } else { &asked };
+    let hint = match asked.eq_ignore_ascii_case("h2c") {
+        true => "use --protocol h2c-upgrade to speak HTTP/2 after an upgrade",
+        false => "leave the header out to load the server with HTTP requests",
+    };
+    Some(format!(
+        "Upgrade: {asked}: dyno does not speak {spoken} after an upgrade, so each response 101 counts as protocol_error\nhint: {hint}"
+    ))
 }
 
 /// Streams per connection. A page has as many as servers usually allow, because browsers request all its resources at once.

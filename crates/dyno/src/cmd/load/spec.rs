@@ -3,6 +3,7 @@
 use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dyno_analysis::load::Config;
 use dyno_archive::plan::{Arrivals, Gaps, Load, Spin, Step, Workload};
@@ -165,7 +166,8 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> a
     let http2 = http2(args);
     let read = |name: &str| reach.read(name);
     let compiled = compile::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
-    let endpoint = target::endpoint(args, url)?;
+    let asked = asked(args, http2);
+    let endpoint = target::endpoint(args, url, Duration::from_nanos(asked.connect_timeout_ns))?;
     let protocol = workload.protocol;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
     let threads = threads(args, &endpoint, connections);
@@ -184,7 +186,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> a
             interval_ns: args.interval.0,
             threads,
             steps: vec![step.clone()],
-            ..asked(args, http2)
+            ..asked
         },
         step,
         trace,
@@ -206,6 +208,7 @@ fn asked(args: &LoadArgs, http2: Http2) -> Load {
         first_byte_timeout_ns: ns(args.first_byte_timeout),
         connect_timeout_ns: ns(args.connect_timeout).unwrap_or(usual.connect_timeout_ns),
         requests_per_connection: args.requests_per_connection,
+        proxy_protocol: args.proxy_protocol.map(Into::into),
         ramp_connections_ns: ns(args.ramp_connections),
         check_one_in: args.check_one_in.unwrap_or(usual.check_one_in),
         spin: spin(args),

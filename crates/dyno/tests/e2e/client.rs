@@ -1,0 +1,217 @@
+//! `dyno load` as a client: addresses, headers, codings, cookies and TLS, against small real servers.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::drive::{Place, free_port, text};
+
+/// A server on a thread of its own, which answers each head with what `respond` makes of it. It ends with the test's
+/// process.
+struct Small {
+    port: u16,
+    /// The heads that came.
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Small {
+    fn start(address: &str, respond: fn(&str) -> Vec<u8>) -> Small {
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&heads);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, seen) = (stream.unwrap(), Arc::clone(&seen));
+                thread::spawn(move || serve(stream, respond, &seen));
+            }
+        });
+        Small { port, heads }
+    }
+
+    fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+}
+
+fn serve(mut stream: TcpStream, respond: fn(&str) -> Vec<u8>, seen: &Mutex<Vec<String>>) {
+    let mut kept = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        while let Some(at) = kept.windows(4).position(|w| w == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&kept[..at + 4]).into_owned();
+            kept.drain(..at + 4);
+            let response = respond(&head);
+            seen.lock().unwrap().push(head);
+            if stream.write_all(&response).is_err() {
+                return;
+            }
+        }
+        match stream.read(&mut buffer) {
+            Ok(n @ 1..) => kept.extend_from_slice(&buffer[..n]),
+            _ => return,
+        }
+    }
+}
+
+fn response(fields: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn load(place: &Place, arguments: &[&str]) -> (Value, String) {
+    let output = place.dyno(&[&["load"], arguments, &["--format", "json"]].concat());
+    let result = serde_json::from_slice(&output.stdout);
+    let result = result.unwrap_or_else(|error| panic!("{error}: {}", text(&output)));
+    (result, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn name_is_resolved_to_the_address_that_accepts() {
+    let place = Place::new();
+    let server = Small::start("127.0.0.1", |_| response("", b"ok"));
+    let port = server.port;
+    let url = format!("http://dual.test:{port}/");
+    let resolve = [format!("dual.test:{port}:[::1]"), format!("dual.test:{port}:127.0.0.1")];
+    let (result, _) =
+        load(&place, &[&url, "-n", "8", "-c", "2", "--resolve", &resolve[0], "--resolve", &resolve[1]]);
+    assert_eq!(result["address"], format!("127.0.0.1:{port}"));
+    assert_eq!(result["outcomes"]["ok"], 8);
+    let (result, _) = load(&place, &[&format!("http://localhost:{port}/"), "-n", "1"]);
+    assert_eq!(result["address"], format!("127.0.0.1:{port}"));
+}
+
+#[test]
+fn name_whose_addresses_all_refuse_is_an_error() {
+    let place = Place::new();
+    let url = format!("http://localhost:{}/", free_port());
+    let output = place.dyno(&["load", &url, "-n", "1"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("127.0.0.1:") && error.contains("refused") && error.contains("hint: "), "{error}");
+}
+
+#[test]
+fn zone_is_not_in_the_request() {
+    let place = Place::new();
+    let server = Small::start("::1", |_| response("", b"ok"));
+    for zone in ["%25lo", "%lo", "%251"] {
+        let (result, _) = load(&place, &[&format!("http://[::1{zone}]:{}/", server.port), "-n", "1"]);
+        assert_eq!(result["outcomes"]["ok"], 1, "{zone}");
+    }
+    for head in server.heads() {
+        assert!(head.contains(&format!("Host: [::1]:{}\r\n", server.port)), "{head}");
+    }
+}
+
+#[test]
+fn switching_to_websocket_is_named_truthfully() {
+    let place = Place::new();
+    let server = Small::start("127.0.0.1", |_| {
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n".to_vec()
+    });
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let asked = ["-H", "Upgrade: websocket", "-H", "Connection: Upgrade", "-n", "4", "-c", "2"];
+    let (result, noted) = load(&place, &[&[url.as_str()], &asked[..]].concat());
+    assert!(noted.contains("dyno does not speak WebSocket"), "{noted}");
+    let errors = result["protocol_errors"].as_object().unwrap();
+    assert!(errors.keys().all(|kind| kind.contains("as the request asked")), "{errors:?}");
+    assert_eq!(result["outcomes"]["protocol_error"], 4);
+    let (result, _) = load(&place, &[&url, "-n", "2", "-c", "1"]);
+    let errors = result["protocol_errors"].as_object().unwrap();
+    assert!(errors.keys().all(|kind| kind.contains("nothing asked for it")), "{errors:?}");
+}
+
+#[test]
+fn headers_of_connections_are_refused_over_http2() {
+    let place = Place::new();
+    for (arguments, place_of_it) in [
+        (&["https://127.0.0.1:1/", "-H", "Connection: close"][..], "-H \"Connection: close\""),
+        (&["http://127.0.0.1:1/", "--protocol", "h2c", "-H", "TE: gzip"][..], "-H \"TE: gzip\""),
+        (&["http://127.0.0.1:1/", "-H", ":path: /x"][..], "-H \":path: /x\""),
+        (&["http://127.0.0.1:1/", "-H", "Host: a", "-H", "host: b"][..], "-H \"host\""),
+        (&["http://127.0.0.1:1/", "-H", "X: a\nY: b"][..], "-H \"X: a\\nY: b\""),
+    ] {
+        let output = place.dyno(&[&["load", "-n", "1"], arguments].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(place_of_it), "{error}");
+    }
+}
+
+/// `{"hello":"world"}` in Brotli, as Node.js encodes it.
+const BROTLI: &[u8] = b"\x0b\x08\x80{\"hello\":\"world\"}\x03";
+
+#[test]
+fn coded_bodies_are_checked_decoded() {
+    let place = Place::new();
+    let server = Small::start("127.0.0.1", |head| match head.contains("Accept-Encoding: br") {
+        true => response("Content-Encoding: br\r\n", BROTLI),
+        false => response("Content-Encoding: other\r\n", b"{}"),
+    });
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let checks = ["--expect-json", "/hello=world", "--expect-body", "{\"hello\":\"world\"}"];
+    let asked = ["-H", "Accept-Encoding: br", "-n", "20", "-c", "1", "--check-one-in", "1"];
+    let (result, _) = load(&place, &[&[url.as_str()], &checks[..], &asked[..]].concat());
+    assert_eq!(result["outcomes"]["ok"], 20);
+    assert_eq!(result["checked"], 20);
+    let output = place.dyno(&["load", &url, "-n", "1", "--expect-json", "/hello=world"]);
+    assert!(text(&output).contains("\"other\", which dyno does not decode"), "{}", text(&output));
+}
+
+#[test]
+fn refusals_after_cookies_are_explained() {
+    let place = Place::new();
+    let server = Small::start("127.0.0.1", |head| match head.starts_with("GET /login") {
+        true => response("Set-Cookie: sid=abc\r\n", b""),
+        false => b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n".to_vec(),
+    });
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let mix = ["--request", "1 GET /login", "--request", "1 GET /home"];
+    let (result, _) = load(&place, &[&[url.as_str(), "-n", "60", "-c", "1"], &mix[..]].concat());
+    let kinds = result["unexpected"].as_object().unwrap();
+    assert!(kinds.keys().any(|kind| kind.contains("401") && kind.contains("cookies")), "{kinds:?}");
+}
+
+#[test]
+fn connection_warnings_are_not_for_servers_that_close() {
+    let place = Place::new();
+    let server = Small::start("127.0.0.1", |_| response("Connection: close\r\n", b"ok"));
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let (result, _) = load(&place, &[&url, "-n", "300", "-c", "8"]);
+    let caveats = result["caveats"].as_array().unwrap();
+    assert!(caveats.iter().all(|caveat| caveat["code"] != "connections"), "{caveats:?}");
+    assert_eq!(result["outcomes"]["ok"], 300);
+}
+
+#[test]
+fn port_of_the_other_scheme_is_named() {
+    let place = Place::new();
+    let plain = Small::start("127.0.0.1", |_| response("", b"ok"));
+    // The bytes of a TLS alert, as servers send it to who speaks no TLS.
+    let secured = Small::start("127.0.0.1", |_| b"\x15\x03\x03\x00\x02\x02\x46".to_vec());
+    let (result, _) = load(&place, &[&format!("http://127.0.0.1:{}/", secured.port), "-n", "1"]);
+    let errors = result["protocol_errors"].as_object().unwrap();
+    assert!(errors.keys().any(|kind| kind.contains("use https://")), "{errors:?}");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _ = stream.unwrap().write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n");
+        }
+    });
+    let (result, _) = load(&place, &[&format!("https://127.0.0.1:{port}/"), "-k", "-n", "1"]);
+    let errors = result["tls"]["errors"].as_object().unwrap();
+    assert!(errors.keys().any(|kind| kind.contains("use http://")), "{errors:?}");
+    let key = place.path().join("k.pem");
+    fs::write(&key, "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n")
+        .unwrap();
+    let key = key.display().to_string();
+    let url = format!("https://127.0.0.1:{}/", plain.port);
+    let output = place.dyno(&["load", &url, "-k", "--cert", &key, "--key", &key, "-n", "1"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+}
