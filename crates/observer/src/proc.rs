@@ -89,15 +89,8 @@ pub fn all_pids() -> Vec<u32> {
 /// The living processes of a session: a subject's, where it has no control group.
 #[must_use]
 pub fn session_pids(session: u32) -> Vec<u32> {
-    let all = session_stats(session).into_iter();
-    all.filter(|(_, stat)| !stat.is_dead()).map(|(pid, _)| pid).collect()
-}
-
-/// The processes of a session, those that wait to be reaped included. Parents come before the children that they have had
-/// since they were read, as long as numbers of processes rise.
-pub(crate) fn session_stats(session: u32) -> Vec<(u32, Stat)> {
-    let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?)));
-    all.filter(|(_, stat)| stat.session == session).collect()
+    let is_its = |stat: &Stat| stat.session == session && !stat.is_dead();
+    all_pids().into_iter().filter(|pid| Stat::of(*pid).is_some_and(|stat| is_its(&stat))).collect()
 }
 
 /// Totals of a process, from its `/proc/PID/stat`: those of a whole process hold its ended threads, too.

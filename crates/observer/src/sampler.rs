@@ -37,9 +37,22 @@ impl Processes {
     /// With those that wait to be reaped: nobody else has their counters until then.
     fn stats(&self) -> Vec<(u32, proc::Stat)> {
         match self {
-            Processes::Session(session) => proc::session_stats(*session),
+            Processes::Below(root) => {
+                let mut all = proc::tree_stats(&[*root]);
+                all.retain(|(pid, _)| pid != root);
+                all
+            }
             Processes::Trees(roots) => proc::tree_stats(roots),
         }
+    }
+}
+
+impl Processes {
+    /// What the process above them has reaped. Its own counters are not theirs.
+    fn reaped(&self) -> Option<ProcessUse> {
+        let Processes::Below(root) = self else { return None };
+        let totals = proc::totals(*root, &proc::Stat::of(*root)?);
+        Some(ProcessUse { user_ns: 0, sys_ns: 0, faults_minor: 0, faults_major: 0, ..totals })
     }
 }
 
@@ -70,9 +83,12 @@ impl Sampler {
             let each = pids.iter().filter_map(|&pid| proc::totals_in(pid, files)).collect();
             return (pids, each);
         }
+        // Before its children: one that is reaped in between is then in neither, and not in both.
+        let reaped = self.processes.reaped();
         let stats = self.processes.stats();
         let living = stats.iter().filter(|(_, stat)| !stat.is_dead()).map(|(pid, _)| *pid);
-        (living.collect(), stats.iter().map(|(pid, stat)| proc::totals(*pid, stat)).collect())
+        let each = stats.iter().map(|(pid, stat)| proc::totals(*pid, stat));
+        (living.collect(), reaped.into_iter().chain(each).collect())
     }
 
     /// Reads the counters of its processes. The control group comes first: its sums are what costs are computed from, so they
