@@ -65,17 +65,6 @@ pub struct SubjectResult {
     pub failures: Vec<SubjectFailure>,
 }
 
-impl SubjectResult {
-    /// Blocks, from 1, in which its build or its start failed by what it did itself. What this machine lacks is nothing that it did.
-    #[must_use]
-    pub(crate) fn blocks_failed_by_itself(&self, repeats: u32) -> BTreeSet<u32> {
-        let is_own = |kind: FailureKind| kind.is_the_subjects() && kind != FailureKind::Skipped;
-        let own = self.failures.iter().filter(|of| is_own(of.failure.kind));
-        // A build is of all repeats; what is refused over a protocol is of the trials that it is missing in.
-        own.flat_map(|of| if of.repeat == 0 { 1..=repeats } else { of.repeat..=of.repeat }).collect()
-    }
-}
-
 /// The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConditionsResult {

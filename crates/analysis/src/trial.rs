@@ -103,6 +103,12 @@ impl StepResult {
     }
 }
 
+/// Caveats that refuse a trial because its server's responses were wrong, or it ended, or broke a promise.
+const BREAKS: [Code; 3] = [Code::WrongAnswers, Code::SubjectFailed, Code::ChecksFailed];
+
+/// Caveats that refuse a trial because too many requests got no response.
+const LOSES: [Code; 2] = [Code::NoAnswers, Code::Errors];
+
 impl TrialResult {
     /// Whether it does not count for what its server did: it answered wrong, failed, or broke a promise.
     #[must_use]
@@ -112,12 +118,17 @@ impl TrialResult {
 
     /// Whether it does not count because its server answered wrong, ended, or broke a promise: no noise does that.
     pub(crate) fn is_broken(&self) -> bool {
-        self.is_refused_for(&[Code::WrongAnswers, Code::SubjectFailed, Code::ChecksFailed])
+        self.is_refused_for(&BREAKS)
     }
 
     /// Whether it does not count because too many requests got no answer. A machine that stalls does that, too.
     pub(crate) fn has_lost(&self) -> bool {
-        self.is_refused_for(&[Code::NoAnswers, Code::Errors])
+        self.is_refused_for(&LOSES)
+    }
+
+    /// Whether a caveat that refuses a trial is about what its server did.
+    pub(crate) fn is_servers_code(code: Code) -> bool {
+        BREAKS.contains(&code) || LOSES.contains(&code)
     }
 
     /// Whether it does not count, and not because of what its server did: it is no evidence of how

@@ -18,7 +18,7 @@ use dyno_runner::observe::Choice;
 use dyno_workload::import::Format;
 
 use crate::habits;
-pub use compare::{CompareArgs, CompareFormat};
+pub use compare::{CompareArgs, CompareFormat, Undecided};
 pub use profile::{ProfileArgs, ProfileFormat};
 pub use report::{ReportArgs, ReportFormat};
 pub use watch::WatchArgs;

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::compare::{Answer, Compared, Difference, GateResult, GateState, Row, SideResult};
+use dyno_analysis::compare::{
+    Answer, CellRepeats, Compared, Difference, GateResult, GateState, OnUndecided, Row, SideResult,
+};
 use dyno_analysis::metric::Metric;
 use maud::{Markup, html};
 
@@ -75,6 +77,21 @@ pub(crate) fn answer(of: &Answer) -> String {
     format!("{who}, {}, {}: {}", of.workload, label_in_words(of.step), of.sentence)
 }
 
+/// `nginx, plaintext, 64 connections: 7 of 14 repeats of B do not count (the server failed: 7)`, cell by cell.
+fn repeats(compared: &Compared) -> impl Iterator<Item = String> {
+    let in_words = |cell: &CellRepeats| {
+        let control = if cell.control { " (control)" } else { "" };
+        let who = match cell.subject_a == cell.subject_b {
+            true => cell.subject_a.clone(),
+            false => format!("{} → {}", cell.subject_a, cell.subject_b),
+        };
+        let step = label_in_words(cell.step);
+        let said = cell.sentence.as_ref()?;
+        Some(format!("{who}{control}, {}, {step}: {said}", cell.workload))
+    };
+    compared.repeats.iter().filter_map(in_words)
+}
+
 fn how(compared: &Compared) -> &'static str {
     if compared.at_every_look {
         "Ratios are geometric means over pairs of repeats of one block, and intervals such that hold at every look; without an interval, ratios are of medians."
@@ -125,6 +142,7 @@ pub fn text(compared: &Compared, style: Style) -> String {
     for of in &compared.differences {
         line(&format!("! they differ in {}", difference(of)));
     }
+    repeats(compared).for_each(|of| line(&format!("! {of}")));
     let _ = writeln!(out);
     for of in &compared.answers {
         let _ = writeln!(out, "{}", terminal::line(&answer(of)));
@@ -151,6 +169,7 @@ fn markdown(compared: &Compared) -> String {
     for of in &compared.differences {
         item(&format!("they differ in {}", difference(of)));
     }
+    repeats(compared).for_each(|of| item(&of));
     compared.gates.iter().for_each(|of| item(&gate(compared, of)));
     compared.answers.iter().for_each(|of| item(&answer(of)));
     let table = markdown::table(&HEAD, compared.rows.iter().map(cells));
@@ -159,49 +178,60 @@ fn markdown(compared: &Compared) -> String {
     format!("{out}\n{table}\n{notes}")
 }
 
-/// A test case for each gate, or for each row where there are none; a gate that nothing decides is skipped, with the reason.
+/// A test case for each gate, or for each row where there are none. An undecided gate is an error, or skipped where it is to pass:
+/// the file agrees with the exit status. The repeats that do not count are the suite's output.
 fn junit(compared: &Compared) -> String {
-    let of_row = |row: &Row| {
-        format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step))
-    };
-    let case = |name: &str, inner: Option<(&str, &str)>| {
-        let inner = match inner {
-            Some(("system-out", said)) => format!("<system-out>{}</system-out>", xml(said)),
-            Some((tag, why)) => format!("<{tag} message=\"{}\"/>", xml(why)),
-            None => String::new(),
-        };
-        format!("  <testcase classname=\"dyno.compare\" name=\"{}\">{inner}</testcase>\n", xml(name))
-    };
-    let of_gate = |of: &GateResult| {
-        let row = &compared.rows[of.row];
-        let name = format!("{} of {}, {}, {}", of.gate, subject(row), row.workload, label_in_words(row.step));
-        case(
-            &name,
-            match of.state {
-                GateState::Held if compared.differences.is_empty() => None,
-                // What holds of sides that differ in more is no plain yes.
-                GateState::Held => Some(("system-out", &of.sentence)),
-                GateState::Missed => Some(("failure", &of.sentence)),
-                GateState::Undecided => Some(("skipped", &of.sentence)),
-            },
-        )
-    };
     let cases: Vec<String> = match compared.gates.is_empty() {
-        true => compared
-            .rows
-            .iter()
-            .map(|row| case(&format!("{}: {}", of_row(row), row.sentence), None))
-            .collect(),
-        false => compared.gates.iter().map(of_gate).collect(),
+        true => compared.rows.iter().map(case_of_row).collect(),
+        false => compared.gates.iter().map(|gate| case_of_gate(compared, gate)).collect(),
     };
-    let count = |state| compared.gates.iter().filter(|gate| gate.state == state).count();
+    let missed = compared.gates.iter().filter(|gate| gate.state == GateState::Missed).count();
+    let (errors, skipped) = match compared.on_undecided {
+        OnUndecided::Fail => (compared.undecided, 0),
+        OnUndecided::Pass => (0, compared.undecided),
+    };
+    let output: Vec<String> = repeats(compared).chain(compared.notes.iter().cloned()).collect();
+    let output = match output.is_empty() {
+        true => String::new(),
+        false => format!("  <system-out>{}</system-out>\n", xml_lines(&output)),
+    };
     format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"dyno compare\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}</testsuite>\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"dyno compare\" tests=\"{}\" failures=\"{missed}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{}{output}</testsuite>\n",
         cases.len(),
-        count(GateState::Missed),
-        count(GateState::Undecided),
         cases.concat()
     )
+}
+
+fn case_of_row(row: &Row) -> String {
+    let of_row = format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step));
+    case(&format!("{of_row}: {}", row.sentence), None)
+}
+
+fn case_of_gate(compared: &Compared, of: &GateResult) -> String {
+    let row = &compared.rows[of.row];
+    let name = format!("{} of {}, {}, {}", of.gate, subject(row), row.workload, label_in_words(row.step));
+    let inner = match (of.state, compared.on_undecided) {
+        (GateState::Held, _) if compared.differences.is_empty() => None,
+        // What holds of sides that differ in more is no plain yes.
+        (GateState::Held, _) => Some("system-out"),
+        (GateState::Missed, _) => Some("failure"),
+        (GateState::Undecided, OnUndecided::Fail) => Some("error"),
+        (GateState::Undecided, OnUndecided::Pass) => Some("skipped"),
+    };
+    case(&name, inner.map(|tag| (tag, &*of.sentence)))
+}
+
+fn case(name: &str, inner: Option<(&str, &str)>) -> String {
+    let inner = match inner {
+        Some(("system-out", said)) => format!("<system-out>{}</system-out>", xml(said)),
+        Some((tag, why)) => format!("<{tag} message=\"{}\"/>", xml(why)),
+        None => String::new(),
+    };
+    format!("  <testcase classname=\"dyno.compare\" name=\"{}\">{inner}</testcase>\n", xml(name))
+}
+
+fn xml_lines(lines: &[String]) -> String {
+    lines.iter().map(|line| xml(line)).collect::<Vec<String>>().join("\n")
 }
 
 /// A text within an attribute of XML. Characters that XML cannot hold are shown as on a terminal.
@@ -228,6 +258,7 @@ fn page(compared: &Compared) -> String {
         header { p.brand { "dyno compare" } h1 { (title) } }
         p { (side("A", &compared.a)) }
         p { (side("B", &compared.b)) }
+        @for of in repeats(compared) { p.note { (of) } }
         h2 { "In short" }
         ul { @for of in &compared.answers { li { (answer(of)) } } }
         @if !compared.differences.is_empty() {

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::repeats::{Failures, beyond, excused_share, p_of_failures};
 use super::verdict::although;
-use super::{Difference, Row};
+use super::{CellRepeats, Difference, Row, is_drift};
 use crate::metric::{Better, METRICS, Metric};
 use crate::stats::{ALPHA, Estimate, Over, holm};
 use crate::words::percent;
@@ -124,104 +125,265 @@ pub struct GateResult {
     pub sentence: String,
 }
 
-/// Judges gates over all rows of their metrics. The chance that any of them is missed where nothing changed is at most [`ALPHA`]
-/// (Holm). `drift`: the machine has changed between the sides, in words; then nothing is missed but what
-/// broke.
+/// Judges gates over all rows of their metrics. The tests of ratios and the tests of failures are one family: the chance that any
+/// gate is missed where nothing changed is at most [`ALPHA`] (Holm). The rows and cells of controls are no gates: between two runs
+/// they show how much the machine changed.
 pub(super) fn judge(
     gates: &[Gate],
     rows: &[Row],
-    drift: Option<&str>,
+    repeats: &[CellRepeats],
     differences: &[Difference],
 ) -> Vec<GateResult> {
+    let evidence = Evidence { rows, repeats, excused: excused_share(repeats) };
     let each = gates.iter().flat_map(|gate| {
         let of_gate =
             rows.iter().enumerate().filter(|(_, row)| row.metric == gate.metric.key && !row.control);
-        of_gate.map(move |(index, row)| (gate, index, row))
+        of_gate.map(|(index, _)| Gated::new(*gate, index, &evidence))
     });
-    let each: Vec<(&Gate, usize, &Row)> = each.collect();
-    let ps: Vec<f64> = each.iter().filter_map(|(_, _, row)| tested(row)).collect();
-    let mut adjusted = holm(&ps).into_iter();
-    let result = |(gate, index, row): &(&Gate, usize, &Row)| {
-        let estimate = decides(row).map(|estimate| estimate.among(ps.len()));
-        let p = tested(row).map(|_| adjusted.next().expect("each that is tested has a chance"));
-        let (state, sentence) = match state(gate, row, (estimate, p), drift) {
-            (state, Some(sentence)) => (state, although(sentence, differences)),
-            // It says so itself.
-            (state, None) => (state, row.sentence.clone()),
-        };
+    let each: Vec<Gated<'_>> = each.collect();
+    let family = Family::new(&each);
+    let result = |gated: &Gated<'_>| {
+        let (state, sentence) = gated.judge(&family);
         GateResult {
-            gate: gate.text(),
-            subject_a: row.subject_a.clone(),
-            subject_b: row.subject_b.clone(),
-            workload: row.workload.clone(),
-            row: *index,
+            gate: gated.gate.text(),
+            subject_a: gated.row.subject_a.clone(),
+            subject_b: gated.row.subject_b.clone(),
+            workload: gated.row.workload.clone(),
+            row: gated.index,
             state,
-            sentence,
+            // The row's own sentence names the differences already.
+            sentence: sentence.map_or_else(|| gated.row.sentence.clone(), |own| although(own, differences)),
         }
     };
     each.iter().map(result).collect()
 }
 
-/// The estimate of a row that a gate may be decided by.
-fn decides(row: &Row) -> Option<Estimate> {
-    row.estimate.filter(|_| row.over != Some(Over::Rounds))
+/// What gates are judged by.
+struct Evidence<'a> {
+    rows: &'a [Row],
+    repeats: &'a [CellRepeats],
+    /// The share of repeats that failed in controls of `b` and not of `a`.
+    excused: f64,
 }
 
-/// The chance that a row tests: of its ratio, or, where it has none, of what B lost.
-fn tested(row: &Row) -> Option<f64> {
-    decides(row).map(|estimate| estimate.p).or(row.p_lost)
+/// A gate in one cell, with all that decides it.
+struct Gated<'a> {
+    gate: Gate,
+    /// Of the row.
+    index: usize,
+    row: &'a Row,
+    cell: &'a CellRepeats,
+    /// The row of a control with the same metric that changed; `None`: none did.
+    control: Option<&'a Row>,
+    /// Failed repeats of both sides; of `b` without those that the control's failures explain.
+    failures: (Failures, Failures),
 }
 
-/// `p`: with all others that are gated allowed for. The sentence is `None` where the row says what there is to say.
-fn state(
-    gate: &Gate,
-    row: &Row,
-    (estimate, p): (Option<Estimate>, Option<f64>),
-    drift: Option<&str>,
-) -> (GateState, Option<String>) {
-    // No noise answers wrong, and no machine is slow in that way.
-    if row.b_broke {
-        const BROKE: &str = "most repeats of B do not count, because its server answered wrong, failed or never came up, and most of A do";
-        return (GateState::Missed, Some(BROKE.into()));
+/// A test among those of all gates.
+#[derive(Clone, Copy, PartialEq)]
+enum Test<'a> {
+    /// Of the row at this index.
+    Ratio(usize),
+    /// Of a cell: several gates have it in common.
+    Failures(&'a CellRepeats, (Failures, Failures)),
+}
+
+/// All tests of the gates, each with its chance, adjusted for all others.
+struct Family<'a>(Vec<(Test<'a>, f64)>);
+
+impl<'a> Family<'a> {
+    fn new(gates: &[Gated<'a>]) -> Family<'a> {
+        let mut tests: Vec<(Test<'a>, f64)> = Vec::new();
+        for (test, p) in gates.iter().flat_map(|gated| [gated.ratio_test(), gated.failure_test()]).flatten() {
+            if tests.iter().all(|(known, _)| *known != test) {
+                tests.push((test, p));
+            }
+        }
+        let adjusted = holm(&tests.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
+        Family(tests.into_iter().zip(adjusted).map(|((test, _), p)| (test, p)).collect())
     }
-    let Some(estimate) = estimate else {
-        // Whoever leaves requests without an answer has made nothing better.
-        const LOST: &str = "it is not known of B, of which more repeats than of A left requests without an answer, and that is no chance";
-        return match p.filter(|p| *p < ALPHA && drift.is_none()) {
-            Some(p) => (GateState::Missed, Some(format!("{LOST} ({})", of_chance(p)))),
-            None => (GateState::Undecided, None),
+
+    /// The adjusted chance; `None`: there is no such test.
+    fn p(&self, test: Option<(Test<'a>, f64)>) -> Option<f64> {
+        let (test, _) = test?;
+        self.0.iter().find(|(known, _)| *known == test).map(|(_, p)| *p)
+    }
+}
+
+impl<'a> Gated<'a> {
+    fn new(gate: Gate, index: usize, evidence: &Evidence<'a>) -> Gated<'a> {
+        let row = &evidence.rows[index];
+        let is_own = |cell: &&CellRepeats| {
+            !cell.control
+                && (&cell.subject_a, &cell.subject_b, &cell.workload, cell.step)
+                    == (&row.subject_a, &row.subject_b, &row.workload, row.step)
         };
-    };
-    let p = p.expect("what has an estimate is tested");
-    let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
-    if let Some(drift) = drift {
-        return (GateState::Undecided, Some(format!("{change}, but {drift}")));
+        let cell = evidence.repeats.iter().find(is_own).expect("each row is of a cell");
+        let (of_a, of_b) = cell.failures_in(row.lack);
+        let failures = (of_a, beyond(evidence.excused, of_b));
+        Gated { gate, index, row, cell, control: control_of(row, evidence.rows, gate), failures }
     }
-    if gate.is_beyond(estimate.ratio) {
-        return if p < ALPHA {
-            (GateState::Missed, Some(format!("{change}, and that is no chance ({})", of_chance(p))))
-        } else {
+
+    /// The estimate that may decide the gate. Rounds within too few starts do not.
+    fn estimate(&self) -> Option<Estimate> {
+        self.row.estimate.filter(|_| self.row.over != Some(Over::Rounds))
+    }
+
+    fn ratio_test(&self) -> Option<(Test<'a>, f64)> {
+        Some((Test::Ratio(self.index), self.estimate()?.p))
+    }
+
+    fn failure_test(&self) -> Option<(Test<'a>, f64)> {
+        let (a, b) = self.failures;
+        Some((Test::Failures(self.cell, self.failures), p_of_failures(a, b)?))
+    }
+
+    /// The sentence is `None` where the row says what there is to say.
+    fn judge(&self, family: &Family<'a>) -> (GateState, Option<String>) {
+        // No noise answers wrong, and no machine is slow in that way.
+        let (of_a, of_b) = self.failures;
+        if self.row.b_broke && 2 * of_b.failed > of_b.all {
+            return (GateState::Missed, Some(self.with_repeats(BROKE.into())));
+        }
+        if let Some(p) = family.p(self.failure_test()).filter(|p| *p < ALPHA) {
+            let said = format!(
+                "more repeats of B fail: {} of {}, of A {} of {}; that is no chance ({}, Fisher's exact test)",
+                of_b.failed,
+                of_b.all,
+                of_a.failed,
+                of_a.all,
+                p_in_words(p)
+            );
+            return (GateState::Missed, Some(self.with_repeats(said)));
+        }
+        let Some(estimate) = self.estimate() else {
+            let said = self.cell.sentence.as_ref().map(|lost| format!("{}; {lost}", self.row.sentence));
+            return (GateState::Undecided, said);
+        };
+        let p = family.p(self.ratio_test()).expect("what has an estimate is tested");
+        let (state, said) = self.by_ratio(estimate.among(family.0.len()), p);
+        match (state, &self.cell.sentence) {
+            // The remaining repeats are chosen by what became of the others.
+            (GateState::Held, Some(lost)) if !self.cell.are_all_counted() => {
+                let said = format!("{said} over the remaining repeats, which decide no gate: {lost}");
+                (GateState::Undecided, Some(said))
+            }
+            (state, _) => (state, Some(self.with_repeats(said))),
+        }
+    }
+
+    /// Adds which repeats do not count.
+    fn with_repeats(&self, said: String) -> String {
+        self.cell.sentence.as_ref().map_or_else(|| said.clone(), |lost| format!("{said}; {lost}"))
+    }
+
+    /// What the ratio alone says.
+    fn by_ratio(&self, estimate: Estimate, p: f64) -> (GateState, String) {
+        let gate = self.gate;
+        let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
+        if gate.is_beyond(estimate.ratio) && p >= ALPHA {
             let would = estimate.detectable.map_or_else(
                 || "with so few repeats none would have been found".into(),
                 |least| format!("a difference of {} would have been found", percent(least - 1.0)),
             );
-            (
+            return (
                 GateState::Undecided,
-                Some(format!("{change}, which may be chance; {would}. Ask for more repeats.")),
-            )
-        };
+                format!("{change}, which may be chance; {would}. Ask for more repeats."),
+            );
+        }
+        if gate.is_beyond(estimate.ratio) {
+            return match Beyond::control(self.control, estimate).filter(|of| of.is_towards(gate)) {
+                None => (
+                    GateState::Missed,
+                    format!("{change}, and that is no chance ({})", p_in_words(p)),
+                ),
+                Some(rest) if rest.misses(gate) => (
+                    GateState::Missed,
+                    format!("{change}, and that is no chance ({}); {}", p_in_words(p), rest.in_words()),
+                ),
+                Some(rest) => (GateState::Undecided, format!("{change}; {}", rest.in_words())),
+            };
+        }
+        if gate.is_beyond(estimate.low) || gate.is_beyond(estimate.high) {
+            let range = format!("{} to {}", signed(estimate.low - 1.0), signed(estimate.high - 1.0));
+            let said = format!(
+                "{change}; it may be {range}, which the gate does not all allow. Ask for more repeats."
+            );
+            return (GateState::Undecided, said);
+        }
+        match Beyond::control(self.control, estimate) {
+            // On a machine that became faster a server that did not has become slower.
+            Some(rest) if gate.is_beyond(rest.low) || gate.is_beyond(rest.high) => {
+                (GateState::Undecided, format!("{change}; {}", rest.in_words()))
+            }
+            _ => (GateState::Held, change),
+        }
     }
-    if !gate.is_beyond(estimate.low) && !gate.is_beyond(estimate.high) {
-        return (GateState::Held, Some(change));
-    }
-    let range = format!("{} to {}", signed(estimate.low - 1.0), signed(estimate.high - 1.0));
-    let sentence =
-        format!("{change}; it may be {range}, which the gate does not all allow. Ask for more repeats.");
-    (GateState::Undecided, Some(sentence))
 }
 
+/// The row of a control that changed, with the same metric: of the same cell, or else of the one that changed most in the direction
+/// of the gate. `None`: no control did.
+fn control_of<'a>(row: &Row, rows: &'a [Row], gate: Gate) -> Option<&'a Row> {
+    let of_metric = || rows.iter().filter(|other| is_drift(other) && other.metric == row.metric);
+    let is_of_cell = |other: &&Row| (&other.workload, other.step) == (&row.workload, row.step);
+    let is_measured = |other: &Row| other.control && other.metric == row.metric && other.estimate.is_some();
+    let has_own = rows.iter().any(|other| is_measured(other) && is_of_cell(&other));
+    let sign = if gate.ratio > 1.0 { 1.0 } else { -1.0 };
+    let size = |other: &&Row| sign * other.estimate.map_or(0.0, |estimate| estimate.ratio.ln());
+    of_metric()
+        .filter(|other| !has_own || is_of_cell(other))
+        .max_by(|a, b| size(a).total_cmp(&size(b)))
+}
+
+/// A change beyond what the control changed by: the ratio of both ratios. Its interval is wide enough for both errors at once.
+struct Beyond<'a> {
+    name: &'a str,
+    /// Of the control.
+    control: Estimate,
+    ratio: f64,
+    low: f64,
+    high: f64,
+}
+
+impl<'a> Beyond<'a> {
+    fn control(control: Option<&'a Row>, own: Estimate) -> Option<Beyond<'a>> {
+        let row = control?;
+        let control = row.estimate?;
+        Some(Beyond {
+            name: &row.subject_a,
+            control,
+            ratio: own.ratio / control.ratio,
+            low: own.low / control.high,
+            high: own.high / control.low,
+        })
+    }
+
+    /// Whether the control changed in the direction that a gate forbids.
+    fn is_towards(&self, gate: Gate) -> bool {
+        (self.control.ratio > 1.0) == (gate.ratio > 1.0)
+    }
+
+    /// Whether the rest is beyond a gate, and its interval leaves out 1.
+    fn misses(&self, gate: Gate) -> bool {
+        gate.is_beyond(self.ratio) && if gate.ratio > 1.0 { self.low > 1.0 } else { self.high < 1.0 }
+    }
+
+    fn in_words(&self) -> String {
+        format!(
+            "the control {} changed by {}, and beyond that it is {} ({} to {})",
+            self.name,
+            signed(self.control.ratio - 1.0),
+            signed(self.ratio - 1.0),
+            signed(self.low - 1.0),
+            signed(self.high - 1.0)
+        )
+    }
+}
+
+const BROKE: &str = "most repeats of B do not count, because its server answered wrong, failed or never came up, and most of A do";
+
 /// `p 0.012`, or `p below 0.001`.
-fn of_chance(p: f64) -> String {
+pub(super) fn p_in_words(p: f64) -> String {
     if p < 0.001 { "p below 0.001".into() } else { format!("p {p:.3}") }
 }
 

@@ -3,19 +3,20 @@
 mod differences;
 mod gate;
 mod lack;
-mod made;
+mod repeats;
 mod verdict;
 
-use dyno_archive::plan::Trial;
+use std::collections::BTreeSet;
+
+use dyno_archive::plan::{Plan, Trial};
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use differences::Difference;
 pub use gate::{Gate, GateResult, GateState, metric};
-use made::{Made, p_lost};
-
 pub use lack::Lack;
+pub use repeats::{Cause, CellRepeats, NotCounted, SideRepeats};
 pub use verdict::Verdict;
 
 use crate::cell::{CellKey, Shape};
@@ -46,6 +47,29 @@ pub struct Asked {
     pub gates: Vec<Gate>,
     /// The ratio within which two sides count as the same: 0.02 for 2 %. `None`: no such verdict is given.
     pub same_within: Option<f64>,
+    pub on_undecided: OnUndecided,
+}
+
+/// What a gate that is neither held nor missed means for the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUndecided {
+    /// The comparison has no answer.
+    #[default]
+    Fail,
+    /// It counts as held.
+    Pass,
+}
+
+/// What all gates of a comparison come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every gate is held, or counts as held; or there are none.
+    Passed,
+    /// At least one is missed.
+    Missed,
+    /// None is missed, and at least one is undecided.
+    Undecided,
 }
 
 /// Two sides, compared. Ratios are `b` ÷ `a`.
@@ -68,6 +92,24 @@ pub struct Compared {
     pub gates: Vec<GateResult>,
     /// Whether no gate was missed.
     pub passed: bool,
+    /// Gates that are undecided.
+    pub undecided: usize,
+    /// What an undecided gate means for the exit status, and in JUnit's XML.
+    pub on_undecided: OnUndecided,
+    /// For each cell of both sides, how many repeats count, and why the others do not.
+    pub repeats: Vec<CellRepeats>,
+}
+
+impl Compared {
+    /// What all gates come to.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        match (self.passed, self.undecided, self.on_undecided) {
+            (false, ..) => Outcome::Missed,
+            (true, 0, _) | (true, _, OnUndecided::Pass) => Outcome::Passed,
+            (true, _, OnUndecided::Fail) => Outcome::Undecided,
+        }
+    }
 }
 
 /// What a side is of.
@@ -117,8 +159,8 @@ pub struct Row {
     pub lack: Option<Lack>,
     /// Most repeats of `b` do not count because its server answered wrong, failed or never came up, and most of `a` count.
     pub b_broke: bool,
-    /// Chance that so many more repeats of `b` than of `a` leave too many requests without an answer, or have this percentile among those, if they are alike:
-    /// 0 to 1. `None`: there is an estimate, or no such repeat of `b`.
+    /// Chance that so many more repeats of `b` than of `a` fail, or have this percentile among requests that got no response, if
+    /// the two are alike (Fisher's exact test): 0 to 1, not adjusted for other tests. `None`: no repeat of either did.
     pub p_lost: Option<f64>,
     /// What the estimate is over; `None`: there is none, or the repeats are no pairs.
     pub over: Option<Over>,
@@ -154,71 +196,157 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
             metrics.push(gate.metric);
         }
     }
-    let (mut rows, unmatched) = rows_of(a, b, &arms, &metrics, (is_one_run, &asked.gates));
+    let asked_rows = RowsAsked { metrics: &metrics, is_paired: is_one_run, gates: &asked.gates, scope: Scope::Either };
+    let Rows { mut rows, mut repeats, unmatched } = asked_rows.of_plan(a, b, &arms);
     if !is_one_run && !rows.is_empty() {
-        let (more, _) = rows_of(a, b, &more_controls(a, b, &arms), &metrics, (false, &[]));
-        rows.extend(more.into_iter().map(|row| Row { control: true, ..row }));
+        let more = RowsAsked { gates: &[], scope: Scope::Both, ..asked_rows }.of_plan(a, b, &more_controls(a, b, &arms));
+        rows.extend(more.rows.into_iter().map(|row| Row { control: true, ..row }));
+        repeats.extend(more.repeats.into_iter().map(|cell| CellRepeats { control: true, ..cell }));
     }
     judge(&mut rows, asked.same_within, &differences);
     let drift = drift(&rows).filter(|_| !is_one_run);
     let asked_for: Vec<Row> = rows.iter().filter(|row| !row.control).cloned().collect();
-    let gates = gate::judge(&asked.gates, &rows, drift.as_deref(), &differences);
+    let gates = gate::judge(&asked.gates, &rows, &repeats, &differences);
+    let mut answers = answers(&asked_for, asked.same_within, &differences);
+    answers.iter_mut().for_each(|answer| add_repeats(answer, &repeats));
     Compared {
         schema: SCHEMA,
         a: side(a),
         b: side(b),
         paired: is_one_run,
         at_every_look: is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach,
-        notes: notes(a, b, (is_one_run, drift), &rows, unmatched),
-        answers: answers(&asked_for, asked.same_within, &differences),
+        notes: notes(a, b, (is_one_run, drift), (&rows, &repeats), unmatched),
+        answers,
         differences,
         passed: gates.iter().all(|gate| gate.state != GateState::Missed),
+        undecided: gates.iter().filter(|gate| gate.state == GateState::Undecided).count(),
+        on_undecided: asked.on_undecided,
         rows,
         gates,
+        repeats,
     }
 }
 
-/// A row for each metric of each cell that both sides have, and how many cells of the first the second lacks. With gates there are rows, too, for what the
-/// second was to have, and has not.
-fn rows_of(
-    a: Side<'_>,
-    b: Side<'_>,
-    arms: &[(usize, usize)],
-    metrics: &[&Metric],
-    (is_one_run, gates): (bool, &[Gate]),
-) -> (Vec<Row>, usize) {
-    let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
-    let nothing = Cell::default();
-    let (mut rows, mut unmatched) = (Vec::new(), 0);
-    for (arm_a, arm_b) in arms {
-        for (key, cell) in grid_a.cells().filter(|(key, _)| key.arm == *arm_a) {
-            let other = counterpart(a, key, b, *arm_b).and_then(|key| {
-                let missing = Some(&nothing).filter(|_| !gates.is_empty() && is_planned(b, key));
-                grid_b.get(key).or(missing)
-            });
-            let Some(other) = other else {
-                unmatched += 1;
-                continue;
-            };
-            let waited = is_of_duet(cell) && is_of_duet(other);
-            let row = |metric: &&Metric| row(a, b, (key, *arm_b), (cell, other), (metric, is_one_run));
-            // What is asked of servers that wait for each other gets an answer; what is not is left out.
-            let is_told = |metric: &&&Metric| {
-                let waits = metric.waits && !gates.iter().any(|gate| gate.metric == **metric);
-                !(waits && waited)
-            };
-            rows.extend(metrics.iter().filter(is_told).map(row));
+/// Says in an answer that it is of the remaining repeats alone.
+fn add_repeats(answer: &mut Answer, repeats: &[CellRepeats]) {
+    let is_of = |cell: &&CellRepeats| {
+        (&cell.subject_a, &cell.subject_b, &cell.workload, cell.step)
+            == (&answer.subject_a, &answer.subject_b, &answer.workload, answer.step)
+    };
+    if let Some(lost) = repeats.iter().find(is_of).and_then(CellRepeats::count_in_words) {
+        answer.sentence = format!("{}; {lost}", answer.sentence);
+    }
+}
+
+/// What rows are made of.
+#[derive(Clone, Copy)]
+struct RowsAsked<'a> {
+    metrics: &'a [&'a Metric],
+    /// Whether both sides are of one run.
+    is_paired: bool,
+    gates: &'a [Gate],
+    scope: Scope,
+}
+
+/// The cells that get rows, of those that both sides were to have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Both sides have trials.
+    Both,
+    /// Either side has, or there are gates: a server that never came up passes none.
+    Either,
+}
+
+/// The rows of several cells.
+#[derive(Default)]
+struct Rows {
+    rows: Vec<Row>,
+    repeats: Vec<CellRepeats>,
+    /// Cells of the first that the second was not to have.
+    unmatched: usize,
+}
+
+impl RowsAsked<'_> {
+    /// A row for each metric of each cell in scope.
+    fn of_plan(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Rows {
+        let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
+        let mut all = Rows::default();
+        for (arm_a, arm_b) in arms {
+            let takes_part = takes_part(a, *arm_a) || takes_part(b, *arm_b);
+            for key in planned_cells(a, *arm_a) {
+                let has_a = grid_a.get(key).is_some();
+                let Some(other) = counterpart(a, key, b, *arm_b).filter(|key| is_planned(b, *key)) else {
+                    all.unmatched += usize::from(has_a);
+                    continue;
+                };
+                let has_b = grid_b.get(other).is_some();
+                let is_in_scope = match self.scope {
+                    Scope::Both => has_a && has_b,
+                    Scope::Either => has_a || has_b || !self.gates.is_empty() && takes_part,
+                };
+                if is_in_scope {
+                    let (of_a, of_b) = ((a, key, &grid_a), (b, other, &grid_b));
+                    let cell = cell_repeats(of_a, of_b);
+                    all.rows.extend(self.of_cell(of_a, of_b, &cell));
+                    all.repeats.push(cell);
+                }
+            }
         }
+        all
     }
-    (rows, unmatched)
+
+    /// The rows of one cell. What servers waited for each other is left out, unless it is asked for.
+    fn of_cell(&self, a: CellOf<'_>, b: CellOf<'_>, repeats: &CellRepeats) -> Vec<Row> {
+        let nothing = Cell::default();
+        let (cell_a, cell_b) = (a.2.get(a.1).unwrap_or(&nothing), b.2.get(b.1).unwrap_or(&nothing));
+        let waited = is_of_duet(cell_a) && is_of_duet(cell_b);
+        let is_told = |metric: &&&Metric| {
+            let waits = metric.waits && !self.gates.iter().any(|gate| gate.metric == **metric);
+            !(waits && waited)
+        };
+        let row = |metric: &&Metric| row(repeats, &a.0.run.header.plan, (cell_a, cell_b), (metric, self.is_paired));
+        self.metrics.iter().filter(is_told).map(row).collect()
+    }
 }
 
-/// Whether a side was to have a cell, on the machine that it had.
+/// A cell of a side, and where its trials are found.
+type CellOf<'a> = (Side<'a>, CellKey, &'a Grid<'a>);
+
+fn cell_repeats(a: CellOf<'_>, b: CellOf<'_>) -> CellRepeats {
+    let (plan_a, plan_b) = (&a.0.run.header.plan, &b.0.run.header.plan);
+    let cell = CellRepeats {
+        subject_a: plan_a.arms[a.1.arm].name.clone(),
+        subject_b: plan_b.arms[b.1.arm].name.clone(),
+        // One that was named is what is asked about.
+        control: plan_a.subject_of(a.1.arm).control
+            && plan_b.subject_of(b.1.arm).control
+            && a.0.arm.is_none()
+            && b.0.arm.is_none(),
+        workload: plan_a.workloads[a.1.workload].name.clone(),
+        step: Shape::of(&plan_a.load.steps[a.1.step]),
+        a: SideRepeats::new(a.0, a.1, a.2),
+        b: SideRepeats::new(b.0, b.1, b.2),
+        p_failed: None,
+        sentence: None,
+    };
+    cell.summarised()
+}
+
+/// The cells that a side was to have, in the plan's order.
+fn planned_cells(side: Side<'_>, arm: usize) -> BTreeSet<CellKey> {
+    let of_arm = side.run.header.plan.trials.iter().filter(|trial| trial.arm == arm);
+    of_arm.map(|trial| CellKey { arm, workload: trial.workload, step: trial.step }).collect()
+}
+
+fn takes_part(side: Side<'_>, arm: usize) -> bool {
+    side.run.header.plan.takes_part(arm)
+}
+
+/// Whether a side was to have a cell.
 fn is_planned(side: Side<'_>, key: CellKey) -> bool {
-    let plan = &side.run.header.plan;
     let is_of_cell =
         |trial: &Trial| (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step);
-    plan.takes_part(key.arm) && plan.trials.iter().any(is_of_cell)
+    side.run.header.plan.trials.iter().any(is_of_cell)
 }
 
 /// Whether others were loaded at the same time.
@@ -236,7 +364,8 @@ pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Ve
             metrics.push(metric);
         }
     }
-    let of_pair = |(a, b): &(usize, usize)| rows_of(side(*a), side(*b), &[(*a, *b)], &metrics, (true, &[])).0;
+    let asked = RowsAsked { metrics: &metrics, is_paired: true, gates: &[], scope: Scope::Both };
+    let of_pair = |(a, b): &(usize, usize)| asked.of_plan(side(*a), side(*b), &[(*a, *b)]).rows;
     let of_pairs: Vec<Vec<Row>> = pairs.iter().map(of_pair).collect();
     let lengths: Vec<usize> = of_pairs.iter().map(Vec::len).collect();
     let mut rows: Vec<Row> = of_pairs.into_iter().flatten().collect();
@@ -295,16 +424,14 @@ fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) -> Option<Cel
 }
 
 fn row(
-    a: Side<'_>,
-    b: Side<'_>,
-    (key, arm_b): (CellKey, usize),
+    repeats: &CellRepeats,
+    plan: &Plan,
     (cell_a, cell_b): (&Cell<'_>, &Cell<'_>),
     (metric, is_paired): (&Metric, bool),
 ) -> Row {
-    let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let metric = Metric::named(metric.key);
     let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
-    let paired = is_paired.then(|| Looks::of(plan_a));
+    let paired = is_paired.then(|| Looks::of(plan));
     let (estimate, over) = estimate(&of_a, &of_b, paired);
     // Exchanging sides asks for a number of pairs that they did not decide.
     let p_permuted = permuted(&of_a, &of_b, is_paired).filter(|_| paired != Some(Looks::AfterEach));
@@ -315,20 +442,15 @@ fn row(
         None if waited => Some(Lack::Waited),
         None => Some(Lack::of(&of_a, &of_b, is_paired)),
     };
-    let (made_a, made_b) = (Made::of(a.report, key.arm, cell_a), Made::of(b.report, arm_b, cell_b));
-    let p_lost = lack.and_then(|lack| p_lost(lack, made_a, made_b));
+    let (failed_a, failed_b) = repeats.failures_in(lack);
     let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
     let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);
     Row {
-        subject_a: plan_a.arms[key.arm].name.clone(),
-        subject_b: plan_b.arms[arm_b].name.clone(),
-        // One that was named is what is asked about.
-        control: plan_a.subject_of(key.arm).control
-            && plan_b.subject_of(arm_b).control
-            && a.arm.is_none()
-            && b.arm.is_none(),
-        workload: plan_a.workloads[key.workload].name.clone(),
-        step: Shape::of(&plan_a.load.steps[key.step]),
+        subject_a: repeats.subject_a.clone(),
+        subject_b: repeats.subject_b.clone(),
+        control: repeats.control,
+        workload: repeats.workload.clone(),
+        step: repeats.step,
         metric: metric.key,
         title: metric.title,
         a: of_a,
@@ -337,8 +459,8 @@ fn row(
         ratio_of_medians: ratio.filter(|ratio| ratio.is_finite()),
         estimate,
         lack,
-        b_broke: made_b.is_broken() && made_a.is_in_order(),
-        p_lost,
+        b_broke: repeats.has_broken_b(),
+        p_lost: repeats::p_of_failures(failed_a, failed_b),
         over,
         p_of_all: None,
         p_permuted,
@@ -402,19 +524,35 @@ pub(crate) fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Dif
     of_cells.map(answer).collect()
 }
 
-/// A control that differs, in words: it is the same program, so what differs is the machine. Memory is no sign of that: its pages differ by a few.
+/// Whether a row is of a control that differs: it is the same program, so what differs is the machine. Memory is no sign of that: its
+/// pages differ by a few.
+fn is_drift(row: &Row) -> bool {
+    row.control && row.metric != MEMORY.key && row.is_shown()
+}
+
+/// The controls that differ, in words, each metric by its largest change; `None`: none differs.
 fn drift(rows: &[Row]) -> Option<String> {
-    let differs = |row: &&Row| row.control && row.metric != MEMORY.key && row.is_shown();
-    rows.iter()
-        .find(differs)
-        .map(|row| format!("the control {} differs as well ({}: {})", row.subject_a, row.title, row.sentence))
+    let size = |row: &Row| row.estimate.map_or(0.0, |estimate| estimate.ratio.ln().abs());
+    let mut largest: Vec<&Row> = Vec::new();
+    for row in rows.iter().filter(|row| is_drift(row)) {
+        let is_same = |known: &&mut &Row| (&known.subject_a, known.metric) == (&row.subject_a, row.metric);
+        match largest.iter_mut().find(is_same) {
+            Some(known) if size(known) < size(row) => *known = row,
+            Some(_) => {}
+            None => largest.push(row),
+        }
+    }
+    let one = |row: &&Row| format!("{}: {}", row.title, row.sentence);
+    let name = &largest.first()?.subject_a;
+    let all: Vec<String> = largest.iter().filter(|row| row.subject_a == *name).map(one).collect();
+    Some(format!("the control {name} differs as well ({})", all.join("; ")))
 }
 
 fn notes(
     a: Side<'_>,
     b: Side<'_>,
     (is_one_run, drift): (bool, Option<String>),
-    rows: &[Row],
+    (rows, repeats): (&[Row], &[CellRepeats]),
     unmatched: usize,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -425,7 +563,9 @@ fn notes(
         ));
     }
     if let Some(drift) = drift {
-        notes.push(format!("What is told of the others may be the machine: {drift}."));
+        notes.push(format!(
+            "The machine changed between the runs: {drift}. A change of the same metric in the same direction, and at most as large, may be the machine's."
+        ));
     } else if !is_one_run && !rows.iter().any(|row| row.control) && !is_control(a) {
         notes.push("The runs have no control in common, such as the subject `null`, that would tell a change of the machine from one of the servers.".into());
     }
@@ -439,10 +579,25 @@ fn notes(
             "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and CPU per request are over rounds of turns, or over pieces of a duet's window: they hold for these starts, and another start may differ by more. So they are no verdict: ask for {REPEATS_FOR_INTERVAL} or more repeats."
         ));
     }
+    notes.extend(unrecorded(repeats));
     if unmatched > 0 {
         notes.push(format!("{unmatched} of the steps of the first are not in the second, and are left out."));
     }
     notes
+}
+
+/// What the archives lack records of, side by side.
+fn unrecorded(repeats: &[CellRepeats]) -> Vec<String> {
+    let of_side = |(name, pick): (&str, fn(&CellRepeats) -> &SideRepeats)| {
+        let missing: usize = repeats.iter().map(|cell| pick(cell).without_record()).sum();
+        (missing > 0).then(|| {
+            format!(
+                "The archive of {name} has no record of {missing} planned repeats of the steps compared: the run was not finished, or files were removed. `dyno run --resume` measures what is missing."
+            )
+        })
+    };
+    let sides: [(&str, fn(&CellRepeats) -> &SideRepeats); 2] = [("A", |cell| &cell.a), ("B", |cell| &cell.b)];
+    sides.into_iter().filter_map(of_side).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{Choices, Places};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno compare runs/before runs/after\n  dyno compare runs/hello-20260102-030405:nginx runs/hello-20260102-030405:h2o\n  dyno compare runs/before runs/after --fail-on 'cpu_us_per_request>+3%,p99>+10%' --format junit -o compare.xml\n  dyno compare --rev main --rev HEAD suite.toml\n\nRatios are B ÷ A. Two subjects of one run are compared in pairs of repeats; of two runs each subject with that of the same name. A verdict takes five repeats of each. Runs that differ in more than their servers (machine, dyno, load, limits, services behind) are refused.\n\nWith --rev the server of a suite is measured in two revisions of its Git repository: each is checked out in a work tree of its own, which is gone afterwards, and built; both are loaded in turn. The suite, its files and what stands behind the server are those that lie here. The run is kept.\n\nExit status: 0 no gate is missed, 1 one is, or, with --rev, a revision answers wrong or has no valid step, 2 wrong usage, no run, or runs that differ, 3 with --rev, the machine or the server failed, or it was ended early, 141 nobody read it to its end."
+    after_help = "Examples:\n  dyno compare runs/before runs/after\n  dyno compare runs/hello-20260102-030405:nginx runs/hello-20260102-030405:h2o\n  dyno compare runs/before runs/after --fail-on 'cpu_us_per_request>+3%,p99>+10%' --format junit -o compare.xml\n  dyno compare --rev main --rev HEAD suite.toml\n\nRatios are B ÷ A. Two subjects of one run are compared in pairs of repeats; of two runs each subject with that of the same name. A verdict takes five repeats of each. Runs that differ in more than their servers (machine, dyno, load, limits, services behind) are refused.\n\nWith --rev the server of a suite is measured in two revisions of its Git repository: each is checked out in a work tree of its own, which is gone afterwards, and built; both are loaded in turn. The suite, its files and what stands behind the server are those that lie here. The run is kept.\n\nExit status: 0 every gate is held, 1 a gate is missed, or, with --rev, a revision answers wrong or has no valid step, 2 wrong usage, no run, or runs that differ, 3 a gate is undecided and none is missed (0 with --undecided pass), or, with --rev, the machine or the server failed, or it was ended early, 141 the output pipe was closed."
 )]
 pub struct CompareArgs {
     /// Folder of a run, or RUN:SUBJECT; with --rev the suite file.
@@ -24,6 +24,12 @@ pub struct CompareArgs {
     /// Fail on changes beyond these that are no chance, such as `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub fail_on: Option<String>,
+    /// What undecided gates mean for the exit status and JUnit's XML [default: fail].
+    ///
+    /// A gate is undecided if there are too few repeats to decide it, or if repeats of either side do not count: invalid, crashed,
+    /// not started, or without a record.
+    #[arg(long, value_enum, default_value_t = Undecided::Fail, hide_default_value = true)]
+    pub undecided: Undecided,
     /// Call two values the same if the interval of their ratio lies within this, such as `2%`.
     #[arg(long, value_name = "SHARE")]
     pub same_within: Option<String>,
@@ -57,6 +63,14 @@ pub struct Measured {
 /// Names of the options that only revisions have.
 pub(super) const OF_REVISIONS: [&str; 8] =
     ["profile", "only", "repeats", "seed", "driver", "observe", "runs", "folders"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Undecided {
+    /// Exit with 3, unless a gate is missed; an error in JUnit's XML.
+    Fail,
+    /// Exit with 0, unless a gate is missed; skipped in JUnit's XML.
+    Pass,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompareFormat {

@@ -5,14 +5,14 @@ mod revisions;
 use std::path::Path;
 
 use dyno_analysis::Report;
-use dyno_analysis::compare::{Asked, Compared, Gate, Side, compare};
+use dyno_analysis::compare::{Asked, Compared, Gate, OnUndecided, Outcome, Side, compare};
 use dyno_archive::RunDir;
 use dyno_archive::dir::Run;
 use dyno_report::compare::{Form, render, text};
 use dyno_report::text::Style;
 
 use super::report::{for_reader, is_standard_output, write_out};
-use crate::cli::{CompareArgs, CompareFormat};
+use crate::cli::{CompareArgs, CompareFormat, Undecided};
 use crate::exit::{Exit, bad};
 use crate::terminal;
 
@@ -20,6 +20,10 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let asked = Asked {
         gates: args.fail_on.as_deref().map(Gate::parse).transpose().map_err(bad)?.unwrap_or_default(),
         same_within: args.same_within.as_deref().map(same_within).transpose()?,
+        on_undecided: match args.undecided {
+            Undecided::Fail => OnUndecided::Fail,
+            Undecided::Pass => OnUndecided::Pass,
+        },
     };
     let Some(other) = &args.b else { return revisions::run(args, &asked) };
     let (a, b) = (Of::read(&args.a)?, Of::read(other)?);
@@ -37,7 +41,23 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         ));
     }
     write(args, &compared)?;
-    Ok(if compared.passed { Exit::Valid } else { Exit::Invalid })
+    Ok(exit(&compared))
+}
+
+/// The exit status of a comparison. An undecided gate is named on standard error, where CI shows it.
+fn exit(compared: &Compared) -> Exit {
+    match compared.outcome() {
+        Outcome::Passed => Exit::Valid,
+        Outcome::Missed => Exit::Invalid,
+        Outcome::Undecided => {
+            terminal::say(&format!(
+                "dyno compare: {} of {} gates undecided\nhint: measure more repeats, or accept undecided gates with `--undecided pass`",
+                compared.undecided,
+                compared.gates.len()
+            ));
+            Exit::Failed
+        }
+    }
 }
 
 /// Writes a comparison as it was asked for.

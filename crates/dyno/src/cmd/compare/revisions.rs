@@ -19,7 +19,7 @@ use dyno_subject::definition::find::Folders;
 
 use super::super::report::{Work, is_standard_output, work_of, write_all};
 use super::super::run::{Beginning, walk};
-use super::write;
+use super::{exit, write};
 use crate::cli::CompareArgs;
 use crate::exit::{Exit, bad};
 use crate::here::usable_cpus;
@@ -79,9 +79,9 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let written = if compared.rows.is_empty() { Ok(()) } else { write(args, &compared) };
     super::super::tell_kept(&dir, "The run is kept.");
     written?;
-    Ok(match (is_whole && !compared.rows.is_empty(), wrong.is_none() && compared.passed) {
+    Ok(match (is_whole && !compared.rows.is_empty(), wrong.is_none()) {
         (false, _) => Exit::Failed,
-        (true, true) => Exit::Valid,
+        (true, true) => exit(&compared),
         (true, false) => Exit::Invalid,
     })
 }

@@ -1,0 +1,268 @@
+//! The repeats of both sides of a cell: which of them count, and why the others do not.
+
+use std::collections::BTreeSet;
+
+use dyno_archive::start::FailureKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Lack, Side};
+use crate::caveat::{Caveat, Severity};
+use crate::cell::{CellKey, Shape};
+use crate::grid::{Cell, Grid};
+use crate::stats::permutation;
+use crate::trial::TrialResult;
+
+/// Why a repeat does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The server did not build or start, ended under load, or its responses were wrong.
+    ServerFailed,
+    /// Too many requests got no response. A machine that stalls causes that, too.
+    Unanswered,
+    /// The machine, the generator, another server or dyno: no failure of this server.
+    Measurement,
+    /// The archive has no record of the repeat: the run was not finished, or files were removed.
+    NoRecord,
+}
+
+impl Cause {
+    /// Whether it counts as a failure of the server in the test of failures.
+    const fn is_failure(self) -> bool {
+        matches!(self, Cause::ServerFailed | Cause::Unanswered)
+    }
+}
+
+/// Repeats that do not count for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NotCounted {
+    pub cause: Cause,
+    /// A few words, such as `the server failed`.
+    pub reason: String,
+    /// Counted from 1.
+    pub repeats: Vec<u32>,
+}
+
+/// The repeats of one side of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SideRepeats {
+    /// Repeats that the run was to make; of a run that ended because its question was answered, those until then.
+    pub planned: usize,
+    /// Repeats whose numbers are compared. One that was measured again counts once.
+    pub counted: usize,
+    /// The others, by reason.
+    pub not_counted: Vec<NotCounted>,
+}
+
+/// The repeats of both sides of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CellRepeats {
+    /// Name of the arm in `a`, and in `b`.
+    pub subject_a: String,
+    pub subject_b: String,
+    pub control: bool,
+    pub workload: String,
+    pub step: Shape,
+    pub a: SideRepeats,
+    pub b: SideRepeats,
+    /// Chance that so many more repeats of `b` than of `a` fail (cause `server_failed` or `unanswered`) if the two are alike, by
+    /// Fisher's exact test: 0 to 1, not adjusted for other tests. `None`: no repeat of either failed.
+    pub p_failed: Option<f64>,
+    /// The repeats that do not count, with reasons; `None`: all count.
+    pub sentence: Option<String>,
+}
+
+/// Failed repeats, and all that could fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failures {
+    pub failed: usize,
+    pub all: usize,
+}
+
+impl Failures {
+    /// The share that failed: 0 to 1.
+    fn share(self) -> f64 {
+        if self.all == 0 { 0.0 } else { self.failed as f64 / self.all as f64 }
+    }
+}
+
+/// The chance that so many more repeats of `b` fail if the two sides are alike. `None`: no repeat of either failed.
+pub(super) fn p_of_failures(a: Failures, b: Failures) -> Option<f64> {
+    (a.failed + b.failed > 0).then(|| permutation::of_counts((a.failed, a.all), (b.failed, b.all)))
+}
+
+impl SideRepeats {
+    pub(super) fn new(side: Side<'_>, key: CellKey, grid: &Grid<'_>) -> SideRepeats {
+        let planned = planned_blocks(side, key);
+        let mut found = SideRepeats { planned: planned.len(), ..SideRepeats::default() };
+        let trials = grid.get(key).map_or(&[][..], Cell::trials);
+        for block in planned {
+            let trial = trials.iter().find(|trial| trial.block == block);
+            match trial.map_or_else(|| Some(unmeasured(side, key, block)), |trial| refused(trial)) {
+                None => found.counted += 1,
+                Some((cause, reason)) => found.leave_out(cause, reason, block),
+            }
+        }
+        found
+    }
+
+    fn leave_out(&mut self, cause: Cause, reason: String, block: u32) {
+        match self.not_counted.iter_mut().find(|known| (known.cause, &known.reason) == (cause, &reason)) {
+            Some(known) => known.repeats.push(block),
+            None => self.not_counted.push(NotCounted { cause, reason, repeats: vec![block] }),
+        }
+    }
+
+    fn of_cause(&self, is_meant: impl Fn(Cause) -> bool) -> usize {
+        self.not_counted.iter().filter(|of| is_meant(of.cause)).map(|of| of.repeats.len()).sum()
+    }
+
+    /// Repeats of which the archive has no record.
+    pub(super) fn without_record(&self) -> usize {
+        self.of_cause(|cause| cause == Cause::NoRecord)
+    }
+
+    pub(super) fn failures(&self) -> Failures {
+        let failed = self.of_cause(Cause::is_failure);
+        Failures { failed, all: failed + self.counted }
+    }
+
+    pub(super) const fn are_all_counted(&self) -> bool {
+        self.counted == self.planned
+    }
+
+    /// Whether the server failed in most repeats: no noise answers wrong, and no machine is slow in that way.
+    fn is_broken(&self) -> bool {
+        2 * self.of_cause(|cause| cause == Cause::ServerFailed) > self.planned - self.without_record()
+    }
+
+    fn is_in_order(&self) -> bool {
+        2 * self.counted > self.planned - self.without_record()
+    }
+
+    /// `7 of 14 repeats of B do not count (the server failed: 7)`; `None`: all count.
+    fn sentence(&self, name: &str) -> Option<String> {
+        let reason = |of: &NotCounted| format!("{}: {}", of.reason, of.repeats.len());
+        let reasons: Vec<String> = self.not_counted.iter().map(reason).collect();
+        (!self.are_all_counted()).then(|| {
+            format!(
+                "{} of {} repeats of {name} do not count ({})",
+                self.planned - self.counted,
+                self.planned,
+                reasons.join(", ")
+            )
+        })
+    }
+}
+
+impl CellRepeats {
+    /// Fills in what follows from the repeats of both sides.
+    pub(super) fn summarised(self) -> CellRepeats {
+        let (of_a, of_b) = (self.a.failures(), self.b.failures());
+        let p_failed = p_of_failures(of_a, of_b);
+        let sides = [self.a.sentence("A"), self.b.sentence("B")];
+        let mut said: Vec<String> = sides.into_iter().flatten().collect();
+        if let Some(p) = p_failed {
+            said.push(format!(
+                "the server failed in {} of {} repeats of A and in {} of {} of B ({}, Fisher's exact test)",
+                of_a.failed,
+                of_a.all,
+                of_b.failed,
+                of_b.all,
+                super::gate::p_in_words(p)
+            ));
+        }
+        let sentence = (!said.is_empty()).then(|| said.join("; "));
+        CellRepeats { p_failed, sentence, ..self }
+    }
+
+    pub(super) fn has_broken_b(&self) -> bool {
+        self.b.is_broken() && self.a.is_in_order()
+    }
+
+    pub(super) const fn are_all_counted(&self) -> bool {
+        self.a.are_all_counted() && self.b.are_all_counted()
+    }
+
+    /// `7 of 14 repeats of B do not count`, without reasons; `None`: all count.
+    pub(super) fn count_in_words(&self) -> Option<String> {
+        let side = |of: &SideRepeats, name: &str| {
+            let lost = of.planned - of.counted;
+            (lost > 0).then(|| format!("{lost} of {} repeats of {name}", of.planned))
+        };
+        let both: Vec<String> = [side(&self.a, "A"), side(&self.b, "B")].into_iter().flatten().collect();
+        (!both.is_empty()).then(|| format!("{} do not count", both.join(" and ")))
+    }
+
+    /// The failures of both sides in a row: a percentile that lies among the unanswered requests of a valid repeat fails it, too.
+    pub(super) fn failures_in(&self, lack: Option<Lack>) -> (Failures, Failures) {
+        let (a, b) = (self.a.failures(), self.b.failures());
+        let with = |of: Failures, beyond: usize| Failures { failed: of.failed + beyond, ..of };
+        match lack {
+            Some(Lack::Unanswered { a: beyond_a, b: beyond_b }) => (with(a, beyond_a), with(b, beyond_b)),
+            _ => (a, b),
+        }
+    }
+}
+
+/// How many more of the repeats of a control failed in `b` than in `a`, as a share: the most of all its cells. 0: no more.
+pub(super) fn excused_share(cells: &[CellRepeats]) -> f64 {
+    let of_controls = cells.iter().filter(|cell| cell.control);
+    of_controls.map(|cell| cell.b.failures().share() - cell.a.failures().share()).fold(0.0, f64::max)
+}
+
+/// The failures that remain if so large a share of all repeats failed for the machine.
+pub(super) fn beyond(share: f64, of: Failures) -> Failures {
+    Failures { failed: of.failed.saturating_sub((share * of.all as f64).ceil() as usize), ..of }
+}
+
+/// The blocks, from 1, in which a side was to measure a cell.
+fn planned_blocks(side: Side<'_>, key: CellKey) -> BTreeSet<u32> {
+    let plan = &side.run.header.plan;
+    let of_cell = plan.trials.iter().filter(|trial| {
+        (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
+    });
+    let last = side.report.run.answered_after.unwrap_or(u32::MAX);
+    of_cell.map(|trial| plan.launches[trial.launch].block + 1).filter(|block| *block <= last).collect()
+}
+
+/// Why a trial does not count; `None`: it counts.
+fn refused(trial: &TrialResult) -> Option<(Cause, String)> {
+    if trial.valid || trial.refused {
+        return None;
+    }
+    let cause = match trial {
+        trial if trial.is_broken() => Cause::ServerFailed,
+        trial if trial.has_lost() => Cause::Unanswered,
+        _ => Cause::Measurement,
+    };
+    let is_meant = |caveat: &&Caveat| {
+        let own = caveat.severity == Severity::Invalid;
+        own && (cause == Cause::Measurement || TrialResult::is_servers_code(caveat.code))
+    };
+    let reason = trial.caveats.iter().find(is_meant).and_then(|caveat| caveat.code.reason());
+    Some((cause, reason.unwrap_or("it is not valid").into()))
+}
+
+/// Why a repeat has no trial.
+fn unmeasured(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
+    let plan = &side.run.header.plan;
+    let protocol = plan.workloads[key.workload].protocol;
+    let subject = side.report.subjects.get(key.arm);
+    if subject.is_some_and(|subject| subject.skipped.is_some()) {
+        return (Cause::Measurement, "skipped: this machine lacks what the server needs".into());
+    }
+    let failures = subject.map_or(&[][..], |subject| &subject.failures);
+    // A failure of the server explains the repeat better than one of the machine in another try.
+    let of_block = failures.iter().filter(|failure| {
+        [0, block].contains(&failure.repeat) && failure.protocol.is_none_or(|only| only == protocol)
+    });
+    let is_own = |kind: FailureKind| kind.is_the_subjects() && kind != FailureKind::Skipped;
+    let worst = of_block.max_by_key(|failure| is_own(failure.failure.kind));
+    match worst.map(|failure| failure.failure.kind) {
+        Some(kind) if is_own(kind) => (Cause::ServerFailed, kind.name().into()),
+        Some(kind) => (Cause::Measurement, kind.name().into()),
+        None => (Cause::NoRecord, "no record in the archive".into()),
+    }
+}
