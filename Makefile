@@ -2,12 +2,13 @@
 # make test   everything that must hold before a change lands
 # make bench  dyno beside its peers, alternating, on separate CPUs (BENCH="keep-alive tls" for parts of it)
 # make lint   formatting, clippy, types, purity, the viewer's lints and unit tests
+# make nightly  the property tests with new random inputs (NIGHTLY_CASES=2000 each); what fails is kept beside the tests
 # make fuzz   each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker"); needs a nightly compiler and cargo-fuzz
 # make mutants  which small changes of the code no test notices (SHARD=0/40: every 40th; AREAS="analysis wire"); needs cargo-mutants
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test bench lint fuzz mutants dyno web
+.PHONY: demo test nightly bench lint fuzz mutants dyno web
 
 dyno:
 	@./scripts/built -p dyno
@@ -21,6 +22,11 @@ demo:
 test:
 	./scripts/setup test
 	MAKE="$(MAKE)" ./scripts/test
+
+NIGHTLY_CASES ?= 2000
+
+nightly:
+	./scripts/nightly $(NIGHTLY_CASES)
 
 lint: web
 	cargo fmt --all --check
