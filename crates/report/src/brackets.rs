@@ -71,7 +71,8 @@ pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
     let missed = result.trials.iter().find(at).and_then(|trial| trial.missed.clone());
     let ended = result.ended.as_ref().map(|why| format!("ended early: {why}"));
     let open = (!result.settled && ended.is_none()).then(|| "not settled".to_string());
-    let said: Vec<String> = missed.into_iter().chain(ended).chain(open).collect();
+    let failures = result.failures_at_any_rate.map(|_| "wrong or missing responses at any rate".to_string());
+    let said: Vec<String> = missed.into_iter().chain(failures).chain(ended).chain(open).collect();
     [
         search.subject.clone(),
         search.workload.clone(),
@@ -93,6 +94,9 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
     let has_widths = report.brackets.windows(2).any(|pair| shape(&pair[0]) != shape(&pair[1]));
     let said = |bracket: &Bracket| {
         let of = match (bracket.kept_rps, bracket.missed_rps) {
+            _ if bracket.failures_at_any_rate => {
+                "at no rate that is known (wrong or missing responses are as frequent at low rates)".into()
+            }
             (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
             (Some(kept), None) if bracket.searched.is_some() => {
                 format!("up to {}/s (what it does above was not found)", number(kept))

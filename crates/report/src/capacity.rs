@@ -1,6 +1,6 @@
 //! What a search for capacity came to, for a terminal.
 
-use dyno_analysis::capacity::{CapacityResult, CapacityTrial, Votes};
+use dyno_analysis::capacity::{CapacityResult, CapacityTrial, FailureShares, Votes};
 
 use crate::format::{count, micros, number, or_dash};
 use crate::terminal;
@@ -8,7 +8,11 @@ use crate::terminal;
 /// One load of a search: `  41,000/s  p50 310 µs  p99 2.10 ms  kept`.
 #[must_use]
 pub fn line(trial: &CapacityTrial) -> String {
-    let judged = trial.missed.as_ref().map_or_else(|| "kept".into(), |what| format!("missed: {what}"));
+    let judged = match &trial.missed {
+        None => "kept".into(),
+        Some(what) if trial.too_short => format!("unknown: {what}"),
+        Some(what) => format!("missed: {what}"),
+    };
     terminal::line(&format!(
         "{:>12}/s  p50 {:<8} p99 {:<8} {judged}",
         number(trial.rate_rps),
@@ -30,7 +34,11 @@ pub fn text(result: &CapacityResult) -> String {
         (None, Some(missed)) => {
             format!("  {} missed at every rate, down to {} requests/s", result.objective, number(missed))
         }
-        (None, None) => format!("  {}: nothing was measured", result.objective),
+        (None, None) if result.failures_at_any_rate.is_some() => {
+            format!("  {}: no rate is known", result.objective)
+        }
+        (None, None) if result.trials.is_empty() => format!("  {}: nothing was measured", result.objective),
+        (None, None) => format!("  {}: no load was long enough to tell", result.objective),
     };
     let votes = |rate: Option<f64>, of: Votes, did: &str| {
         Some(format!("{} of {} loads at {}/s {did} it", of.agree, of.loads, number(rate?)))
@@ -38,8 +46,17 @@ pub fn text(result: &CapacityResult) -> String {
     let kept = votes(result.kept_rps, result.kept_by, "kept");
     let missed = votes(result.missed_rps, result.missed_by, "missed");
     let how: Vec<String> = [kept, missed].into_iter().flatten().collect();
+    let loads = format!("{} loads in all", count(result.trials.len() as u64));
+    let how = how.into_iter().collect::<Vec<String>>().join(", ");
     let mut lines =
-        vec![said, format!("  {}; {} loads in all", how.join(", "), count(result.trials.len() as u64))];
+        vec![said, format!("  {}", if how.is_empty() { loads } else { format!("{how}; {loads}") })];
+    lines.extend(result.failures_at_any_rate.as_ref().map(failures));
+    if let (Some(least), None, Some(_)) = (result.least_rps, result.kept_rps, result.missed_rps) {
+        lines.push(format!(
+            "  ! Loads at less than {} requests/s are too short for a percentile of the objective, so lower rates were not tried: make them longer (-d).",
+            number(least)
+        ));
+    }
     if result.limited_by_generator {
         lines.push("  ! The generator, not the server, was the limit there: the server may do more. Give it another CPU (--threads), or another machine.".into());
     }
@@ -48,7 +65,7 @@ pub fn text(result: &CapacityResult) -> String {
     }
     if result.percentile_unknown > 0 {
         lines.push(format!(
-            "  ! {} of the loads had too few requests for a percentile of the objective, and the longest response time stood for it: make them longer (-d), or begin higher (-r).",
+            "  ! {} of the loads had too few requests for a percentile of the objective: make them longer (-d), or begin higher (-r).",
             count(result.percentile_unknown as u64)
         ));
     }
@@ -59,6 +76,20 @@ pub fn text(result: &CapacityResult) -> String {
         lines.push("  ! Not settled: the bounds are not as close as asked, or not each decided by most of its loads.".into());
     }
     lines.iter().map(|line| format!("{}\n", terminal::line(line))).collect()
+}
+
+fn failures(of: &FailureShares) -> String {
+    let lower = format!("{} of {} requests", count(of.failed_below), count(of.requests_below));
+    if of.requests_above == 0 {
+        return format!(
+            "  ! Wrong or missing responses missed the objective at the lowest rate that was tried: {lower}. Check one response with curl, then fix the server or the expectation."
+        );
+    }
+    format!(
+        "  ! Wrong or missing responses missed the objective, and they are not shown to be rarer at lower rates: {lower} there, {} of {} at higher rates. So no rate is known. Check one response with curl, then fix the server or the expectation.",
+        count(of.failed_above),
+        count(of.requests_above)
+    )
 }
 
 #[cfg(test)]
@@ -76,6 +107,8 @@ mod tests {
             error_share: 0.0,
             kept: missed.is_none(),
             generator: false,
+            by_failures: false,
+            too_short: false,
             full: false,
             requests: 2000.0,
             missed: missed.map(Into::into),
@@ -101,6 +134,8 @@ mod tests {
             limited_by_generator: false,
             connections_taken: false,
             percentile_unknown: 0,
+            least_rps: None,
+            failures_at_any_rate: None,
             ended: None,
             trials,
             import_changes: Vec::new(),
@@ -119,5 +154,23 @@ mod tests {
         (result.kept_rps, result.settled) = (None, true);
         assert!(text(&result).starts_with("  p99<5ms missed at every rate, down to 1,020 requests/s"));
         assert!(line(&result.trials[1]).ends_with("missed: p99 6.1 ms"));
+        result.least_rps = Some(1000.0);
+        assert!(text(&result).contains("less than 1,000 requests/s are too short"), "{}", text(&result));
+        (result.missed_rps, result.settled, result.ended) = (None, false, None);
+        (result.connections_taken, result.limited_by_generator, result.percentile_unknown) =
+            (false, false, 0);
+        result.failures_at_any_rate = Some(FailureShares {
+            failed_below: 2,
+            requests_below: 3460,
+            failed_above: 30,
+            requests_above: 45_000,
+        });
+        let said = text(&result);
+        assert!(said.starts_with("  p99<5ms: no rate is known\n  4 loads in all\n"), "{said}");
+        assert!(said.contains("2 of 3,460 requests there, 30 of 45,000 at higher rates"), "{said}");
+        let lowest = FailureShares { requests_above: 0, failed_above: 0, ..FailureShares::default() };
+        assert!(failures(&lowest).contains("at the lowest rate that was tried: 0 of 0"));
+        let short = CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
+        assert!(line(&short).ends_with("unknown: too few requests for p99"));
     }
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Votes;
+use super::failures::{Counts, FailureShares};
 use super::objective::{Judged, judge};
 use crate::cell::Shape;
 use crate::grid::{Cell, Grid};
@@ -29,11 +30,14 @@ pub struct Bracket {
     pub missed_rps: Option<f64>,
     /// The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
     pub limited_by_generator: bool,
+    /// Most repeats or searches missed the objective by wrong or missing responses, whose share is not shown to fall with the rate:
+    /// no rate is known.
+    pub failures_at_any_rate: bool,
     /// Empty where rates were searched.
     pub rates: Vec<RateVotes>,
     /// What rates were searched by: then bounds are medians over starts. `None`: rates were planned.
     pub searched: Option<Searched>,
-    /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
+    /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all. Without repeats that do not tell.
     pub by_repeat_rps: Vec<f64>,
     /// 95 % interval of that over repeats; `None`: fewer than five.
     pub interval_rps: Option<(f64, f64)>,
@@ -53,13 +57,15 @@ pub struct Searched {
 pub struct RateVotes {
     pub rate_rps: f64,
     pub kept: Votes,
-    /// What was missed in the first that missed it.
+    /// What was missed, or is unknown, in the first that did not keep it.
     pub missed: Option<String>,
 }
 
 /// What the repeats of a cell say: each whether it kept the objective, and what it missed.
+#[derive(Default)]
 struct Repeats {
     by_block: Vec<(u32, Judged)>,
+    counts: Counts,
 }
 
 impl Repeats {
@@ -67,21 +73,29 @@ impl Repeats {
         self.by_block.iter().filter(|(_, judged)| *judged == Judged::Kept).count()
     }
 
+    /// Repeats that were long enough to tell.
+    fn decided(&self) -> usize {
+        self.by_block.iter().filter(|(_, judged)| !matches!(judged, Judged::TooShort(_))).count()
+    }
+
     fn is_kept(&self) -> bool {
-        2 * self.kept() > self.by_block.len()
+        2 * self.kept() > self.decided()
     }
 
     /// Half of each is neither.
     fn is_missed(&self) -> bool {
-        2 * self.kept() < self.by_block.len()
+        2 * self.kept() < self.decided()
     }
 
     fn votes(&self, rate_rps: f64) -> RateVotes {
         let missed = self.by_block.iter().find_map(|(_, judged)| match judged {
-            Judged::Missed(what) | Judged::GeneratorMissed(what) => Some(what.clone()),
+            Judged::Missed(what)
+            | Judged::Failed(what)
+            | Judged::TooShort(what)
+            | Judged::GeneratorMissed(what) => Some(what.clone()),
             Judged::Kept => None,
         });
-        RateVotes { rate_rps, kept: Votes { agree: self.kept(), loads: self.by_block.len() }, missed }
+        RateVotes { rate_rps, kept: Votes { agree: self.kept(), loads: self.decided() }, missed }
     }
 }
 
@@ -89,14 +103,17 @@ impl Repeats {
 #[must_use]
 pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
     let Some(objective) = &plan.report.objective else { return Vec::new() };
-    let repeats = |cell: &Cell<'_>| -> Vec<(u32, Judged)> {
+    let repeats = |cell: &Cell<'_>| -> Repeats {
         let judged = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
         let votes = cell.trials().iter().map(|trial| (*trial, judged(trial)));
         // What dyno itself does not count, such as a server that was still warming, has kept nothing.
-        votes
+        let by_block = votes
             .filter(|(trial, (_, judged))| trial.valid || *judged != Judged::Kept)
             .map(|(_, vote)| vote)
-            .collect()
+            .collect();
+        let counts =
+            |trial: &&TrialResult| Counts::new(trial.load.error_share(), trial.load.exchanges.due() as f64);
+        Repeats { by_block, counts: Counts::sum(cell.trials().iter().map(counts)) }
     };
     let mut all: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> = BTreeMap::new();
     for (key, cell) in grid.cells() {
@@ -107,9 +124,12 @@ pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
             let votes = repeats(cell);
             // One rate may be a step more than once.
             match rates.iter_mut().find(|(known, _): &&mut (f64, Repeats)| *known == rate) {
-                Some((_, known)) => known.by_block.extend(votes),
-                None if votes.is_empty() => {}
-                None => rates.push((rate, Repeats { by_block: votes })),
+                Some((_, known)) => {
+                    known.counts = Counts::sum([known.counts, votes.counts].into_iter());
+                    known.by_block.extend(votes.by_block);
+                }
+                None if votes.by_block.is_empty() => {}
+                None => rates.push((rate, votes)),
             }
         }
     }
@@ -129,10 +149,15 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     let kept = undecided.unwrap_or(rates.len()).checked_sub(1);
     let is_generators = |repeats: &Repeats| {
         let by_generator = |(_, judged): &&(u32, Judged)| matches!(judged, Judged::GeneratorMissed(_));
-        let missed = repeats.by_block.len() - repeats.kept();
+        let missed = repeats.decided() - repeats.kept();
         2 * repeats.by_block.iter().filter(by_generator).count() > missed
     };
-    let by_repeat: Vec<f64> = blocks(rates).into_iter().map(|block| of_repeat(rates, block)).collect();
+    let at_any_rate = missed.is_some_and(|missed| fails_at_any_rate(rates, kept, missed));
+    let (kept, missed) = if at_any_rate { (None, None) } else { (kept, missed) };
+    let by_repeat: Vec<f64> = match at_any_rate {
+        true => Vec::new(),
+        false => blocks(rates).into_iter().filter_map(|block| of_repeat(rates, block)).collect(),
+    };
     Bracket {
         subject,
         workload,
@@ -143,11 +168,24 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
         kept_rps: kept.map(|place| rates[place].0),
         missed_rps: missed.map(|place| rates[place].0),
         limited_by_generator: missed.is_some_and(|place| is_generators(&rates[place].1)),
+        failures_at_any_rate: at_any_rate,
         rates: rates.iter().map(|(rate, repeats)| repeats.votes(*rate)).collect(),
         searched: None,
         interval_rps: crate::stats::Repeated::new(by_repeat.clone()).interval,
         by_repeat_rps: by_repeat,
     }
+}
+
+/// Whether wrong or missing responses missed the objective at a rate, and their share is not shown to be less at lower ones.
+fn fails_at_any_rate(rates: &[(f64, Repeats)], kept: Option<usize>, missed: usize) -> bool {
+    let by_block = &rates[missed].1.by_block;
+    let by_failures = by_block.iter().filter(|(_, judged)| matches!(judged, Judged::Failed(_))).count();
+    let others = rates[missed].1.decided() - rates[missed].1.kept() - by_failures;
+    let last_below = kept.unwrap_or(missed);
+    let first_above = if kept.is_some() { missed } else { missed + 1 };
+    let counts = |own: &[(f64, Repeats)]| Counts::sum(own.iter().map(|(_, repeats)| repeats.counts));
+    let shares = FailureShares::new(counts(&rates[..=last_below]), counts(&rates[first_above..]));
+    by_failures > others && !shares.do_fall_with_the_rate()
 }
 
 /// The blocks that have all rates.
@@ -159,12 +197,16 @@ fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
     all.into_iter().filter(|block| has(*block)).collect()
 }
 
-/// The highest rate below all that one repeat missed.
-fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> f64 {
+/// The highest rate below all that one repeat missed; `None`: a load was too short to tell.
+fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
+    let is_too_short = |(own, judged): &(u32, Judged)| *own == block && matches!(judged, Judged::TooShort(_));
+    if rates.iter().any(|(_, repeats)| repeats.by_block.iter().any(is_too_short)) {
+        return None;
+    }
     let is_kept = |(_, repeats): &&(f64, Repeats)| {
         repeats.by_block.iter().filter(|(own, _)| *own == block).all(|(_, judged)| *judged == Judged::Kept)
     };
-    rates.iter().take_while(is_kept).last().map_or(0.0, |(rate, _)| *rate)
+    Some(rates.iter().take_while(is_kept).last().map_or(0.0, |(rate, _)| *rate))
 }
 
 #[cfg(test)]
@@ -174,7 +216,10 @@ mod tests {
     /// Repeats of rates: which of them kept the objective.
     fn of(rates: &[(f64, &[bool])]) -> Bracket {
         let judged = |kept: &bool| if *kept { Judged::Kept } else { Judged::Missed("p99 9 ms".into()) };
-        let repeats = |kept: &[bool]| Repeats { by_block: (0..).zip(kept.iter().map(judged)).collect() };
+        let repeats = |kept: &[bool]| Repeats {
+            by_block: (0..).zip(kept.iter().map(judged)).collect(),
+            ..Repeats::default()
+        };
         let rates: Vec<(f64, Repeats)> = rates.iter().map(|(rate, kept)| (*rate, repeats(kept))).collect();
         bracket(("a".into(), "w".into()), &rates)
     }
@@ -196,6 +241,34 @@ mod tests {
         assert_eq!(found.interval_rps, Some((100.0, 400.0)));
         assert_eq!((found.rates[1].kept.agree, found.rates[1].kept.loads), (4, 5));
         assert_eq!(found.rates[1].missed.as_deref(), Some("p99 9 ms"));
+    }
+
+    #[test]
+    fn failures_decide_a_rate_only_if_they_depend_on_it() {
+        let rate = |judged: Judged, rate_rps: f64, failed: f64| {
+            let by_block = (0..3).map(|block| (block, judged.clone())).collect();
+            (rate_rps, Repeats { by_block, counts: Counts { failed, requests: 3.0 * rate_rps } })
+        };
+        let bracket_of = |failed_below: f64, failed_above: f64| {
+            let rates = [
+                rate(Judged::Kept, 1000.0, failed_below),
+                rate(Judged::Failed("wrong".into()), 2000.0, failed_above),
+            ];
+            bracket(("a".into(), "w".into()), &rates)
+        };
+        // One wrong response of 1,500 at both rates, and a server that sheds what is above 1,900/s.
+        let everywhere = bracket_of(2.0, 4.0);
+        assert_eq!((everywhere.kept_rps, everywhere.missed_rps), (None, None));
+        assert!(everywhere.failures_at_any_rate && everywhere.by_repeat_rps.is_empty());
+        let above = bracket_of(0.0, 300.0);
+        assert_eq!((above.kept_rps, above.missed_rps), (Some(1000.0), Some(2000.0)));
+        assert!(!above.failures_at_any_rate);
+        // Neither kept nor missed: too short.
+        let short = [rate(Judged::Kept, 1000.0, 0.0), rate(Judged::TooShort("p99".into()), 2000.0, 0.0)];
+        let short = bracket(("a".into(), "w".into()), &short);
+        assert_eq!((short.kept_rps, short.missed_rps), (Some(1000.0), None));
+        assert_eq!((short.rates[1].kept.loads, short.by_repeat_rps.len()), (0, 0));
+        assert_eq!(short.rates[1].missed.as_deref(), Some("p99"));
     }
 
     #[test]

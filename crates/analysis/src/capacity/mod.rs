@@ -1,6 +1,7 @@
 //! Capacity: the highest rate of requests at which a server keeps an objective.
 
 mod brackets;
+mod failures;
 mod objective;
 mod search;
 mod searches;
@@ -12,8 +13,9 @@ use serde::Serialize;
 
 use crate::LoadResult;
 pub use brackets::{Bracket, RateVotes, Searched, brackets};
+pub use failures::FailureShares;
 pub(crate) use objective::is_generators;
-pub use objective::{Judged, judge, objective, requests};
+pub use objective::{Judged, judge, least_rps, objective, requests};
 pub use search::{Found, Next, Search, Tried, Width};
 pub use searches::{SearchResult, begin, tried};
 pub(crate) use searches::{brackets_of, searches};
@@ -41,8 +43,14 @@ pub struct CapacityResult {
     /// In most loads that missed it at `missed_rps` half of the places for requests or more were taken on average, so that others waited in
     /// the generator: that is the server's limit, or that of so few connections.
     pub connections_taken: bool,
-    /// Loads with too few requests for a percentile of the objective: the longest response time stood for it.
+    /// Loads with too few requests for a percentile of the objective.
     pub percentile_unknown: usize,
+    /// The lowest rate that is tried, because loads below it are too short for the objective's percentiles; requests per second.
+    /// `None`: the objective has no percentiles.
+    pub least_rps: Option<f64>,
+    /// Wrong or missing responses missed the objective, and their share is not shown to fall with the rate. Then no rate is
+    /// known, and `kept_rps` and `missed_rps` are `None`. `None`: something else missed it, or they are rarer at lower rates.
+    pub failures_at_any_rate: Option<FailureShares>,
     /// Why the search ended before its end; `None`: it did not.
     pub ended: Option<String>,
     /// Every load, in order of time.
@@ -62,7 +70,8 @@ pub struct Votes {
 impl Votes {
     fn of(trials: &[CapacityTrial], rate: Option<f64>, kept: bool) -> Votes {
         let own = || trials.iter().filter(|trial| Some(trial.rate_rps) == rate);
-        Votes { agree: own().filter(|trial| trial.kept == kept).count(), loads: own().count() }
+        let agrees = |trial: &&CapacityTrial| trial.kept == kept && !trial.too_short;
+        Votes { agree: own().filter(agrees).count(), loads: own().count() }
     }
 }
 
@@ -74,8 +83,12 @@ impl CapacityResult {
         ended: Option<String>,
         trials: Vec<CapacityTrial>,
     ) -> CapacityResult {
-        let Found { kept_rps, missed_rps, settled } = found;
-        let missed = || trials.iter().filter(|trial| Some(trial.rate_rps) == missed_rps && !trial.kept);
+        let at_any_rate = failures::at_any_rate(found, &trials);
+        let Found { kept_rps, missed_rps, settled } = match at_any_rate {
+            Some(_) => Found::default(),
+            None => found,
+        };
+        let missed = || trials.iter().filter(|trial| Some(trial.rate_rps) == missed_rps && trial.is_missed());
         let most = |is_it: fn(&CapacityTrial) -> bool| {
             2 * missed().filter(|trial| is_it(trial)).count() > missed().count()
         };
@@ -90,10 +103,18 @@ impl CapacityResult {
             limited_by_generator: most(|trial| trial.generator),
             connections_taken: most(|trial| trial.full),
             percentile_unknown: trials.iter().filter(|trial| trial.requests < requests(objective)).count(),
+            least_rps: None,
+            failures_at_any_rate: at_any_rate,
             ended,
             trials,
             import_changes: Vec::new(),
         }
+    }
+
+    /// The same, with the lowest rate that is tried; 0: the objective has no percentiles.
+    #[must_use]
+    pub fn with_least(self, least_rps: f64) -> CapacityResult {
+        CapacityResult { least_rps: Some(least_rps).filter(|least| *least > 0.0), ..self }
     }
 }
 
@@ -110,11 +131,15 @@ pub struct CapacityTrial {
     pub kept: bool,
     /// The generator, and not the server, missed it.
     pub generator: bool,
+    /// Wrong or missing responses missed it.
+    pub by_failures: bool,
+    /// The load was too short for a percentile of the objective: it is neither kept nor missed.
+    pub too_short: bool,
     /// Half of the places for requests or more were taken on average.
     pub full: bool,
     /// Requests that were due.
     pub requests: f64,
-    /// What was missed, in words; `None`: nothing was.
+    /// What was missed or is unknown, in words; `None`: it is kept.
     pub missed: Option<String>,
 }
 
@@ -129,13 +154,22 @@ impl CapacityTrial {
             error_share: load.error_share(),
             kept: judged == Judged::Kept,
             generator: matches!(judged, Judged::GeneratorMissed(_)),
+            by_failures: matches!(judged, Judged::Failed(_)),
+            too_short: matches!(judged, Judged::TooShort(_)),
             full: load.in_flight.mean >= 0.5 * load.places() as f64,
             requests: load.exchanges.due() as f64,
             missed: match judged {
                 Judged::Kept => None,
-                Judged::Missed(what) | Judged::GeneratorMissed(what) => Some(what),
+                Judged::Missed(what)
+                | Judged::Failed(what)
+                | Judged::TooShort(what)
+                | Judged::GeneratorMissed(what) => Some(what),
             },
         }
+    }
+
+    const fn is_missed(&self) -> bool {
+        !self.kept && !self.too_short
     }
 }
 

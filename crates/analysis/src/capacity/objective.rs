@@ -1,6 +1,6 @@
 //! What a server is to keep: `p99<5ms,errors<0.1%`.
 
-use dyno_archive::plan::{Condition, Objective};
+use dyno_archive::plan::{Arrival, Condition, Objective};
 
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code, Severity};
@@ -27,6 +27,10 @@ pub enum Judged {
     Kept,
     /// What was missed, in words.
     Missed(String),
+    /// Wrong or missing responses missed it, in words. Only other rates tell whether that depends on the rate.
+    Failed(String),
+    /// The load was too short for a percentile of the objective, in words: it is neither kept nor missed.
+    TooShort(String),
     /// The generator could not offer the rate: what was missed says nothing of the server.
     GeneratorMissed(String),
 }
@@ -50,26 +54,61 @@ pub fn requests(objective: &Objective) -> f64 {
     needed.fold(0.0, f64::max)
 }
 
+/// The lowest rate at which loads of this length have enough requests for every percentile of an objective; 0: it has none.
+#[must_use]
+pub fn least_rps(objective: &Objective, duration_ns: u64, arrival: Arrival) -> f64 {
+    let needed = requests(objective);
+    // The number of Poisson arrivals varies by its square root.
+    let spread = match arrival {
+        Arrival::Constant | Arrival::Trace => 0.0,
+        Arrival::Poisson => 4.0 * needed.sqrt(),
+    };
+    (needed + spread).ceil() / (duration_ns as f64 / 1e9)
+}
+
+/// A miss, in words, by what it is of.
+enum Miss {
+    Time(String),
+    Failures(String),
+    TooShort(String),
+}
+
 /// What every load has to keep: it answers as many as it is offered, and errors are few where nothing is said of them.
-fn missed_unasked(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<String> {
+fn missed_unasked(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<Miss> {
     if load.keeps_up() == Some(false) {
         let offered = load.offered_rps().unwrap_or(0.0);
-        return Some(format!(
+        return Some(Miss::Time(format!(
             "it fell behind: {:.0} right answers/s for {offered:.0} requests/s",
             load.throughput_rps
-        ));
+        )));
     }
     let says_errors =
         objective.conditions.iter().any(|condition| matches!(condition, Condition::Errors { .. }));
-    (!says_errors && error_share >= MOST_LOST).then(|| errors(error_share))
+    (!says_errors && error_share >= MOST_LOST).then(|| Miss::Failures(errors(error_share)))
+}
+
+/// The first miss that is known; `Err`: none is, and a percentile is unknown.
+fn first_miss(objective: &Objective, load: &LoadResult) -> Result<Option<Miss>, String> {
+    let error_share = load.error_share();
+    let of_conditions = objective.conditions.iter().filter_map(|of| missed(of, load, error_share));
+    let all: Vec<Miss> = of_conditions.chain(missed_unasked(objective, load, error_share)).collect();
+    let mut too_short = None;
+    for miss in all {
+        match miss {
+            Miss::TooShort(why) => too_short = too_short.or(Some(why)),
+            known => return Ok(Some(known)),
+        }
+    }
+    too_short.map_or(Ok(None), Err)
 }
 
 /// Judges a load.
 #[must_use]
 pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
-    let error_share = load.error_share();
-    let missed = objective.conditions.iter().find_map(|condition| missed(condition, load, error_share));
-    let missed = missed.or_else(|| missed_unasked(objective, load, error_share));
+    let (missed, too_short) = match first_miss(objective, load) {
+        Ok(missed) => (missed, None),
+        Err(why) => (None, Some(why)),
+    };
     let is_time = missed.is_some() && objective.conditions.iter().any(is_of_time);
     let is_missed = missed.is_some();
     let refuses = |caveat: &&Caveat| {
@@ -77,17 +116,27 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
         let is_full = is_generators(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
         is_full || is_time && matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved)
     };
-    match (load.caveats.iter().find(refuses), missed) {
-        (Some(caveat), _) => Judged::GeneratorMissed(caveat.message.clone()),
-        (None, Some(missed)) => Judged::Missed(missed),
-        // A load that is not to be used has kept nothing.
-        (None, None) => {
-            let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
-            let invalid = load.caveats.iter().find(is_invalid).map(|caveat| caveat.message.clone());
-            invalid.map_or(Judged::Kept, Judged::Missed)
-        }
+    if let Some(caveat) = load.caveats.iter().find(refuses) {
+        return Judged::GeneratorMissed(caveat.message.clone());
+    }
+    match missed {
+        Some(Miss::Failures(what)) => return Judged::Failed(what),
+        Some(Miss::Time(what) | Miss::TooShort(what)) => return Judged::Missed(what),
+        None => {}
+    }
+    // A load that is not to be used has kept nothing.
+    let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
+    let invalid = load.caveats.iter().find(is_invalid);
+    match (invalid, too_short) {
+        (Some(caveat), _) if FAILURES.contains(&caveat.code) => Judged::Failed(caveat.message.clone()),
+        (Some(caveat), _) => Judged::Missed(caveat.message.clone()),
+        (None, Some(why)) => Judged::TooShort(why),
+        (None, None) => Judged::Kept,
     }
 }
+
+/// Caveats that refuse a load for its responses.
+const FAILURES: [Code; 3] = [Code::WrongAnswers, Code::NoAnswers, Code::Errors];
 
 /// Whether a caveat that refuses a load is about the generator, and not about the server.
 pub(crate) const fn is_generators(code: Code) -> bool {
@@ -131,32 +180,38 @@ const fn is_of_time(condition: &Condition) -> bool {
 }
 
 /// In what a load misses a condition; `None`: it keeps it.
-fn missed(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<String> {
+fn missed(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
     let times = &load.response_time_us;
     match condition {
-        Condition::Errors { below } => (error_share >= *below).then(|| errors(error_share)),
+        Condition::Errors { below } => (error_share >= *below).then(|| Miss::Failures(errors(error_share))),
         Condition::Mean { below_us } => match times.mean {
             Some(mean) if mean < *below_us => None,
-            Some(mean) => Some(format!("mean {}", ms(mean))),
-            None => Some("no right answer".into()),
+            Some(mean) => Some(Miss::Time(format!("mean {}", ms(mean)))),
+            None => Some(Miss::Failures("no right answer".into())),
         },
         Condition::Quantile { name, q, below_us } => quantile_missed(times, (name, *q), *below_us),
     }
 }
 
-fn quantile_missed(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Option<String> {
+fn quantile_missed(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Option<Miss> {
     match times.place(q) {
-        Place::At(us) => (us >= most).then(|| format!("{name} {}", ms(us))),
-        Place::Beyond(_) => Some(format!("{name} among the unanswered")),
-        // Too few to tell the percentile: it is below the longest of all.
-        Place::TooFew => match times.max {
-            Some(us) if us < most && times.unanswered == 0 => None,
-            Some(us) if us >= most => Some(format!("too few requests for {name}, and one took {}", ms(us))),
-            Some(_) => {
-                Some(format!("too few requests for {name}, and {} got no right answer", times.unanswered))
+        Place::At(us) => (us >= most).then(|| Miss::Time(format!("{name} {}", ms(us)))),
+        Place::Beyond(_) => Some(Miss::Failures(format!("{name} among the unanswered"))),
+        Place::TooFew => Some(match times.max {
+            Some(us) if us >= most => {
+                Miss::Time(format!("too few requests for {name}, and one took {}", ms(us)))
             }
-            None => Some("no right answer".into()),
-        },
+            Some(_) if times.unanswered > 0 => Miss::Failures(format!(
+                "too few requests for {name}, and {} got no right answer",
+                times.unanswered
+            )),
+            Some(_) => Miss::TooShort(format!(
+                "too few requests for {name}: {} of {:.0}",
+                times.due(),
+                SAMPLES_BEYOND / (1.0 - q)
+            )),
+            None => Miss::Failures("no right answer".into()),
+        }),
     }
 }
 
@@ -211,17 +266,19 @@ mod tests {
         ] {
             assert_eq!(judged(objective, |_| {}), Judged::Missed(says.into()), "{objective}");
         }
-        assert!(kept("p99.9<10ms"));
+        let short = Judged::TooShort("too few requests for p99.9: 10000 of 20000".into());
+        assert_eq!(judged("p99.9<10ms", |_| {}), short, "nobody knows it, so it is not kept");
+        assert_eq!(judged("p99.9<10ms,p99<4.9ms", |_| {}), Judged::Missed("p99 4.900 ms".into()));
     }
 
     #[test]
     fn errors_and_rates_that_were_not_kept_are_missed() {
         let failed = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9990, 10);
-        assert_eq!(judged("errors<0.1%", failed), Judged::Missed("errors 0.100 %".into()));
+        assert_eq!(judged("errors<0.1%", failed), Judged::Failed("errors 0.100 %".into()));
         assert_eq!(judged("errors<0.11%", failed), Judged::Kept);
         // Where nothing is said of errors, one in a hundred is too many.
         let many = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9900, 100);
-        assert_eq!(judged("p99<5ms", many), Judged::Missed("errors 1.000 %".into()));
+        assert_eq!(judged("p99<5ms", many), Judged::Failed("errors 1.000 %".into()));
         assert!(
             objective("p99<5ms,errors<2%", &|_| Ok(5_000_000))
                 .unwrap_err()
@@ -229,7 +286,7 @@ mod tests {
         );
         let unanswered =
             |l: &mut LoadResult| (l.response_time_us.p99, l.response_time_us.unanswered) = (None, 900);
-        assert_eq!(judged("p99<5ms", unanswered), Judged::Missed("p99 among the unanswered".into()));
+        assert_eq!(judged("p99<5ms", unanswered), Judged::Failed("p99 among the unanswered".into()));
     }
 
     #[test]
@@ -252,7 +309,7 @@ mod tests {
             let message = "3 answers were wrong".into();
             l.caveats.push(Caveat::new(Code::WrongAnswers, Severity::Invalid, message, Default::default()));
         };
-        assert_eq!(judged("p99<5ms,errors<1%", wrong), Judged::Missed("3 answers were wrong".into()));
+        assert_eq!(judged("p99<5ms,errors<1%", wrong), Judged::Failed("3 answers were wrong".into()));
     }
 
     #[test]
@@ -260,6 +317,8 @@ mod tests {
         let needed = |text| requests(&objective(text, &time).unwrap());
         assert!((needed("p99<5ms,p99.9<9ms,errors<1%") - 20_000.0).abs() < 1e-6);
         assert_eq!((needed("errors<1%"), needed("max<5ms")), (0.0, 0.0));
+        let least = |arrival| least_rps(&objective("p99<5ms", &time).unwrap(), 2_000_000_000, arrival);
+        assert_eq!((least(Arrival::Constant), least(Arrival::Poisson)), (1000.0, 1089.5));
     }
 
     /// An open loop whose server falls behind, as its intervals show.

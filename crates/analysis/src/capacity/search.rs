@@ -13,6 +13,8 @@ use super::CapacityTrial;
 pub struct Search {
     start_rps: f64,
     width: Width,
+    /// The lowest rate that is tried: below it loads are too short for the objective.
+    least_rps: f64,
     /// Loads at each rate; rates in thousandths of a request per second, so that they are keys.
     votes: BTreeMap<u64, Votes>,
     loads: usize,
@@ -27,12 +29,18 @@ pub struct Width(pub f64);
 pub enum Tried {
     Kept,
     Missed,
+    /// The load was too short for a percentile of the objective.
+    TooShort,
 }
 
 impl Tried {
     #[must_use]
     pub fn of(trial: &CapacityTrial) -> Tried {
-        if trial.kept { Tried::Kept } else { Tried::Missed }
+        match (trial.too_short, trial.kept) {
+            (true, _) => Tried::TooShort,
+            (false, true) => Tried::Kept,
+            (false, false) => Tried::Missed,
+        }
     }
 }
 
@@ -56,7 +64,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// The rate halfway between the bounds on a logarithmic scale, or the only bound; `None`: neither is known.
+    /// The rate halfway between the bounds on a logarithmic scale, or the only bound; `None`:
+    /// neither is known.
     fn middle(self) -> Option<f64> {
         let both = self.kept_rps.zip(self.missed_rps).map(|(kept, missed)| (kept * missed).sqrt());
         both.or(self.kept_rps).or(self.missed_rps)
@@ -85,8 +94,11 @@ const STAGES: [Stage; 3] = [
 /// Most loads of a search: one that the noise keeps from an end stops with the bounds that it has.
 const LOADS: usize = 80;
 
-/// The lowest and the highest rate that is tried, requests per second.
+/// The lowest rate that is tried for any objective, and the highest; requests per second.
 const LEAST_RPS: f64 = 1.0;
+
+/// By how much the lowest rate is raised after a load that was too short.
+const RAISED: f64 = 1.05;
 const MOST_RPS: f64 = 1e8;
 
 impl Search {
@@ -100,19 +112,29 @@ impl Search {
         Search {
             start_rps: rate(key(start_rps.clamp(LEAST_RPS, MOST_RPS))),
             width,
+            least_rps: LEAST_RPS,
             votes: BTreeMap::new(),
             loads: 0,
         }
     }
 
+    /// The same, but no rate below this is tried, requests per second.
+    #[must_use]
+    pub fn with_least(self, least_rps: f64) -> Search {
+        Search { least_rps: rate(key(least_rps.clamp(LEAST_RPS, MOST_RPS))), ..self }
+    }
+
     /// Takes what came of a load at a rate.
     pub fn tell(&mut self, rate_rps: f64, tried: Tried) {
-        let votes = self.votes.entry(key(rate_rps)).or_default();
-        match tried {
-            Tried::Kept => votes.kept += 1,
-            Tried::Missed => votes.missed += 1,
-        }
         self.loads += 1;
+        match tried {
+            Tried::Kept => self.votes.entry(key(rate_rps)).or_default().kept += 1,
+            Tried::Missed => self.votes.entry(key(rate_rps)).or_default().missed += 1,
+            // By chance a load has fewer requests than its rate promises. A higher rate has enough.
+            Tried::TooShort => {
+                self.least_rps = rate(key((RAISED * rate_rps).clamp(self.least_rps, MOST_RPS)));
+            }
+        }
     }
 
     /// What is to be done next.
@@ -160,17 +182,20 @@ impl Search {
         let open_between = |from: f64, to: f64| {
             let between = self.votes.range(key(from) + 1..key(to));
             let open = between.filter(|(_, of)| is_open(of)).map(|(at, _)| rate(*at));
-            // More votes are first asked for where fewer votes found the end, not at the rates on the way there.
+            // More votes are first asked for where fewer votes found the end, not at the rates on
+            // the way there.
             let is_inside = |rate: &f64| (from..=to).contains(rate);
             let middle = expected_rps.filter(is_inside).unwrap_or((from.max(LEAST_RPS) * to).sqrt()).ln();
             open.min_by(|a, b| (a.ln() - middle).abs().total_cmp(&(b.ln() - middle).abs()))
         };
         match (kept_rps, missed_rps) {
-            (None, None) => Some(open_between(0.0, 2.0 * MOST_RPS).unwrap_or(self.start_rps)),
+            (None, None) => {
+                Some(open_between(0.0, 2.0 * MOST_RPS).unwrap_or(self.start_rps.max(self.least_rps)))
+            }
             (Some(low), None) => open_between(low, 2.0 * MOST_RPS)
                 .or_else(|| (low < MOST_RPS).then(|| rate(key((2.0 * low).min(MOST_RPS))))),
             (None, Some(high)) => open_between(0.0, high)
-                .or_else(|| (high > LEAST_RPS).then(|| rate(key((high / 2.0).max(LEAST_RPS))))),
+                .or_else(|| (high > self.least_rps).then(|| rate(key((high / 2.0).max(self.least_rps))))),
             (Some(low), Some(high)) => {
                 let is_close = high / low <= 1.0 + self.width.0 * stage.times_width;
                 (!is_close).then(|| open_between(low, high).unwrap_or_else(|| rate(key((low * high).sqrt()))))
@@ -209,9 +234,12 @@ mod tests {
 
     /// The most loads that a search with a width of 2 % takes to an edge that no load contradicts.
     ///
-    /// One load at the start, and one for each doubling or halving until the edge is between two rates. Their ratio of 2 is then
-    /// divided evenly three times, into 1.09 (at most 1.16 in the first stage): 3 loads. The second stage asks for a second vote at
-    /// both bounds, and divides once, into 1.044 (at most 1.06): 2 + 2. The third asks for a third vote at both, and divides
+    /// One load at the start, and one for each doubling or halving until the edge is between two
+    /// rates. Their ratio of 2 is then
+    /// divided evenly three times, into 1.09 (at most 1.16 in the first stage): 3 loads. The second
+    /// stage asks for a second vote at
+    /// both bounds, and divides once, into 1.044 (at most 1.06): 2 + 2. The third asks for a third
+    /// vote at both, and divides
     /// twice, into 1.011 (at most 1.02): 2 + 2 × 3.
     fn most_loads(edge: f64, start: f64) -> usize {
         let doublings = (edge / start).log2().abs().floor() as usize + 1;
@@ -233,7 +261,8 @@ mod tests {
         }
     }
 
-    /// The first once took 48 loads, 22 of them on its way down; the others are the ends of the range.
+    /// The first once took 48 loads, 22 of them on its way down; the others are the ends of the
+    /// range.
     #[test]
     fn edges_far_from_the_start_take_few_loads() {
         for (edge, start) in [(2.0, 2_730_039.0), (2.0, 1e7), (1e7, 1.0), (2.0, 1.0), (1e7, 1e7)] {

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::brackets::{Bracket, Searched};
-use super::{CapacityResult, CapacityTrial, Next, Search, Tried, Width, judge, requests};
+use super::{CapacityResult, CapacityTrial, Next, Search, Tried, Width, judge, least_rps};
 use crate::cell::{CellKey, Shape};
 use crate::duet::Company;
 use crate::load::Config;
@@ -46,8 +46,8 @@ pub fn begin(run: &Run, closed: &TrialRecord) -> Option<Search> {
     let (asked, objective) = (plan.search?, plan.report.objective.as_ref()?);
     let closed = trial(plan, &run.header.facts, run.start_of(closed), closed, &Company::default());
     let rate = Some(closed.load.throughput_rps).filter(|rate| *rate > 0.0)? * BEGINS_AT;
-    let least = requests(objective) / (plan.load.duration_ns as f64 / 1e9);
-    Some(Search::new(rate.max(least).max(1.0), Width(asked.width)))
+    let least = least_rps(objective, plan.load.duration_ns, asked.arrival);
+    Some(Search::new(rate.max(least).max(1.0), Width(asked.width)).with_least(least))
 }
 
 /// What a load of the search says that follows a trial.
@@ -86,7 +86,9 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     let planned = &plan.trials[record.trial];
     // Without the trial that it followed it is a part of what was interrupted.
     let closed = run.trials.iter().find(|trial| trial.trial == record.trial)?;
-    let mut search = Search::new(record.loads.first().map_or(1.0, |load| load.rate), Width(asked.width));
+    let least = least_rps(objective, plan.load.duration_ns, asked.arrival);
+    let first = record.loads.first().map_or(1.0, |load| load.rate);
+    let mut search = Search::new(first, Width(asked.width)).with_least(least);
     let mut trials = Vec::new();
     for one in &record.loads {
         let trial = tried(run, closed, (one.rate, &one.load));
@@ -107,7 +109,7 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
         pipeline,
         pass,
         repeat: plan.launches[planned.launch].block + 1,
-        result: CapacityResult::new(objective, found, record.failure.clone(), trials),
+        result: CapacityResult::new(objective, found, record.failure.clone(), trials).with_least(least),
     })
 }
 
@@ -125,6 +127,14 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
     let begun: Vec<&CapacityResult> =
         own.iter().map(|search| &search.result).filter(|result| !result.trials.is_empty()).collect();
     let most = |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
+    let at_any_rate = most(|result| result.failures_at_any_rate.is_some());
+    let starts = own.len();
+    let loads = begun.iter().map(|result| result.trials.len()).sum();
+    let settled = begun.iter().filter(|result| result.settled).count();
+    // A search whose loads failed at any rate tells no rate.
+    let tells = |result: &&CapacityResult| !at_any_rate && result.failures_at_any_rate.is_none();
+    let begun: Vec<&CapacityResult> = begun.iter().copied().filter(tells).collect();
+    let most = |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
     let by_repeat: Vec<f64> = begun.iter().map(|result| result.kept_rps.unwrap_or(0.0)).collect();
     Bracket {
         subject: first.subject.clone(),
@@ -137,11 +147,8 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
         missed_rps: middle(begun.iter().map(|result| result.missed_rps), f64::INFINITY),
         limited_by_generator: most(|result| result.limited_by_generator),
         rates: Vec::new(),
-        searched: Some(Searched {
-            starts: own.len(),
-            loads: begun.iter().map(|result| result.trials.len()).sum(),
-            settled: begun.iter().filter(|result| result.settled).count(),
-        }),
+        searched: Some(Searched { starts, loads, settled }),
+        failures_at_any_rate: at_any_rate,
         interval_rps: Repeated::new(by_repeat.clone()).interval,
         by_repeat_rps: by_repeat,
     }
@@ -217,6 +224,80 @@ mod tests {
         assert_eq!((searched.starts, searched.settled, bracket.by_repeat_rps.len()), (3, 3, 3));
         assert_eq!(searched.loads, run.searches.iter().map(|search| search.loads.len()).sum::<usize>());
         assert_eq!(bracket.interval_rps, None, "too few starts");
+    }
+
+    /// A server that answers every n-th request wrong, at any rate, and each at once.
+    fn wrong_each(number: u64) -> impl FnMut(f64) -> LoadRecord {
+        let mut asked = 0;
+        move |rate: f64| {
+            let mut load = fixture::record(rate as u64);
+            let wrong = (asked + rate as u64) / number - asked / number;
+            asked += rate as u64;
+            let outcomes = &mut load.intervals[0].outcomes;
+            (0..wrong).for_each(|_| outcomes.count(dyno_archive::Outcome::UnexpectedStatus));
+            load
+        }
+    }
+
+    fn search_of(objective: &str, mut load: impl FnMut(f64) -> LoadRecord) -> CapacityResult {
+        let mut run = run(&[1.0]);
+        let time = |text: &str| {
+            let ms: Result<u64, _> = text.trim_end_matches("ms").parse();
+            ms.map(|ms| ms * 1_000_000).map_err(|_| String::new())
+        };
+        run.header.plan.report.objective = Some(super::super::objective(objective, &time).unwrap());
+        run.header.plan.search = Some(plan::Search { width: 0.02, ..ASKED });
+        let mut search = begin(&run, &run.trials[0]).unwrap();
+        let mut record = SearchRecord { trial: 0, ..SearchRecord::default() };
+        while let Next::Try(rate) = search.next() {
+            let load = load(rate);
+            search.tell(rate, Tried::of(&tried(&run, &run.trials[0], (rate, &load))));
+            record.loads.push(SearchLoad { rate, load });
+        }
+        run.searches = vec![record];
+        searches(&run).remove(0).result
+    }
+
+    #[test]
+    fn failures_at_any_rate_settle_nothing() {
+        for objective in ["p99<20ms", "p50<20ms", "errors<0.5%", "p99<20ms,errors<0.5%"] {
+            for number in [7, 40, 1500, 2500] {
+                let result = search_of(objective, wrong_each(number));
+                let case = format!("{objective}, each {number}th");
+                assert_eq!((result.kept_rps, result.missed_rps), (None, None), "{case}");
+                let shares = result.failures_at_any_rate.expect(&case);
+                assert!(
+                    !result.settled && shares.failed_below + shares.failed_above > 0,
+                    "{case}: {shares:?}"
+                );
+            }
+        }
+    }
+
+    /// A server that refuses what is above its limit has a limit.
+    #[test]
+    fn failures_above_a_rate_are_a_limit() {
+        for limit in [2100.0, 2600.0, 9000.0] {
+            let shed = |rate: f64| {
+                let mut load = fixture::record(rate as u64);
+                let wrong = (rate - limit).max(0.0).ceil() as u64;
+                let outcomes = &mut load.intervals[0].outcomes;
+                (0..wrong).for_each(|_| outcomes.count(dyno_archive::Outcome::UnexpectedStatus));
+                load
+            };
+            let result = search_of("p99<20ms", shed);
+            let (kept, missed) = (result.kept_rps.unwrap(), result.missed_rps.unwrap());
+            assert!(result.settled && kept <= limit && limit <= missed, "{limit}: {kept} to {missed}");
+            assert_eq!((result.failures_at_any_rate, result.least_rps), (None, Some(2000.0)));
+        }
+    }
+
+    /// Loads below 2,000/s are too short for p99, so no such rate is tried, and none is kept.
+    #[test]
+    fn rates_with_too_few_requests_are_not_tried() {
+        let result = search_of("p99<5ms", |rate| load(rate, 700.0));
+        assert!(result.trials.iter().all(|trial| trial.rate_rps >= 2000.0 && !trial.too_short));
+        assert_eq!((result.kept_rps, result.missed_rps, result.settled), (None, Some(2000.0), false));
     }
 
     #[test]

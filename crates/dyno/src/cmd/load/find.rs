@@ -6,8 +6,7 @@ use dyno_analysis::Code;
 use dyno_analysis::capacity::{self, CapacityResult, CapacityTrial, Next, Search, Tried, Width};
 use dyno_analysis::load::Config;
 use dyno_analysis::verdict::{self, Context};
-use dyno_archive::plan::Arrivals;
-use dyno_archive::plan::Objective;
+use dyno_archive::plan::{Arrival, Arrivals, Objective};
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::limits::SEARCH_WARMUP_NS;
 use dyno_runner::load::{Reason, Spec, Watch};
@@ -28,7 +27,12 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     let objective =
         capacity::objective(objective, &units::duration).map_err(|why| bad(format!("--find: {why}")))?;
     let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
-    let start_rps = check(&args, capacity::requests(&objective) / (duration_ns as f64 / 1e9))?;
+    let arrival = match args.arrival {
+        ArrivalArg::Constant => Arrival::Constant,
+        ArrivalArg::Poisson => Arrival::Poisson,
+    };
+    let least_rps = capacity::least_rps(&objective, duration_ns, arrival);
+    let start_rps = check(&args, least_rps)?;
     args.rate = Some(start_rps.to_string());
     args.warmup.get_or_insert(Ns(SEARCH_WARMUP_NS));
     let ready = Ready::new(args)?;
@@ -39,7 +43,8 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     dyno_runner::load::preflight(&ready.spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
     let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
     let import_changes = ready.config.import_changes.clone();
-    let result = CapacityResult { import_changes, ..search(&ready, &objective, start_rps, &interrupts)? };
+    let result = search(&ready, &objective, (start_rps, least_rps), &interrupts)?;
+    let result = CapacityResult { import_changes, ..result };
     write(&ready.args, &result)?;
     Ok(match result.kept_rps {
         _ if interrupts.count() > 0 || result.ended.is_some() => Exit::Failed,
@@ -69,17 +74,26 @@ fn check(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
     let rate = units::count(rate).map_err(|_| {
         bad(format!("--rate: with --find it is the rate to begin at, one number; {rate:?} is not"))
     })?;
-    if rate > 0.0 { Ok(rate) } else { Err(bad("--rate: a search begins above 0")) }
+    if rate <= 0.0 {
+        return Err(bad("--rate: a search begins above 0"));
+    }
+    if rate < least_rps {
+        terminal::say(&format!(
+            "dyno load: --rate {rate}: too few requests for the objective's percentiles; the search begins at {:.0}/s\nhint: make loads longer with -d",
+            least_rps.ceil()
+        ));
+    }
+    Ok(rate.max(least_rps.ceil()))
 }
 
 fn search(
     ready: &Ready,
     objective: &Objective,
-    start_rps: f64,
+    (start_rps, least_rps): (f64, f64),
     interrupts: &Arc<Interrupts>,
 ) -> anyhow::Result<CapacityResult> {
     let width = ready.args.width.unwrap_or(DEFAULT_WIDTH) / 100.0;
-    let mut search = Search::new(start_rps, Width(width));
+    let mut search = Search::new(start_rps, Width(width)).with_least(least_rps);
     let mut trials = Vec::new();
     let (found, ended) = loop {
         let rate = match search.next() {
@@ -103,7 +117,7 @@ fn search(
             }
         }
     };
-    Ok(CapacityResult::new(objective, found, ended, trials))
+    Ok(CapacityResult::new(objective, found, ended, trials).with_least(least_rps))
 }
 
 /// How far apart the bounds may lie unless told, in per cent.

@@ -1,0 +1,89 @@
+//! Whether wrong and missing responses depend on the rate.
+//!
+//! A server that answers every n-th request wrong does so at any rate. Loads at low rates have fewer requests, and more of them
+//! meet none of the wrong responses, so that a search would settle on a rate that is a property of the loads' length.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{CapacityTrial, Found};
+use crate::stats::permutation;
+
+/// Requests without a right response, among all, at lower and at higher rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FailureShares {
+    pub failed_below: u64,
+    pub requests_below: u64,
+    pub failed_above: u64,
+    pub requests_above: u64,
+}
+
+/// The chance below which failures are said to depend on the rate. It is small, because the search chose where it divides the rates,
+/// and where the rate does matter some load far above it fails a large part of its requests.
+const CERTAIN: f64 = 0.001;
+
+/// Counts of requests, and of those without a right response.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    pub failed: f64,
+    pub requests: f64,
+}
+
+impl Counts {
+    pub(super) fn new(error_share: f64, requests: f64) -> Counts {
+        Counts { failed: (error_share * requests).round(), requests }
+    }
+
+    pub(super) fn sum(all: impl Iterator<Item = Counts>) -> Counts {
+        all.fold(Counts::default(), |sum, one| Counts {
+            failed: sum.failed + one.failed,
+            requests: sum.requests + one.requests,
+        })
+    }
+}
+
+impl FailureShares {
+    pub(super) fn new(below: Counts, above: Counts) -> FailureShares {
+        FailureShares {
+            failed_below: below.failed as u64,
+            requests_below: below.requests as u64,
+            failed_above: above.failed as u64,
+            requests_above: above.requests as u64,
+        }
+    }
+
+    /// Whether failures are more frequent at higher rates, and that is no chance (Fisher's exact test).
+    pub(super) fn do_fall_with_the_rate(&self) -> bool {
+        let side = |failed: u64, all: u64| (failed.min(all) as usize, all as usize);
+        let p = permutation::of_counts(
+            side(self.failed_below, self.requests_below),
+            side(self.failed_above, self.requests_above),
+        );
+        self.requests_below > 0 && p < CERTAIN
+    }
+}
+
+/// The failures on both sides of what a search found, if they missed the objective and are not shown to depend on the rate.
+pub(super) fn at_any_rate(found: Found, trials: &[CapacityTrial]) -> Option<FailureShares> {
+    let missed_rps = found.missed_rps?;
+    let missed = || trials.iter().filter(|trial| trial.rate_rps == missed_rps && trial.is_missed());
+    let by_failures = missed().filter(|trial| trial.by_failures).count();
+    if 2 * by_failures <= missed().count() {
+        return None;
+    }
+    let counts = |trial: &CapacityTrial| Counts::new(trial.error_share, trial.requests);
+    // Without a rate that is kept the lowest one stands against all others.
+    let is_below = |trial: &&CapacityTrial| match found.kept_rps {
+        Some(kept) => trial.rate_rps <= kept,
+        None => trial.rate_rps <= missed_rps,
+    };
+    let is_above = |trial: &&CapacityTrial| match found.kept_rps {
+        Some(_) => trial.rate_rps >= missed_rps,
+        None => trial.rate_rps > missed_rps,
+    };
+    let shares = FailureShares::new(
+        Counts::sum(trials.iter().filter(is_below).map(counts)),
+        Counts::sum(trials.iter().filter(is_above).map(counts)),
+    );
+    (!shares.do_fall_with_the_rate()).then_some(shares)
+}
