@@ -40,16 +40,18 @@ fn two_subjects_of_a_run_are_set_against_each_other() {
     assert_eq!(status, 0);
     assert!(text.contains("slow → fast"), "{text}");
     assert!(text.contains("too few repeats, 3 and 3: a verdict takes 5 of each"), "{text}");
-    // What nothing decides misses no gate, and a report for CI says that it was not decided.
-    let (status, xml, _) = told(&[&a, &b, "--fail-on", "p99>+1%", "--format", "junit"]);
-    assert_eq!(status, 0);
-    assert!(
-        xml.contains("failures=\"0\"")
-            && xml.contains(
-                "<skipped message=\"not compared: it is not known in some valid repeats (3 of A and 0 of B)"
-            ),
-        "{xml}"
-    );
+    // An undecided gate is no success, in the exit status and in the file for CI, unless the user says so.
+    let gated = [&*a, &b, "--fail-on", "p99>+1%", "--format", "junit"];
+    let why = "message=\"not compared: it is not known in some valid repeats (3 of A and 0 of B)";
+    let (status, xml, error) = told(&gated);
+    assert_eq!(status, 3);
+    assert!(xml.contains("failures=\"0\" errors=\"1\" skipped=\"0\""), "{xml}");
+    assert!(xml.contains(&format!("<error {why}")), "{xml}");
+    assert!(error.contains("1 of 1 gates undecided") && error.contains("hint: "), "{error}");
+    let (status, xml, error) = told(&[&gated[..], &["--undecided", "pass"]].concat());
+    assert_eq!((status, &*error), (0, ""));
+    assert!(xml.contains("failures=\"0\" errors=\"0\" skipped=\"1\""), "{xml}");
+    assert!(xml.contains(&format!("<skipped {why}")), "{xml}");
     let (_, json, _) = told(&[&a, &b, "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["schema"], &json["paired"]), (&"dyno.compare/1".into(), &true.into()));
@@ -105,4 +107,33 @@ fn runs_that_differ_in_more_than_their_servers_are_refused_by_name() {
     let (status, text, error) = told(&[&before, &newer]);
     assert_eq!(status, 0, "{error}");
     assert!(text.contains("were made at different times"), "{text}");
+}
+
+/// Trial files that were removed are reported in every format.
+#[test]
+fn removed_trial_is_reported_in_every_format() {
+    let place = tempfile::tempdir().unwrap();
+    let run = changed(place.path(), "removed", |_| {});
+    let archive = RunDir::open(Path::new(&run)).unwrap().read().unwrap();
+    let plan = &archive.header.plan;
+    let arm = plan.arms.iter().position(|arm| arm.name == "fast").unwrap();
+    let removed = archive.trials.iter().find(|trial| plan.trials[trial.trial].arm == arm).unwrap().trial;
+    std::fs::remove_file(Path::new(&run).join(format!("trials/{removed:04}.json"))).unwrap();
+    let (a, b) = (format!("{run}:slow"), format!("{run}:fast"));
+    let said = "1 of 3 repeats of B do not count (no record in the archive: 1)";
+    for format in ["text", "md", "html", "junit", "json"] {
+        for gates in [&[][..], &["--fail-on", "throughput<-90%"]] {
+            let (status, out, _) = told(&[&[&*a, &b, "--format", format][..], gates].concat());
+            assert_eq!(status, if gates.is_empty() { 0 } else { 3 }, "{format}: {out}");
+            assert!(out.contains(said), "{format}: {out}");
+            assert!(out.contains("has no record of 1 planned repeats"), "{format}: {out}");
+        }
+    }
+    let (_, json, _) = told(&[&a, &b, "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let cells = json["repeats"].as_array().unwrap();
+    let lost: Vec<&serde_json::Value> = cells.iter().filter(|cell| !cell["sentence"].is_null()).collect();
+    let [cell] = lost[..] else { panic!("{lost:?}") };
+    assert_eq!((&cell["b"]["planned"], &cell["b"]["counted"]), (&3.into(), &2.into()));
+    assert_eq!(cell["b"]["not_counted"][0]["cause"], "no_record");
 }
