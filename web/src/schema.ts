@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 2bd30bea468fd0263fcf245bc5c6413fb69a3ab5ccd4821cdf78b0f9671ec675
+// Made by types.mjs from docs/schema/report.schema.json 1564500010d50b5c21cbfe17f0494651432b7703a13a24d57e7cf2443c18f58e
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -366,10 +366,15 @@ export interface Report {
  */
 export interface Bracket {
   /**
-   * In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
+   * In each repeat alone, the highest rate below all that were missed; 0: it missed them all. Without repeats that do not tell.
    */
   by_repeat_rps: number[];
   connections: number;
+  /**
+   * Most repeats or searches missed the objective by wrong or missing responses, whose share is not shown to fall with the rate:
+   * no rate is known.
+   */
+  failures_at_any_rate: boolean;
   /**
    * 95 % interval of that over repeats; `None`: fewer than five.
    *
@@ -412,7 +417,7 @@ export interface Bracket {
 export interface RateVotes {
   kept: Votes;
   /**
-   * What was missed in the first that missed it.
+   * What was missed, or is unknown, in the first that did not keep it.
    */
   missed: string | null;
   rate_rps: number;
@@ -702,8 +707,8 @@ export interface Row {
    */
   over: Over | null;
   /**
-   * Chance that so many more repeats of `b` than of `a` leave too many requests without an answer, or have this percentile among those, if they are alike:
-   * 0 to 1. `None`: there is an estimate, or no such repeat of `b`.
+   * Chance that so many more repeats of `b` than of `a` fail, or have this percentile among requests that got no response, if
+   * the two are alike (Fisher's exact test): 0 to 1, not adjusted for other tests. `None`: no repeat of either did.
    */
   p_lost: number | null;
   /**
@@ -1728,6 +1733,11 @@ export interface CapacityResult {
    */
   ended: string | null;
   /**
+   * Wrong or missing responses missed the objective, and their share is not shown to fall with the rate. Then no rate is
+   * known, and `kept_rps` and `missed_rps` are `None`. `None`: something else missed it, or they are rarer at lower rates.
+   */
+  failures_at_any_rate: FailureShares | null;
+  /**
    * Of the loads at each of the two how many agree with it; zeros: there is none.
    */
   kept_by: Votes;
@@ -1735,6 +1745,11 @@ export interface CapacityResult {
    * The highest rate that kept the objective in most of its loads, below all that did not; requests per second. `None`: none did.
    */
   kept_rps: number | null;
+  /**
+   * The lowest rate that is tried, because loads below it are too short for the objective's percentiles; requests per second.
+   * `None`: the objective has no percentiles.
+   */
+  least_rps: number | null;
   /**
    * The generator, not the server, was the limit at `missed_rps`: the server may do more.
    */
@@ -1749,7 +1764,7 @@ export interface CapacityResult {
    */
   objective: string;
   /**
-   * Loads with too few requests for a percentile of the objective: the longest response time stood for it.
+   * Loads with too few requests for a percentile of the objective.
    */
   percentile_unknown: number;
   schema: string;
@@ -1763,9 +1778,22 @@ export interface CapacityResult {
   trials: CapacityTrial[];
 }
 /**
+ * Requests without a right response, among all, at lower and at higher rates.
+ */
+export interface FailureShares {
+  failed_above: number;
+  failed_below: number;
+  requests_above: number;
+  requests_below: number;
+}
+/**
  * One load of a search.
  */
 export interface CapacityTrial {
+  /**
+   * Wrong or missing responses missed it.
+   */
+  by_failures: boolean;
   /**
    * Share of the requests that were due without a right answer: 0 to 1.
    */
@@ -1780,7 +1808,7 @@ export interface CapacityTrial {
   generator: boolean;
   kept: boolean;
   /**
-   * What was missed, in words; `None`: nothing was.
+   * What was missed or is unknown, in words; `None`: it is kept.
    */
   missed: string | null;
   /**
@@ -1794,6 +1822,10 @@ export interface CapacityTrial {
   response_p50_us: number | null;
   response_p99_us: number | null;
   throughput_rps: number;
+  /**
+   * The load was too short for a percentile of the objective: it is neither kept nor missed.
+   */
+  too_short: boolean;
 }
 /**
  * One arm of the run: a subject under one set of conditions. A subject with a single arm has one entry.
