@@ -125,8 +125,10 @@ pub struct GateResult {
     pub sentence: String,
 }
 
-/// Judges gates over all rows of their metrics. The tests of ratios and the tests of failures are one family: the chance that any
-/// gate is missed where nothing changed is at most [`ALPHA`] (Holm). The rows and cells of controls are no gates: between two runs
+/// Judges gates over all rows of their metrics. The tests of ratios and the tests of failures are
+/// one family: the chance that any
+/// gate is missed where nothing changed is at most [`ALPHA`] (Holm). The rows and cells of controls
+/// are no gates: between two runs
 /// they show how much the machine changed.
 pub(super) fn judge(
     gates: &[Gate],
@@ -293,10 +295,7 @@ impl<'a> Gated<'a> {
         }
         if gate.is_beyond(estimate.ratio) {
             return match Beyond::control(self.control, estimate).filter(|of| of.is_towards(gate)) {
-                None => (
-                    GateState::Missed,
-                    format!("{change}, and that is no chance ({})", p_in_words(p)),
-                ),
+                None => (GateState::Missed, format!("{change}, and that is no chance ({})", p_in_words(p))),
                 Some(rest) if rest.misses(gate) => (
                     GateState::Missed,
                     format!("{change}, and that is no chance ({}); {}", p_in_words(p), rest.in_words()),
@@ -321,7 +320,8 @@ impl<'a> Gated<'a> {
     }
 }
 
-/// The row of a control that changed, with the same metric: of the same cell, or else of the one that changed most in the direction
+/// The row of a control that changed, with the same metric: of the same cell, or else of the one
+/// that changed most in the direction
 /// of the gate. `None`: no control did.
 fn control_of<'a>(row: &Row, rows: &'a [Row], gate: Gate) -> Option<&'a Row> {
     let of_metric = || rows.iter().filter(|other| is_drift(other) && other.metric == row.metric);
@@ -330,12 +330,11 @@ fn control_of<'a>(row: &Row, rows: &'a [Row], gate: Gate) -> Option<&'a Row> {
     let has_own = rows.iter().any(|other| is_measured(other) && is_of_cell(&other));
     let sign = if gate.ratio > 1.0 { 1.0 } else { -1.0 };
     let size = |other: &&Row| sign * other.estimate.map_or(0.0, |estimate| estimate.ratio.ln());
-    of_metric()
-        .filter(|other| !has_own || is_of_cell(other))
-        .max_by(|a, b| size(a).total_cmp(&size(b)))
+    of_metric().filter(|other| !has_own || is_of_cell(other)).max_by(|a, b| size(a).total_cmp(&size(b)))
 }
 
-/// A change beyond what the control changed by: the ratio of both ratios. Its interval is wide enough for both errors at once.
+/// A change beyond what the control changed by: the ratio of both ratios. Its interval is wide
+/// enough for both errors at once.
 struct Beyond<'a> {
     name: &'a str,
     /// Of the control.

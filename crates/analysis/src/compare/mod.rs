@@ -196,10 +196,15 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
             metrics.push(gate.metric);
         }
     }
-    let asked_rows = RowsAsked { metrics: &metrics, is_paired: is_one_run, gates: &asked.gates, scope: Scope::Either };
+    let asked_rows =
+        RowsAsked { metrics: &metrics, is_paired: is_one_run, gates: &asked.gates, scope: Scope::Either };
     let Rows { mut rows, mut repeats, unmatched } = asked_rows.of_plan(a, b, &arms);
     if !is_one_run && !rows.is_empty() {
-        let more = RowsAsked { gates: &[], scope: Scope::Both, ..asked_rows }.of_plan(a, b, &more_controls(a, b, &arms));
+        let more = RowsAsked { gates: &[], scope: Scope::Both, ..asked_rows }.of_plan(
+            a,
+            b,
+            &more_controls(a, b, &arms),
+        );
         rows.extend(more.rows.into_iter().map(|row| Row { control: true, ..row }));
         repeats.extend(more.repeats.into_iter().map(|cell| CellRepeats { control: true, ..cell }));
     }
@@ -304,7 +309,8 @@ impl RowsAsked<'_> {
             let waits = metric.waits && !self.gates.iter().any(|gate| gate.metric == **metric);
             !(waits && waited)
         };
-        let row = |metric: &&Metric| row(repeats, &a.0.run.header.plan, (cell_a, cell_b), (metric, self.is_paired));
+        let row =
+            |metric: &&Metric| row(repeats, &a.0.run.header.plan, (cell_a, cell_b), (metric, self.is_paired));
         self.metrics.iter().filter(is_told).map(row).collect()
     }
 }

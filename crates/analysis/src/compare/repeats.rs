@@ -220,9 +220,10 @@ pub(super) fn beyond(share: f64, of: Failures) -> Failures {
 /// The blocks, from 1, in which a side was to measure a cell.
 fn planned_blocks(side: Side<'_>, key: CellKey) -> BTreeSet<u32> {
     let plan = &side.run.header.plan;
-    let of_cell = plan.trials.iter().filter(|trial| {
-        (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
-    });
+    let of_cell = plan
+        .trials
+        .iter()
+        .filter(|trial| (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step));
     let last = side.report.run.answered_after.unwrap_or(u32::MAX);
     of_cell.map(|trial| plan.launches[trial.launch].block + 1).filter(|block| *block <= last).collect()
 }

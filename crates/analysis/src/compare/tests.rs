@@ -85,8 +85,7 @@ fn repeats_of_two_runs_are_no_pairs_and_the_drift_between_them_is_told() {
     // The control got slower, too.
     let slower = run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
     let seen = of(&before, &slower);
-    let told =
-        "The machine changed between the runs: the control null differs as well (Throughput: ";
+    let told = "The machine changed between the runs: the control null differs as well (Throughput: ";
     assert!(seen.notes[1].starts_with(told), "{:?}", seen.notes);
     // Then a gate is not missed: what changed may be the machine.
     let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
@@ -300,7 +299,8 @@ fn what_was_lost_is_tested_like_any_difference() {
     let gate = |b: &Run| compared((&before, None), (b, None), &asked).gates.remove(0);
     let all = gate(&lossy(5, false));
     assert_eq!(all.state, GateState::Missed, "{all:?}");
-    // 2 of 252 ways, and Holm's factor of two: the ratio of the only pair that is left is not tested.
+    // 2 of 252 ways, and Holm's factor of two: the ratio of the only pair that is left is not
+    // tested.
     assert!(all.sentence.contains("that is no chance (p 0.008, Fisher's exact test)"), "{all:?}");
     assert_eq!(gate(&lossy(3, false)).state, GateState::Undecided, "three of five may be chance");
     assert_eq!(gate(&lossy(5, true)).state, GateState::Missed, "a slower machine loses no requests");
@@ -390,8 +390,9 @@ fn gates_raise_no_more_false_alarms_than_they_say() {
             Row { estimate: Estimate::of_pairs(&ratios), ..row.clone() }
         };
         let rows: Vec<Row> = (0..40).map(of_noise).collect();
-        alarms +=
-            usize::from(gate::judge(&gates, &rows, &seen.repeats, &[]).iter().any(|g| g.state == GateState::Missed));
+        alarms += usize::from(
+            gate::judge(&gates, &rows, &seen.repeats, &[]).iter().any(|g| g.state == GateState::Missed),
+        );
     }
     // Half of all chance differences are of the gate's direction.
     assert!((10..=50).contains(&alarms), "{alarms} of 1000");
@@ -475,7 +476,8 @@ fn throughput_gate() -> Asked {
     Asked { gates: Gate::parse("throughput<-20%").unwrap(), ..Asked::default() }
 }
 
-/// A repeat that does not count is reported with its cause, and no gate is held on those that remain, whichever side it is of and
+/// A repeat that does not count is reported with its cause, and no gate is held on those that
+/// remain, whichever side it is of and
 /// however the sides are paired.
 #[test]
 fn gate_with_uncounted_repeats_is_not_held() {
@@ -570,12 +572,20 @@ fn server_without_any_repeat_in_b_gets_a_gate() {
         after
     };
     for (change, wanted) in [
-        ((|run| run.header.plan.subjects[0].build_failed = Some("cc: error".into())) as fn(&mut Run), GateState::Missed),
+        (
+            (|run| run.header.plan.subjects[0].build_failed = Some("cc: error".into())) as fn(&mut Run),
+            GateState::Missed,
+        ),
         (|run| run.header.plan.subjects[0].skipped = Some("no Java".into()), GateState::Undecided),
         (|_| {}, GateState::Undecided),
     ] {
         let seen = compared((&before, None), (&after(change), None), &throughput_gate());
-        assert_eq!(seen.gates.iter().map(|gate| gate.state).collect::<Vec<_>>(), [wanted], "{:?}", seen.gates);
+        assert_eq!(
+            seen.gates.iter().map(|gate| gate.state).collect::<Vec<_>>(),
+            [wanted],
+            "{:?}",
+            seen.gates
+        );
         // Of what A lacks nothing is known either.
         let back = compared((&after(change), None), (&before, None), &throughput_gate());
         assert_eq!(back.gates[0].state, GateState::Undecided, "{:?}", back.gates);
@@ -605,7 +615,11 @@ fn early_stopped_run_is_complete() {
     run.header.plan.stop = None;
     let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
     assert_eq!((seen.repeats[0].b.without_record(), seen.gates[0].state), (6, GateState::Undecided));
-    assert!(seen.notes.iter().any(|note| note.contains("no record of 6 planned repeats")), "{:?}", seen.notes);
+    assert!(
+        seen.notes.iter().any(|note| note.contains("no record of 6 planned repeats")),
+        "{:?}",
+        seen.notes
+    );
     assert_eq!(first, 42);
 }
 
@@ -648,14 +662,21 @@ fn changed_rows(gated: &str, own: f64, control: (&str, f64)) -> (Vec<Row>, Vec<C
     (rows, repeats)
 }
 
-/// A change of the control excuses a change of the same metric, in the same direction, and of at most its size.
+/// A change of the control excuses a change of the same metric, in the same direction, and of at
+/// most its size.
 #[test]
 fn control_excuses_only_what_it_explains() {
     use GateState::{Held, Missed, Undecided};
     const CPU_KEY: &str = "server_cpu_us_per_request";
     for (gate, own, control, wanted, says) in [
         ("cpu_us_per_request>+20%", 1.64, (CPU_KEY, 0.09), Missed, "+164 %"),
-        ("cpu_us_per_request>+20%", 1.64, (CPU_KEY, 0.09), Missed, "null changed by +9.0 %, and beyond that it is +142 %"),
+        (
+            "cpu_us_per_request>+20%",
+            1.64,
+            (CPU_KEY, 0.09),
+            Missed,
+            "null changed by +9.0 %, and beyond that it is +142 %",
+        ),
         ("cpu_us_per_request>+20%", 0.25, (CPU_KEY, 0.24), Undecided, "beyond that it is +0.8"),
         ("cpu_us_per_request>+3%", 0.09, (CPU_KEY, 0.09), Undecided, "null changed by +9.0 %"),
         ("cpu_us_per_request>+3%", 0.09, (CPU_KEY, 0.30), Undecided, "null changed by +30 %"),

@@ -24,7 +24,7 @@ pub struct CompareArgs {
     /// Fail on changes beyond these that are no chance, such as `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub fail_on: Option<String>,
-    /// What undecided gates mean for the exit status and JUnit's XML [default: fail].
+    /// Fail or pass if a gate is undecided and none is missed [default: fail].
     ///
     /// A gate is undecided if there are too few repeats to decide it, or if repeats of either side do not count: invalid, crashed,
     /// not started, or without a record.
