@@ -135,9 +135,8 @@ pub fn resolve(
     check_size(repeats, &served_by_arm, &suite.steps_of).map_err(whole)?;
     check_number(&suite, entries.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
-    let needs =
-        entries.iter().zip(&subject_of).map(|(entry, subject)| Needs::of(&definitions[*subject], entry));
-    let needs: Vec<_> = needs.collect();
+    let pairs = entries.iter().zip(&subject_of);
+    let needs: Vec<_> = pairs.map(|(entry, subject)| Needs::of(&definitions[*subject], entry)).collect();
     let behind = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
     let backends = behind.planned(&placement, allowed_cpus, unmet);

@@ -41,7 +41,7 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     let is_te = name.eq_ignore_ascii_case("te");
     let is_of_connection = CONNECTION_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field));
     // Of transfer codings only `trailers` may be named.
-    if !is_of_connection && !(is_te && !value.trim().eq_ignore_ascii_case("trailers")) {
+    if !is_of_connection && (!is_te || value.trim().eq_ignore_ascii_case("trailers")) {
         return (name.eq_ignore_ascii_case("host") && value.trim().is_empty())
             .then(|| "an empty Host cannot be sent over HTTP/2 (RFC 9113 §8.3.1); leave it out".into());
     }

@@ -118,7 +118,7 @@ fn idle_calls(calls: &Calls) -> Option<f64> {
         let empty = call.returned_mean.filter(|_| is_wait).map(|events| (1.0 - events).max(0.0));
         let again = call.again.map(|again| again as f64 / call.count.max(1) as f64);
         let share = empty.unwrap_or(0.0) + again.unwrap_or(0.0);
-        (empty.is_some() || again.is_some()).then(|| share * call.per_response)
+        (empty.is_some() || again.is_some()).then_some(share * call.per_response)
     };
     calls.by_name.iter().filter_map(idle).reduce(|a, b| a + b)
 }
