@@ -471,7 +471,7 @@ impl<'a> RowMaker<'a> {
         let closed: Vec<&Summary> = own.iter().filter(is_closed).copied().collect();
         // What is served of an offered rate is a peak only where nothing else was asked.
         let valid = peak(&closed).or_else(|| peak(own));
-        let has_failed = !subject.blocks_failed_by_itself(plan.repeats).is_empty();
+        let has_failed = subject.failures.iter().any(SubjectFailure::is_servers_fault);
         let steps = Steps { plan, grid: self.grid, arm: index, workload: self.workload, has_failed };
         let Censoring { open, at_least } = steps.censoring(valid.map(|s| (s.cell, &s.throughput_rps)));
         let of_cell = |cell: CellKey| own.iter().copied().find(|s| s.cell == cell);

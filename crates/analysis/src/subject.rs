@@ -65,6 +65,13 @@ pub struct SubjectResult {
     pub failures: Vec<SubjectFailure>,
 }
 
+impl SubjectFailure {
+    /// Whether the server failed by what it did. What this machine lacks is no fault of the server.
+    pub(crate) fn is_servers_fault(&self) -> bool {
+        self.failure.kind.is_the_subjects() && self.failure.kind != FailureKind::Skipped
+    }
+}
+
 /// The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConditionsResult {

@@ -104,10 +104,14 @@ impl StepResult {
 }
 
 /// Caveats that refuse a trial because its server's responses were wrong, or it ended, or broke a promise.
-const BREAKS: [Code; 3] = [Code::WrongAnswers, Code::SubjectFailed, Code::ChecksFailed];
+const BREAKS: [Code; 5] =
+    [Code::WrongAnswers, Code::SubjectFailed, Code::ChecksFailed, Code::Unsolicited, Code::AnsweredEarly];
 
 /// Caveats that refuse a trial because too many requests got no response.
 const LOSES: [Code; 2] = [Code::NoAnswers, Code::Errors];
+
+/// Caveats that explain why requests got no response, where that is not due to the server.
+const EXCUSES: [Code; 2] = [Code::DroppedPackets, Code::GeneratorStopped];
 
 impl TrialResult {
     /// Whether it does not count for what its server did: it answered wrong, failed, or broke a promise.
@@ -123,7 +127,7 @@ impl TrialResult {
 
     /// Whether it does not count because too many requests got no answer. A machine that stalls does that, too.
     pub(crate) fn has_lost(&self) -> bool {
-        self.is_refused_for(&LOSES)
+        self.is_refused_for(&LOSES) && !self.is_refused_for(&EXCUSES)
     }
 
     /// Whether a caveat that refuses a trial is about what its server did.

@@ -9,9 +9,7 @@ use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::silence;
-use dyno_engine::sim::{
-    self, Expecting, Fault, Model, Pause, Played, Queue, Service, Theft, When, World,
-};
+use dyno_engine::sim::{self, Expecting, Fault, Model, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Stop, Traffic};
 use dyno_wire::h1::response::RequestKind;

@@ -57,14 +57,8 @@ fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> Spec {
     let read = |_: &str| Err("no files here".into());
     let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
     let base = load_at::once(&listener, traffic, http2);
-    let load = Load {
-        requests,
-        warmup_ns: 0,
-        duration_ns: 200 * MS,
-        interval_ns: 50 * MS,
-        threads: 2,
-        ..base.load
-    };
+    let load =
+        Load { requests, warmup_ns: 0, duration_ns: 200 * MS, interval_ns: 50 * MS, threads: 2, ..base.load };
     Spec { step: Step { connections: 3, ..base.step }, load, at_once: None, ..base }
 }
 

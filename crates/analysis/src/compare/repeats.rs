@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::start::FailureKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -259,11 +258,12 @@ fn unmeasured(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
     let of_block = failures.iter().filter(|failure| {
         [0, block].contains(&failure.repeat) && failure.protocol.is_none_or(|only| only == protocol)
     });
-    let is_own = |kind: FailureKind| kind.is_the_subjects() && kind != FailureKind::Skipped;
-    let worst = of_block.max_by_key(|failure| is_own(failure.failure.kind));
-    match worst.map(|failure| failure.failure.kind) {
-        Some(kind) if is_own(kind) => (Cause::ServerFailed, kind.name().into()),
-        Some(kind) => (Cause::Measurement, kind.name().into()),
+    let worst = of_block.max_by_key(|failure| failure.is_servers_fault());
+    match worst {
+        Some(failure) if failure.is_servers_fault() => {
+            (Cause::ServerFailed, failure.failure.kind.name().into())
+        }
+        Some(failure) => (Cause::Measurement, failure.failure.kind.name().into()),
         None => (Cause::NoRecord, "no record in the archive".into()),
     }
 }

@@ -245,6 +245,7 @@ impl Server {
         let thread = |name: &str, run_ns: u64| ThreadUse {
             pid: 2,
             tid: 2,
+            began_ticks: None,
             name: name.into(),
             run_ns,
             user_ns: run_ns / 4,

@@ -359,6 +359,7 @@ fn server_thread(at_ms: u64, cpu_ns: u64) -> ThreadUse {
     ThreadUse {
         pid: 2,
         tid: 2,
+        began_ticks: None,
         name: "server".into(),
         run_ns: cpu_ns,
         user_ns: cpu_ns / 4,

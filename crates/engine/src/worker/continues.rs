@@ -6,9 +6,9 @@ use dyno_archive::times::Recording;
 use dyno_wire::h2::{Io, Key};
 
 use super::Worker;
-use crate::{Instant, limits};
 use crate::driver::{ConnId, Driver};
 use crate::slot::{HeldBody, Talk};
+use crate::{Instant, limits};
 
 /// Counts and times of bodies that waited.
 #[derive(Debug, Default)]

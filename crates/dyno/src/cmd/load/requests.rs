@@ -1,6 +1,6 @@
 //! The requests to send: from the URL and its flags, from a mix on the command line, or from another tool's file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
