@@ -331,10 +331,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         memory_held_bytes: memory.held,
         memory_mb_s_per_request: memory.held.and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
         threads: Some(last.threads.len()),
-        busy_threads: threads
-            .wanted_s
-            .as_ref()
-            .map(|wanted_s| wanted_s.iter().filter(|s| **s >= BUSY_THREAD * seconds).count()),
+        busy_threads: threads.busy(BUSY_THREAD * seconds),
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         // Without the server's own, that of others is unknown, too.

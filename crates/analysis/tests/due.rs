@@ -122,6 +122,9 @@ fn record(played: &Played) -> LoadRecord {
         server_failure: None,
         cut_short: false,
         silences: Some(report.silences),
+        address: None,
+        timeouts: report.timeouts,
+        continues: report.continues,
     }
 }
 

@@ -94,7 +94,7 @@ fn one_failure_more_is_refused() {
 fn changed_distributions_and_bytes_are_refused() {
     for times in ["response", "service", "send_lag"] {
         assert_refused(times, "of the interval from", &|load| {
-            load["intervals"][1]["times"][times] = json!("")
+            load["intervals"][1]["times"][times] = json!("");
         });
     }
     assert_refused("connect", "its connect times", &|load| load["intervals"][0]["connect"] = json!(""));
@@ -142,7 +142,7 @@ fn a_counter_that_falls_is_refused() {
                 sample.pointer_mut(subject).unwrap()["threads"][0]["began_ticks"] = json!(77);
             }
             let last = samples.len() - 1;
-            number(load, &format!("/samples/{}{subject}/threads/0/{counter}", last), |_| 0);
+            number(load, &format!("/samples/{last}{subject}/threads/0/{counter}"), |_| 0);
         };
         assert_refused(counter, &format!("`{counter}` of thread"), &change);
     }

@@ -112,6 +112,14 @@ impl Planned {
 /// Why this machine cannot run a subject, as a sentence; `None`: it can.
 pub type Unmet<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
 
+/// The bodies in flight at each step must fit into memory.
+fn check_bodies(plan: &Plan) -> Result<(), String> {
+    plan.trials.iter().try_for_each(|trial| {
+        let requests = &plan.workloads[trial.workload].requests;
+        bodies::check(requests, plan.load.steps[trial.step].in_flight())
+    })
+}
+
 /// Resolves a suite. Builds and starts nothing; `unmet` is called for every subject that serves a workload, and for the back
 /// ends that these need.
 pub fn resolve(
@@ -130,8 +138,7 @@ pub fn resolve(
     check_arms(&entries, &suite, overrides).map_err(located)?;
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
-    let served_by_arm: Vec<Vec<Result<(), String>>> =
-        subject_of.iter().map(|subject| served[*subject].clone()).collect();
+    let served_by_arm: Vec<_> = subject_of.iter().map(|subject| &served[*subject]).collect();
     check_size(repeats, &served_by_arm, &suite.steps_of).map_err(whole)?;
     check_number(&suite, entries.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
@@ -180,12 +187,7 @@ pub fn resolve(
         files: suite.files,
         import_changes: Vec::new(),
     };
-    let requests = |trial: &Trial| &plan.workloads[trial.workload].requests;
-    let in_flight = |trial: &Trial| plan.load.steps[trial.step].in_flight();
-    plan.trials
-        .iter()
-        .try_for_each(|trial| bodies::check(requests(trial), in_flight(trial)))
-        .map_err(whole)?;
+    check_bodies(&plan).map_err(whole)?;
     Planned::new(plan, definitions, behind.definitions).map_err(whole)
 }
 
@@ -447,10 +449,10 @@ fn not_served(subjects: &[Subject], served: &[Vec<Result<(), String>>]) -> Vec<N
 /// Checks that a plan does not list more trials than [`PLANNED`].
 fn check_size(
     repeats: u32,
-    served: &[Vec<Result<(), String>>],
+    served: &[&Vec<Result<(), String>>],
     steps_of: &[Vec<usize>],
 ) -> Result<(), String> {
-    let steps_of_subject = |of_subject: &Vec<Result<(), String>>| -> usize {
+    let steps_of_subject = |of_subject: &&Vec<Result<(), String>>| -> usize {
         of_subject.iter().zip(steps_of).filter(|(s, _)| s.is_ok()).map(|(_, steps)| steps.len()).sum()
     };
     let trials: usize = served.iter().map(steps_of_subject).sum();

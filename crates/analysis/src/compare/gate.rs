@@ -276,7 +276,10 @@ impl<'a> Gated<'a> {
 
     /// Adds which repeats do not count.
     fn with_repeats(&self, said: String) -> String {
-        self.cell.sentence.as_ref().map_or_else(|| said.clone(), |lost| format!("{said}; {lost}"))
+        match &self.cell.sentence {
+            Some(lost) => format!("{said}; {lost}"),
+            None => said,
+        }
     }
 
     /// What the ratio alone says.

@@ -124,6 +124,11 @@ pub(super) struct EndedSums {
 }
 
 impl ThreadDeltas {
+    /// Threads that ran or waited for a CPU for so many seconds and more. `None`: threads are missing.
+    pub(super) fn busy(&self, seconds: f64) -> Option<usize> {
+        Some(self.wanted_s.as_ref()?.iter().filter(|wanted_s| **wanted_s >= seconds).count())
+    }
+
     pub(super) fn new(first: Threads<'_>, last: Threads<'_>) -> ThreadDeltas {
         let key = |t: &ThreadUse| (t.pid, t.tid);
         let mut gone: BTreeMap<(u32, u32), &ThreadUse> = first.living.iter().map(|t| (key(t), t)).collect();

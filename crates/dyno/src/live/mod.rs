@@ -122,11 +122,9 @@ impl Drop for Live {
 /// Gives the terminal back if a [`Live`] holds it: for code that ends this process without unwinding. Errors are
 /// ignored, because nobody is left to see them.
 pub fn give_back() {
-    if SHOWN.swap(false, Ordering::SeqCst) {
-        if Keyboard::open().is_ok_and(|keyboard| keyboard.is_ours()) {
-            let _ = screen().and_then(|mut screen| execute!(screen, LeaveAlternateScreen, Show));
-            let _ = disable_raw_mode();
-        }
+    if SHOWN.swap(false, Ordering::SeqCst) && Keyboard::open().is_ok_and(|keyboard| keyboard.is_ours()) {
+        let _ = screen().and_then(|mut screen| execute!(screen, LeaveAlternateScreen, Show));
+        let _ = disable_raw_mode();
     }
 }
 

@@ -304,10 +304,7 @@ impl Server {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: a signal to a child that has not been waited for.
-        #[allow(unsafe_code)]
-        let status = unsafe { libc::kill(self.child.id() as i32, signal) };
-        assert_eq!(status, 0);
+        send_signal(self.child.id(), signal);
     }
 
     /// Requests that the server itself has counted.
@@ -334,4 +331,11 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+pub fn send_signal(pid: u32, signal: i32) {
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    let result = unsafe { libc::kill(pid as libc::pid_t, signal) };
+    assert_eq!(result, 0);
 }

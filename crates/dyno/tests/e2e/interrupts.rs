@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::json;
 
-use crate::drive::{DYNO, Place, soon, text};
+use crate::drive::{DYNO, Place, send_signal, soon, text};
 
 /// Starts a run that takes long, and waits until its first trial is in the archive.
 fn long_run(place: &Place) -> Child {
@@ -28,10 +28,7 @@ fn finished(place: &Place) -> usize {
 }
 
 fn signal(child: &Child, signal: i32) {
-    // SAFETY: no memory is involved.
-    #[allow(unsafe_code)]
-    let result = unsafe { libc::kill(child.id() as libc::pid_t, signal) };
-    assert_eq!(result, 0);
+    send_signal(child.id(), signal);
 }
 
 #[test]

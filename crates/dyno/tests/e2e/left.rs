@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::drive::{DYNO, Place, not_run, soon, text, unruly};
+use crate::drive::{DYNO, Place, not_run, send_signal, soon, text, unruly};
 
 /// `nobody` on Debian.
 const NOBODY: u32 = 65534;
@@ -17,13 +17,6 @@ fn am_root() -> bool {
     unsafe {
         libc::geteuid() == 0
     }
-}
-
-fn kill(pid: u32, signal: i32) {
-    // SAFETY: no memory is involved.
-    #[allow(unsafe_code)]
-    let result = unsafe { libc::kill(pid as libc::pid_t, signal) };
-    assert_eq!(result, 0);
 }
 
 /// Adds a server that a script of a shell starts: `SERVER` is a program that any user may run.
@@ -175,9 +168,9 @@ fn folders_of_a_dyno_killed_with_its_guard_are_swept_by_the_next() {
         parent == Some(dyno.id()) && String::from_utf8_lossy(&words).contains(dyno_launch::guard::ARGUMENT)
     };
     let guard = dyno_observer::proc::all_pids().into_iter().find(is_guard).unwrap();
-    kill(dyno.id(), libc::SIGSTOP);
-    kill(guard, libc::SIGKILL);
-    kill(dyno.id(), libc::SIGKILL);
+    send_signal(dyno.id(), libc::SIGSTOP);
+    send_signal(guard, libc::SIGKILL);
+    send_signal(dyno.id(), libc::SIGKILL);
     dyno.wait().unwrap();
     let folders = || -> Vec<PathBuf> {
         let all = fs::read_dir(place.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path());
@@ -200,7 +193,7 @@ fn ctrl_c_does_not_wait_for_a_server_that_stays() {
     let mut dyno = command.spawn().unwrap();
     let trials = || fs::read_dir(place.run_folder()?.join("trials")).ok()?.next();
     assert!(soon(trials).is_some(), "no trial was finished");
-    kill(dyno.id(), libc::SIGINT);
+    send_signal(dyno.id(), libc::SIGINT);
     let ended = soon(|| dyno.try_wait().unwrap());
     if ended.is_none() {
         dyno.kill().unwrap();

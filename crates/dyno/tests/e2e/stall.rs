@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, Server};
+use crate::drive::{DYNO, Place, Server, send_signal};
 
 /// An h2c server is stopped for 1.2 s under a time-out of 1 s. One request on each connection times out and takes its neighbours
 /// with it: a good tenth of all requests get no answer, and nothing about that may look like a quick server.
@@ -53,21 +53,10 @@ fn stopped_for_a_second(is_server: bool) -> Value {
     while server.answered().0 < 50 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let generator = |signal| {
-        // SAFETY: no memory is involved; the child has not been waited for.
-        assert_eq!(unsafe { libc::kill(load.id().try_into().unwrap(), signal) }, 0);
-    };
-    if is_server {
-        server.signal(libc::SIGSTOP)
-    } else {
-        generator(libc::SIGSTOP)
-    }
+    let signal = |signal| if is_server { server.signal(signal) } else { send_signal(load.id(), signal) };
+    signal(libc::SIGSTOP);
     std::thread::sleep(Duration::from_secs(1));
-    if is_server {
-        server.signal(libc::SIGCONT)
-    } else {
-        generator(libc::SIGCONT)
-    }
+    signal(libc::SIGCONT);
     let output = load.wait_with_output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }

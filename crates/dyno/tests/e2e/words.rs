@@ -12,7 +12,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::drive::{DYNO, Place, Server, free_port, not_run, soon, text, unruly};
+use crate::drive::{DYNO, Place, Server, free_port, not_run, send_signal, soon, text, unruly};
 
 /// The writing end of a pipe that nobody reads.
 fn closed_pipe() -> Stdio {
@@ -377,10 +377,7 @@ fn heed_ctrl_c(command: &mut Command) {
 }
 
 fn interrupt(child: &Child) {
-    // SAFETY: no memory is involved.
-    #[allow(unsafe_code)]
-    let sent = unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
-    assert_eq!(sent, 0);
+    send_signal(child.id(), libc::SIGINT);
 }
 
 /// The lines on a child's standard error, as they come.

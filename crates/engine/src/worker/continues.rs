@@ -45,6 +45,22 @@ impl Worker {
         }
     }
 
+    /// A final response began on an HTTP/1.1 connection. A body that it found waiting is not sent any more, and only a new
+    /// connection shows the server that (RFC 9110 §10.1.1).
+    #[inline]
+    pub(super) fn drop_held(&mut self, conn: ConnId, status: u16) {
+        let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return };
+        if h1.held.is_some()
+            && h1.in_flight.len() == 1
+            && let Some(held) = h1.held.take()
+        {
+            h1.said_close = true;
+            if !held.is_wanted {
+                self.count_answered_instead(status);
+            }
+        }
+    }
+
     /// The server has sent a final response instead.
     pub(super) fn count_answered_instead(&mut self, status: u16) {
         if let Some(books) = &mut self.continues {
@@ -60,6 +76,7 @@ impl Worker {
     }
 
     /// An interim response came on an HTTP/1.1 connection, to its oldest request.
+    #[cold]
     pub(super) fn see_interim(&mut self, conn: ConnId, status: u16, now: Instant) {
         let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return };
         // Only the youngest request can wait, for nothing follows it before its body.

@@ -25,6 +25,14 @@ pub(super) enum Read {
     Unsolicited,
 }
 
+impl Read {
+    /// What bytes mean that come while nothing was asked. `is_alone`: no response was read together with them. A server that
+    /// closes an idle connection may say so (RFC 9110 §15.5.9).
+    fn from_unasked(bytes: &[u8], is_alone: bool) -> Read {
+        if is_alone && is_idle_notice(bytes) { Read::ServerEnds } else { Read::Unsolicited }
+    }
+}
+
 /// How the peer broke the protocol, whichever it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WireError {
@@ -36,6 +44,15 @@ pub(super) enum WireError {
     TlsRecord,
     #[error("the server switched protocols (101), as the request asked, and dyno speaks only HTTP")]
     SwitchedAsAsked,
+}
+
+impl WireError {
+    fn from_http1(error: h1::Error, has_asked_upgrade: impl FnOnce() -> bool) -> WireError {
+        match error {
+            h1::Error::UnexpectedUpgrade if has_asked_upgrade() => WireError::SwitchedAsAsked,
+            error => error.into(),
+        }
+    }
 }
 
 /// Whether bytes begin as a TLS record does: its type, and 3 as the major version (RFC 8446 §5.1). No message of HTTP/1.1
@@ -467,10 +484,8 @@ impl Worker {
                 return Ok(Read::Open);
             }
             let Some(exchange) = h1.in_flight.front_mut() else {
-                // A server that closes an idle connection may say so (RFC 9110 §15.5.9).
-                let says_idle =
-                    bytes.len() == whole && h1.reader.is_between_messages() && is_idle_notice(bytes);
-                return Ok(if says_idle { Read::ServerEnds } else { Read::Unsolicited });
+                let is_alone = bytes.len() == whole && h1.reader.is_between_messages();
+                return Ok(Read::from_unasked(bytes, is_alone));
             };
             if exchange.sent == Instant::NEVER {
                 // An answer to a request that has not left yet is an answer to nothing.
@@ -482,23 +497,16 @@ impl Worker {
             }
             let request = self.config.traffic.request(exchange.request);
             let kind = h1.upgrade.kind(request.kind);
-            let index = exchange.request;
-            let (used, event) = h1.reader.next_with(bytes, kind, &mut self.head_cache).map_err(|error| {
-                let has_asked = self.config.traffic.asks_upgrade(index);
-                match error {
-                    h1::Error::UnexpectedUpgrade if has_asked => WireError::SwitchedAsAsked,
-                    error => error.into(),
-                }
-            })?;
+            let has_asked = || self.config.traffic.asks_upgrade(exchange.request);
+            let read = h1.reader.next_with(bytes, kind, &mut self.head_cache);
+            let (used, event) = read.map_err(|error| WireError::from_http1(error, has_asked))?;
             bytes = &bytes[used..];
             match event {
                 Event::NeedMore => return Ok(Read::Open),
                 Event::Informational(head) => {
                     let status = head.status;
                     self.recorder.current().outcomes.count_status(status);
-                    if self.continues.is_some() {
-                        self.see_interim(conn, status, now);
-                    }
+                    self.see_interim(conn, status, now);
                 }
                 Event::Upgraded(head) => {
                     self.recorder.current().outcomes.count_status(head.status);
@@ -515,18 +523,8 @@ impl Worker {
                     let status = head.status;
                     let fields = || head.fields();
                     h1.answer.see_head(status, fields, &request.expect, exchange.in_full);
-                    if self.cookies.is_looking() {
-                        self.cookies.look(fields());
-                    }
-                    if h1.held.is_some() && h1.in_flight.len() == 1 {
-                        // The body is not sent any more, and only a new connection shows the server that
-                        // (RFC 9110 §10.1.1).
-                        let was_wanted = h1.held.take().is_some_and(|held| held.is_wanted);
-                        h1.said_close = true;
-                        if !was_wanted {
-                            self.count_answered_instead(status);
-                        }
-                    }
+                    self.cookies.look(fields);
+                    self.drop_held(conn, status);
                 }
                 Event::Body(data) => {
                     self.recorder.current().body_received += data.len() as u64;

@@ -173,9 +173,13 @@ impl CookieWatch {
         self.looks_left > 0 && !self.are_set
     }
 
-    fn look<'a>(&mut self, mut fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) {
+    #[inline]
+    fn look<'a, F: Iterator<Item = (&'a [u8], &'a [u8])>>(&mut self, fields: impl FnOnce() -> F) {
+        if !self.is_looking() {
+            return;
+        }
         self.looks_left -= 1;
-        self.are_set = fields.any(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
+        self.are_set = fields().any(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
     }
 
     /// Why a response with this status may be due to cookies, in words; `None`: it is not.

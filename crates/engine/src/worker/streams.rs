@@ -200,7 +200,7 @@ impl Worker {
         let expect = &self.config.traffic.request(exchange.request).expect;
         stream.answer.see_head(status, || fields.iter(), expect, exchange.in_full);
         if self.cookies.is_looking() {
-            self.cookies.look(fields.iter());
+            self.cookies.look(|| fields.iter());
         }
         if std::mem::replace(&mut stream.holds_body, false) {
             // The body is not sent any more: the stream is reset once its answer is complete.

@@ -266,7 +266,9 @@ mod tests {
             };
             control.close_early(700);
             assert_eq!(control.next_sample(), Some((0, Edge::Warmup)), "the window has not opened");
-            (0..4).for_each(|_| drop(take(&mut control)));
+            for _ in 0..4 {
+                take(&mut control);
+            }
             control.close_early(1723);
             assert_eq!(take(&mut control), (1723, Edge::Closes));
             control.close_early(1800);
