@@ -817,7 +817,9 @@ mod tests {
 
     #[test]
     fn a_plan_that_nobody_could_list_is_refused() {
-        let served = vec![vec![Ok(()), Err("no".to_string())], vec![Ok(()), Ok(())]];
+        let none = vec![Err("no".to_string())];
+        let [some, all] = [vec![Ok(()), Err("no".to_string())], vec![Ok(()), Ok(())]];
+        let served = [&some, &all];
         let steps_of = [vec![0, 1], vec![2]];
         assert_eq!(check_size(20_000, &served, &steps_of), Ok(()));
         let error = check_size(4_000_000_000, &served, &steps_of).unwrap_err();
@@ -826,7 +828,7 @@ mod tests {
             "{error}"
         );
         // Starts count where there is no trial.
-        assert!(check_size(200_000, &[vec![Err("no".to_string())]], &[vec![0]]).is_err());
+        assert!(check_size(200_000, &[&none], &[vec![0]]).is_err());
     }
 
     #[test]
