@@ -10,7 +10,28 @@ use crate::cell::CellKey;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
 use crate::peak::RatioBound;
-use crate::stats::{Estimate, Looks, Over, Pairs, Repeated, are_skewed, holm};
+use crate::report::Report;
+use crate::stats::{Estimate, Looks, Over, Pairs, Repeated, are_skewed, holm, median};
+
+/// What the valid trials of a cell kept of an offered rate.
+#[derive(Clone, Debug)]
+pub struct Offered {
+    /// Offered requests per second, the median of the trials; `None`: a closed loop, or no valid trial.
+    pub rps: Option<f64>,
+    /// Shares of it that were served, 0 to 1: no server serves more than is offered.
+    pub kept: Repeated,
+}
+
+impl Offered {
+    #[must_use]
+    pub fn new(report: &Report, cell: CellKey) -> Offered {
+        let own = report.trials.iter().filter(|trial| trial.cell == cell && trial.valid);
+        let pairs = own.filter_map(|trial| Some((trial.load.offered_rps()?, trial.load.throughput_rps)));
+        let (offered, kept): (Vec<f64>, Vec<f64>) =
+            pairs.map(|(offered, served)| (offered, (served / offered).min(1.0))).unzip();
+        Offered { rps: median(&offered), kept: Repeated::new(kept) }
+    }
+}
 
 /// An arm against the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired by block.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

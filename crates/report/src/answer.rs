@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use dyno_analysis::cell::{CellKey, Shape};
 use dyno_analysis::compare::Answer;
-use dyno_analysis::comparison::{Comparison, PairEstimate};
+use dyno_analysis::comparison::{Comparison, Offered, PairEstimate};
 use dyno_analysis::experiment::Effect;
 use dyno_analysis::overview::{OverviewRow, Tie};
 use dyno_analysis::peak::RatioBound;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
-use dyno_analysis::stats::{Over, PAIRS_TO_TELL_APART, Repeated, median};
+use dyno_analysis::stats::{Over, PAIRS_TO_TELL_APART, Repeated};
 
 use crate::format::{list, number, percent, plural};
 use crate::overview::label_in_words;
@@ -166,17 +166,9 @@ fn step_in_words(c: &Comparison) -> String {
 /// What two servers kept of an offered rate: no server serves more than is offered.
 fn kept(report: &Report, c: &Comparison) -> Option<String> {
     let base = report.subjects.iter().position(|s| s.id == c.baseline)?;
-    let offered = |cell: CellKey| {
-        let own = report.trials.iter().filter(move |t| t.cell == cell && t.valid);
-        own.filter_map(|t| Some((t.load.offered_rps()?, t.load.throughput_rps)))
-    };
-    let share = |cell: CellKey| {
-        let shares = offered(cell).map(|(offered, kept)| (kept / offered).min(1.0));
-        Repeated::new(shares.collect())
-    };
-    let rate = median(&offered(c.cell).map(|(offered, _)| offered).collect::<Vec<f64>>());
+    let rate = Offered::new(report, c.cell).rps;
     let said = |cell: CellKey| {
-        let share = share(cell);
+        let share = Offered::new(report, cell).kept;
         let middle = share.median.map_or_else(|| "an unknown share (no valid repeat)".into(), percent);
         let range = range(&share, percent).filter(|range| *range != middle);
         range.map_or_else(|| middle.clone(), |range| format!("{middle} ({range})"))

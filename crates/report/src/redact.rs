@@ -294,7 +294,10 @@ impl Secrets {
             self.values.push(value.into());
             self.found += 1;
         }
-        let parts = value.split([' ', ';', ',', '=', '"']).filter(|part| is_telling(part));
+        // The word of credentials is a secret however it looks: that of `Basic` may have no digit.
+        let word = value.trim().split_once(' ').filter(|_| is_credential(value)).map(|(_, word)| word.trim());
+        let is_part = |part: &&str| is_telling(part) || word == Some(*part);
+        let parts = value.split([' ', ';', ',', '=', '"']).filter(is_part);
         self.parts.extend(parts.map(String::from));
         MARK.into()
     }

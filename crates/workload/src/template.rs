@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(parse("{fill:3}").unwrap(), [bytes("xxx")]);
         assert_eq!(parse("{fill:1KiB}").unwrap(), [bytes(&"x".repeat(1024))]);
         for (text, wanted) in
-            [("", 0), ("abc", 3), ("a{fill:1KiB}b{fill:2}", 1028), ("{{fill:1KiB}}", 12), ("{}{", 3)]
+            [("", 0), ("abc", 3), ("a{fill:1KiB}b{fill:2}", 1028), ("{{fill:1KiB}}", 11), ("{}{", 3)]
         {
             assert_eq!(length(text.as_bytes()), wanted, "{text:?}");
         }

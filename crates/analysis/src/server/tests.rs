@@ -161,9 +161,6 @@ fn what_a_server_used_is_between_the_samples_at_the_windows_edges() {
         ("throttled", server.throttled_s, 0.02),
         ("memory and time", server.memory_mb_s_per_request, 60.0 * 2.0 / 1000.0),
         ("busiest", server.busiest_thread_utilisation, 0.6),
-        ("waited", server.run_delay_s, 0.17),
-        ("waited per request", server.per_request.run_delay_us, 170.0),
-        ("switches per request", server.per_request.context_switches, 0.247),
         ("others", server.others_cpu_s, 4.1 - 0.5 - 3.0),
         ("looking", server.probe_s, 0.007),
         ("stolen", server.steal_share, 0.05),
@@ -175,14 +172,19 @@ fn what_a_server_used_is_between_the_samples_at_the_windows_edges() {
         [server.memory_peak_bytes, server.memory_anon_bytes, server.memory_file_bytes, server.rss_bytes];
     assert_eq!(memory.map(mb), [Some(100), Some(60), Some(12), Some(80)], "the highest within");
     assert_eq!(mb(server.memory_held_bytes), Some(60), "what is its own");
-    assert_eq!((server.threads, server.busy_threads, server.processes), (Some(3), Some(2), Some(2)));
-    let switches = (server.context_switches_voluntary, server.context_switches_involuntary);
-    assert_eq!(switches, (Some(220), Some(27)));
+    assert_eq!((server.threads, server.processes), (Some(3), Some(2)));
     let roles: Vec<_> = server.by_thread_role.iter().map(|(name, role)| (*name, role.threads)).collect();
-    // The group used more than its living threads.
+    // The group used a second more than its living threads: others have ended, of which nothing else is known.
+    let unread = server.unread_counters.as_ref().unwrap();
+    assert_eq!(unread.unknown, ["run delay", "context switches", "thread states"]);
+    assert_eq!(
+        (server.run_delay_s, server.context_switches_voluntary, server.busy_threads),
+        (None, None, None)
+    );
     assert_eq!(roles, [("jit", 1), ("unattributed", 0), ("work", 2)]);
     let work = &server.by_thread_role["work"];
-    assert_near(&[("work", Some(work.cpu_s), 1.5), ("its waiting", work.run_delay_s, 0.12)]);
+    assert_near(&[("work", Some(work.cpu_s), 1.5)]);
+    assert_eq!(work.run_delay_s, None);
 }
 
 #[test]
@@ -195,9 +197,7 @@ fn a_server_over_time_is_shown_by_rates_between_samples() {
         ("end", Some(second.end_s), 2.0),
         ("cpu", second.cpu, 0.6),
         ("generator", second.generator_cpu, 0.2),
-        ("waited", second.run_delay_s, 0.05),
         ("throttled", second.throttled_s, 0.0),
-        ("switches", second.context_switches_per_s, 58.0),
         // Two seconds long.
         ("start", Some(last.start_s), 3.0),
         ("end", Some(last.end_s), 5.0),
@@ -206,8 +206,9 @@ fn a_server_over_time_is_shown_by_rates_between_samples() {
         ("sys", last.cpu_sys, 0.2),
         ("generator", last.generator_cpu, 0.2),
         ("throttled", last.throttled_s, 0.04),
-        ("switches", last.context_switches_per_s, 20.0),
     ]);
+    // The group's threads tell less than the group.
+    assert_eq!((second.run_delay_s, second.context_switches_per_s), (None, None));
     let memory = (second.memory_bytes, second.memory_anon_bytes, second.memory_file_bytes);
     assert_eq!(memory, (Some(90_000_000), Some(60_000_000), Some(12_000_000)));
     assert_eq!((second.threads, last.threads), (2, 3));
@@ -223,7 +224,16 @@ fn without_a_group_there_is_what_its_threads_used_and_resident_memory() {
         ("user", server.cpu_user_s, 1.5),
         ("sys", server.cpu_sys_s, 0.5),
         ("memory and time", server.memory_mb_s_per_request, 80.0 * 2.0 / 1000.0),
+        ("waited", server.run_delay_s, 0.17),
+        ("waited per request", server.per_request.run_delay_us, 170.0),
+        ("switches per request", server.per_request.context_switches, 0.247),
+        ("work waited", server.by_thread_role["work"].run_delay_s, 0.12),
+        ("waited in the second", server.intervals[1].run_delay_s, 0.05),
+        ("switches in the second", server.intervals[1].context_switches_per_s, 58.0),
+        ("switches in the last", server.intervals[3].context_switches_per_s, 20.0),
     ]);
+    let switches = (server.context_switches_voluntary, server.context_switches_involuntary);
+    assert_eq!((switches, server.busy_threads), ((Some(220), Some(27)), Some(2)));
     assert_eq!((server.memory_anon_bytes, server.throttling), (None, None));
     assert_eq!(server.memory_held_bytes, Some(80_000_000));
     assert_eq!(server.intervals[1].memory_anon_bytes, Some(80_000_000));
