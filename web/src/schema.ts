@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 1564500010d50b5c21cbfe17f0494651432b7703a13a24d57e7cf2443c18f58e
+// Made by types.mjs from docs/schema/report.schema.json eebf9192dd4df67ca177f2c10d444c0a360acfa5e3aa8dbc22240497500ae404
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -19,10 +19,14 @@ export type Code =
   | "wrong_answers"
   | "no_answers"
   | "refusals"
+  | "dropped_packets"
   | "errors"
   | "unanswered"
   | "rate_not_reached"
   | "dropped"
+  | "stalled"
+  | "answered_early"
+  | "generator_stopped"
   | "connections"
   | "unsolicited"
   | "queueing"
@@ -43,6 +47,7 @@ export type Code =
   | "tcp_not_measured"
   | "server_not_observed"
   | "no_cgroup"
+  | "counters_unread"
   | "not_served"
   | "limits_not_set"
   | "tick_accounting"
@@ -70,6 +75,7 @@ export type Code =
   | "few_repeats"
   | "mixed"
   | "resumed"
+  | "peak_lower_bound"
   | "same_numbers";
 /**
  * How much a caveat weighs.
@@ -79,6 +85,11 @@ export type Severity = "info" | "warning" | "invalid";
  * What an estimate of pairs is over.
  */
 export type Over = "launches" | "rounds";
+/**
+ * What the ratio of two servers says where repeats of one do not count for reasons that are not
+ * its own.
+ */
+export type RatioBound = "exact" | "at_least" | "at_most" | "unknown";
 /**
  * Why there is no estimate of a ratio.
  */
@@ -134,6 +145,7 @@ export type Unit = ("per_second" | "microseconds" | "bytes") | "megabyte_seconds
 export type Resource =
   | ("server_cpu" | "disk" | "unknown")
   | "failure"
+  | "dropped_packets"
   | "refusal"
   | "generator"
   | "jit"
@@ -178,6 +190,10 @@ export type Order = "random" | "fixed";
  * How the kernel is to give CPUs to the generator's workers.
  */
 export type Priority = "normal" | "realtime";
+/**
+ * A version of the PROXY protocol.
+ */
+export type ProxyProtocol = "v1" | "v2";
 /**
  * When a connection that failed is followed by the next.
  */
@@ -532,10 +548,16 @@ export interface Comparison {
    * The ratio of throughput, and of CPU time per request, with their intervals; `None`: too few repeats, or one has no value.
    */
   throughput: PairEstimate | null;
+  /**
+   * Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
+   * reasons that are not its own.
+   */
+  throughput_bound: RatioBound;
   throughput_ratio: Repeated;
   /**
    * Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all arms allowed for that are compared
-   * with the baseline at this step.
+   * with the baseline at this step. Also where they do, and the one that is behind may do more
+   * (`throughput_bound`).
    */
   tie: boolean;
   workload: string;
@@ -562,11 +584,27 @@ export interface CellKey {
  */
 export interface PairEstimate {
   /**
-   * The ratio above 1 that would have been told from 1 in four of five such comparisons: of one alone, or, in the rows of a comparison,
-   * with all others allowed for that it is judged with. `None`: with so few pairs none would have been.
+   * The ratio above 1 that would have been told from 1 in four of five such comparisons, or a
+   * lower one: of one alone, or, in the rows of a comparison, with all others allowed for that
+   * it is judged with. The noise is an estimate, too, so it is taken at its upper bound of 80 %:
+   * four of five such figures hold. `None`: with so few pairs none would have been.
    */
   detectable: number | null;
   high: number;
+  /**
+   * The interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
+   * (Bonferroni; Dunn, "Multiple comparisons among means", 1961). Where it leaves out 1, all
+   * pairs tested together (Holm) tell the two apart. `None`: nothing is excluded.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  interval_of_all: [number, number] | null;
+  /**
+   * The interval is to hold at every look, and the pairs are visibly skewed: then it holds less
+   * often than it says.
+   */
+  is_skewed: boolean;
   /**
    * 95 % interval of the ratio.
    */
@@ -747,8 +785,10 @@ export interface Row {
  */
 export interface Estimate {
   /**
-   * The ratio above 1 that would have been told from 1 in four of five such comparisons: of one alone, or, in the rows of a comparison,
-   * with all others allowed for that it is judged with. `None`: with so few pairs none would have been.
+   * The ratio above 1 that would have been told from 1 in four of five such comparisons, or a
+   * lower one: of one alone, or, in the rows of a comparison, with all others allowed for that
+   * it is judged with. The noise is an estimate, too, so it is taken at its upper bound of 80 %:
+   * four of five such figures hold. `None`: with so few pairs none would have been.
    */
   detectable: number | null;
   high: number;
@@ -881,7 +921,7 @@ export interface OverviewRow {
   backends: BackendRow[];
   baseline: boolean;
   /**
-   * Caveats of the peak's step, or of the reference step if there is no peak.
+   * Caveats of the same step.
    */
   caveats: StepCaveat[];
   checks: number;
@@ -906,7 +946,8 @@ export interface OverviewRow {
   errors: number;
   language: string;
   /**
-   * What limited the peak's step, or the reference step if there is no peak.
+   * What limited the step of the peak, or of `peak_at_least_rps`, or the reference step if there
+   * is neither.
    */
   limiter: Resource | null;
   limiter_confidence: Confidence | null;
@@ -932,10 +973,34 @@ export interface OverviewRow {
    */
   peak_at: Shape | null;
   /**
+   * The load point of that.
+   */
+  peak_at_least_at: Shape | null;
+  /**
+   * Throughput that it reached at least, where that is above `peak_rps`: the repeats of the step
+   * with the most, those that do not count only because of the generator included. `None`:
+   * `peak_rps` is the most that is known.
+   */
+  peak_at_least_rps: Repeated | null;
+  /**
    * The cell with the peak; `None`: no step has a valid repeat.
    */
   peak_cell: CellKey | null;
   peak_connections: number | null;
+  /**
+   * Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` are no
+   * evidence against it.
+   */
+  peak_is_lower_bound: boolean;
+  /**
+   * The peak is what was served of an offered rate, because no step is a closed loop with a
+   * valid repeat.
+   */
+  peak_is_offered: boolean;
+  /**
+   * Steps at which it may have done more; empty: the peak is exact.
+   */
+  peak_open_steps: OpenStep[];
   /**
    * Throughput at the step with the highest median. Steps with too few valid repeats to tell subjects apart count only if
    * all have too few.
@@ -1056,6 +1121,29 @@ export interface Paid {
   gib_hours: number;
 }
 /**
+ * A step at which a server may have done more than its peak, because repeats do not count for
+ * reasons that are not its own.
+ */
+export interface OpenStep {
+  at: Shape;
+  /**
+   * The reason in the first of the refused repeats; `None`: none ran.
+   */
+  reason: Code | null;
+  /**
+   * Repeats that do not count for reasons that are not the server's.
+   */
+  refused: number;
+  /**
+   * Repeats that ran; 0: the step was planned, and none ran.
+   */
+  repeats: number;
+  /**
+   * Index among the plan's steps.
+   */
+  step: number;
+}
+/**
  * The places that a series may have by its tests: counted from 1, the best first.
  */
 export interface Places {
@@ -1068,7 +1156,15 @@ export interface Places {
 export interface RowRatios {
   cpu_per_request: number | null;
   memory_peak: number | null;
+  /**
+   * `None`, too, where one of the two peaks is a lower bound.
+   */
   peak_rps: number | null;
+  /**
+   * The least that the ratio of the peaks is, where this row's is a lower bound and the other's
+   * is not.
+   */
+  peak_rps_at_least: number | null;
   response_p50: number | null;
   response_p99: number | null;
   startup: number | null;
@@ -1353,6 +1449,10 @@ export interface Facts {
    */
   governor: string | null;
   kernel: string | null;
+  /**
+   * Whether the kernel tracks connections over loopback (netfilter); `None`: not known.
+   */
+  loopback_tracked?: boolean | null;
   memory_bytes: number | null;
   /**
    * What could not be read or done here, each with why and how to mend it.
@@ -1372,6 +1472,11 @@ export interface Facts {
    * Whether user and system time are sampled by the tick instead of measured.
    */
   tick_accounting: boolean | null;
+  /**
+   * Connections that the kernel tracks at most, where it tracks loopback; `None`: it does not,
+   * or that is not known.
+   */
+  tracking_most?: number | null;
   /**
    * For instance `kvm`; `none` on bare metal as far as can be seen.
    */
@@ -1417,6 +1522,10 @@ export interface Load {
    * Of the generator's workers.
    */
   priority: Priority;
+  /**
+   * The PROXY protocol with which each connection begins; `None`: it begins with the first request, or with TLS.
+   */
+  proxy_protocol?: ProxyProtocol | null;
   /**
    * Time over which connections are opened one by one; `None`: all of them before the load begins.
    */
@@ -1627,7 +1736,9 @@ export interface Expect {
 export interface ScalingResult {
   arm: number;
   /**
-   * Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`: fewer than four levels, or no bend.
+   * Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`:
+   * fewer than four levels, no bend beyond the noise, one repeat, or a level at or above the
+   * bend is among `open_levels`.
    */
   knee: number | null;
   /**
@@ -1635,6 +1746,11 @@ export interface ScalingResult {
    */
   law: LawResult | null;
   levels: ScalingLevel[];
+  /**
+   * Levels at which the server may have done more, because repeats do not count for reasons that
+   * are not its own.
+   */
+  open_levels: number[];
   pipeline: number;
   streams: number;
   subject: string;
@@ -1653,11 +1769,12 @@ export interface LawResult {
    */
   lambda: Coefficient;
   /**
-   * Throughput that it reaches or nears; `None`: it grows for ever.
+   * Throughput that it reaches or nears; `None`: it grows for ever, or as above.
    */
   most_rps: number | null;
   /**
-   * Requests in flight at which throughput is the highest by the law; `None`: it never falls.
+   * Requests in flight at which throughput is the highest by the law; `None`: it never falls, or
+   * what the server does at its highest levels is not known (`open_levels`).
    */
   peak_at: number | null;
   /**
@@ -1738,6 +1855,10 @@ export interface CapacityResult {
    */
   failures_at_any_rate: FailureShares | null;
   /**
+   * What an import left out of the requests or changed in them; absent if nothing.
+   */
+  import_changes?: ImportChange[];
+  /**
    * Of the loads at each of the two how many agree with it; zeros: there is none.
    */
   kept_by: Votes;
@@ -1785,6 +1906,27 @@ export interface FailureShares {
   failed_below: number;
   requests_above: number;
   requests_below: number;
+}
+/**
+ * The changes of one kind that an import made to what another tool sent or recorded.
+ */
+export interface ImportChange {
+  /**
+   * Occurrences.
+   */
+  count: number;
+  /**
+   * A word for the kind, such as `connection-header`.
+   */
+  kind: string;
+  /**
+   * The first 64 names of headers, options or places, each once.
+   */
+  names: string[];
+  /**
+   * The change, with its reason.
+   */
+  what: string;
 }
 /**
  * One load of a search.
@@ -2417,6 +2559,11 @@ export interface MachineResult {
   disk_utilisation: number | null;
   disk_written_bytes_per_s: number | null;
   /**
+   * Packets and connections that it dropped, from before the load to after it. `None`: not
+   * read.
+   */
+  drops: MachineDrops | null;
+  /**
    * Of the first CPU, the mean of the samples.
    */
   frequency_mhz: number | null;
@@ -2460,6 +2607,41 @@ export interface BusiestLink {
    * Ethernet with large frames is at 0.98.
    */
   utilisation: number;
+}
+/**
+ * The drops of the machine between two readings. `None`: the kernel does not show that counter.
+ */
+export interface MachineDrops {
+  /**
+   * Packets that found the queue of received packets of their CPU full.
+   */
+  backlog: number | null;
+  /**
+   * Neighbours (ARP, NDP) for which the table had no room.
+   */
+  neighbours: number | null;
+  /**
+   * Packets dropped and connections aborted because TCP had no memory.
+   */
+  tcp_memory: number | null;
+  tcp_memory_most_pages: number | null;
+  /**
+   * Memory of all TCP sockets at the end, and its limit, in pages.
+   */
+  tcp_memory_pages: number | null;
+  /**
+   * Packets dropped by connection tracking.
+   */
+  tracking: number | null;
+  /**
+   * Most entries that were seen in its table, and that it may have.
+   */
+  tracking_entries: number | null;
+  /**
+   * Entries of unanswered connections that were evicted from its table to make room.
+   */
+  tracking_evictions: number | null;
+  tracking_most: number | null;
 }
 /**
  * A process that has nothing to do with the run.
@@ -2557,6 +2739,11 @@ export interface Tie {
    * The group's best.
    */
   best: string;
+  /**
+   * Those of all of them, the best included, whose peak is a lower bound: they may be above the
+   * others.
+   */
+  lower_bounds: string[];
   /**
    * Whether these are not told apart from each other either.
    */
@@ -2688,11 +2875,11 @@ export interface ServerUse {
    */
   memory_anon_bytes: number | null;
   /**
-   * Page cache: the highest sample of the window.
+   * Page cache, shared memory included: the highest sample of the window.
    */
   memory_file_bytes: number | null;
   /**
-   * What the server itself holds: anonymous memory, or resident memory where that is all there is.
+   * What the server itself holds: anonymous and shared memory, or resident memory where that is all there is.
    */
   memory_held_bytes: number | null;
   /**
@@ -2707,6 +2894,11 @@ export interface ServerUse {
    * Highest memory of its control group in the window, page cache included.
    */
   memory_peak_bytes: number | null;
+  /**
+   * Shared memory, memfd, and files of a tmpfs, part of `memory_file_bytes`; resident shared memory where there is no
+   * control group. The highest sample of the window.
+   */
+  memory_shmem_bytes?: number | null;
   migrations: number | null;
   /**
    * Of the network that the server is in, which it may share with others. `None`: not read.
@@ -2766,6 +2958,10 @@ export interface ServerUse {
    * `None` without a quota.
    */
   throttling: Throttling | null;
+  /**
+   * Threads and processes that ended before their counters were read; `None`: no counter is unknown because of it.
+   */
+  unread_counters?: UnreadCounters | null;
   /**
    * Times that its threads were woken up, and moved to another CPU.
    */
@@ -2936,6 +3132,10 @@ export interface Network {
   retransmit_timeouts: number | null;
   segments_out: number | null;
   segments_retransmitted: number | null;
+  /**
+   * Connections that found the queue of half-open ones full and were dropped, without cookies.
+   */
+  syn_queue_drops: number | null;
 }
 /**
  * The server's use per complete answer, right or wrong; `None` where it could not be measured.
@@ -3028,6 +3228,27 @@ export interface Throttling {
   throttled_periods: number;
 }
 /**
+ * Threads and processes that ended before their counters were read, and the counters that are unknown because of it.
+ */
+export interface UnreadCounters {
+  /**
+   * CPU time of ended threads and processes in the window; `None`: unknown.
+   */
+  cpu_s: number | null;
+  /**
+   * The same of processes.
+   */
+  processes: number;
+  /**
+   * Threads that a sample of the window shows, and its last sample does not.
+   */
+  threads: number;
+  /**
+   * Names of the unknown counters.
+   */
+  unknown: string[];
+}
+/**
  * The threads that serve, of those that lived through the window: not those of compilers, garbage collectors and virtual machines,
  * and not those that slept through it.
  */
@@ -3096,6 +3317,10 @@ export interface Limiter {
  * The result of one load, with the caveats about it. docs/terminology.md defines the times and counts.
  */
 export interface LoadResult {
+  /**
+   * The address to which all connections went; `None`: it was not recorded.
+   */
+  address?: string | null;
   bytes: Bytes;
   caveats: Caveat[];
   /**
@@ -3119,6 +3344,10 @@ export interface LoadResult {
     [k: string]: number;
   };
   connections: Connections;
+  /**
+   * `None`: no request expected 100 (Continue).
+   */
+  continues?: ContinuesResult | null;
   /**
    * Length of the measured window.
    */
@@ -3177,6 +3406,10 @@ export interface LoadResult {
    * Answers that met every expectation and arrived within the window, per second.
    */
   throughput_rps: number;
+  /**
+   * How far responses had come when their requests timed out, over the whole load; `None`: none timed out.
+   */
+  timeouts?: Timeouts | null;
   /**
    * `None` without TLS.
    */
@@ -3386,6 +3619,10 @@ export interface Config {
    */
   expect_status: number | null;
   first_byte_timeout_s: number | null;
+  /**
+   * What an import left out of the requests or changed in them; absent if nothing.
+   */
+  import_changes?: ImportChange[];
   interval_s: number;
   method: string;
   model: Model;
@@ -3478,9 +3715,40 @@ export interface Connections {
   established: number;
   opened: number;
   /**
-   * Bytes that arrived with no request outstanding: answers without a request.
+   * Connections on which bytes came that answer no request. Each was closed at once.
    */
   unsolicited: number;
+  /**
+   * Complete responses that had been counted on those connections before. Which requests they answered is not known.
+   * `None`: there was no such connection, or the archive is older.
+   */
+  unsolicited_after?: number | null;
+}
+/**
+ * Requests with `Expect: 100-continue` and a body, over the whole load.
+ */
+export interface ContinuesResult {
+  /**
+   * A final response came instead, and the body was not sent.
+   */
+  answered_instead: number;
+  asked: number;
+  /**
+   * The server sent 100, and the body was sent after it.
+   */
+  continued: number;
+  /**
+   * Final responses among these with status 417.
+   */
+  refused: number;
+  /**
+   * Times from sending a head to its 100.
+   */
+  wait_us: Percentiles;
+  /**
+   * No 100 came within a second, and the body was sent without it.
+   */
+  waited_in_vain: number;
 }
 /**
  * The books of the measured window: counts of exchanges that were intended in it (docs/terminology.md).
@@ -3775,6 +4043,43 @@ export interface Tcp {
   retransmits_per_million_responses: number | null;
   segments_in: number | null;
   segments_out: number | null;
+}
+/**
+ * How far responses had come when their requests timed out: requests of each class.
+ */
+export interface Timeouts {
+  /**
+   * A part of a body without an announced length had come.
+   */
+  body_without_length: number;
+  /**
+   * Bytes of body that had come in one of the two classes before, as an example.
+   */
+  example_bytes: number | null;
+  /**
+   * Announced length of that example; `None`: without one.
+   */
+  example_length: number | null;
+  /**
+   * The whole head had come, and no byte of the body.
+   */
+  head: number;
+  /**
+   * Not one byte of the response had come.
+   */
+  nothing: number;
+  /**
+   * A part of a body whose length was announced had come.
+   */
+  part_of_body: number;
+  /**
+   * A part of the head had come, or interim responses only.
+   */
+  part_of_head: number;
+  /**
+   * The request had not left: the server had not read what was sent before it.
+   */
+  unsent: number;
 }
 /**
  * What TLS connections agreed on, over the whole trial. Of several answers the first is kept.
