@@ -155,7 +155,7 @@ const CLASSES: [Class; 30] = [
     // Every line of the head ends in a bare line feed.
     class("bare_lf", Out::Whole(BARE_LF), Then::Stay),
     // A header continues on a second line, which clients join (RFC 9112 §5.2).
-    class("folded", Out::Whole(FOLDED), Then::Stay),
+    class("folded", Out::Whole(FOLDED), Then::GoOn),
     // Both framings at once.
     class("length_and_chunked", Out::Whole(LENGTH_AND_CHUNKED), Then::Stay),
     // The status line ends in a CR alone.
