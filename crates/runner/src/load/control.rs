@@ -110,6 +110,11 @@ impl Control {
             self.opened_with = self.samples.len().checked_sub(1);
         }
         self.thin_samples();
+        if edge == Edge::Closes {
+            // It may have been taken at any instant, from which no steps lead to an own slice.
+            self.next_sample_ns = None;
+            return;
+        }
         let step = self.window.interval_ns;
         let mut next = due + step;
         // Every round has own slices, and the next one is never far.
@@ -117,10 +122,7 @@ impl Control {
             next += step;
         }
         let ends_phase = if edge == Edge::Warmup { Some(self.window.warmup_ns) } else { self.closes_ns() };
-        self.next_sample_ns = match edge {
-            Edge::Closes => None,
-            _ => Some(ends_phase.map_or(next, |end| next.min(end))),
-        };
+        self.next_sample_ns = Some(ends_phase.map_or(next, |end| next.min(end)));
     }
 
     /// Takes an interval of worker `k`. Calls `tell` with each interval that is complete now: all workers have reported it.
@@ -274,6 +276,21 @@ mod tests {
             control.close_early(1800);
             assert_eq!(control.next_sample(), None);
         }
+    }
+
+    /// The instant at which a load has drained is in no relation to its slices.
+    #[test]
+    fn drained_load_in_turns_is_sampled_once_more() {
+        let window = Window { warmup_ns: 1000, duration_ns: Some(9000), interval_ns: 500, drain_ns: 0 };
+        let slices = Slices { length_ns: 1000, of: 3, own: 1, seed: 7 };
+        let mut control = Control::new(window, 1).taking(Some(slices));
+        while control.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
+            control.sampled(None);
+        }
+        control.close_early(1723);
+        assert_eq!(control.next_sample(), Some((1723, Edge::Closes)));
+        control.sampled(None);
+        assert_eq!(control.next_sample(), None);
     }
 
     #[test]
