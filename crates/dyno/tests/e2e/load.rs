@@ -183,7 +183,7 @@ fn wrong_usage_is_status_2_and_says_what_to_do() {
         (&["load", "http://127.0.0.1:1/", "--resolve", "x:1"], "example.com:443:127.0.0.1"),
         (&["load", "--curl", "wget http://127.0.0.1:1/"], "curl"),
         (&["load", "http://127.0.0.1:1/", "--source", "::1"], "IPv6"),
-        (&["load", "http://127.0.0.1:1/", "-w", "10"], "500ms, 10s"),
+        (&["load", "http://127.0.0.1:1/", "-w", "10q"], "500ms, 10s"),
         (&["load", "http://127.0.0.1:1/", "-H", "nonsense"], "Name: value"),
         (&["load", "http://127.0.0.1:1/a b"], "percent-encode"),
         (&["load", "http://127.0.0.1:1/", "--protocol", "h2"], "--protocol h2c"),
