@@ -2,6 +2,7 @@
 
 mod tools;
 
+use std::error::Error as _;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -22,7 +23,14 @@ pub fn hint(error: &clap::Error, load: &clap::Command) -> Option<String> {
         )),
         ErrorKind::UnknownArgument => unknown(option.split('=').next().unwrap_or(option)),
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
-            misused(option.split(' ').next().unwrap_or(option), context(ContextKind::InvalidValue), load)
+            let hint = misused(
+                option.split(' ').next().unwrap_or(option),
+                context(ContextKind::InvalidValue),
+                load,
+            )?;
+            // What the option takes here is said by its own parser.
+            let why = error.source().map_or_else(String::new, |why| format!("\nhint: {why}"));
+            Some(hint + &why)
         }
         _ => None,
     }
