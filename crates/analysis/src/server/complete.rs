@@ -53,7 +53,7 @@ pub(super) struct PartyDeltas {
 }
 
 impl PartyDeltas {
-    /// `samples`: at least two. `responses`: responses in that time; `None`: nobody counted them.
+    /// `samples`: at least two. `responses`: responses in that time; `None`: they were not counted.
     pub(super) fn new(samples: &[&Seen<'_>], responses: Option<f64>) -> PartyDeltas {
         let (first, last) = (samples[0], samples[samples.len() - 1]);
         let mut threads = first.threads_until(last);
@@ -86,7 +86,7 @@ struct Ended {
     split_s: Option<(f64, f64)>,
     /// Minor and major page faults of all processes; `None`: no totals, or some are missing.
     faults: Option<(u64, u64)>,
-    /// A process ended that no process of the party waited for, or births are likely that nobody accounts for.
+    /// A process ended that no process of the party waited for, or births are likely that no counter holds.
     is_process_lost: bool,
     /// The last that was seen of threads that are gone, beyond the first sample: CPU seconds and context switches.
     seen_s: f64,
@@ -104,7 +104,7 @@ impl Ended {
         let totals_s = if has_totals { totals.ended_s(first, last) } else { 0.0 };
         let has_unseen_births = has_unseen_births(first, last, responses);
         let is_accounted = totals_s > MOST_UNREAD * threads.run_s;
-        // Without totals only threads tell: those that are gone are accounted for by nobody.
+        // Without totals only threads tell: no counter holds those that are gone.
         let is_lost_without = !has_totals && gone.run_s > MOST_UNREAD * threads.run_s;
         Ended {
             threads: gone.threads,
@@ -121,7 +121,7 @@ impl Ended {
         }
     }
 
-    /// CPU seconds of the whole party; `None`: some of them nobody has.
+    /// CPU seconds of the whole party; `None`: a part of them is unknown.
     fn cpu_s(&self, threads: &ThreadDeltas, first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
         if first.cgroup.is_some() || last.threads.is_empty() {
             return cpu_between(first, last);
