@@ -84,6 +84,8 @@ struct Watched {
     roots: Vec<u32>,
     /// Times that its counters were opened.
     openings: u32,
+    /// The most calls without a name of their own that a reading has found.
+    other: u64,
 }
 
 impl Watched {
@@ -185,24 +187,29 @@ impl Events {
                 *sums.entry(*name).or_default() += counter.read().map_err(Error::new)?;
             }
         }
-        Ok(counted(&sums))
+        let other = &mut self.parties[party as usize].get_or_insert_default().other;
+        *other = rest(&sums).max(*other);
+        Ok(counted(&sums, *other))
     }
 }
 
-/// `sums`: by name, and of all calls together without one.
-fn counted(sums: &BTreeMap<Option<&'static str>, u64>) -> Counted {
+/// The calls that have no counter of their own. `sums`: by name, and of all calls together without one. The counters begin, end and
+/// are read one after the other, so that this can be a few calls too many or too few, and fewer than at the reading before.
+fn rest(sums: &BTreeMap<Option<&'static str>, u64>) -> u64 {
+    let named = sums.iter().filter(|(name, _)| name.is_some()).map(|(_, n)| n).sum();
+    sums.get(&None).copied().unwrap_or(0).saturating_sub(named)
+}
+
+fn counted(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> Counted {
     let untold = |count| CallUse { count, errors: None, again: None, returned: None };
     let named = sums.iter().filter_map(|(name, n)| Some(((*name)?, *n)));
     let mut by_name: BTreeMap<String, CallUse> =
-        named.clone().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), untold(n))).collect();
-    let all = sums.get(&None).copied().unwrap_or(0);
-    // Counters begin and end one after the other: by then some calls were counted by name alone.
-    let other = all.saturating_sub(named.map(|(_, n)| n).sum());
+        named.filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), untold(n))).collect();
     if other > 0 {
         by_name.insert(OTHER.into(), untold(other));
     }
     // On which CPUs they were made nobody knows: as if all had been on one.
-    Counted { by_name, of_cpus: vec![all] }
+    Counted { by_name, of_cpus: vec![sums.get(&None).copied().unwrap_or(0)] }
 }
 
 /// A counter of a tracepoint, that does not count yet. It is of a thread, by its number (0: this one), and of those that it starts.
@@ -260,12 +267,27 @@ mod tests {
     #[test]
     fn what_has_no_name_of_its_own_is_the_rest() {
         let sums = [(Some("read"), 70), (Some("write"), 0), (None, 100)].into();
-        let counted = counted(&sums);
+        let counted = counted(&sums, rest(&sums));
         let counts: Vec<(&str, u64)> =
             counted.by_name.iter().map(|(name, c)| (name.as_str(), c.count)).collect();
         assert_eq!(counts, [("other", 30), ("read", 70)]);
         assert_eq!((counted.by_name["read"].returned, counted.of_cpus), (None, vec![100]));
-        assert_eq!(super::counted(&BTreeMap::new()).by_name, BTreeMap::new());
+        assert_eq!(super::counted(&BTreeMap::new(), 0).by_name, BTreeMap::new());
+        // Two reads between the counter of all calls and that of reads: no call without a name of its own.
+        assert_eq!(rest(&[(Some("read"), 72), (None, 70)].into()), 0);
+    }
+
+    #[test]
+    fn a_count_of_the_rest_never_falls() {
+        let sums = |read, all| [((0, Some("read")), read), ((0, None), all)].into();
+        let mut events =
+            Events { all: 0, named: [].into(), parties: [const { None }; _], open: vec![], sums: [].into() };
+        let party = events.place().unwrap();
+        let mut other_of = |read, all| {
+            events.sums = sums(read, all);
+            events.calls(party).unwrap().by_name[OTHER].count
+        };
+        assert_eq!([other_of(10, 12), other_of(20, 21), other_of(30, 35)], [2, 2, 5]);
     }
 
     #[test]
