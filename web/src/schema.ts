@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json eebf9192dd4df67ca177f2c10d444c0a360acfa5e3aa8dbc22240497500ae404
+// Made by types.mjs from docs/schema/report.schema.json d8cb40589e963c319ac0d4b939d80402609f174277ebcff79a7d0a6136e75041
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -382,13 +382,14 @@ export interface Report {
  */
 export interface Bracket {
   /**
-   * In each repeat alone, the highest rate below all that were missed; 0: it missed them all. Without repeats that do not tell.
+   * In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
+   * Without repeats that do not tell.
    */
   by_repeat_rps: number[];
   connections: number;
   /**
-   * Most repeats or searches missed the objective by wrong or missing responses, whose share is not shown to fall with the rate:
-   * no rate is known.
+   * Most repeats or searches missed the objective by wrong or missing responses, whose share is
+   * not shown to fall with the rate: no rate is known.
    */
   failures_at_any_rate: boolean;
   /**
@@ -745,8 +746,9 @@ export interface Row {
    */
   over: Over | null;
   /**
-   * Chance that so many more repeats of `b` than of `a` fail, or have this percentile among requests that got no response, if
-   * the two are alike (Fisher's exact test): 0 to 1, not adjusted for other tests. `None`: no repeat of either did.
+   * Chance that so many more repeats of `b` than of `a` fail, or have this percentile among
+   * requests that got no response, if the two are alike (Fisher's exact test): 0 to 1, not
+   * adjusted for other tests. `None`: no repeat of either did.
    */
   p_lost: number | null;
   /**
@@ -1127,7 +1129,8 @@ export interface Paid {
 export interface OpenStep {
   at: Shape;
   /**
-   * The reason in the first of the refused repeats; `None`: none ran.
+   * The reason in the first of the refused repeats, the generator's before others; `None`: none
+   * ran.
    */
   reason: Code | null;
   /**
@@ -1523,7 +1526,8 @@ export interface Load {
    */
   priority: Priority;
   /**
-   * The PROXY protocol with which each connection begins; `None`: it begins with the first request, or with TLS.
+   * The PROXY protocol with which each connection begins; `None`: it begins with the first
+   * request, or with TLS.
    */
   proxy_protocol?: ProxyProtocol | null;
   /**
@@ -1850,8 +1854,9 @@ export interface CapacityResult {
    */
   ended: string | null;
   /**
-   * Wrong or missing responses missed the objective, and their share is not shown to fall with the rate. Then no rate is
-   * known, and `kept_rps` and `missed_rps` are `None`. `None`: something else missed it, or they are rarer at lower rates.
+   * Wrong or missing responses missed the objective, and their share is not shown to fall with
+   * the rate. Then no rate is known, and `kept_rps` and `missed_rps` are `None`. `None`:
+   * something else missed it, or they are rarer at lower rates.
    */
   failures_at_any_rate: FailureShares | null;
   /**
@@ -1867,8 +1872,8 @@ export interface CapacityResult {
    */
   kept_rps: number | null;
   /**
-   * The lowest rate that is tried, because loads below it are too short for the objective's percentiles; requests per second.
-   * `None`: the objective has no percentiles.
+   * The lowest rate that is tried, because loads below it are too short for the objective's
+   * percentiles; requests per second. `None`: the objective has no percentiles.
    */
   least_rps: number | null;
   /**
@@ -2879,7 +2884,8 @@ export interface ServerUse {
    */
   memory_file_bytes: number | null;
   /**
-   * What the server itself holds: anonymous and shared memory, or resident memory where that is all there is.
+   * What the server itself holds: anonymous and shared memory, or resident memory where that is
+   * all there is.
    */
   memory_held_bytes: number | null;
   /**
@@ -2895,8 +2901,8 @@ export interface ServerUse {
    */
   memory_peak_bytes: number | null;
   /**
-   * Shared memory, memfd, and files of a tmpfs, part of `memory_file_bytes`; resident shared memory where there is no
-   * control group. The highest sample of the window.
+   * Shared memory, memfd, and files of a tmpfs, part of `memory_file_bytes`; resident shared
+   * memory where there is no control group. The highest sample of the window.
    */
   memory_shmem_bytes?: number | null;
   migrations: number | null;
@@ -2959,7 +2965,8 @@ export interface ServerUse {
    */
   throttling: Throttling | null;
   /**
-   * Threads and processes that ended before their counters were read; `None`: no counter is unknown because of it.
+   * Threads and processes that ended before their counters were read; `None`: no counter is
+   * unknown because of it.
    */
   unread_counters?: UnreadCounters | null;
   /**
@@ -3228,7 +3235,8 @@ export interface Throttling {
   throttled_periods: number;
 }
 /**
- * Threads and processes that ended before their counters were read, and the counters that are unknown because of it.
+ * Threads and processes that ended before their counters were read, and the counters that are
+ * unknown because of it.
  */
 export interface UnreadCounters {
   /**
@@ -3407,7 +3415,8 @@ export interface LoadResult {
    */
   throughput_rps: number;
   /**
-   * How far responses had come when their requests timed out, over the whole load; `None`: none timed out.
+   * How far responses had come when their requests timed out, over the whole load; `None`: none
+   * timed out.
    */
   timeouts?: Timeouts | null;
   /**
@@ -3719,8 +3728,8 @@ export interface Connections {
    */
   unsolicited: number;
   /**
-   * Complete responses that had been counted on those connections before. Which requests they answered is not known.
-   * `None`: there was no such connection, or the archive is older.
+   * Complete responses that had been counted on those connections before. Which requests they
+   * answered is not known. `None`: there was no such connection, or the archive is older.
    */
   unsolicited_after?: number | null;
 }

@@ -1,16 +1,16 @@
 //! The peak of a server with a workload, and whether it is all that the server can do.
 //!
-//! A step that was refused for reasons that are not the server's is no evidence that the server
-//! does less there. The faster a server is, the sooner the generator is its limit, so such steps
-//! are not missing at random: the best of the other steps is a lower bound of the peak (a
-//! right-censored value, as in survival analysis; Kaplan and Meier, 1958).
+//! A step that was refused because of the generator is no evidence that the server does less there.
+//! The faster a server is, the sooner the generator is its limit, so such steps are not missing at
+//! random: the best of the other steps is a lower bound of the peak (a right-censored value, as in
+//! survival analysis; Kaplan and Meier, 1958).
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::capacity::is_generators;
-use crate::caveat::{Caveat, Code, Severity};
+use crate::caveat::{Code, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::metric::THROUGHPUT;
@@ -80,7 +80,8 @@ pub struct OpenStep {
     pub refused: usize,
     /// Repeats that ran; 0: the step was planned, and none ran.
     pub repeats: usize,
-    /// The reason in the first of the refused repeats; `None`: none ran.
+    /// The reason in the first of the refused repeats, the generator's before others; `None`: none
+    /// ran.
     pub reason: Option<Code>,
 }
 
@@ -150,10 +151,10 @@ impl Steps<'_> {
             let is_open = !self.has_failed && !is_below && peak.is_some();
             return is_open.then_some(OpenStep { step, at, refused: 0, repeats: 0, reason: None });
         };
-        let refused = || cell.trials().iter().filter(|trial| trial.is_inconclusive());
-        let first = refused().next()?;
-        let highest = highest_median(cell);
-        let observed = median(&refused().map(|trial| trial.load.throughput_rps).collect::<Vec<f64>>());
+        let refused = open_repeats(cell);
+        let first = *refused.first()?;
+        let highest = highest_median(cell, refused.len());
+        let observed = median(&refused.iter().map(|trial| trial.load.throughput_rps).collect::<Vec<f64>>());
         let may_be_higher = peak.is_none_or(|(_, peak)| {
             let is_near = observed.is_some_and(|rps| rps >= NEAR_PEAK * peak);
             highest.is_none_or(|highest| highest > peak) && (!is_below || is_near)
@@ -161,27 +162,37 @@ impl Steps<'_> {
         may_be_higher.then(|| OpenStep {
             step,
             at,
-            refused: refused().count(),
+            refused: refused.len(),
             repeats: cell.trials().len(),
-            reason: first.caveats.iter().find(|c| c.severity == Severity::Invalid).map(|c| c.code),
+            reason: refusing(first).find(|code| is_of_generator(*code)).or(refusing(first).next()),
         })
     }
 }
 
-/// The highest median that a cell may have, if each repeat that is inconclusive could have any
-/// throughput; `None`: any.
-fn highest_median(cell: &Cell<'_>) -> Option<f64> {
-    let of = |trial: &&TrialResult| match (trial.valid, trial.is_inconclusive()) {
-        (true, _) => Some(trial.load.throughput_rps),
-        (false, true) => Some(f64::INFINITY),
-        (false, false) => None,
+/// The repeats of a cell that do not count, and in which the server may have been able to do more
+/// than it does in those that count. A generator without room hides most of the fastest servers.
+/// Other reasons that are not the server's (it was still warming up, something else ran) have
+/// nothing to do with how fast it is: three repeats that count show what it does.
+fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
+    let valid = cell.trials().iter().filter(|trial| trial.valid).count();
+    let is_open = |trial: &&TrialResult| {
+        let hides = valid < PAIRS_TO_TELL_APART || refusing(trial).any(is_of_generator);
+        hides && trial.is_inconclusive()
     };
-    median(&cell.trials().iter().filter_map(of).collect::<Vec<f64>>()).filter(|rps| rps.is_finite())
+    cell.trials().iter().copied().filter(is_open).collect()
 }
 
-/// Whether a cell has repeats that do not count for reasons that are not its server's.
+/// The highest median that a cell may have, if so many repeats more than its valid ones could have
+/// any throughput; `None`: any.
+fn highest_median(cell: &Cell<'_>, open: usize) -> Option<f64> {
+    let valid = cell.trials().iter().filter(|trial| trial.valid).map(|trial| trial.load.throughput_rps);
+    let all: Vec<f64> = valid.chain(std::iter::repeat_n(f64::INFINITY, open)).collect();
+    median(&all).filter(|rps| rps.is_finite())
+}
+
+/// Whether a cell has repeats in which its server may have been able to do more.
 pub(crate) fn is_open(cell: &Cell<'_>) -> bool {
-    cell.trials().iter().any(|trial| trial.is_inconclusive())
+    !open_repeats(cell).is_empty()
 }
 
 /// The throughput that a server reached at least, block by block: valid, or limited by the
@@ -198,9 +209,18 @@ pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
 /// Whether the generator is the only reason why a trial does not count, so that the server can do
 /// at least as much.
 pub(crate) fn is_limited_by_generator(trial: &TrialResult) -> bool {
-    let mut refusing = trial.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid).peekable();
-    let is_generators = |caveat: &Caveat| is_generators(caveat.code) || caveat.code == Code::Oversubscribed;
-    !trial.valid && refusing.peek().is_some() && refusing.all(is_generators)
+    !trial.valid && refusing(trial).next().is_some() && refusing(trial).all(is_of_generator)
+}
+
+/// The reasons for which a trial does not count.
+fn refusing(trial: &TrialResult) -> impl Iterator<Item = Code> {
+    let invalid = trial.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
+    invalid.map(|caveat| caveat.code)
+}
+
+/// Whether a reason why a trial does not count is that the generator had no room.
+pub(crate) const fn is_of_generator(code: Code) -> bool {
+    is_generators(code) || matches!(code, Code::Oversubscribed)
 }
 
 #[cfg(test)]

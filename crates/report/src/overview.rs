@@ -171,7 +171,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 ];
 
 /// Note below the overview: the step that each figure belongs to.
-pub(crate) const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their median. Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any. ≥: a lower bound, because repeats of another step do not count for reasons that are not the server's. p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
+pub(crate) const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their median. Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any. ≥: a lower bound: repeats that do not count may hide that the server does more. p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
 
 /// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`: factors of 1, a missing rate and a first pass are left
 /// out.

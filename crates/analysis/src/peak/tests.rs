@@ -182,6 +182,21 @@ fn refusals_for_other_reasons_than_the_servers_are_alike() {
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
 }
 
+/// Three repeats that count show what a server does, unless the generator hid the best of them.
+#[test]
+fn few_repeats_that_are_doubtful_leave_the_peak_exact() {
+    let with = |refused: &[usize], of: Was| {
+        let mut some = valid(700);
+        refused.iter().for_each(|i| some[*i] = of);
+        let report =
+            told(&[1, 16], &[("slow", &[&valid(100), &valid(700)]), ("fast", &[&valid(300), &some])]);
+        (row(&report, "fast").peak_is_lower_bound, report.comparisons[1].throughput_bound)
+    };
+    assert_eq!(with(&[0, 3], Doubtful(600)), (false, RatioBound::Exact));
+    assert_eq!(with(&[0, 3], Busy(600)), (true, RatioBound::AtLeast));
+    assert_eq!(with(&[0, 1, 3], Doubtful(600)), (true, RatioBound::AtLeast));
+}
+
 #[test]
 fn the_servers_own_failures_leave_its_peak_exact() {
     let wrong = [Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000)];

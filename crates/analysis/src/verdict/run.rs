@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::canary::canary;
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::offered::rate_of;
-use crate::peak::OpenStep;
+use crate::peak::{OpenStep, is_of_generator};
 use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
 
 /// The best throughput of a subject with a workload.
@@ -244,8 +244,14 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
         0 => String::new(),
         n => format!("; and {n} more"),
     };
+    let mut reasons = open.iter().flat_map(|peak| peak.open).filter_map(|step| step.reason);
+    let remedy = if reasons.any(is_of_generator) {
+        "To measure them, give the generator more CPUs and the servers fewer: `cpuset` under `[limits]` names the servers' CPUs, and the generator gets the others, with a thread on each."
+    } else {
+        "To measure them, ask for more `repeats`, so that three of a step count."
+    };
     let message = format!(
-        "Some peaks are lower bounds (≥): {}{more}. These servers may do more, so none of them is ranked below another. To measure them, give the generator more CPUs and the servers fewer: `cpuset` under `[limits]` names the servers' CPUs, and the generator gets the others, with a thread on each.",
+        "Some peaks are lower bounds (≥): {}{more}. These servers may do more, so none of them is ranked below another. {remedy}",
         each.join("; ")
     );
     let evidence = open.iter().map(|peak| {

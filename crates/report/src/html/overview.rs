@@ -89,7 +89,7 @@ fn said_below(report: &Report) -> String {
     let where_at = crate::overview::reference_in_words(&report.overview);
     let mut said = format!(
         "Peak: the best median over the steps, below it the range of the repeats (from five on the 95 % interval of their median) and the step, of which place and limit are too. \
-         ≥: a lower bound, because repeats of another step do not count for reasons that are not the server's. \
+         ≥: a lower bound: repeats that do not count may hide that the server does more. \
          Places are those that tests of all pairs leave open: 1–3 is the first, the second or the third. \
          Response times and CPU {where_at}; memory is the most and errors the sum of all steps. Hover a number for its ratio to the reference; click a column to sort."
     );
