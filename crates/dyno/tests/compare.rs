@@ -40,7 +40,8 @@ fn two_subjects_of_a_run_are_set_against_each_other() {
     assert_eq!(status, 0);
     assert!(text.contains("slow → fast"), "{text}");
     assert!(text.contains("too few repeats, 3 and 3: a verdict takes 5 of each"), "{text}");
-    // An undecided gate is no success, in the exit status and in the file for CI, unless the user says so.
+    // An undecided gate is no success, in the exit status and in the file for CI, unless the user
+    // says so.
     let gated = [&*a, &b, "--fail-on", "p99>+1%", "--format", "junit"];
     let why = "message=\"not compared: it is not known in some valid repeats (3 of A and 0 of B)";
     let (status, xml, error) = told(&gated);

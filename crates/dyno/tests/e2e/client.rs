@@ -1,4 +1,5 @@
-//! `dyno load` as a client: addresses, headers, codings, cookies and TLS, against small real servers.
+//! `dyno load` as a client: addresses, headers, codings, cookies and TLS, against small real
+//! servers.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -10,8 +11,8 @@ use serde_json::Value;
 
 use crate::drive::{Place, free_port, text};
 
-/// A server on a thread of its own, which answers each head with what `respond` makes of it. It ends with the test's
-/// process.
+/// A server on a thread of its own, which answers each head with what `respond` makes of it. It
+/// ends with the test's process.
 struct Small {
     port: u16,
     /// The heads that came.

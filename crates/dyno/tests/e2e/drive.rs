@@ -1,6 +1,8 @@
 //! Runs dyno as a user would, in a place of its own, and looks at what it leaves.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +25,23 @@ const PATIENCE: Duration = Duration::from_secs(120);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 pub const DYNO: &str = env!("CARGO_BIN_EXE_dyno");
+
+/// `nobody` on Debian.
+const NOBODY: u32 = 65534;
+
+pub fn am_root() -> bool {
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::geteuid() == 0
+    }
+}
+
+/// Copies a program to where any user may run it.
+pub fn copy_program(from: &Path, to: &Path) {
+    fs::copy(from, to).unwrap();
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
+}
 
 /// The server that misbehaves on demand.
 pub fn unruly() -> PathBuf {
@@ -138,6 +157,22 @@ impl Place {
 
     pub fn dyno(&self, arguments: &[&str]) -> Output {
         self.command(Path::new(DYNO)).args(arguments).output().unwrap()
+    }
+
+    /// Runs dyno as an ordinary user, to whom this place then belongs.
+    pub fn dyno_as_ordinary_user(&self, arguments: &[&str]) -> Output {
+        let program = self.path().join("dyno");
+        if !program.exists() {
+            copy_program(Path::new(DYNO), &program);
+        }
+        let mut command = self.command(&program);
+        command.args(arguments).env("HOME", self.path());
+        if am_root() {
+            let script = format!("chown -R {NOBODY}:{NOBODY} {0}; chmod 755 {0}", self.path().display());
+            assert!(Command::new("sh").args(["-ec", &script]).status().unwrap().success(), "{script}");
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.output().unwrap()
     }
 
     /// Runs the suite; returns the exit status and the report.

@@ -1,23 +1,11 @@
-//! Nothing is left behind, and nothing of others is taken away: daemons, PID namespaces, and the death of what cleans up.
+//! Nothing is left behind, and nothing of others is taken away: daemons, PID namespaces, and the
+//! death of what cleans up.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use crate::drive::{DYNO, Place, not_run, send_signal, soon, text, unruly};
-
-/// `nobody` on Debian.
-const NOBODY: u32 = 65534;
-
-fn am_root() -> bool {
-    // SAFETY: no memory is involved.
-    #[allow(unsafe_code)]
-    unsafe {
-        libc::geteuid() == 0
-    }
-}
+use crate::drive::{DYNO, Place, am_root, copy_program, not_run, send_signal, soon, text, unruly};
 
 /// Adds a server that a script of a shell starts: `SERVER` is a program that any user may run.
 fn add(place: &Place, name: &str, script: &str, extra: &str) {
@@ -25,8 +13,7 @@ fn add(place: &Place, name: &str, script: &str, extra: &str) {
     fs::create_dir_all(&folder).unwrap();
     let server = place.path().join("server");
     if !server.exists() {
-        fs::copy(unruly(), &server).unwrap();
-        fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+        copy_program(&unruly(), &server);
     }
     let script = script.replace("SERVER", &format!("{} --port {{port}}", server.display()));
     let text = format!(
@@ -39,29 +26,11 @@ fn add(place: &Place, name: &str, script: &str, extra: &str) {
 /// A daemon: no parent, a session of its own, an empty environment.
 const DAEMON: &str = "(setsid env -i SERVER &)";
 
-/// Runs dyno as an ordinary user.
-fn as_ordinary_user(place: &Place, arguments: &[&str]) -> Output {
-    let here = place.path();
-    let program = here.join("dyno");
-    if !program.exists() {
-        fs::copy(DYNO, &program).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    let mut command = place.command(&program);
-    command.args(arguments).env("HOME", here);
-    if am_root() {
-        let script = format!("chown -R {NOBODY}:{NOBODY} {0}; chmod 755 {0}", here.display());
-        assert!(Command::new("sh").args(["-ec", &script]).status().unwrap().success());
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    command.output().unwrap()
-}
-
 #[test]
 fn daemon_of_an_ordinary_users_server_is_its_own_and_is_ended() {
     let place = Place::new();
     add(&place, "x", &format!("{DAEMON}; exec sleep 86400"), "");
-    let output = as_ordinary_user(&place, &["subjects", "check", "x"]);
+    let output = place.dyno_as_ordinary_user(&["subjects", "check", "x"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     place.assert_nothing_is_left();
 }
@@ -71,7 +40,7 @@ fn server_that_makes_itself_a_daemon_is_told_to_stay() {
     let place = Place::new();
     add(&place, "x", &format!("{DAEMON}; exit 0"), "");
     let all =
-        [as_ordinary_user(&place, &["subjects", "check", "x"]), place.dyno(&["subjects", "check", "x"])];
+        [place.dyno_as_ordinary_user(&["subjects", "check", "x"]), place.dyno(&["subjects", "check", "x"])];
     for output in all {
         assert_eq!(output.status.code(), Some(3), "{}", text(&output));
         assert!(text(&output).contains("hint: run the server in the foreground"), "{}", text(&output));
@@ -114,14 +83,15 @@ fn server_whose_minder_is_killed_leaves_nothing() {
     let place = Place::new();
     add(&place, "x", &format!("{DAEMON}; sleep 1; kill -9 $PPID; exec sleep 86400"), "");
     for output in
-        [as_ordinary_user(&place, &["subjects", "check", "x"]), place.dyno(&["subjects", "check", "x"])]
+        [place.dyno_as_ordinary_user(&["subjects", "check", "x"]), place.dyno(&["subjects", "check", "x"])]
     {
         assert_ne!(output.status.code(), None, "{}", text(&output));
         place.assert_nothing_is_left();
     }
 }
 
-/// Starts a run that takes long, below a program, and waits until its first trial is in the archive.
+/// Starts a run that takes long, below a program, and waits until its first trial is in the
+/// archive.
 fn long_run(place: &Place, below: &[&str], repeats: &str) -> Child {
     place.write_suite(&["null"], "");
     let mut words = below.to_vec();

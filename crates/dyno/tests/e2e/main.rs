@@ -7,6 +7,7 @@ mod client;
 mod database;
 mod drive;
 mod elasticsearch;
+mod ended;
 mod experiments;
 mod failures;
 mod inside;

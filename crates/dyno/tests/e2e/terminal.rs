@@ -54,7 +54,8 @@ fn start(command: &mut Command, is_stdin: bool) -> (File, Child) {
     (window, child)
 }
 
-/// Reads what is shown in a terminal, piece by piece, until the end of the reader or of the terminal.
+/// Reads what is shown in a terminal, piece by piece, until the end of the reader or of the
+/// terminal.
 fn follow(window: &File) -> Receiver<String> {
     let mut window = window.try_clone().unwrap();
     let (to, from) = mpsc::channel();
@@ -135,7 +136,8 @@ fn control_characters_of_a_path_do_not_reach_the_terminal() {
         let (window, mut child) = start(command.args(arguments), true);
         let pieces = follow(&window);
         assert!(ended(&mut child).is_some());
-        // The reader ends by itself once the program's end is closed, of which the command has copies.
+        // The reader ends by itself once the program's end is closed, of which the command has
+        // copies.
         drop((window, command));
         let shown: String = pieces.iter().collect();
         assert!(shown.contains("]0;pwn"), "{shown}");

@@ -1,28 +1,15 @@
 //! The demo suite's short form as an ordinary user: everything runs, what needs privilege is null with a caveat.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, not_run, repository, text};
-
-/// `nobody` on Debian.
-const NOBODY: u32 = 65534;
+use crate::drive::{DYNO, Place, am_root, not_run, repository, text};
 
 /// The subjects of the demo suite.
 const DEMO: [&str; 7] = ["null", "h2o", "nginx", "go-nethttp", "node-http", "rust-hyper", "java-jetty"];
-
-fn am_root() -> bool {
-    // SAFETY: no memory is involved.
-    #[allow(unsafe_code)]
-    unsafe {
-        libc::geteuid() == 0
-    }
-}
 
 fn shell(script: &str) {
     let status = Command::new("sh").args(["-ec", script]).status().unwrap();
@@ -57,26 +44,11 @@ fn the_short_demo_runs_as_an_ordinary_user() {
         .replace("[1, 64, 256]", "[1, 16]");
     assert_ne!(suite, short, "the demo suite has changed its form");
     fs::write(place.path().join("suite.toml"), short).unwrap();
-    let program = place.path().join("dyno");
-    fs::copy(DYNO, &program).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-
-    if am_root() {
-        shell(&format!("chown -R {NOBODY}:{NOBODY} {here}; chmod 755 {here}"));
-    }
-    let as_ordinary_user = |arguments: &[&str]| {
-        let mut command = place.command(&program);
-        command.args(arguments).env("HOME", place.path());
-        if am_root() {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        command.output().unwrap()
-    };
-    let output = as_ordinary_user(&["run", "suite.toml"]);
+    let output = place.dyno_as_ordinary_user(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     place.assert_nothing_is_left();
     // What this user's tools cannot build is skipped, and nothing else.
-    let list = String::from_utf8(as_ordinary_user(&["subjects", "list"]).stdout).unwrap();
+    let list = String::from_utf8(place.dyno_as_ordinary_user(&["subjects", "list"]).stdout).unwrap();
     let unmet: Vec<&str> =
         list.lines().filter(|l| l.contains(" no: ")).filter_map(|l| l.split(' ').next()).collect();
     let unmet: Vec<&str> = unmet.into_iter().filter(|name| DEMO.contains(name)).collect();

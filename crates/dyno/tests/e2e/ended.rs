@@ -1,0 +1,99 @@
+//! Servers with a thread or a process for each connection: what those used that have ended is counted, or unknown, and never
+//! nothing.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::drive::{Place, am_root, not_run, text};
+
+/// What a request costs such a server at least, by how it is written, µs.
+const COSTS_US: f64 = 400.0;
+
+fn add(place: &Place, kind: &str) {
+    let folder = place.path().join("subjects").join(kind);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("ended.py"), include_str!("ended.py")).unwrap();
+    let text = format!(
+        "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
+         [start]\ncommand = [\"python3\", \"{{dir}}/ended.py\", \"{kind}\", \"{{port}}\"]\n\
+         [ready]\npath = \"/plaintext\"\ndeadline = \"60s\"\n"
+    );
+    fs::write(folder.join("subject.toml"), text).unwrap();
+}
+
+/// The trials of both kinds of server, at two connections. `load`: more of the load's settings.
+fn trials(is_root: bool, load: &str) -> Vec<Value> {
+    let place = Place::new();
+    ["threads", "processes"].iter().for_each(|kind| add(&place, kind));
+    let suite = format!(
+        "subjects = [\"threads\", \"processes\"]\n[suite]\nrepeats = 2\nseed = 7\ncontaminated = \"counts\"\n\
+         [[workloads]]\npath = \"/plaintext\"\n\
+         [load]\nconnections = [2]\nwarmup = \"200ms\"\nduration = \"800ms\"\n{load}"
+    );
+    fs::write(place.path().join("suite.toml"), suite).unwrap();
+    let run = ["run", "suite.toml"];
+    let output = if is_root { place.dyno(&run) } else { place.dyno_as_ordinary_user(&run) };
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    place.assert_nothing_is_left();
+    let trials = place.report()["trials"].as_array().unwrap().clone();
+    assert_eq!(trials.len(), 4, "{}", text(&output));
+    trials
+}
+
+fn has_caveat(trial: &Value, code: &str) -> bool {
+    trial["caveats"].as_array().unwrap().iter().any(|caveat| caveat["code"] == code)
+}
+
+/// What is told of the server is true or unknown, and what is unknown limits nothing.
+fn assert_honest(trial: &Value) {
+    let server = &trial["server"];
+    let is_unread = has_caveat(trial, "counters_unread");
+    match server["cpu_us_per_request"].as_f64() {
+        Some(cost_us) => assert!(cost_us >= COSTS_US, "{cost_us} µs: {trial:#}"),
+        None => assert!(is_unread, "{trial:#}"),
+    }
+    // A closed loop of two has a server wait for its next request, which is a switch of contexts.
+    for (name, least) in [
+        ("/per_request/context_switches", 0.01),
+        ("/busiest_thread_utilisation", 0.02),
+        ("/threads_running", 0.0),
+    ] {
+        match server.pointer(name).and_then(Value::as_f64) {
+            Some(value) => assert!(value >= least, "{name} = {value}: {trial:#}"),
+            None => assert!(is_unread || name == "/threads_running", "{name}: {trial:#}"),
+        }
+    }
+    let limiter = &trial["limiter"];
+    assert_ne!(limiter["resource"], "concurrency", "{limiter:#}");
+}
+
+#[test]
+fn threads_that_end_with_their_connections_are_read_before() {
+    for is_root in [true, false] {
+        if is_root && !am_root() {
+            not_run("servers whose threads end, with control groups: only root makes them");
+            continue;
+        }
+        for trial in trials(is_root, "") {
+            assert_honest(&trial);
+            assert!(trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
+            assert!(trial["server"]["per_request"]["context_switches"].is_f64(), "{trial:#}");
+        }
+    }
+}
+
+#[test]
+fn what_threads_used_that_ended_in_the_window_is_counted_or_unknown() {
+    for is_root in [true, false] {
+        if is_root && !am_root() {
+            not_run("servers whose threads end, with control groups: only root makes them");
+            continue;
+        }
+        for trial in trials(is_root, "requests_per_connection = 1\n") {
+            assert_honest(&trial);
+            // A control group has what its ended threads used.
+            assert!(!is_root || trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
+        }
+    }
+}
