@@ -87,8 +87,9 @@ codes! {
     NoAnswers = "no_answers" => "nothing was answered",
     /// Every connection was refused, as the control is there for on whose port nobody listens.
     Refusals = "refusals",
-    /// The machine dropped packets or connections because a table or a limit of the kernel was full: connections time out whatever
-    /// the server does. Or it evicted connections from its full table of tracked ones, which drops nothing by itself.
+    /// The machine dropped packets or connections because a table or a limit of the kernel was
+    /// full: connections time out whatever the server does. Or it evicted connections from its full
+    /// table of tracked ones, which drops nothing by itself.
     DroppedPackets = "dropped_packets" => "the machine dropped packets",
     /// Some requests got no answer. In percentiles they rank above every right answer; with more than one in a hundred of
     /// those that were due the numbers must not be used.
@@ -99,16 +100,19 @@ codes! {
     RateNotReached = "rate_not_reached",
     /// Arrivals were dropped because too many were waiting already.
     Dropped = "dropped",
-    /// In a closed loop nothing was answered for a long part of the window although requests were in flight. Requests that
-    /// would have been sent meanwhile are missing from the response times.
+    /// In a closed loop nothing was answered for a long part of the window although requests were
+    /// in flight. Requests that would have been sent meanwhile are missing from the response times.
     Stalled = "stalled",
-    /// Complete responses came before their request had been sent in full: the server did not read all of it.
+    /// Complete responses came before their request had been sent in full: the server did not read
+    /// all of it.
     AnsweredEarly = "answered_early" => "the server answered without reading the requests",
-    /// The generator did not run for part of the window: it was stopped, frozen or suspended, or its machine was.
+    /// The generator did not run for part of the window: it was stopped, frozen or suspended, or
+    /// its machine was.
     GeneratorStopped = "generator_stopped" => "the generator did not run all the time",
     /// Fewer connections than asked for were open at the end of the window.
     Connections = "connections",
-    /// The server sent bytes that answer no request, so it is not known which requests its responses answer.
+    /// The server sent bytes that answer no request, so it is not known which requests its
+    /// responses answer.
     Unsolicited = "unsolicited" => "the server sent responses to no request",
     /// Most of the response time's tail is waiting before the sending, not service.
     Queueing = "queueing",
@@ -144,9 +148,11 @@ codes! {
     TcpNotMeasured = "tcp_not_measured",
     /// The server's use of CPU and memory is not known here.
     ServerNotObserved = "server_not_observed",
-    /// Without a control group the server's CPU time is summed over its threads and processes, and memory is resident memory.
+    /// Without a control group the server's CPU time is summed over its threads and processes, and
+    /// memory is resident memory.
     NoCgroup = "no_cgroup",
-    /// Threads or processes of the server ended before their counters were read: counters that held their share are unknown.
+    /// Threads or processes of the server ended before their counters were read: counters that held
+    /// their share are unknown.
     CountersUnread = "counters_unread",
     /// A server does not speak the protocol of a workload, so it has no numbers for that workload.
     NotServed = "not_served",

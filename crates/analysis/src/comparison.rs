@@ -16,7 +16,8 @@ use crate::stats::{Estimate, Looks, Over, Pairs, Repeated, are_skewed, holm, med
 /// What the valid trials of a cell kept of an offered rate.
 #[derive(Clone, Debug)]
 pub struct Offered {
-    /// Offered requests per second, the median of the trials; `None`: a closed loop, or no valid trial.
+    /// Offered requests per second, the median of the trials; `None`: a closed loop, or no valid
+    /// trial.
     pub rps: Option<f64>,
     /// Shares of it that were served, 0 to 1: no server serves more than is offered.
     pub kept: Repeated,

@@ -53,15 +53,16 @@ pub struct ServerUse {
     pub memory_anon_bytes: Option<u64>,
     /// Page cache, shared memory included: the highest sample of the window.
     pub memory_file_bytes: Option<u64>,
-    /// Shared memory, memfd, and files of a tmpfs, part of `memory_file_bytes`; resident shared memory where there is no
-    /// control group. The highest sample of the window.
+    /// Shared memory, memfd, and files of a tmpfs, part of `memory_file_bytes`; resident shared
+    /// memory where there is no control group. The highest sample of the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_shmem_bytes: Option<u64>,
     /// What the kernel holds for it (stacks, page tables, its own objects, buffers of sockets): the highest sample of the window.
     pub memory_kernel_bytes: Option<u64>,
     /// Resident memory: the highest sample of the window.
     pub rss_bytes: Option<u64>,
-    /// What the server itself holds: anonymous and shared memory, or resident memory where that is all there is.
+    /// What the server itself holds: anonymous and shared memory, or resident memory where that is
+    /// all there is.
     pub memory_held_bytes: Option<u64>,
     /// `memory_held_bytes` × time per answer, in MB·s (10⁶ bytes × s).
     pub memory_mb_s_per_request: Option<f64>,
@@ -77,7 +78,8 @@ pub struct ServerUse {
     pub run_delay_s: Option<f64>,
     /// CPU time of the whole machine that neither the server nor dyno used.
     pub others_cpu_s: Option<f64>,
-    /// Threads and processes that ended before their counters were read; `None`: no counter is unknown because of it.
+    /// Threads and processes that ended before their counters were read; `None`: no counter is
+    /// unknown because of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unread_counters: Option<UnreadCounters>,
     pub context_switches_voluntary: Option<u64>,

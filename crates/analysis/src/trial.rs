@@ -103,7 +103,8 @@ impl StepResult {
     }
 }
 
-/// Caveats that refuse a trial because its server's responses were wrong, or it ended, or broke a promise.
+/// Caveats that refuse a trial because its server's responses were wrong, or it ended, or broke a
+/// promise.
 const BREAKS: [Code; 5] =
     [Code::WrongAnswers, Code::SubjectFailed, Code::ChecksFailed, Code::Unsolicited, Code::AnsweredEarly];
 

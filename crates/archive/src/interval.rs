@@ -69,7 +69,8 @@ impl RequestShare {
     }
 }
 
-/// Complete responses that came before their request had been sent in full: the server did not read all of it.
+/// Complete responses that came before their request had been sent in full: the server did not read
+/// all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyResponses {
     pub responses: u64,
@@ -152,8 +153,8 @@ pub struct Interval {
     pub by_request: Vec<RequestShare>,
     /// Answers whose every expectation was checked; the others were checked for status and exact body.
     pub checked: u64,
-    /// Complete responses that came before their request had been sent in full. `None`: there was none, or the
-    /// archive is older.
+    /// Complete responses that came before their request had been sent in full. `None`: there was
+    /// none, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_early: Option<EarlyResponses>,
     /// Connections that were up at the interval's end.

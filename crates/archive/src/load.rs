@@ -66,8 +66,8 @@ pub struct Connections {
     pub closed_by_us: u64,
     /// Connections on which bytes came that answer no request. Each was closed at once.
     pub unsolicited: u64,
-    /// Complete responses that had been counted on those connections before. Which requests they answered is not known.
-    /// `None`: there was no such connection, or the archive is older.
+    /// Complete responses that had been counted on those connections before. Which requests they
+    /// answered is not known. `None`: there was no such connection, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsolicited_after: Option<u64>,
     /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in good order before them.
@@ -343,7 +343,8 @@ pub struct LoadRecord {
     pub continues: Option<Continues>,
 }
 
-/// Requests with `Expect: 100-continue` and a body, which waits for the server's 100 (RFC 9110 §10.1.1).
+/// Requests with `Expect: 100-continue` and a body, which waits for the server's 100 (RFC 9110
+/// §10.1.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continues {
     pub asked: u64,

@@ -30,7 +30,8 @@ pub struct MachineUse {
     /// read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathUse>,
-    /// Time for which the machine was suspended, which its monotonic clock leaves out. `None`: the archive is older.
+    /// Time for which the machine was suspended, which its monotonic clock leaves out. `None`: the
+    /// archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_ns: Option<u64>,
 }

@@ -494,7 +494,8 @@ pub struct Load {
     pub driver: DriverKind,
     /// For workloads over HTTP/2.
     pub http2: Http2,
-    /// The PROXY protocol with which each connection begins; `None`: it begins with the first request, or with TLS.
+    /// The PROXY protocol with which each connection begins; `None`: it begins with the first
+    /// request, or with TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.

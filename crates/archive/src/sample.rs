@@ -85,7 +85,8 @@ pub struct PartyUse {
     /// Sum over its processes of resident anonymous memory, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_anon_bytes: Option<u64>,
-    /// Resident shared memory, in bytes: that of the process that has most of it, because processes share it.
+    /// Resident shared memory, in bytes: that of the process that has most of it, because processes
+    /// share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_shmem_bytes: Option<u64>,
     /// Its network's; `None`: not read.
@@ -118,8 +119,8 @@ impl PartyUse {
         }
     }
 
-    /// CPU time, or that of its processes and of the children that they reaped where there is no control group;
-    /// nanoseconds. `None`: the group does not tell.
+    /// CPU time, or that of its processes and of the children that they reaped where there is no
+    /// control group; nanoseconds. `None`: the group does not tell.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         if let Some(group) = &self.cgroup {
@@ -138,7 +139,8 @@ impl PartyUse {
     }
 }
 
-/// Totals of one process: those of its threads that have ended included. In whole ticks of the clock, rounded down.
+/// Totals of one process: those of its threads that have ended included. In whole ticks of the
+/// clock, rounded down.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessUse {
     pub pid: u32,
@@ -370,7 +372,8 @@ pub struct CgroupUse {
     pub memory_peak_bytes: Option<u64>,
     pub memory_anon_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
-    /// Part of `memory_file_bytes` that no file on a disk holds: shared memory, memfd, and files of a tmpfs.
+    /// Part of `memory_file_bytes` that no file on a disk holds: shared memory, memfd, and files of
+    /// a tmpfs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_shmem_bytes: Option<u64>,
     /// What the kernel holds for it: stacks, page tables, its own objects, buffers of sockets.
@@ -385,8 +388,8 @@ pub struct CgroupUse {
 pub struct ThreadUse {
     pub pid: u32,
     pub tid: u32,
-    /// Clock ticks from the start of the machine to that of the thread: with it a thread is known from a later one of
-    /// the same number. `None`: not read, or the archive is older.
+    /// Clock ticks from the start of the machine to that of the thread: with it a thread is known
+    /// from a later one of the same number. `None`: not read, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ticks: Option<u64>,
     /// As the kernel keeps it: at most 15 bytes.

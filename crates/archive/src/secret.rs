@@ -66,7 +66,8 @@ pub fn is_secret_parameter(name: &str) -> bool {
 /// Schemes of HTTP authentication whose credentials are one word after the scheme (RFC 9110 §11.4).
 const SCHEMES: [&str; 6] = ["basic", "bearer", "negotiate", "ntlm", "token", "apikey"];
 
-/// How tokens begin that services issue, in the form that their scanners for leaked secrets look for.
+/// How tokens begin that services issue, in the form that their scanners for leaked secrets look
+/// for.
 const PREFIXES: [&str; 24] = [
     "AIza",
     "AKIA",
@@ -94,14 +95,16 @@ const PREFIXES: [&str; 24] = [
     "ya29.",
 ];
 
-/// The shortest token that is known by its beginning: shorter words are ordinary ones, such as `sk-learn`.
+/// The shortest token that is known by its beginning: shorter words are ordinary ones, such as
+/// `sk-learn`.
 const SHORTEST_TOKEN: usize = 16;
 
-/// The shortest word that is taken for the credentials after a scheme: `Token ring` and `Basic plan` hold none.
+/// The shortest word that is taken for the credentials after a scheme: `Token ring` and `Basic
+/// plan` hold none.
 const SHORTEST_CREDENTIALS: usize = 6;
 
-/// Whether a value looks like credentials, whatever its name: a scheme with its word, a JSON Web Token (RFC 7519), or a token of a
-/// service that is known by its beginning.
+/// Whether a value looks like credentials, whatever its name: a scheme with its word, a JSON Web
+/// Token (RFC 7519), or a token of a service that is known by its beginning.
 #[must_use]
 pub fn is_credential(value: &str) -> bool {
     let has_scheme = value.trim().split_once(' ').is_some_and(|(scheme, word)| {
@@ -131,7 +134,8 @@ fn is_token_of_service(word: &str) -> bool {
         && word.bytes().any(|b| b.is_ascii_digit())
 }
 
-/// Whether a value of any name holds a secret: credentials, settings within it that are called so, or a user's name and password.
+/// Whether a value of any name holds a secret: credentials, settings within it that are called so,
+/// or a user's name and password.
 #[must_use]
 pub fn holds_secret(value: &str) -> bool {
     // Folders are called what they like, also `/opt/node@18/bin` and `/home/secretary`.

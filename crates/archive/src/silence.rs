@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A stretch of time in which no request got a complete response, of one worker or of several; nanoseconds since the
-/// load began. [`Silence::UNKNOWN_END`] as its end: nothing came any more.
+/// A stretch of time in which no request got a complete response, of one worker or of several;
+/// nanoseconds since the load began. [`Silence::UNKNOWN_END`] as its end: nothing came any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
     /// The last complete response before it.
@@ -33,8 +33,8 @@ impl Silence {
     }
 }
 
-/// The silences of a load within its window, as far as they are worth keeping: a hundredth of the window, and a
-/// millisecond.
+/// The silences of a load within its window, as far as they are worth keeping: a hundredth of the
+/// window, and a millisecond.
 #[must_use]
 pub fn within(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
     let least_ns = (window_ns.1.saturating_sub(window_ns.0) / 100).max(1_000_000);
@@ -42,8 +42,8 @@ pub fn within(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
     clipped.filter(|silence| silence.length_ns() >= least_ns).collect()
 }
 
-/// The silences of two workers together: where both are silent. Each list is in order of time, without overlaps. A
-/// worker that is not in its list's silences had complete responses.
+/// The silences of two workers together: where both are silent. Each list is in order of time,
+/// without overlaps. A worker that is not in its list's silences had complete responses.
 #[must_use]
 pub fn common(one: &[Silence], other: &[Silence]) -> Vec<Silence> {
     let (mut i, mut j) = (0, 0);

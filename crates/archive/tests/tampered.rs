@@ -1,4 +1,5 @@
-//! Archives in which one number was changed: each kind of number that people read is tied to another.
+//! Archives in which one number was changed: each kind of number that people read is tied to
+//! another.
 
 #![allow(clippy::disallowed_methods, reason = "tests may touch files")]
 
@@ -12,7 +13,8 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run")
 }
 
-/// Why a copy of the golden run is refused in which the load of a trial was changed; `None`: it is read.
+/// Why a copy of the golden run is refused in which the load of a trial was changed; `None`: it is
+/// read.
 fn refusal(change: &dyn Fn(&mut Value)) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     for part in ["", "starts", "trials"] {
@@ -148,7 +150,8 @@ fn a_counter_that_falls_is_refused() {
     }
 }
 
-/// Counters of another thread of the same number, or of an older archive that does not tell, begin anew.
+/// Counters of another thread of the same number, or of an older archive that does not tell, begin
+/// anew.
 #[test]
 fn a_counter_that_begins_anew_is_read() {
     let anew = |began: Option<[u64; 2]>| {

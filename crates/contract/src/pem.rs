@@ -35,7 +35,8 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Whether a key is encrypted: as PKCS#8 (RFC 7468 §11), or as OpenSSL's older form (RFC 1421 §4.6.1.1).
+/// Whether a key is encrypted: as PKCS#8 (RFC 7468 §11), or as OpenSSL's older form (RFC 1421
+/// §4.6.1.1).
 fn is_encrypted(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") || text.contains("Proc-Type: 4,ENCRYPTED")
@@ -96,7 +97,8 @@ fn is_der(bytes: &[u8]) -> bool {
     matches!(bytes, [0x30, length, ..] if *length >= 0x80)
 }
 
-/// Whether DER begins as PKCS#12 does: a SEQUENCE whose first member is the INTEGER 3 (RFC 7292 §4).
+/// Whether DER begins as PKCS#12 does: a SEQUENCE whose first member is the INTEGER 3 (RFC 7292
+/// §4).
 fn is_pkcs12(bytes: &[u8]) -> bool {
     let length_bytes = match bytes.get(1) {
         Some(&first @ 0x80..) => usize::from(first & 0x7F),

@@ -221,7 +221,8 @@ fn unconnected(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String
     }
 }
 
-/// The failure of a part whose first process has ended. One that succeeded has most likely made itself a daemon.
+/// The failure of a part whose first process has ended. One that succeeded has most likely made
+/// itself a daemon.
 fn ended(status: ExitStatus, when: &str) -> Failure {
     let hint = if status.success() { FOREGROUND } else { "" };
     never_ready(format!("it ended with {status}{when}{hint}"))

@@ -175,8 +175,8 @@ impl Epoll {
         self.conns[conn as usize].as_mut().filter(|c| c.generation == generation)
     }
 
-    /// Writes `out`, and adds what the kernel took to `sent_bytes`. Returns whether that was all of it: then `behind` is
-    /// next.
+    /// Writes `out`, and adds what the kernel took to `sent_bytes`. Returns whether that was all of
+    /// it: then `behind` is next.
     fn write(connection: &mut Conn, sent_bytes: &mut u64) -> bool {
         connection.stuck = true;
         while connection.written < connection.out.len() {

@@ -33,7 +33,8 @@ pub fn tighten_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
-/// Bytes in a socket's queue that have not been sent; 0 if the kernel does not tell, as of Unix sockets.
+/// Bytes in a socket's queue that have not been sent; 0 if the kernel does not tell, as of Unix
+/// sockets.
 pub(crate) fn unsent(fd: &OwnedFd) -> u64 {
     /// Of linux/sockios.h.
     const SIOCOUTQNSD: libc::c_ulong = 0x894B;

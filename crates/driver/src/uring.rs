@@ -186,7 +186,8 @@ impl Uring {
         let connection = &mut self.conns[conn as usize];
         let Some(fd) = &connection.fd else { return };
         let rest = &connection.sending[connection.sent..];
-        // Each part is told as the kernel takes it: with MSG_WAITALL a body that a server leaves unread would never be.
+        // Each part is told as the kernel takes it: with MSG_WAITALL a body that a server leaves
+        // unread would never be.
         let entry = opcode::Send::new(types::Fd(fd.as_raw_fd()), rest.as_ptr(), rest.len() as u32)
             .flags(libc::MSG_NOSIGNAL)
             .build()

@@ -16,7 +16,8 @@ pub enum Exit {
     Invalid,
     /// 2: wrong usage or a bad file.
     Usage,
-    /// 3: the machine or a subject failed, work was ended before it was done, or a gate is undecided.
+    /// 3: the machine or a subject failed, work was ended before it was done, or a gate is
+    /// undecided.
     Failed = 3,
     /// 141: standard output was not read to its end. It is the status of a program that SIGPIPE ends: 128 + 13.
     Unread = 141,

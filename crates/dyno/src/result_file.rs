@@ -1,4 +1,5 @@
-//! Files that results are written into: whole or not at all. What fails on the way leaves the file of before.
+//! Files that results are written into: whole or not at all. What fails on the way leaves the file
+//! of before.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, Write as _};
@@ -29,7 +30,8 @@ enum Target {
     Special,
 }
 
-/// Checks before anything is measured that a file can be written, and leaves it as it is. `None`: it is a pipe or a device.
+/// Checks before anything is measured that a file can be written, and leaves it as it is. `None`:
+/// it is a pipe or a device.
 pub fn check(path: &Path) -> anyhow::Result<Option<Identity>> {
     try_check(path).map_err(|error| bad(format!("{} cannot be written: {error}", path.display())))
 }

@@ -43,7 +43,8 @@ pub fn catch_interrupts(say: &'static str, third: Third) -> anyhow::Result<Arc<I
     ctrlc::set_handler(move || match counted.raise() {
         1 => {
             crate::live::give_back();
-            // In a thread of its own: a terminal that takes no more must not keep the next signal from being handled.
+            // In a thread of its own: a terminal that takes no more must not keep the next signal
+            // from being handled.
             std::thread::spawn(move || self::say(&format!("\n{say}")));
         }
         2 => {}
@@ -74,14 +75,15 @@ pub fn unix_seconds() -> f64 {
     now.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Prints a line on standard error: progress, notes. Control characters are made visible, because a path or a message may hold
-/// what a terminal would obey. Errors are ignored, because nobody needs to read it.
+/// Prints a line on standard error: progress, notes. Control characters are made visible, because a
+/// path or a message may hold what a terminal would obey. Errors are ignored, because nobody needs
+/// to read it.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", coloured(text));
 }
 
-/// Prints a text on standard output, whole. On a terminal control characters are made visible. `Err`: it could not be written, which
-/// the exit status must tell.
+/// Prints a text on standard output, whole. On a terminal control characters are made visible.
+/// `Err`: it could not be written, which the exit status must tell.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let is_seen = std::io::stdout().is_terminal();
     let text = if is_seen { coloured(text) } else { Cow::Borrowed(text) };

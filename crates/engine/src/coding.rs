@@ -1,4 +1,5 @@
-//! Content codings of bodies (RFC 9110 §8.4), undone where a check needs the text. The load itself decodes nothing.
+//! Content codings of bodies (RFC 9110 §8.4), undone where a check needs the text. The load itself
+//! decodes nothing.
 
 use std::io::{Cursor, Read};
 
@@ -14,7 +15,8 @@ pub(crate) fn codings<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) ->
     all
 }
 
-/// Undoes codings, which stand in the order in which they were applied. `Err`: why that fails, as a phrase.
+/// Undoes codings, which stand in the order in which they were applied. `Err`: why that fails, as a
+/// phrase.
 pub(crate) fn decode(body: &[u8], codings: &[u8]) -> Result<Vec<u8>, String> {
     let text = String::from_utf8_lossy(codings).to_ascii_lowercase();
     let names: Vec<&str> =
@@ -105,7 +107,8 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// A frame of one raw block, as RFC 8878 §3.1.1 has it: magic, a single segment of this length, the last block.
+    /// A frame of one raw block, as RFC 8878 §3.1.1 has it: magic, a single segment of this length,
+    /// the last block.
     fn zstd(text: &[u8]) -> Vec<u8> {
         let n = u8::try_from(text.len()).unwrap();
         let mut frame = vec![0x28, 0xB5, 0x2F, 0xFD, 0x20, n, 1 | n << 3, n >> 5, 0];

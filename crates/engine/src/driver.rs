@@ -33,7 +33,8 @@ pub trait Driver {
     /// Bytes that the kernel has taken, on all connections since the driver was made.
     fn sent_bytes(&self) -> u64;
 
-    /// Bytes that the kernel has taken on an open connection and not sent yet; 0 if it does not tell.
+    /// Bytes that the kernel has taken on an open connection and not sent yet; 0 if it does not
+    /// tell.
     fn unsent(&self, conn: ConnId) -> u64;
 
     /// Hands queued bytes to the kernel. `handed` is called for each connection all of whose bytes have been handed

@@ -17,7 +17,8 @@ pub struct Expectation {
     pub status: Option<u16>,
     /// `None`: any body.
     pub body: Option<Arc<[u8]>>,
-    /// The request lets the server encode the body (Accept-Encoding). An encoded one is compared in full checks only.
+    /// The request lets the server encode the body (Accept-Encoding). An encoded one is compared in
+    /// full checks only.
     pub may_be_coded: bool,
     pub deep: Arc<Deep>,
 }
@@ -243,8 +244,8 @@ where
     })
 }
 
-/// The first fault of a body, which may be encoded. What is expected of all of its bytes may be meant of the encoded ones,
-/// too.
+/// The first fault of a body, which may be encoded. What is expected of all of its bytes may be
+/// meant of the encoded ones, too.
 fn body_fault(sent: &[u8], codings: &[u8], deep: &Deep) -> Option<String> {
     if !coding::is_coded(codings) {
         return exact_fault(sent, deep).or_else(|| text_fault(sent, deep));

@@ -34,7 +34,8 @@ pub const REPLY_BYTES: u64 = 256 * 1024;
 /// first request of a turn wait for the last.
 pub const COMPLETIONS_PER_FLUSH: usize = 16;
 
-/// Requests of this many bytes and more may leave in several pieces: a response can come before the last of them.
+/// Requests of this many bytes and more may leave in several pieces: a response can come before the
+/// last of them.
 pub const LARGE_REQUEST_BYTES: usize = 4096;
 
 /// How long after the last response the generator still looks for bytes that answer no request.
@@ -46,8 +47,8 @@ pub const STANDSTILL_NS: u64 = 10_000_000;
 /// Silences of a worker that are kept apart. Beyond it the short ones are forgotten.
 pub const SILENCES: usize = 1024;
 
-/// How long the body of a request that expects 100 (Continue) waits for it: as long as curl waits. A server need not send
-/// one (RFC 9110 §10.1.1).
+/// How long the body of a request that expects 100 (Continue) waits for it: as long as curl waits.
+/// A server need not send one (RFC 9110 §10.1.1).
 pub const CONTINUE_NS: u64 = 1_000_000_000;
 
 /// Responses of a worker whose heads are searched for Set-Cookie.

@@ -1,5 +1,5 @@
-//! The PROXY protocol (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>): the first bytes of a connection tell
-//! the server who the client is.
+//! The PROXY protocol (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>): the first
+//! bytes of a connection tell the server who the client is.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,8 @@ use dyno_archive::plan::ProxyProtocol;
 /// The twelve bytes with which version 2 begins.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Returns the header for a connection from the first address to the second; `None`: it has none, as on a Unix socket.
+/// Returns the header for a connection from the first address to the second; `None`: it has none,
+/// as on a Unix socket.
 #[must_use]
 pub fn header(version: ProxyProtocol, addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
     match version {

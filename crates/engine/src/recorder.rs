@@ -163,7 +163,8 @@ struct Silences {
 
 impl Silences {
     fn new(window: Window) -> Silences {
-        // A hundredth of the window is worth a word; of a load without a length, a tenth of an interval.
+        // A hundredth of the window is worth a word; of a load without a length, a tenth of an
+        // interval.
         let least_ns =
             window.duration_ns.map_or(window.interval_ns / 10, |ns| ns / 100).max(LEAST_SILENCE_NS);
         Silences {
@@ -174,7 +175,8 @@ impl Silences {
         }
     }
 
-    /// A silence ends. If there are too many, those are forgotten that are shorter than twice the length.
+    /// A silence ends. If there are too many, those are forgotten that are shorter than twice the
+    /// length.
     #[cold]
     fn keep(&mut self, silence: Silence) {
         while self.kept.len() >= limits::SILENCES {

@@ -27,7 +27,8 @@ pub(crate) struct Exchange {
     pub(crate) request: u16,
     /// Whether its answer is checked in full.
     pub(crate) in_full: bool,
-    /// Where its request ends in the bytes of its connection; 0: not known, as of requests that leave in one piece.
+    /// Where its request ends in the bytes of its connection; 0: not known, as of requests that
+    /// leave in one piece.
     pub(crate) ends_at: u64,
     /// How often it was sent again because a server would not deal with it.
     pub(crate) retries: u8,
@@ -232,7 +233,8 @@ pub(crate) struct H2 {
     pub(crate) client: Client<Stream>,
     /// Streams whose requests have not been handed to the kernel.
     pub(crate) unsent: Vec<Key>,
-    /// Streams with large requests in the bytes that go to the driver next, and where there each ends.
+    /// Streams with large requests in the bytes that go to the driver next, and where there each
+    /// ends.
     pub(crate) large: Vec<(Key, usize)>,
     /// When anything last came.
     pub(crate) received: Instant,
@@ -329,8 +331,8 @@ impl Slot {
         }
     }
 
-    /// Whether the connection speaks HTTP/1.1, has answered all that it was asked, and has nothing more to say. Responses of
-    /// HTTP/2 name their request.
+    /// Whether the connection speaks HTTP/1.1, has answered all that it was asked, and has nothing
+    /// more to say. Responses of HTTP/2 name their request.
     pub(crate) fn is_quiet(&self) -> bool {
         self.state == State::Up && self.served > 0 && !self.is_owed && matches!(self.talk, Talk::H1(_))
     }

@@ -27,8 +27,8 @@ pub fn run<D: Driver>(
     worker.close(driver);
 }
 
-/// Runs a worker from its first connection to the end of its drain. Its connections stay open: a server may end threads
-/// and processes with their connections, and with them their counters.
+/// Runs a worker from its first connection to the end of its drain. Its connections stay open: a
+/// server may end threads and processes with their connections, and with them their counters.
 ///
 /// `begin` is asked each turn once the worker has tried all its connections; it answers with the instant at which
 /// the load begins, the same for all workers. `stop` is told how many complete answers there are so far. Sealed intervals go to
@@ -67,8 +67,8 @@ pub fn run_until_drained<D: Driver>(
     worker.take_sealed().into_iter().for_each(&mut seal);
 }
 
-/// Looks for bytes that answer no request after everything has been answered. A server that is one response ahead shows it
-/// in nothing else.
+/// Looks for bytes that answer no request after everything has been answered. A server that is one
+/// response ahead shows it in nothing else.
 fn look_last<D: Driver>(worker: &mut Worker, driver: &mut D) {
     let Some(until) = worker.last_look() else { return };
     loop {
@@ -97,9 +97,10 @@ pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
             driver.flush(&mut |conn, at| worker.handed(conn, at));
         }
     }
-    // What fell due while completions were handled is started now and not after the next sleep. Without a schedule
-    // nothing is due to the microsecond, and the clock need not be read once more: what begins now begins no earlier than the
-    // completion that was handled last, up to which the books have counted.
+    // What fell due while completions were handled is started now and not after the next sleep.
+    // Without a schedule nothing is due to the microsecond, and the clock need not be read once
+    // more: what begins now begins no earlier than the completion that was handled last, up to
+    // which the books have counted.
     let now = if worker.has_schedule() { driver.now() } else { latest.max(turn.woke) };
     worker.fire(now, driver);
 }

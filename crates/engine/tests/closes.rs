@@ -49,8 +49,8 @@ fn sent_bytes(played: &Played) -> u64 {
     played.intervals.iter().map(|interval| interval.bytes_sent).sum()
 }
 
-/// Whether a response of two answers nothing is seen at once, later, or, in pipelines, only where they end: all that was
-/// counted before is in doubt.
+/// Whether a response of two answers nothing is seen at once, later, or, in pipelines, only where
+/// they end: all that was counted before is in doubt.
 #[test]
 fn responses_that_come_twice_put_all_before_them_in_doubt() {
     for (pipeline, cut) in [(1, 0.0), (1, 1.0), (8, 0.0), (8, 0.5)] {
@@ -79,7 +79,8 @@ fn a_response_after_the_last_is_seen() {
     assert_eq!(honest.report.connections.unsolicited_after, None);
 }
 
-/// A server that pauses, as several workers see it: the silence is the pause, whichever worker waits.
+/// A server that pauses, as several workers see it: the silence is the pause, whichever worker
+/// waits.
 #[test]
 fn a_pause_of_the_server_is_a_silence_of_all_workers() {
     let workers = (1..4).map(|seed| {

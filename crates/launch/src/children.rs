@@ -1,4 +1,5 @@
-//! dyno's own children, told from the orphans that the kernel gives it: descendants of a minder that was killed.
+//! dyno's own children, told from the orphans that the kernel gives it: descendants of a minder
+//! that was killed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -35,8 +36,8 @@ pub(crate) fn forget(pid: u32) {
     own().remove(&pid);
 }
 
-/// Has the kernel give orphans to dyno from here on. Not where dyno has children that it did not start, as after the `exec` of a
-/// shell with jobs: their orphans would be taken for its own.
+/// Has the kernel give orphans to dyno from here on. Not where dyno has children that it did not
+/// start, as after the `exec` of a shell with jobs: their orphans would be taken for its own.
 pub(crate) fn adopt_orphans() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

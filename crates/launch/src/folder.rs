@@ -38,7 +38,8 @@ pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
 /// Length of the part of a folder's name that is drawn.
 const DRAWN: usize = 12;
 
-/// Removes the folders of dynos of this user that were killed together with their guards: some hold a private key.
+/// Removes the folders of dynos of this user that were killed together with their guards: some hold
+/// a private key.
 pub(crate) fn sweep(base: &Path) {
     let entries = std::fs::read_dir(base).into_iter().flatten().filter_map(Result::ok);
     for entry in entries {

@@ -36,8 +36,8 @@ struct GuardProcess {
 }
 
 impl Guard {
-    /// Starts the guard: this same program with [`ARGUMENT`]. Before that, removes what dynos have left that were killed together
-    /// with their guards.
+    /// Starts the guard: this same program with [`ARGUMENT`]. Before that, removes what dynos have
+    /// left that were killed together with their guards.
     pub fn start() -> io::Result<Guard> {
         folder::sweep(&std::env::temp_dir());
         let mut command = Command::new(own_program());

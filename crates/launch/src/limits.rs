@@ -32,16 +32,18 @@ pub const HOLDS: usize = 50;
 /// How often processes are moved out of a group until none is left there: each may start others meanwhile.
 pub const MOVES: usize = 16;
 
-/// How long a server that was asked to stop is waited for after the first Ctrl-C, if its own deadline is later. Then it is killed.
+/// How long a server that was asked to stop is waited for after the first Ctrl-C, if its own
+/// deadline is later. Then it is killed.
 pub const INTERRUPTED_STOP: Duration = Duration::from_secs(5);
 
-/// How often the minder of a command looks for what is left of it when it ends that, and how many times: for ten seconds. What the
-/// kernel does not let end by then hangs in a system call, and is not waited for.
+/// How often the minder of a command looks for what is left of it when it ends that, and how many
+/// times: for ten seconds. What the kernel does not let end by then hangs in a system call, and is
+/// not waited for.
 pub const MINDER_GLANCE: Duration = Duration::from_millis(1);
 pub const MINDER_LOOKS: u32 = 10_000;
 
-/// How often dyno looks for the orphans of a minder that was killed, [`MINDER_GLANCE`] apart: for a second. What hangs in a system
-/// call longer is not waited for.
+/// How often dyno looks for the orphans of a minder that was killed, [`MINDER_GLANCE`] apart: for a
+/// second. What hangs in a system call longer is not waited for.
 pub const STRAY_LOOKS: u32 = 1000;
 
 /// How long the minder itself may take to end. Then it is killed, and the kernel kills the shell with it.

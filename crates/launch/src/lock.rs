@@ -1,5 +1,5 @@
-//! Locks on folders (flock(2)): another dyno sees by them that a folder's owner runs. A process number would not tell, because
-//! containers number their processes anew.
+//! Locks on folders (flock(2)): another dyno sees by them that a folder's owner runs. A process
+//! number would not tell, because containers number their processes anew.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -48,7 +48,8 @@ pub(crate) fn release(folder: &Path) {
     }
 }
 
-/// Takes a folder over whose dyno, `owner`, has ended. Nobody else does as long as the file lives. `None`: the owner may run.
+/// Takes a folder over whose dyno, `owner`, has ended. Nobody else does as long as the file lives.
+/// `None`: the owner may run.
 pub(crate) fn seize(owner: u32, folder: &Path) -> Option<File> {
     let file = open(folder).ok()?;
     file.try_lock().ok()?;
@@ -60,7 +61,8 @@ pub(crate) fn is_of_another(owner: u32, folder: &Path) -> bool {
     !held().contains_key(folder) && seize(owner, folder).is_none()
 }
 
-/// Whether no dyno here has this number. Dynos older than the locks hold none, and are known by their numbers alone.
+/// Whether no dyno here has this number. Dynos older than the locks hold none, and are known by
+/// their numbers alone.
 fn is_gone(pid: u32) -> bool {
     pid == std::process::id()
         || Stat::of(pid).is_none_or(|stat| stat.is_dead() || !stat.name.starts_with("dyno"))

@@ -1,6 +1,6 @@
-//! The minder of a command: a process between dyno and a tool or a server, to which the kernel gives every descendant whose own
-//! parent has ended (PR_SET_CHILD_SUBREAPER), whatever session, environment or control group that has made for itself. It ends them
-//! all before it ends.
+//! The minder of a command: a process between dyno and a tool or a server, to which the kernel
+//! gives every descendant whose own parent has ended (PR_SET_CHILD_SUBREAPER), whatever session,
+//! environment or control group that has made for itself. It ends them all before it ends.
 //!
 //! The minder is a fork of dyno without an exec, and dyno has threads: between the two it makes system calls, and
 //! nothing else.
@@ -167,7 +167,8 @@ fn begin(minder: u32, setup: &ChildSetup, note_fd: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that wake the minder: the end of a child, the wish that all end, and that dyno reads its notes no more.
+/// The signals that wake the minder: the end of a child, the wish that all end, and that dyno reads
+/// its notes no more.
 unsafe fn signals() -> libc::sigset_t {
     // SAFETY: `sigemptyset` makes a set of the bytes, whatever they are.
     unsafe {

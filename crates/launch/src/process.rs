@@ -23,8 +23,9 @@ use crate::minder::{self, Descendants, Minded};
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
-/// Environment variable by which the guard knows the processes of a start even if they leave their session and there is no control
-/// group that would hold them. Its value is the name of the start's workspace.
+/// Environment variable by which the guard knows the processes of a start even if they leave their
+/// session and there is no control group that would hold them. Its value is the name of the start's
+/// workspace.
 pub const COOKIE: &str = "DYNO_START";
 
 /// Name of the file in the working folder that holds what a subject prints.
@@ -167,7 +168,8 @@ impl Process {
         self.minded.first
     }
 
-    /// Its living processes: those of its control group, and all that descend from the first one, wherever they have moved.
+    /// Its living processes: those of its control group, and all that descend from the first one,
+    /// wherever they have moved.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         let mut pids = self.sampler.pids();
@@ -182,7 +184,8 @@ impl Process {
         self.pids().contains(&pid) || carries(pid, &self.workspace.name)
     }
 
-    /// Moves processes back that have left the control group: its counters and limits are to hold for them all.
+    /// Moves processes back that have left the control group: its counters and limits are to hold
+    /// for them all.
     pub fn gather(&self) {
         let all = proc::below(self.minded.minder());
         for folder in self.workspace.group.folders() {
@@ -220,8 +223,9 @@ impl Process {
         self.sampler.group.counters().oom_kills.unwrap_or(0)
     }
 
-    /// Asks all its processes to stop, as a service manager does, waits until the last has ended or the deadline is
-    /// over, then kills what is left. `None`: it had ended by itself before. `patience`: how long the user waits for it.
+    /// Asks all its processes to stop, as a service manager does, waits until the last has ended or
+    /// the deadline is over, then kills what is left. `None`: it had ended by itself before.
+    /// `patience`: how long the user waits for it.
     pub fn stop(mut self, signal: Signal, deadline_ns: u64, patience: impl Fn() -> Patience) -> Option<Stop> {
         self.end(signal, deadline_ns, patience)
     }
@@ -246,7 +250,8 @@ impl Process {
         let began = monotonic_ns();
         self.pids().into_iter().for_each(|pid| sys::kill(pid, number));
         let all_ended = loop {
-            // The group's own list is the shorter way, and the whole is looked at once that is empty.
+            // The group's own list is the shorter way, and the whole is looked at once that is
+            // empty.
             if self.ended().is_some() && self.sampler.pids().is_empty() && self.pids().is_empty() {
                 break true;
             }
@@ -355,7 +360,8 @@ mod tests {
         waited_for("the daemon", || fs::read_to_string(&note).ok()?.trim().parse().ok())
     }
 
-    /// A daemon: no parent, a session of its own, and nothing in its environment by which it could be known.
+    /// A daemon: no parent, a session of its own, and nothing in its environment by which it could
+    /// be known.
     const DAEMON: &str =
         "(setsid env -i sh -c 'echo $$ >daemon.new; mv daemon.new daemon; exec sleep 98751' &)";
 

@@ -198,7 +198,8 @@ pub(crate) fn kill(pid: u32, signal: i32) {
 
 /// Has the kernel give this process every descendant whose own parent has ended.
 pub(crate) fn become_subreaper() {
-    // SAFETY: no memory is involved. Kernels before 3.4 have no such thing, and orphans go elsewhere.
+    // SAFETY: no memory is involved. Kernels before 3.4 have no such thing, and orphans go
+    // elsewhere.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 

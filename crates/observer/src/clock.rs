@@ -9,8 +9,8 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(ClockId::Monotonic)
 }
 
-/// Time for which this machine has been suspended since it was started, which the monotonic clock leaves out;
-/// nanoseconds.
+/// Time for which this machine has been suspended since it was started, which the monotonic clock
+/// leaves out; nanoseconds.
 #[must_use]
 pub fn suspended_ns() -> u64 {
     // Boot time first: what passes between the two readings must not look like a suspension.

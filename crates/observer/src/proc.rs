@@ -93,7 +93,8 @@ pub fn session_pids(session: u32) -> Vec<u32> {
     all_pids().into_iter().filter(|pid| Stat::of(*pid).is_some_and(|stat| is_its(&stat))).collect()
 }
 
-/// Totals of a process, from its `/proc/PID/stat`: those of a whole process hold its ended threads, too.
+/// Totals of a process, from its `/proc/PID/stat`: those of a whole process hold its ended threads,
+/// too.
 pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
     let tick = tick_ns();
     ProcessUse {
@@ -226,7 +227,8 @@ pub(crate) fn rss_bytes(pid: u32, files: &Files) -> Option<u64> {
     Some(statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? * page_size() as u64)
 }
 
-/// Resident anonymous and shared memory of a process in bytes. `None`: the kernel does not show it to us.
+/// Resident anonymous and shared memory of a process in bytes. `None`: the kernel does not show it
+/// to us.
 pub(crate) fn rss_parts(pid: u32, files: &Files) -> Option<(u64, u64)> {
     let status = files.read(format!("/proc/{pid}/status"))?;
     let bytes = |key| Some(status_field(&status, key)? * 1024);

@@ -63,8 +63,8 @@ impl Sampler {
         if self.group.is_empty() { self.processes.pids() } else { self.group.pids() }
     }
 
-    /// CPU time of its processes so far, nanoseconds: of the control group, or else of its processes and of the children
-    /// that they reaped. `None`: neither can be read.
+    /// CPU time of its processes so far, nanoseconds: of the control group, or else of its
+    /// processes and of the children that they reaped. `None`: neither can be read.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         if !self.group.is_empty() {
@@ -75,8 +75,8 @@ impl Sampler {
         PartyUse { threads, each, ..PartyUse::nothing(Party::SUBJECT) }.cpu_ns().filter(|ns| *ns > 0)
     }
 
-    /// Its living processes, and the totals of all. Read before its threads: the totals then never hold what a thread did
-    /// after it was read.
+    /// Its living processes, and the totals of all. Read before its threads: the totals then never
+    /// hold what a thread did after it was read.
     fn totals(&self, files: &Files) -> (Vec<u32>, Vec<ProcessUse>) {
         if !self.group.is_empty() {
             let pids = self.group.pids();

@@ -77,7 +77,8 @@ pub(crate) fn answer(of: &Answer) -> String {
     format!("{who}, {}, {}: {}", of.workload, label_in_words(of.step), of.sentence)
 }
 
-/// `nginx, plaintext, 64 connections: 7 of 14 repeats of B do not count (the server failed: 7)`, cell by cell.
+/// `nginx, plaintext, 64 connections: 7 of 14 repeats of B do not count (the server failed: 7)`,
+/// cell by cell.
 fn repeats(compared: &Compared) -> impl Iterator<Item = String> {
     let in_words = |cell: &CellRepeats| {
         let control = if cell.control { " (control)" } else { "" };
@@ -178,8 +179,9 @@ fn markdown(compared: &Compared) -> String {
     format!("{out}\n{table}\n{notes}")
 }
 
-/// A test case for each gate, or for each row where there are none. An undecided gate is an error, or skipped where it is to pass:
-/// the file agrees with the exit status. The repeats that do not count are the suite's output.
+/// A test case for each gate, or for each row where there are none. An undecided gate is an error,
+/// or skipped where it is to pass: the file agrees with the exit status. The repeats that do not
+/// count are the suite's output.
 fn junit(compared: &Compared) -> String {
     let cases: Vec<String> = match compared.gates.is_empty() {
         true => compared.rows.iter().map(case_of_row).collect(),

@@ -572,7 +572,8 @@ fn without_word(text: &str, value: &str) -> String {
     shown + rest
 }
 
-/// Values of a suite whose names do not say that they hold secrets: credentials of any name, and what its environments hold.
+/// Values of a suite whose names do not say that they hold secrets: credentials of any name, and
+/// what its environments hold.
 fn secret_settings(source: &str) -> BTreeSet<String> {
     fn texts(value: &toml::Value, found: &mut BTreeSet<String>) {
         match value {

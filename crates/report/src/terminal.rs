@@ -31,7 +31,8 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// [`shown`], with its colours: for text of dyno's own that may quote what has not been through [`shown`], such as a path.
+/// [`shown`], with its colours: for text of dyno's own that may quote what has not been through
+/// [`shown`], such as a path.
 #[must_use]
 pub fn coloured(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {

@@ -1,4 +1,5 @@
-//! Whether the machine dropped packets while a server seemed to fail: then the machine is the cause.
+//! Whether the machine dropped packets while a server seemed to fail: then the machine is the
+//! cause.
 
 use dyno_analysis::drops::MachineDrops;
 use dyno_archive::drops::PathUse;

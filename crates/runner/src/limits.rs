@@ -11,8 +11,9 @@ pub const ALIVE: Duration = Duration::from_secs(3);
 /// opens 14,000 connections per second and no more. With these it is the CPU that ends it.
 pub const LOOPBACK_SOURCES: u8 = 32;
 
-/// Bytes of request bodies that may be in flight at once: the longest body times the requests in flight. Connections keep the bodies
-/// that they send, in up to two and a half times that memory. A load with more is refused.
+/// Bytes of request bodies that may be in flight at once: the longest body times the requests in
+/// flight. Connections keep the bodies that they send, in up to two and a half times that memory. A
+/// load with more is refused.
 pub const BODY_BYTES: u64 = 1 << 30;
 
 /// Open files that a load needs besides one per connection. With fewer it is refused before it begins.

@@ -1,4 +1,5 @@
-//! The closing sample is taken while the connections are open: a server may end threads with its connections.
+//! The closing sample is taken while the connections are open: a server may end threads with its
+//! connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

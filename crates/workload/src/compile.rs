@@ -166,7 +166,8 @@ struct FieldList {
 }
 
 impl FieldList {
-    /// The fields of a request whose headers have been checked. The host becomes `:authority` (RFC 9113 §8.3.1).
+    /// The fields of a request whose headers have been checked. The host becomes `:authority` (RFC
+    /// 9113 §8.3.1).
     fn of(
         request: &plan::Request,
         scheme: &str,

@@ -8,9 +8,11 @@ use crate::compile::{is_framing, no_framing};
 const CONNECTION_FIELDS: [&str; 6] =
     ["connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade", "http2-settings"];
 
-/// Returns why a header cannot be sent over a protocol, as a sentence with the way out; `None`: it can.
+/// Returns why a header cannot be sent over a protocol, as a sentence with the way out; `None`: it
+/// can.
 ///
-/// The one home of these rules: command lines and suites refuse such a header, and imports leave it out.
+/// The one home of these rules: command lines and suites refuse such a header, and imports leave it
+/// out.
 #[must_use]
 pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     if name.starts_with(':') {
@@ -65,7 +67,8 @@ fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether a value may be `uri-host [ ":" port ]` (RFC 9110 §7.2). Placeholders may stand for any part of it.
+/// Whether a value may be `uri-host [ ":" port ]` (RFC 9110 §7.2). Placeholders may stand for any
+/// part of it.
 fn is_host(value: &str) -> bool {
     !value.trim().bytes().any(|b| b <= b' ' || b == 0x7F || b"/?#@,\\".contains(&b))
 }

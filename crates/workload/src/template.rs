@@ -179,7 +179,8 @@ pub(crate) fn with_own(text: &[u8], doubled: Doubled, value: &dyn Fn(&str) -> Op
     out
 }
 
-/// Length of what a text comes to, in bytes. Placeholders of short values count as they are written.
+/// Length of what a text comes to, in bytes. Placeholders of short values count as they are
+/// written.
 #[must_use]
 pub fn length(text: &[u8]) -> u64 {
     let (mut length, mut rest) = (0, text);

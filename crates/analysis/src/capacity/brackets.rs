@@ -30,14 +30,15 @@ pub struct Bracket {
     pub missed_rps: Option<f64>,
     /// The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
     pub limited_by_generator: bool,
-    /// Most repeats or searches missed the objective by wrong or missing responses, whose share is not shown to fall with the rate:
-    /// no rate is known.
+    /// Most repeats or searches missed the objective by wrong or missing responses, whose share is
+    /// not shown to fall with the rate: no rate is known.
     pub failures_at_any_rate: bool,
     /// Empty where rates were searched.
     pub rates: Vec<RateVotes>,
     /// What rates were searched by: then bounds are medians over starts. `None`: rates were planned.
     pub searched: Option<Searched>,
-    /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all. Without repeats that do not tell.
+    /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
+    /// Without repeats that do not tell.
     pub by_repeat_rps: Vec<f64>,
     /// 95 % interval of that over repeats; `None`: fewer than five.
     pub interval_rps: Option<(f64, f64)>,
@@ -176,7 +177,8 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     }
 }
 
-/// Whether wrong or missing responses missed the objective at a rate, and their share is not shown to be less at lower ones.
+/// Whether wrong or missing responses missed the objective at a rate, and their share is not shown
+/// to be less at lower ones.
 fn fails_at_any_rate(rates: &[(f64, Repeats)], kept: Option<usize>, missed: usize) -> bool {
     let by_block = &rates[missed].1.by_block;
     let by_failures = by_block.iter().filter(|(_, judged)| matches!(judged, Judged::Failed(_))).count();

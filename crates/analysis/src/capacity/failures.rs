@@ -1,7 +1,8 @@
 //! Whether wrong and missing responses depend on the rate.
 //!
-//! A server that answers every n-th request wrong does so at any rate. Loads at low rates have fewer requests, and more of them
-//! meet none of the wrong responses, so that a search would settle on a rate that is a property of the loads' length.
+//! A server that answers every n-th request wrong does so at any rate. Loads at low rates have
+//! fewer requests, and more of them meet none of the wrong responses, so that a search would settle
+//! on a rate that is a property of the loads' length.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,8 +19,9 @@ pub struct FailureShares {
     pub requests_above: u64,
 }
 
-/// The chance below which failures are said to depend on the rate. It is small, because the search chose where it divides the rates,
-/// and where the rate does matter some load far above it fails a large part of its requests.
+/// The chance below which failures are said to depend on the rate. It is small, because the search
+/// chose where it divides the rates, and where the rate does matter some load far above it fails a
+/// large part of its requests.
 const CERTAIN: f64 = 0.001;
 
 /// Counts of requests, and of those without a right response.
@@ -52,7 +54,8 @@ impl FailureShares {
         }
     }
 
-    /// Whether failures are more frequent at higher rates, and that is no chance (Fisher's exact test).
+    /// Whether failures are more frequent at higher rates, and that is no chance (Fisher's exact
+    /// test).
     pub(super) fn do_fall_with_the_rate(&self) -> bool {
         let side = |failed: u64, all: u64| (failed.min(all) as usize, all as usize);
         let p = permutation::of_counts(
@@ -63,7 +66,8 @@ impl FailureShares {
     }
 }
 
-/// The failures on both sides of what a search found, if they missed the objective and are not shown to depend on the rate.
+/// The failures on both sides of what a search found, if they missed the objective and are not
+/// shown to depend on the rate.
 pub(super) fn at_any_rate(found: Found, trials: &[CapacityTrial]) -> Option<FailureShares> {
     let missed_rps = found.missed_rps?;
     let missed = || trials.iter().filter(|trial| trial.rate_rps == missed_rps && trial.is_missed());

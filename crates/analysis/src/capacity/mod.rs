@@ -45,11 +45,12 @@ pub struct CapacityResult {
     pub connections_taken: bool,
     /// Loads with too few requests for a percentile of the objective.
     pub percentile_unknown: usize,
-    /// The lowest rate that is tried, because loads below it are too short for the objective's percentiles; requests per second.
-    /// `None`: the objective has no percentiles.
+    /// The lowest rate that is tried, because loads below it are too short for the objective's
+    /// percentiles; requests per second. `None`: the objective has no percentiles.
     pub least_rps: Option<f64>,
-    /// Wrong or missing responses missed the objective, and their share is not shown to fall with the rate. Then no rate is
-    /// known, and `kept_rps` and `missed_rps` are `None`. `None`: something else missed it, or they are rarer at lower rates.
+    /// Wrong or missing responses missed the objective, and their share is not shown to fall with
+    /// the rate. Then no rate is known, and `kept_rps` and `missed_rps` are `None`. `None`:
+    /// something else missed it, or they are rarer at lower rates.
     pub failures_at_any_rate: Option<FailureShares>,
     /// Why the search ended before its end; `None`: it did not.
     pub ended: Option<String>,

@@ -27,9 +27,11 @@ pub enum Judged {
     Kept,
     /// What was missed, in words.
     Missed(String),
-    /// Wrong or missing responses missed it, in words. Only other rates tell whether that depends on the rate.
+    /// Wrong or missing responses missed it, in words. Only other rates tell whether that depends
+    /// on the rate.
     Failed(String),
-    /// The load was too short for a percentile of the objective, in words: it is neither kept nor missed.
+    /// The load was too short for a percentile of the objective, in words: it is neither kept nor
+    /// missed.
     TooShort(String),
     /// The generator could not offer the rate: what was missed says nothing of the server.
     GeneratorMissed(String),
@@ -54,7 +56,8 @@ pub fn requests(objective: &Objective) -> f64 {
     needed.fold(0.0, f64::max)
 }
 
-/// The lowest rate at which loads of this length have enough requests for every percentile of an objective; 0: it has none.
+/// The lowest rate at which loads of this length have enough requests for every percentile of an
+/// objective; 0: it has none.
 #[must_use]
 pub fn least_rps(objective: &Objective, duration_ns: u64, arrival: Arrival) -> f64 {
     let needed = requests(objective);

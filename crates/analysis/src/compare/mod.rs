@@ -159,8 +159,9 @@ pub struct Row {
     pub lack: Option<Lack>,
     /// Most repeats of `b` do not count because its server answered wrong, failed or never came up, and most of `a` count.
     pub b_broke: bool,
-    /// Chance that so many more repeats of `b` than of `a` fail, or have this percentile among requests that got no response, if
-    /// the two are alike (Fisher's exact test): 0 to 1, not adjusted for other tests. `None`: no repeat of either did.
+    /// Chance that so many more repeats of `b` than of `a` fail, or have this percentile among
+    /// requests that got no response, if the two are alike (Fisher's exact test): 0 to 1, not
+    /// adjusted for other tests. `None`: no repeat of either did.
     pub p_lost: Option<f64>,
     /// What the estimate is over; `None`: there is none, or the repeats are no pairs.
     pub over: Option<Over>,
@@ -300,7 +301,8 @@ impl RowsAsked<'_> {
         all
     }
 
-    /// The rows of one cell. What servers waited for each other is left out, unless it is asked for.
+    /// The rows of one cell. What servers waited for each other is left out, unless it is asked
+    /// for.
     fn of_cell(&self, a: CellOf<'_>, b: CellOf<'_>, repeats: &CellRepeats) -> Vec<Row> {
         let nothing = Cell::default();
         let (cell_a, cell_b) = (a.2.get(a.1).unwrap_or(&nothing), b.2.get(b.1).unwrap_or(&nothing));
@@ -530,8 +532,8 @@ pub(crate) fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Dif
     of_cells.map(answer).collect()
 }
 
-/// Whether a row is of a control that differs: it is the same program, so what differs is the machine. Memory is no sign of that: its
-/// pages differ by a few.
+/// Whether a row is of a control that differs: it is the same program, so what differs is the
+/// machine. Memory is no sign of that: its pages differ by a few.
 fn is_drift(row: &Row) -> bool {
     row.control && row.metric != MEMORY.key && row.is_shown()
 }

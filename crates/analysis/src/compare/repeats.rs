@@ -46,7 +46,8 @@ pub struct NotCounted {
 /// The repeats of one side of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SideRepeats {
-    /// Repeats that the run was to make; of a run that ended because its question was answered, those until then.
+    /// Repeats that the run was to make; of a run that ended because its question was answered,
+    /// those until then.
     pub planned: usize,
     /// Repeats whose numbers are compared. One that was measured again counts once.
     pub counted: usize,
@@ -65,8 +66,9 @@ pub struct CellRepeats {
     pub step: Shape,
     pub a: SideRepeats,
     pub b: SideRepeats,
-    /// Chance that so many more repeats of `b` than of `a` fail (cause `server_failed` or `unanswered`) if the two are alike, by
-    /// Fisher's exact test: 0 to 1, not adjusted for other tests. `None`: no repeat of either failed.
+    /// Chance that so many more repeats of `b` than of `a` fail (cause `server_failed` or
+    /// `unanswered`) if the two are alike, by Fisher's exact test: 0 to 1, not adjusted for other
+    /// tests. `None`: no repeat of either failed.
     pub p_failed: Option<f64>,
     /// The repeats that do not count, with reasons; `None`: all count.
     pub sentence: Option<String>,
@@ -86,7 +88,8 @@ impl Failures {
     }
 }
 
-/// The chance that so many more repeats of `b` fail if the two sides are alike. `None`: no repeat of either failed.
+/// The chance that so many more repeats of `b` fail if the two sides are alike. `None`: no repeat
+/// of either failed.
 pub(super) fn p_of_failures(a: Failures, b: Failures) -> Option<f64> {
     (a.failed + b.failed > 0).then(|| permutation::of_counts((a.failed, a.all), (b.failed, b.all)))
 }
@@ -131,7 +134,8 @@ impl SideRepeats {
         self.counted == self.planned
     }
 
-    /// Whether the server failed in most repeats: no noise answers wrong, and no machine is slow in that way.
+    /// Whether the server failed in most repeats: no noise answers wrong, and no machine is slow in
+    /// that way.
     fn is_broken(&self) -> bool {
         2 * self.of_cause(|cause| cause == Cause::ServerFailed) > self.planned - self.without_record()
     }
@@ -194,7 +198,8 @@ impl CellRepeats {
         (!both.is_empty()).then(|| format!("{} do not count", both.join(" and ")))
     }
 
-    /// The failures of both sides in a row: a percentile that lies among the unanswered requests of a valid repeat fails it, too.
+    /// The failures of both sides in a row: a percentile that lies among the unanswered requests of
+    /// a valid repeat fails it, too.
     pub(super) fn failures_in(&self, lack: Option<Lack>) -> (Failures, Failures) {
         let (a, b) = (self.a.failures(), self.b.failures());
         let with = |of: Failures, beyond: usize| Failures { failed: of.failed + beyond, ..of };
@@ -205,7 +210,8 @@ impl CellRepeats {
     }
 }
 
-/// How many more of the repeats of a control failed in `b` than in `a`, as a share: the most of all its cells. 0: no more.
+/// How many more of the repeats of a control failed in `b` than in `a`, as a share: the most of all
+/// its cells. 0: no more.
 pub(super) fn excused_share(cells: &[CellRepeats]) -> f64 {
     let of_controls = cells.iter().filter(|cell| cell.control);
     of_controls.map(|cell| cell.b.failures().share() - cell.a.failures().share()).fold(0.0, f64::max)

@@ -94,7 +94,8 @@ pub struct LoadResult {
     /// The address to which all connections went; `None`: it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// How far responses had come when their requests timed out, over the whole load; `None`: none timed out.
+    /// How far responses had come when their requests timed out, over the whole load; `None`: none
+    /// timed out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
     /// `None`: no request expected 100 (Continue).

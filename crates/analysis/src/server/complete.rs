@@ -1,10 +1,12 @@
-//! Which counters of a party are complete over a stretch of time. This is the only place that decides it: a counter that
-//! it leaves empty is unknown to every rule and metric.
+//! Which counters of a party are complete over a stretch of time. This is the only place that
+//! decides it: a counter that it leaves empty is unknown to every rule and metric.
 //!
 //! - A control group's CPU time holds everything.
-//! - A process's totals hold its ended threads: CPU time in ticks of the clock, page faults exactly.
+//! - A process's totals hold its ended threads: CPU time in ticks of the clock, page faults
+//! exactly.
 //! - The totals of a process's children hold those that it waited for, and no others.
-//! - The kernel probes hold states, wake-ups and CPU time of ended threads, but no context switches and page faults.
+//! - The kernel probes hold states, wake-ups and CPU time of ended threads, but no context switches
+//! and page faults.
 //! - Context switches and the wait for a CPU of an ended thread are in no file of the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,11 +27,13 @@ const SKEW_S: f64 = 0.001;
 /// Two ticks of the clock: totals of user and system time are rounded down apart.
 const TICKS_S: f64 = 0.02;
 
-/// Least number of births that no sample shows, and their least number per response, that make births in the server likely.
+/// Least number of births that no sample shows, and their least number per response, that make
+/// births in the server likely.
 const UNSEEN_BIRTHS: f64 = 100.0;
 const UNSEEN_BIRTHS_PER_RESPONSE: f64 = 0.5;
 
-/// Threads and processes that ended before their counters were read, and the counters that are unknown because of it.
+/// Threads and processes that ended before their counters were read, and the counters that are
+/// unknown because of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct UnreadCounters {
     /// Threads that a sample of the window shows, and its last sample does not.
@@ -86,9 +90,11 @@ struct Ended {
     split_s: Option<(f64, f64)>,
     /// Minor and major page faults of all processes; `None`: no totals, or some are missing.
     faults: Option<(u64, u64)>,
-    /// A process ended that no process of the party waited for, or births are likely that no counter holds.
+    /// A process ended that no process of the party waited for, or births are likely that no
+    /// counter holds.
     is_process_lost: bool,
-    /// The last that was seen of threads that are gone, beyond the first sample: CPU seconds and context switches.
+    /// The last that was seen of threads that are gone, beyond the first sample: CPU seconds and
+    /// context switches.
     seen_s: f64,
     seen_switches: u64,
     /// So many were born that no sample shows that they are likely the server's.
@@ -257,8 +263,8 @@ fn gone_processes(samples: &[&Seen<'_>]) -> u64 {
     all.difference(&last).count() as u64
 }
 
-/// Whether processes that ended were waited for by others of the party. Page faults are exact, so they tell: a child's are in its
-/// parent's totals as soon as it was waited for.
+/// Whether processes that ended were waited for by others of the party. Page faults are exact, so
+/// they tell: a child's are in its parent's totals as soon as it was waited for.
 fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
     samples.windows(2).all(|pair| {
         let later: BTreeMap<Key, &ProcessUse> = pair[1].each.iter().map(|each| (key(each), each)).collect();
@@ -274,7 +280,8 @@ fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
     })
 }
 
-/// Whether far more threads and processes were born on the machine than samples show, about one per response.
+/// Whether far more threads and processes were born on the machine than samples show, about one per
+/// response.
 fn has_unseen_births(first: &Seen<'_>, last: &Seen<'_>, responses: Option<f64>) -> bool {
     let births = |seen: &Seen<'_>| seen.host.and_then(|host| host.births);
     let (Some(responses), Some(then), Some(now)) = (responses, births(first), births(last)) else {
@@ -302,7 +309,8 @@ impl Totals {
         let window_ns = last.at_ns.saturating_sub(first.at_ns);
         let since = |now: &ProcessUse| {
             let then = before.remove(&key(now)).cloned();
-            // One that ran for longer than there was time joined: what it did before is not of here.
+            // One that ran for longer than there was time joined: what it did before is not of
+            // here.
             let threads = last.threads.iter().filter(|thread| thread.pid == now.pid).count() as u64;
             let joined = then.is_none() && now.cpu_ns() > window_ns.saturating_mul(threads.max(1));
             let then = then.unwrap_or_else(|| if joined { now.clone() } else { ProcessUse::default() });

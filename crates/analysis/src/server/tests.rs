@@ -174,7 +174,8 @@ fn what_a_server_used_is_between_the_samples_at_the_windows_edges() {
     assert_eq!(mb(server.memory_held_bytes), Some(60), "what is its own");
     assert_eq!((server.threads, server.processes), (Some(3), Some(2)));
     let roles: Vec<_> = server.by_thread_role.iter().map(|(name, role)| (*name, role.threads)).collect();
-    // The group used a second more than its living threads: others have ended, of which nothing else is known.
+    // The group used a second more than its living threads: others have ended, of which nothing
+    // else is known.
     let unread = server.unread_counters.as_ref().unwrap();
     assert_eq!(unread.unknown, ["run delay", "context switches", "thread states"]);
     assert_eq!(

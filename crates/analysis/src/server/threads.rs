@@ -124,7 +124,8 @@ pub(super) struct EndedSums {
 }
 
 impl ThreadDeltas {
-    /// Threads that ran or waited for a CPU for so many seconds and more. `None`: threads are missing.
+    /// Threads that ran or waited for a CPU for so many seconds and more. `None`: threads are
+    /// missing.
     pub(super) fn busy(&self, seconds: f64) -> Option<usize> {
         Some(self.wanted_s.as_ref()?.iter().filter(|wanted_s| **wanted_s >= seconds).count())
     }
@@ -210,7 +211,8 @@ impl ThreadDeltas {
             }
             let of_role = self.roles.entry(role).or_default();
             of_role.cpu_s += running_s;
-            // Where the kernel shows no wait for a CPU of living threads, that of ended ones alone is no sum.
+            // Where the kernel shows no wait for a CPU of living threads, that of ended ones alone
+            // is no sum.
             for delay_s in [&mut self.run_delay_s, &mut of_role.run_delay_s].into_iter().flatten() {
                 *delay_s += did.seconds(State::Runnable);
             }

@@ -20,8 +20,9 @@ pub struct Watched {
     /// Since it is watched, in seconds.
     pub start_s: f64,
     pub end_s: f64,
-    /// CPU time ÷ time: in CPUs. `None`: not known, as are all below. Without a control group, threads that ended count
-    /// by their process's totals, and processes if another of the server's waited for them.
+    /// CPU time ÷ time: in CPUs. `None`: not known, as are all below. Without a control group,
+    /// threads that ended count by their process's totals, and processes if another of the server's
+    /// waited for them.
     pub cpus: Option<f64>,
     pub cpus_user: Option<f64>,
     pub cpus_sys: Option<f64>,
@@ -32,7 +33,8 @@ pub struct Watched {
     /// Share of the periods of its CPU quota in which it was held back: 0 to 1. `None`: it has no quota of its own, or is not
     /// watched by its group.
     pub throttled_share: Option<f64>,
-    /// At the end: what it holds itself (anonymous and shared memory, or resident memory), and page cache.
+    /// At the end: what it holds itself (anonymous and shared memory, or resident memory), and page
+    /// cache.
     pub memory_held_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
     pub processes: u32,

@@ -209,7 +209,8 @@ pub(super) fn verdict(
     Some(Limiter { resource, confidence, sentence, evidence })
 }
 
-/// A server whose packets are dropped looks as if it had failed. One that has ended did that itself.
+/// A server whose packets are dropped looks as if it had failed. One that has ended did that
+/// itself.
 fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let of = |code| load.caveats.iter().find(|c| c.code == code);
     let dropped = of(Code::DroppedPackets).filter(|c| c.severity == Severity::Invalid)?;
@@ -475,8 +476,9 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             load.in_flight.mean,
             percent(used)
         );
-        // With few requests in flight a closed loop must behave like this; with more, another cause may be hidden.
-        // Rules that name a thread, a lock or a disk had nothing to read where threads ended with their counters.
+        // With few requests in flight a closed loop must behave like this; with more, another cause
+        // may be hidden. Rules that name a thread, a lock or a disk had nothing to read where
+        // threads ended with their counters.
         let is_sure = load.in_flight.mean < FEW_IN_FLIGHT && server.unread_counters.is_none();
         let confidence = if is_sure { Confidence::High } else { Confidence::Low };
         verdict(Resource::Concurrency, confidence, sentence, idle_evidence(load, used))

@@ -279,8 +279,9 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
 
 fn connections(result: &LoadResult) -> Option<Caveat> {
     let Connections { asked, established, opened, .. } = result.connections;
-    // Where connections end by design, some are always being replaced: after a number of requests, by `Connection: close`,
-    // or because the server closes each one after its response. No request is lost then.
+    // Where connections end by design, some are always being replaced: after a number of requests,
+    // by `Connection: close`, or because the server closes each one after its response. No request
+    // is lost then.
     let end_by_design = result.config.requests_per_connection.is_some() || opened >= 2 * asked;
     let are_replaced = end_by_design && result.exchanges.failed == 0;
     (established < asked && !are_replaced).then(|| {

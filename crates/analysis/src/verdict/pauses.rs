@@ -16,7 +16,8 @@ const SHARE: f64 = 0.01;
 /// How many times the ordinary response time a stall of the server takes at least.
 const MANY_TIMES: f64 = 10.0;
 
-/// A generator that stood still: stopped, frozen, suspended, or without a CPU. It sends nothing meanwhile and stamps late.
+/// A generator that stood still: stopped, frozen, suspended, or without a CPU. It sends nothing
+/// meanwhile and stamps late.
 pub(super) fn generator_stopped(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let longest_ns = longest_pause(record).max(control_pause(result, record)).max(suspended(record));
     (longest_ns > most_pause(record)).then(|| {
@@ -35,7 +36,8 @@ pub(super) fn generator_stopped(result: &LoadResult, record: &LoadRecord) -> Opt
     })
 }
 
-/// The longest pause that may be: an interval, or a hundredth of the window, but no less than [`PAUSE_NS`].
+/// The longest pause that may be: an interval, or a hundredth of the window, but no less than
+/// [`PAUSE_NS`].
 fn most_pause(record: &LoadRecord) -> u64 {
     let window_ns = record.window_ns.1.saturating_sub(record.window_ns.0);
     // Intervals of long loads are joined, so that a pause shows from their length on.
@@ -60,8 +62,8 @@ fn longest_pause(record: &LoadRecord) -> u64 {
     record.intervals.iter().map(of).max().unwrap_or(0)
 }
 
-/// How late the control thread read the counters at the edges of the window that were planned: a load of a number of
-/// requests, or one that is cut, ends between two readings.
+/// How late the control thread read the counters at the edges of the window that were planned: a
+/// load of a number of requests, or one that is cut, ends between two readings.
 fn control_pause(result: &LoadResult, record: &LoadRecord) -> u64 {
     let late = |edge: u64| {
         let edge = record.began_ns + edge;
@@ -80,7 +82,8 @@ fn suspended(record: &LoadRecord) -> u64 {
     record.client.machine.as_ref().and_then(|machine| machine.suspended_ns).unwrap_or(0)
 }
 
-/// A server that answered nothing for a while. A closed loop sends nothing meanwhile: few of its requests show it.
+/// A server that answered nothing for a while. A closed loop sends nothing meanwhile: few of its
+/// requests show it.
 pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let silences: Vec<Silence> =
         record.silences.as_deref()?.iter().filter_map(|s| s.clipped(record.window_ns)).collect();
@@ -126,8 +129,8 @@ fn own_time(record: &LoadRecord) -> f64 {
     own.unwrap_or(closes.saturating_sub(opens)) as f64
 }
 
-/// The wait that arrivals spread evenly over the window exceed for `time_ns` of it, if each waits for the end of the
-/// stall that it falls into. Answering what has piled up takes longer still.
+/// The wait that arrivals spread evenly over the window exceed for `time_ns` of it, if each waits
+/// for the end of the stall that it falls into. Answering what has piled up takes longer still.
 fn exceeded(stalls_ns: &[u64], time_ns: f64) -> f64 {
     let mut longest_first: Vec<f64> = stalls_ns.iter().map(|ns| *ns as f64).collect();
     longest_first.sort_by(|a, b| b.total_cmp(a));

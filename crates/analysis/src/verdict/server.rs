@@ -174,7 +174,8 @@ fn fills_its_cpus(server: &ServerUse) -> bool {
     is_busy && more_threads_than_cpus(server).is_some()
 }
 
-/// A counter that ended with its thread or process is unknown, and is told apart from one that the kernel does not show.
+/// A counter that ended with its thread or process is unknown, and is told apart from one that the
+/// kernel does not show.
 fn counters_unread(server: &ServerUse) -> Option<Caveat> {
     let unread = server.unread_counters.as_ref()?;
     let used = unread

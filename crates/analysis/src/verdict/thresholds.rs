@@ -30,10 +30,11 @@ pub const GENERATOR_BUSY: f64 = 0.85;
 /// Relative difference between the sides of Little's law above which a step is refused.
 pub const LITTLE_TOLERANCE: f64 = 0.05;
 
-/// Difference between the sides of Little's law, in requests in flight, below which it means nothing: against a closed port
-/// a hundredth of a request is in flight, for microseconds each time.
+/// Difference between the sides of Little's law, in requests in flight, below which it means
+/// nothing: against a closed port a hundredth of a request is in flight, for microseconds each
+/// time.
 pub const LITTLE_LEAST: f64 = 0.005;
 
-/// Time for which the generator may stand still within a window however short it is, nanoseconds. Hypervisors take CPUs away
-/// for tens of milliseconds.
+/// Time for which the generator may stand still within a window however short it is, nanoseconds.
+/// Hypervisors take CPUs away for tens of milliseconds.
 pub const PAUSE_NS: u64 = 50_000_000;

@@ -1,6 +1,6 @@
-//! Whether the counts of a load agree with each other. A load is counted several times over: in its books, in its
-//! intervals, in the distributions of its times, and by request. People read each of these, so an archive in which
-//! two of them differ is refused.
+//! Whether the counts of a load agree with each other. A load is counted several times over: in its
+//! books, in its intervals, in the distributions of its times, and by request. People read each of
+//! these, so an archive in which two of them differ is refused.
 
 use super::Checked;
 use crate::load::Unanswered;
@@ -32,8 +32,8 @@ fn no_more(what: &str, n: u64, other: &str, most: u64) -> Checked {
     if n <= most { Ok(()) } else { Err(format!("{what} are {n}, and {other} are only {most}")) }
 }
 
-/// The intervals of the warm-up reach from the beginning of the load to its window, and those of the window cover it
-/// exactly. Only drains overlap: workers come to their end apart.
+/// The intervals of the warm-up reach from the beginning of the load to its window, and those of
+/// the window cover it exactly. Only drains overlap: workers come to their end apart.
 fn coverage(load: &LoadRecord) -> Checked {
     let (opens, closes) = load.window_ns;
     let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));

@@ -1,5 +1,6 @@
-//! Whether counters of the kernel only grow from sample to sample. A counter belongs to one thread, one control group,
-//! one network or one machine: one that falls was changed, or belongs to something else.
+//! Whether counters of the kernel only grow from sample to sample. A counter belongs to one thread,
+//! one control group, one network or one machine: one that falls was changed, or belongs to
+//! something else.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,8 +13,9 @@ use crate::{Party, Sample};
 /// Counters by name. `None`: not read.
 type Counters<'a> = Vec<(&'a str, Option<u64>)>;
 
-/// The kernel adds iowait and steal up from parts that it reads one after the other, so that they may fall by a tick
-/// or two (proc_stat(5)); a machine that is moved to another host may lose more. Nanoseconds.
+/// The kernel adds iowait and steal up from parts that it reads one after the other, so that they
+/// may fall by a tick or two (proc_stat(5)); a machine that is moved to another host may lose more.
+/// Nanoseconds.
 const TICKS_NS: u64 = 1_000_000_000;
 
 /// Checks samples that are in order of time.
@@ -136,8 +138,8 @@ impl<'a> Latest<'a> {
         let Some((before_ns, before)) = self.threads.insert(key, (at_ns, now)) else { return Ok(()) };
         let name = format!("thread {}", now.tid);
         let falls = none_falls(&name, &of_thread(before), &of_thread(now), 0);
-        // Without its beginning another thread of the same number looks like this one. It cannot have run for longer than
-        // since the sample before.
+        // Without its beginning another thread of the same number looks like this one. It cannot
+        // have run for longer than since the sample before.
         let has_begun_since = now.began_ticks.is_none() && now.run_ns <= at_ns.saturating_sub(before_ns);
         if has_begun_since { Ok(()) } else { falls }
     }
@@ -166,7 +168,8 @@ fn of_network(network: &NetworkUse) -> Counters<'static> {
     ]
 }
 
-/// What a probe has seen of a thread is left out: it forgets a thread that ends, while `/proc` still lists it.
+/// What a probe has seen of a thread is left out: it forgets a thread that ends, while `/proc`
+/// still lists it.
 fn of_thread(thread: &ThreadUse) -> Counters<'static> {
     vec![
         ("run_ns", Some(thread.run_ns)),

@@ -26,8 +26,8 @@ pub struct CompareArgs {
     pub fail_on: Option<String>,
     /// Fail or pass if a gate is undecided and none is missed [default: fail].
     ///
-    /// A gate is undecided if there are too few repeats to decide it, or if repeats of either side do not count: invalid, crashed,
-    /// not started, or without a record.
+    /// A gate is undecided if there are too few repeats to decide it, or if repeats of either side
+    /// do not count: invalid, crashed, not started, or without a record.
     #[arg(long, value_enum, default_value_t = Undecided::Fail, hide_default_value = true)]
     pub undecided: Undecided,
     /// Call two values the same if the interval of their ratio lies within this, such as `2%`.

@@ -44,7 +44,8 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     Ok(exit(&compared))
 }
 
-/// The exit status of a comparison. An undecided gate is named on standard error, where CI shows it.
+/// The exit status of a comparison. An undecided gate is named on standard error, where CI shows
+/// it.
 fn exit(compared: &Compared) -> Exit {
     match compared.outcome() {
         Outcome::Passed => Exit::Valid,

@@ -223,7 +223,8 @@ pub(super) fn walk(
     Ok(runner.walk()?)
 }
 
-/// An error of a run that has begun, with the way to go on where its archive could not be written: the disk is full.
+/// An error of a run that has begun, with the way to go on where its archive could not be written:
+/// the disk is full.
 fn with_resume(error: anyhow::Error, run: &Path) -> anyhow::Error {
     let Some(RunError::Archive(ArchiveError::Write { .. })) = error.downcast_ref() else { return error };
     let path = terminal::quoted(&run.display().to_string());

@@ -1,7 +1,7 @@
 //! The keys that end a load, and whether their terminal is still there.
 //!
-//! crossterm's own reader never returns from a terminal that was hung up: it takes the end of the file for a key that is on its
-//! way, and reads again for ever.
+//! crossterm's own reader never returns from a terminal that was hung up: it takes the end of the
+//! file for a key that is on its way, and reads again for ever.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +25,8 @@ pub enum Input {
 pub struct Keyboard(OwnedFd);
 
 impl Keyboard {
-    /// Standard input, or the controlling terminal where that is another file. crossterm sets the modes of the same one.
+    /// Standard input, or the controlling terminal where that is another file. crossterm sets the
+    /// modes of the same one.
     pub fn open() -> io::Result<Keyboard> {
         let stdin = io::stdin();
         if rustix::termios::isatty(&stdin) {
@@ -34,7 +35,8 @@ impl Keyboard {
         File::options().read(true).write(true).open("/dev/tty").map(|tty| Keyboard(tty.into()))
     }
 
-    /// Whether this process may use the terminal: in the background a read or a change of its modes would stop it.
+    /// Whether this process may use the terminal: in the background a read or a change of its modes
+    /// would stop it.
     pub fn is_ours(&self) -> bool {
         // The group is only of the controlling terminal; any other one is anybody's.
         rustix::termios::tcgetpgrp(&self.0).is_ok_and(|group| group == rustix::process::getpgrp())
@@ -92,7 +94,8 @@ fn has_quit(bytes: &[u8]) -> bool {
     while let [first, after @ ..] = rest {
         rest = match (*first, after) {
             (b'q' | b'Q' | CONTROL_C, _) | (ESC, [] | [ESC, ..]) => return true,
-            // Sequences of other keys: `ESC [ … letter`, `ESC O letter`, and `ESC letter` of Alt (ECMA-48).
+            // Sequences of other keys: `ESC [ … letter`, `ESC O letter`, and `ESC letter` of Alt
+            // (ECMA-48).
             (ESC, [b'[', sequence @ ..]) => {
                 let end = sequence.iter().position(|byte| (0x40..0x7F).contains(byte));
                 end.map_or(&[], |end| &sequence[end + 1..])

@@ -35,8 +35,8 @@ static SHOWN: AtomicBool = AtomicBool::new(false);
 /// a panic's message.
 #[derive(Debug)]
 pub struct Live {
-    /// Never dropped: its drop prints to standard error if it cannot show the cursor, and panics if that is gone, too. [`give_back`]
-    /// does all that is needed.
+    /// Never dropped: its drop prints to standard error if it cannot show the cursor, and panics if
+    /// that is gone, too. [`give_back`] does all that is needed.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<File>>>>,
     keyboard: Keyboard,
     palette: Palette,
@@ -45,7 +45,8 @@ pub struct Live {
 }
 
 impl Live {
-    /// Fails where standard error is not a terminal, the terminal refuses, or this process is in its background.
+    /// Fails where standard error is not a terminal, the terminal refuses, or this process is in
+    /// its background.
     pub fn start(palette: Palette) -> io::Result<Live> {
         if !io::stderr().is_terminal() {
             return Err(io::Error::new(
@@ -70,8 +71,8 @@ impl Live {
         Ok(Live { terminal, keyboard, palette, was_away: false })
     }
 
-    /// Draws at the size the terminal has now. Does nothing once the terminal was given back, in its background, and as long as it
-    /// takes no more: a load does not wait for its screen.
+    /// Draws at the size the terminal has now. Does nothing once the terminal was given back, in
+    /// its background, and as long as it takes no more: a load does not wait for its screen.
     pub fn show(&mut self, model: &Model) -> io::Result<()> {
         if !SHOWN.load(Ordering::SeqCst) {
             return Ok(());
@@ -105,7 +106,8 @@ impl Live {
     }
 }
 
-/// Standard error's terminal, opened anew so that writes to it do not wait: a connection that hangs takes nothing for minutes.
+/// Standard error's terminal, opened anew so that writes to it do not wait: a connection that hangs
+/// takes nothing for minutes.
 fn screen() -> io::Result<File> {
     const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY).bits() as i32;
     let opened = File::options().write(true).custom_flags(NO_WAIT).open("/proc/self/fd/2");

@@ -13,8 +13,8 @@ pub(crate) const RESET: &str =
 pub(crate) const NO_TLS: &str =
     "the server's first bytes are not TLS: that port does not speak TLS (use http://, or another port)";
 
-/// Returns an error in a few words that group well: the alert's name as RFC 8446 §6 has it, or the reason, and a way out
-/// where one is known.
+/// Returns an error in a few words that group well: the alert's name as RFC 8446 §6 has it, or the
+/// reason, and a way out where one is known.
 #[must_use]
 pub fn words(error: &Error) -> String {
     match error {

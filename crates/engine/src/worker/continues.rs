@@ -1,5 +1,5 @@
-//! Requests with `Expect: 100-continue`: their bodies wait for the server's 100, at most as long as curl waits
-//! (RFC 9110 §10.1.1).
+//! Requests with `Expect: 100-continue`: their bodies wait for the server's 100, at most as long as
+//! curl waits (RFC 9110 §10.1.1).
 
 use dyno_archive::load::Continues;
 use dyno_archive::times::Recording;
@@ -45,8 +45,8 @@ impl Worker {
         }
     }
 
-    /// A final response began on an HTTP/1.1 connection. A body that it found waiting is not sent any more, and only a new
-    /// connection shows the server that (RFC 9110 §10.1.1).
+    /// A final response began on an HTTP/1.1 connection. A body that it found waiting is not sent
+    /// any more, and only a new connection shows the server that (RFC 9110 §10.1.1).
     #[inline]
     pub(super) fn drop_held(&mut self, conn: ConnId, status: u16) {
         let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return };
@@ -112,7 +112,8 @@ impl Worker {
         }
     }
 
-    /// Sends the body of an HTTP/1.1 connection that has waited for long enough. Returns when one that still waits is due.
+    /// Sends the body of an HTTP/1.1 connection that has waited for long enough. Returns when one
+    /// that still waits is due.
     pub(super) fn send_overdue_body<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -141,7 +142,8 @@ impl Worker {
         }
     }
 
-    /// Queues the bodies of an HTTP/2 connection that have waited for long enough. Returns when the next is due.
+    /// Queues the bodies of an HTTP/2 connection that have waited for long enough. Returns when the
+    /// next is due.
     pub(super) fn send_overdue_streams(&mut self, conn: ConnId, now: Instant) -> Instant {
         let mut next = Instant::NEVER;
         if self.continues.is_none() {
@@ -163,7 +165,8 @@ impl Worker {
         next
     }
 
-    /// Queues the body of a stream that waits. Returns when its head left; `None`: it does not wait.
+    /// Queues the body of a stream that waits. Returns when its head left; `None`: it does not
+    /// wait.
     fn release_stream(&mut self, conn: ConnId, key: Key, now: Instant) -> Option<Instant> {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return None };
         let stream = h2.client.data(key)?;

@@ -26,8 +26,8 @@ pub(super) enum Read {
 }
 
 impl Read {
-    /// What bytes mean that come while nothing was asked. `is_alone`: no response was read together with them. A server that
-    /// closes an idle connection may say so (RFC 9110 §15.5.9).
+    /// What bytes mean that come while nothing was asked. `is_alone`: no response was read together
+    /// with them. A server that closes an idle connection may say so (RFC 9110 §15.5.9).
     fn from_unasked(bytes: &[u8], is_alone: bool) -> Read {
         if is_alone && is_idle_notice(bytes) { Read::ServerEnds } else { Read::Unsolicited }
     }
@@ -55,8 +55,8 @@ impl WireError {
     }
 }
 
-/// Whether bytes begin as a TLS record does: its type, and 3 as the major version (RFC 8446 §5.1). No message of HTTP/1.1
-/// and no SETTINGS frame begins so.
+/// Whether bytes begin as a TLS record does: its type, and 3 as the major version (RFC 8446 §5.1).
+/// No message of HTTP/1.1 and no SETTINGS frame begins so.
 fn is_tls_record(bytes: &[u8]) -> bool {
     matches!(bytes, [20..=23, 3, ..])
 }
@@ -263,7 +263,8 @@ impl Worker {
         let mut bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
-        // A request that asks for an upgrade is sent whole: it goes on as a stream whose body has been sent.
+        // A request that asks for an upgrade is sent whole: it goes on as a stream whose body has
+        // been sent.
         let holds_body = h1.upgrade == Upgrade::No && self.config.traffic.expects_continue(exchange.request);
         if holds_body {
             let (head, body) = bytes.split_at(continues::head_bytes(bytes));

@@ -1,9 +1,10 @@
 //! One worker: its connections, its share of the schedule, its books.
 //!
-//! `time` moves the phases on and starts what is due; `connections` opens, secures, loses and reopens them;
-//! `exchanges` sends requests and reads answers, `streams` does so over HTTP/2, `continues` holds bodies back, and `frames`
-//! counts what only HTTP/2 has; `pages` loads documents with their resources; `uploads` knows which requests have left in
-//! full, and `unsolicited` deals with bytes that answer no request.
+//! `time` moves the phases on and starts what is due; `connections` opens, secures, loses and
+//! reopens them; `exchanges` sends requests and reads answers, `streams` does so over HTTP/2,
+//! `continues` holds bodies back, and `frames` counts what only HTTP/2 has; `pages` loads documents
+//! with their resources; `uploads` knows which requests have left in full, and `unsolicited` deals
+//! with bytes that answer no request.
 
 mod connections;
 mod continues;
@@ -280,7 +281,8 @@ pub struct Worker {
     cpu: ThreadUse,
     /// Bytes that had left when the present interval began.
     sent_settled: u64,
-    /// How many bytes of the connection that is being read had left. Only of connections with large requests.
+    /// How many bytes of the connection that is being read had left. Only of connections with large
+    /// requests.
     left: u64,
     /// CPU time of this thread when the present interval began.
     cpu_settled_ns: u64,
@@ -445,8 +447,8 @@ impl Worker {
         }
     }
 
-    /// How long to look for bytes that answer no request once everything has been answered; `None`: there is nothing to
-    /// look at, or the load never began.
+    /// How long to look for bytes that answer no request once everything has been answered; `None`:
+    /// there is nothing to look at, or the load never began.
     pub(crate) fn last_look(&self) -> Option<Instant> {
         let is_quiet = |slot: &Slot| slot.is_quiet();
         (self.began != Instant::NEVER && self.slots.iter().any(is_quiet))

@@ -78,8 +78,8 @@ impl Worker {
             self.recorder.distributions.loop_lag.record(turn.entered.since(self.woke));
             let due = wait.until.max(turn.entered);
             let late_ns = turn.woke.since(due);
-            // Only a wait that ran to its deadline says how late the machine wakes us, and a turn without a wait that took
-            // as long as no system call does.
+            // Only a wait that ran to its deadline says how late the machine wakes us, and a turn
+            // without a wait that took as long as no system call does.
             if turn.woke >= due && (due > turn.entered || late_ns > limits::STANDSTILL_NS) {
                 self.recorder.distributions.wake_lag.record(late_ns);
             }

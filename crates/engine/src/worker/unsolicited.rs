@@ -13,7 +13,8 @@ impl Worker {
         *self.connections.unsolicited_after.get_or_insert(0) += counted;
     }
 
-    /// Everything has been answered: whatever still comes on a connection of HTTP/1.1 answers nothing.
+    /// Everything has been answered: whatever still comes on a connection of HTTP/1.1 answers
+    /// nothing.
     pub(crate) fn complete_late<D: Driver>(&mut self, completion: Completion, driver: &mut D) {
         let Completion { conn, what, .. } = completion;
         if what != What::Received || !self.slots[conn as usize].is_quiet() {

@@ -1,4 +1,5 @@
-//! Requests that leave in several pieces, and responses that come before the last of them (RFC 9112 §9.3).
+//! Requests that leave in several pieces, and responses that come before the last of them (RFC 9112
+//! §9.3).
 
 use dyno_archive::interval::EarlyResponses;
 
@@ -19,8 +20,8 @@ impl Worker {
         }
     }
 
-    /// Keeps where the large requests in `out` end. Over TLS their records are longer, so that this is too early by as
-    /// much.
+    /// Keeps where the large requests in `out` end. Over TLS their records are longer, so that this
+    /// is too early by as much.
     #[cold]
     pub(super) fn mark_ends<D: Driver>(&mut self, conn: ConnId, driver: &D) {
         let slot = &mut self.slots[conn as usize];
@@ -35,7 +36,8 @@ impl Worker {
         }
     }
 
-    /// Keeps how much of a connection with large requests has left now that a completion is handled.
+    /// Keeps how much of a connection with large requests has left now that a completion is
+    /// handled.
     #[inline]
     pub(super) fn note_left<D: Driver>(&mut self, conn: ConnId, driver: &D) {
         if self.slots[conn as usize].has_large {
@@ -43,7 +45,8 @@ impl Worker {
         }
     }
 
-    /// A response was complete before its request had been sent in full (RFC 9112 §9.3): so many bytes were not.
+    /// A response was complete before its request had been sent in full (RFC 9112 §9.3): so many
+    /// bytes were not.
     #[cold]
     pub(super) fn count_early(&mut self, unsent_bytes: u64) {
         let early = self.recorder.current().answered_early.get_or_insert_default();

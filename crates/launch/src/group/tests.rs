@@ -202,7 +202,8 @@ fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
     let own = format!("dyno-{}-self-", std::process::id());
     assert!(scope.home().starts_with(&own));
     assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
-    // What the guard was told is enough to undo it all, had we been killed here: then the locks are free.
+    // What the guard was told is enough to undo it all, had we been killed here: then the locks are
+    // free.
     let watched = told.watched();
     lock::release(&scope.v2.folder.join(scope.home()));
     assert_eq!(watched.len(), 2, "{watched:?}");
@@ -255,7 +256,8 @@ fn what_another_dyno_uses_is_left_to_it() {
     let mut changed = Changed::default();
     let (guard, wanted) = (Guard::that_writes_down().0, scope.wanted.clone());
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
-    // A dyno in another PID namespace: its number is nobody's here, and its lock, which is another process's there, is held.
+    // A dyno in another PID namespace: its number is nobody's here, and its lock, which is another
+    // process's there, is held.
     let other = scope.v2.folder.join("dyno-4194999-0-abc");
     fs::create_dir(&other).unwrap();
     let lock = fs::File::open(&other).unwrap();

@@ -110,7 +110,8 @@ struct Moved {
 
 impl Moved {
     fn out_of_the_way(v2: &V2, guard: &Guard) -> io::Result<Moved> {
-        // The instant tells it from one of a dyno in another PID namespace, which may have our number.
+        // The instant tells it from one of a dyno in another PID namespace, which may have our
+        // number.
         let name = format!("dyno-{}-self-{:x}", std::process::id(), monotonic_ns());
         let own = v2.folder.join(name);
         guard.watch_moved(&own);
@@ -131,7 +132,8 @@ impl Drop for Moved {
     }
 }
 
-/// Moves the processes of a group `dyno-PID-self-…` to where that dyno took them from, and removes it.
+/// Moves the processes of a group `dyno-PID-self-…` to where that dyno took them from, and removes
+/// it.
 pub(crate) fn put_back(own: &Path) {
     let (Some(above), Some(name)) = (own.parent(), own.file_name()) else { return };
     let Some(Whose::Neighbours(_)) = Whose::of(&name.to_string_lossy()) else { return };

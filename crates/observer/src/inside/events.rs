@@ -193,8 +193,9 @@ impl Events {
     }
 }
 
-/// The calls that have no counter of their own. `sums`: by name, and of all calls together without one. The counters begin, end and
-/// are read one after the other, so that this can be a few calls too many or too few, and fewer than at the reading before.
+/// The calls that have no counter of their own. `sums`: by name, and of all calls together without
+/// one. The counters begin, end and are read one after the other, so that this can be a few calls
+/// too many or too few, and fewer than at the reading before.
 fn rest(sums: &BTreeMap<Option<&'static str>, u64>) -> u64 {
     let named = sums.iter().filter(|(name, _)| name.is_some()).map(|(_, n)| n).sum();
     sums.get(&None).copied().unwrap_or(0).saturating_sub(named)
@@ -273,7 +274,8 @@ mod tests {
         assert_eq!(counts, [("other", 30), ("read", 70)]);
         assert_eq!((counted.by_name["read"].returned, counted.of_cpus), (None, vec![100]));
         assert_eq!(super::counted(&BTreeMap::new(), 0).by_name, BTreeMap::new());
-        // Two reads between the counter of all calls and that of reads: no call without a name of its own.
+        // Two reads between the counter of all calls and that of reads: no call without a name of
+        // its own.
         assert_eq!(rest(&[(Some("read"), 72), (None, 70)].into()), 0);
     }
 

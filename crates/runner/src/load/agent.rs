@@ -44,8 +44,8 @@ impl Beginning {
         self.closable.notify_all();
     }
 
-    /// Lets workers close their connections once the guard is dropped, on every way out of the control thread: no
-    /// worker waits for a control that is gone.
+    /// Lets workers close their connections once the guard is dropped, on every way out of the
+    /// control thread: no worker waits for a control that is gone.
     pub(super) const fn let_close_on_drop(&self) -> LetClose<'_> {
         LetClose(self)
     }

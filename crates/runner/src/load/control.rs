@@ -78,8 +78,8 @@ impl Control {
         Some((due, edge))
     }
 
-    /// The load is drained at this time since it began: the closing sample is due now, if it was not taken and the window
-    /// had opened.
+    /// The load is drained at this time since it began: the closing sample is due now, if it was
+    /// not taken and the window had opened.
     pub(super) fn close_early(&mut self, since_ns: u64) {
         if since_ns > self.window.warmup_ns && self.next_sample_ns.is_some() && self.ended_ns.is_none() {
             self.ended_ns = Some(since_ns);

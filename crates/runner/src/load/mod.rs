@@ -293,8 +293,8 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
     })
 }
 
-/// Follows loads until their workers have told everything. Connections are closed once the closing samples of all loads
-/// were taken: each sample holds the counters of the servers of all.
+/// Follows loads until their workers have told everything. Connections are closed once the closing
+/// samples of all loads were taken: each sample holds the counters of the servers of all.
 fn follow(
     followers: &mut [Follower<'_>],
     loads: &mut [Watched<'_>],
@@ -394,8 +394,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Has the closing sample taken at once if the load ended before its time, or has no time: its connections wait to be
-    /// closed. Of a server that failed there is nothing to read.
+    /// Has the closing sample taken at once if the load ended before its time, or has no time: its
+    /// connections wait to be closed. Of a server that failed there is nothing to read.
     fn close_if_drained(&mut self) {
         if self.shared.is_drained()
             && self.failure.is_none()

@@ -134,8 +134,9 @@ impl HeadBuffer {
         self.bytes.extend_from_slice(head);
     }
 
-    /// Replaces each line folding by blanks (RFC 9112 §5.2), three for three bytes, so that the head keeps its length.
-    /// Blanks before the first field are no folding: there is no field to continue (§2.2).
+    /// Replaces each line folding by blanks (RFC 9112 §5.2), three for three bytes, so that the
+    /// head keeps its length. Blanks before the first field are no folding: there is no field to
+    /// continue (§2.2).
     pub(super) fn unfold(&mut self) {
         let Some(mut at) = memchr(b'\n', &self.bytes) else { return };
         while let Some(i) = memchr(b'\n', &self.bytes[at + 1..]) {

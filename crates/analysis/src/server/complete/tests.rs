@@ -11,7 +11,8 @@ use crate::server::{ServerUse, server_use};
 
 const TICK: u64 = 10 * MS;
 
-/// A thread of process `pid` that has run for so long, with a context switch and two page faults per millisecond.
+/// A thread of process `pid` that has run for so long, with a context switch and two page faults
+/// per millisecond.
 fn thread(pid: u32, tid: u32, run_ms: u64) -> ThreadUse {
     ThreadUse {
         pid,

@@ -435,7 +435,8 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // A server that closes each connection after its response has some being replaced at any instant.
+    // A server that closes each connection after its response has some being replaced at any
+    // instant.
     Case {
         code: Code::Connections,
         severity: Severity::Warning,

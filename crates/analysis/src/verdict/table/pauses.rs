@@ -105,7 +105,8 @@ const fn stalled(trips: fn(&mut World), just_not: fn(&mut World)) -> Case<World>
 }
 
 pub(super) const STALLED: &[Case<World>] = &[
-    // Requests take 1 ms: half of the window without an answer would be 0.49 s for the hundredth that waits longest.
+    // Requests take 1 ms: half of the window without an answer would be 0.49 s for the hundredth
+    // that waits longest.
     Case {
         says: "for 0.50 s, from 0.20 s after the load began, although 4 requests were in flight; such stalls took 50 % of the window",
         evidence: r#"{"longest_s": 0.5, "at_s": 0.2, "stalls": 1, "share": 0.5}"#,

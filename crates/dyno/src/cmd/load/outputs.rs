@@ -137,8 +137,8 @@ impl Metrics {
     }
 }
 
-/// Readers of metrics that are answered at the same time. One more, and the one that has been there longest is sent away: a reader
-/// that is slow keeps nobody else from the page.
+/// Readers of metrics that are answered at the same time. One more, and the one that has been there
+/// longest is sent away: a reader that is slow keeps nobody else from the page.
 const READERS: usize = 32;
 
 /// The time that a reader has to ask and to take the page, however it divides that.
@@ -238,7 +238,8 @@ mod tests {
     fn slow_readers_keep_nobody_from_the_metrics() {
         let served = Served::begin("127.0.0.1:0".parse().unwrap(), "first\n".into()).unwrap();
         let addr = served.url.trim_start_matches("http://").trim_end_matches("/metrics").to_string();
-        // Each begins to ask and goes no further; there are more than are answered at the same time.
+        // Each begins to ask and goes no further; there are more than are answered at the same
+        // time.
         let slow: Vec<TcpStream> = (0..2 * READERS)
             .map(|_| {
                 let mut stream = TcpStream::connect(&addr).unwrap();

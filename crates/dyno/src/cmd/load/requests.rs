@@ -429,7 +429,8 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// What is told of an import by these words of `dyno load`, and the headers of its first request.
+    /// What is told of an import by these words of `dyno load`, and the headers of its first
+    /// request.
     fn told(words: &[&str]) -> (Vec<String>, Vec<String>) {
         let words = ["dyno", "load"].iter().chain(words);
         let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };

@@ -42,8 +42,8 @@ pub struct Url {
     pub scheme: Scheme,
     /// A name, or an address (of IPv6 without brackets and zone).
     pub host: String,
-    /// The zone of an IPv6 address (RFC 4007 §11): an interface's name or index. It is for this machine alone, so no
-    /// request carries it (RFC 9110 §4.2.3).
+    /// The zone of an IPv6 address (RFC 4007 §11): an interface's name or index. It is for this
+    /// machine alone, so no request carries it (RFC 9110 §4.2.3).
     pub zone: Option<String>,
     pub port: u16,
     /// Path and query.
@@ -104,13 +104,15 @@ impl Url {
     }
 }
 
-/// Splits the zone off an IPv6 address. In a URL `%25` stands before it (RFC 6874 §2); a bare `%` is meant alike.
+/// Splits the zone off an IPv6 address. In a URL `%25` stands before it (RFC 6874 §2); a bare `%`
+/// is meant alike.
 fn split_zone(host: &str) -> (&str, Option<&str>) {
     let Some((address, zone)) = host.split_once('%') else { return (host, None) };
     (address, Some(zone.strip_prefix("25").filter(|zone| !zone.is_empty()).unwrap_or(zone)))
 }
 
-/// The address that connections go to, and the ones that they come from. `timeout`: of a connection that is tried.
+/// The address that connections go to, and the ones that they come from. `timeout`: of a connection
+/// that is tried.
 pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result<Endpoint> {
     let peer = match &args.unix_socket {
         Some(path) => Peer::Unix(path.clone()),
@@ -188,7 +190,8 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
     Ok(Addresses::Found(found))
 }
 
-/// The first address that accepts a connection. It serves the whole load, so that all connections go to one server.
+/// The first address that accepts a connection. It serves the whole load, so that all connections
+/// go to one server.
 fn choose(
     url: &Url,
     addresses: Addresses,

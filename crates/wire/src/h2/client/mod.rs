@@ -43,7 +43,8 @@ pub struct EncodedRequest<'a> {
     pub kind: RequestKind,
     /// Whether to keep the fields of the response for [`Client::data_and_fields`].
     pub wants_fields: bool,
-    /// Whether the body waits for [`Client::release_body`], because the request expects 100 (Continue).
+    /// Whether the body waits for [`Client::release_body`], because the request expects 100
+    /// (Continue).
     pub holds_body: bool,
 }
 
@@ -231,8 +232,8 @@ impl<T> Client<T> {
         (key, n == request.body.len())
     }
 
-    /// Queues the body of a request that was opened with [`EncodedRequest::holds_body`]. Returns whether all of it was
-    /// queued: if not, flow-control windows hold the rest up.
+    /// Queues the body of a request that was opened with [`EncodedRequest::holds_body`]. Returns
+    /// whether all of it was queued: if not, flow-control windows hold the rest up.
     pub fn release_body(&mut self, stream: Key, io: &mut Io<'_>) -> bool {
         let most = self.peer.max_frame_size as usize;
         let Some(stream) = self.streams.try_get_mut(stream) else { return true };
