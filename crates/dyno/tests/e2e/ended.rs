@@ -15,7 +15,7 @@ fn add(place: &Place, kind: &str) {
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("ended.py"), include_str!("ended.py")).unwrap();
     let text = format!(
-        "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
+        "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = []\n\
          [start]\ncommand = [\"python3\", \"{{dir}}/ended.py\", \"{kind}\", \"{{port}}\"]\n\
          [ready]\npath = \"/plaintext\"\ndeadline = \"60s\"\n"
     );
