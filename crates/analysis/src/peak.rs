@@ -152,19 +152,24 @@ impl Steps<'_> {
             return is_open.then_some(OpenStep { step, at, refused: 0, repeats: 0, reason: None });
         };
         let refused = open_repeats(cell);
-        let first = *refused.first()?;
-        let highest = highest_median(cell, refused.len());
-        let observed = median(&refused.iter().map(|trial| trial.load.throughput_rps).collect::<Vec<f64>>());
+        let missing = if self.has_failed { 0 } else { not_run(self.plan, self.key(step), cell) };
+        if refused.is_empty() && missing == 0 {
+            return None;
+        }
+        let highest = highest_median(cell, refused.len() + missing);
+        // A repeat that did not run may have reached anything that another did.
+        let observed = median(&rates(if refused.is_empty() { cell.trials() } else { &refused }));
         let may_be_higher = peak.is_none_or(|(_, peak)| {
             let is_near = observed.is_some_and(|rps| rps >= NEAR_PEAK * peak);
             highest.is_none_or(|highest| highest > peak) && (!is_below || is_near)
         });
+        let reasons = || refused.iter().flat_map(|trial| refusing(trial));
         may_be_higher.then(|| OpenStep {
             step,
             at,
-            refused: refused.len(),
-            repeats: cell.trials().len(),
-            reason: refusing(first).find(|code| is_of_generator(*code)).or(refusing(first).next()),
+            refused: refused.len() + missing,
+            repeats: cell.trials().len() + missing,
+            reason: reasons().find(|code| is_of_generator(*code)).or(reasons().next()),
         })
     }
 }
@@ -174,12 +179,33 @@ impl Steps<'_> {
 /// Other reasons that are not the server's (it was still warming up, something else ran) have
 /// nothing to do with how fast it is: three repeats that count show what it does.
 fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
-    let valid = cell.trials().iter().filter(|trial| trial.valid).count();
+    let is_shown = shows_what_it_does(cell);
     let is_open = |trial: &&TrialResult| {
-        let hides = valid < PAIRS_TO_TELL_APART || refusing(trial).any(is_of_generator);
+        let hides = !is_shown || refusing(trial).any(is_of_generator);
         hides && trial.is_inconclusive()
     };
     cell.trials().iter().copied().filter(is_open).collect()
+}
+
+/// The planned repeats of a cell that did not run, if those that count are too few to show what the
+/// server does. A run with a question (`[stop]`) ends early on purpose.
+pub(crate) fn not_run(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
+    if plan.stop.is_some() || shows_what_it_does(cell) {
+        return 0;
+    }
+    let planned = plan
+        .trials
+        .iter()
+        .filter(|trial| (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step));
+    planned.count().saturating_sub(cell.trials().len())
+}
+
+fn shows_what_it_does(cell: &Cell<'_>) -> bool {
+    cell.trials().iter().filter(|trial| trial.valid).count() >= PAIRS_TO_TELL_APART
+}
+
+fn rates(trials: &[&TrialResult]) -> Vec<f64> {
+    trials.iter().map(|trial| trial.load.throughput_rps).collect()
 }
 
 /// The highest median that a cell may have, if so many repeats more than its valid ones could have

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cell::{CellKey, Shape};
 use crate::grid::Grid;
 use crate::metric::THROUGHPUT;
-use crate::peak::is_open;
+use crate::peak::{is_open, not_run};
 use crate::stats::scaling::{Law, Measured, knee};
 use crate::stats::{REPEATS_FOR_INTERVAL, jackknife, median};
 
@@ -92,7 +92,9 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
         let step = &plan.load.steps[trial.step];
         let key = CellKey { arm: trial.arm, workload: trial.workload, step: trial.step };
         // A level that was planned and did not run is as open as one that was refused.
-        if step.arrivals.is_closed() && grid.get(key).is_none_or(is_open) {
+        if step.arrivals.is_closed()
+            && grid.get(key).is_none_or(|cell| is_open(cell) || not_run(plan, key, cell) > 0)
+        {
             curves.entry(curve_of(key, Shape::of(step))).or_default().1.insert(step.in_flight());
         }
     }

@@ -214,6 +214,23 @@ fn a_step_that_did_not_run_leaves_the_peak_open() {
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
 }
 
+/// A run that was interrupted: the higher step has two repeats of five.
+#[test]
+fn steps_with_repeats_that_did_not_run_leave_the_peak_open() {
+    let with = |own: &[Was]| {
+        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), own])])
+    };
+    let report = with(&[Valid(2300), Valid(2310), NotRun, NotRun, NotRun]);
+    let fast = row(&report, "fast");
+    assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (3, 5));
+    assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
+    let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
+    assert!(caveat.message.contains("3 of 5 repeats do not count (not run)"), "{caveat:?}");
+    // Three show what it does.
+    let report = with(&[Valid(700), Valid(701), Valid(702), NotRun, NotRun]);
+    assert!(!row(&report, "fast").peak_is_lower_bound);
+}
+
 #[test]
 fn a_server_with_only_refused_steps_has_a_lower_bound() {
     let report =

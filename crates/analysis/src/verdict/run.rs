@@ -248,7 +248,7 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let remedy = if reasons.any(is_of_generator) {
         "To measure them, give the generator more CPUs and the servers fewer: `cpuset` under `[limits]` names the servers' CPUs, and the generator gets the others, with a thread on each."
     } else {
-        "To measure them, ask for more `repeats`, so that three of a step count."
+        "To measure them, finish the run (`--resume`) or raise `repeats`, so that at least three repeats per step count."
     };
     let message = format!(
         "Some peaks are lower bounds (≥): {}{more}. These servers may do more, so none of them is ranked below another. {remedy}",
@@ -265,7 +265,7 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
 fn open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
     let step = |open: &OpenStep| {
         let at = open.at.in_words();
-        let reason = open.reason.map_or("", |code| code.reason().unwrap_or(code.name()));
+        let reason = open.reason.map_or("not run", |code| code.reason().unwrap_or(code.name()));
         match open.repeats {
             0 => format!("the step of {at} was not run"),
             all => format!("at {at} {} of {all} repeats do not count ({reason})", open.refused),
