@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cell::{CellKey, Shape};
-use crate::compare::{self, Answer, Row};
+use crate::compare::{self, Answer, Row, Within};
 use crate::grid::Grid;
 use crate::leaves::differing;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
@@ -168,20 +168,20 @@ fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
 fn effects(run: &Run, report: &Report, pairs: &[(usize, usize)], factor: Option<&str>) -> Vec<Effect> {
     let plan = &run.header.plan;
     let same_within = plan.stop.as_ref().and_then(|stop| stop.same_within);
-    let rows = compare::within(run, report, pairs);
-    let effect = |((from, to), rows): (&(usize, usize), Vec<Row>)| {
+    let compared = compare::within(run, report, pairs);
+    let effect = |((from, to), compared): (&(usize, usize), Within)| {
         let changed = changes(plan, *from, *to);
         Effect {
             from: plan.arms[*from].name.clone(),
             to: plan.arms[*to].name.clone(),
             because: because(&changed, factor).filter(|_| are_set(run, &[*from, *to], &changed)),
             not_set: !are_set(run, &[*from, *to], &changed),
-            answers: compare::answers(&rows, same_within, &[]),
+            answers: compared.answers(same_within),
             changed,
-            rows,
+            rows: compared.rows,
         }
     };
-    pairs.iter().zip(rows).map(effect).collect()
+    pairs.iter().zip(compared).map(effect).collect()
 }
 
 fn because(changed: &[Change], factor: Option<&str>) -> Option<String> {

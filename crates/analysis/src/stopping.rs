@@ -5,7 +5,7 @@ use dyno_archive::run::Run;
 use dyno_archive::{Facts, StartRecord, TrialRecord};
 
 use crate::caveat::Code;
-use crate::compare::{self, Row, Verdict};
+use crate::compare::{self, Row, Verdict, Within};
 use crate::duet::Company;
 use crate::experiment;
 use crate::report::Report;
@@ -27,15 +27,15 @@ impl Looks {
 pub fn is_answered(run: &Run, report: &Report) -> bool {
     let plan = &run.header.plan;
     let Some(stop) = &plan.stop else { return false };
-    let rows = compare::within(run, report, &asked(plan));
+    let pairs = compare::within(run, report, &asked(plan));
     let is_asked = |row: &&Row| stop.metrics.iter().any(|metric| metric == row.metric);
     let is_known = |row: &Row| matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same);
     // Without a step that both have there is no answer to come.
-    let is_pair_known = |rows: &Vec<Row>| {
-        let mut of_question = rows.iter().filter(is_asked).peekable();
+    let is_pair_known = |pair: &Within| {
+        let mut of_question = pair.rows.iter().filter(is_asked).peekable();
         of_question.peek().is_some() && of_question.all(is_known)
     };
-    !rows.is_empty() && rows.iter().all(is_pair_known)
+    !pairs.is_empty() && pairs.iter().all(is_pair_known)
 }
 
 /// The arms that are set against each other: by the experiment, or else all but controls and twins.

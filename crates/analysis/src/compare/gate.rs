@@ -175,8 +175,8 @@ struct Gated<'a> {
     index: usize,
     row: &'a Row,
     cell: &'a CellRepeats,
-    /// The row of a control with the same metric that changed; `None`: none did.
-    control: Option<&'a Row>,
+    /// The rows of controls with the same metric that changed.
+    controls: Vec<&'a Row>,
     /// Failed repeats of both sides; of `b` without those that the control's failures explain.
     failures: (Failures, Failures),
 }
@@ -223,7 +223,7 @@ impl<'a> Gated<'a> {
         let cell = evidence.repeats.iter().find(is_own).expect("each row is of a cell");
         let (of_a, of_b) = cell.failures_in(row.lack);
         let failures = (of_a, beyond(evidence.excused, of_b));
-        Gated { gate, index, row, cell, control: control_of(row, evidence.rows, gate), failures }
+        Gated { gate, index, row, cell, controls: controls_of(row, evidence.rows), failures }
     }
 
     /// The estimate that may decide the gate. Rounds within too few starts do not.
@@ -270,8 +270,22 @@ impl<'a> Gated<'a> {
                 let said = format!("{said} over the remaining repeats, which decide no gate: {lost}");
                 (GateState::Undecided, Some(said))
             }
+            // Repeats in turns make a pair only if both had their turns next to each other.
+            (GateState::Held, _) if self.lacks_pairs() => {
+                let (pairs, planned) = (self.row.pairs.len(), self.cell.a.planned);
+                let said = format!(
+                    "{said} over {pairs} pairs of {planned} repeats; the others were not measured in turns with each other, or lack a value. A gate needs all."
+                );
+                (GateState::Undecided, Some(said))
+            }
             (state, _) => (state, Some(self.with_repeats(said))),
         }
+    }
+
+    /// Whether repeats of both sides that count make no pair, although they are of one run.
+    fn lacks_pairs(&self) -> bool {
+        let pairs = self.row.pairs.len();
+        pairs > 0 && pairs < self.cell.a.counted.max(self.cell.b.counted)
     }
 
     /// Adds which repeats do not count.
@@ -297,7 +311,9 @@ impl<'a> Gated<'a> {
             );
         }
         if gate.is_beyond(estimate.ratio) {
-            return match Beyond::control(self.control, estimate).filter(|of| of.is_towards(gate)) {
+            // The one that excuses most.
+            let towards = self.beyond_controls(estimate).filter(|of| of.is_towards(gate));
+            return match towards.max_by(|a, b| a.excuses().total_cmp(&b.excuses())) {
                 None => (GateState::Missed, format!("{change}, and that is no chance ({})", p_in_words(p))),
                 Some(rest) if rest.misses(gate) => (
                     GateState::Missed,
@@ -313,27 +329,29 @@ impl<'a> Gated<'a> {
             );
             return (GateState::Undecided, said);
         }
-        match Beyond::control(self.control, estimate) {
-            // On a machine that became faster a server that did not has become slower.
-            Some(rest) if gate.is_beyond(rest.low) || gate.is_beyond(rest.high) => {
-                (GateState::Undecided, format!("{change}; {}", rest.in_words()))
-            }
-            _ => (GateState::Held, change),
+        // On a machine that became faster a server that did not has become slower. One control that
+        // shows it is enough.
+        let is_doubtful = |rest: &Beyond<'_>| gate.is_beyond(rest.low) || gate.is_beyond(rest.high);
+        match self.beyond_controls(estimate).find(is_doubtful) {
+            Some(rest) => (GateState::Undecided, format!("{change}; {}", rest.in_words())),
+            None => (GateState::Held, change),
         }
+    }
+
+    fn beyond_controls(&self, own: Estimate) -> impl Iterator<Item = Beyond<'a>> {
+        self.controls.iter().filter_map(move |row| Beyond::control(row, own))
     }
 }
 
-/// The row of a control that changed, with the same metric: of the same cell, or else of the one
-/// that changed most in the direction
-/// of the gate. `None`: no control did.
-fn control_of<'a>(row: &Row, rows: &'a [Row], gate: Gate) -> Option<&'a Row> {
-    let of_metric = || rows.iter().filter(|other| is_drift(other) && other.metric == row.metric);
-    let is_of_cell = |other: &&Row| (&other.workload, other.step) == (&row.workload, row.step);
+/// Rows of controls that changed, with the same metric: of the same cell if a control was measured
+/// there, or else of all cells.
+fn controls_of<'a>(row: &Row, rows: &'a [Row]) -> Vec<&'a Row> {
+    let is_of_cell = |other: &Row| (&other.workload, other.step) == (&row.workload, row.step);
     let is_measured = |other: &Row| other.control && other.metric == row.metric && other.estimate.is_some();
-    let has_own = rows.iter().any(|other| is_measured(other) && is_of_cell(&other));
-    let sign = if gate.ratio > 1.0 { 1.0 } else { -1.0 };
-    let size = |other: &&Row| sign * other.estimate.map_or(0.0, |estimate| estimate.ratio.ln());
-    of_metric().filter(|other| !has_own || is_of_cell(other)).max_by(|a, b| size(a).total_cmp(&size(b)))
+    let has_own = rows.iter().any(|other| is_measured(other) && is_of_cell(other));
+    let is_meant =
+        |other: &&Row| is_drift(other) && other.metric == row.metric && (!has_own || is_of_cell(other));
+    rows.iter().filter(is_meant).collect()
 }
 
 /// A change beyond what the control changed by: the ratio of both ratios. Its interval is wide
@@ -348,8 +366,7 @@ struct Beyond<'a> {
 }
 
 impl<'a> Beyond<'a> {
-    fn control(control: Option<&'a Row>, own: Estimate) -> Option<Beyond<'a>> {
-        let row = control?;
+    fn control(row: &'a Row, own: Estimate) -> Option<Beyond<'a>> {
         let control = row.estimate?;
         Some(Beyond {
             name: &row.subject_a,
@@ -358,6 +375,12 @@ impl<'a> Beyond<'a> {
             low: own.low / control.high,
             high: own.high / control.low,
         })
+    }
+
+    /// How much of a change in the control's direction is excused: the logarithm of its ratio,
+    /// without its sign.
+    fn excuses(&self) -> f64 {
+        self.control.ratio.ln().abs()
     }
 
     /// Whether the control changed in the direction that a gate forbids.

@@ -24,7 +24,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::Series;
-use crate::stats::{Estimate, Looks, Over, REPEATS_FOR_INTERVAL, Repeated, holm, permutation};
+use crate::stats::{ALPHA, Estimate, Looks, Over, REPEATS_FOR_INTERVAL, Repeated, holm, permutation};
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
@@ -181,6 +181,12 @@ impl Row {
     pub const fn is_shown(&self) -> bool {
         matches!(self.verdict, Verdict::Higher | Verdict::Lower)
     }
+
+    /// Whether the sides differ significantly, also where the difference is within a margin that
+    /// was asked for.
+    fn differs(&self) -> bool {
+        self.over != Some(Over::Rounds) && self.p_of_all.is_some_and(|p| p < ALPHA)
+    }
 }
 
 /// Compares two sides.
@@ -199,12 +205,15 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     }
     let asked_rows =
         RowsAsked { metrics: &metrics, is_paired: is_one_run, gates: &asked.gates, scope: Scope::Either };
-    let Rows { mut rows, mut repeats, unmatched } = asked_rows.of_plan(a, b, &arms);
+    let meant = arms.iter().map(|(of_a, of_b)| (*of_a, Some(*of_b)));
+    let meant: Vec<(usize, Option<usize>)> =
+        meant.chain(without_namesake(a, b).into_iter().map(|arm| (arm, None))).collect();
+    let Rows { mut rows, mut repeats, unmatched } = asked_rows.of_plan(a, b, &meant);
     if !is_one_run && !rows.is_empty() {
         let more = RowsAsked { gates: &[], scope: Scope::Both, ..asked_rows }.of_plan(
             a,
             b,
-            &more_controls(a, b, &arms),
+            &more_controls(a, b, &arms).map(|(of_a, of_b)| (of_a, Some(of_b))).collect::<Vec<_>>(),
         );
         rows.extend(more.rows.into_iter().map(|row| Row { control: true, ..row }));
         repeats.extend(more.repeats.into_iter().map(|cell| CellRepeats { control: true, ..cell }));
@@ -274,24 +283,27 @@ struct Rows {
 
 impl RowsAsked<'_> {
     /// A row for each metric of each cell in scope.
-    fn of_plan(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Rows {
+    ///
+    /// `arms`: of `a`, and the one of `b` that it is compared with, if there is one.
+    fn of_plan(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
         let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
         let mut all = Rows::default();
         for (arm_a, arm_b) in arms {
-            let takes_part = takes_part(a, *arm_a) || takes_part(b, *arm_b);
+            let takes_part = takes_part(a, *arm_a) || arm_b.is_some_and(|arm| takes_part(b, arm));
             for key in planned_cells(a, *arm_a) {
+                let other = arm_b.and_then(|arm| counterpart(a, key, b, arm));
+                let other = other.filter(|key| is_planned(b, *key));
                 let has_a = grid_a.get(key).is_some();
-                let Some(other) = counterpart(a, key, b, *arm_b).filter(|key| is_planned(b, *key)) else {
-                    all.unmatched += usize::from(has_a);
-                    continue;
-                };
-                let has_b = grid_b.get(other).is_some();
+                let has_b = other.is_some_and(|other| grid_b.get(other).is_some());
+                all.unmatched += usize::from(has_a && other.is_none() && arm_b.is_some());
                 let is_in_scope = match self.scope {
                     Scope::Both => has_a && has_b,
-                    Scope::Either => has_a || has_b || !self.gates.is_empty() && takes_part,
+                    Scope::Either if self.gates.is_empty() => other.is_some() && (has_a || has_b),
+                    Scope::Either => has_a || has_b || takes_part,
                 };
                 if is_in_scope {
-                    let (of_a, of_b) = ((a, key, &grid_a), (b, other, &grid_b));
+                    let (of_a, of_b) =
+                        (CellOf::new(a, key, &grid_a), other.map(|key| CellOf::new(b, key, &grid_b)));
                     let cell = cell_repeats(of_a, of_b);
                     all.rows.extend(self.of_cell(of_a, of_b, &cell));
                     all.repeats.push(cell);
@@ -303,37 +315,64 @@ impl RowsAsked<'_> {
 
     /// The rows of one cell. What servers waited for each other is left out, unless it is asked
     /// for.
-    fn of_cell(&self, a: CellOf<'_>, b: CellOf<'_>, repeats: &CellRepeats) -> Vec<Row> {
+    fn of_cell(&self, a: CellOf<'_>, b: Option<CellOf<'_>>, repeats: &CellRepeats) -> Vec<Row> {
         let nothing = Cell::default();
-        let (cell_a, cell_b) = (a.2.get(a.1).unwrap_or(&nothing), b.2.get(b.1).unwrap_or(&nothing));
+        let cell_a = a.cell().unwrap_or(&nothing);
+        let cell_b = b.as_ref().and_then(CellOf::cell).unwrap_or(&nothing);
         let waited = is_of_duet(cell_a) && is_of_duet(cell_b);
         let is_told = |metric: &&&Metric| {
             let waits = metric.waits && !self.gates.iter().any(|gate| gate.metric == **metric);
             !(waits && waited)
         };
-        let row =
-            |metric: &&Metric| row(repeats, &a.0.run.header.plan, (cell_a, cell_b), (metric, self.is_paired));
+        let row = |metric: &&Metric| {
+            row(repeats, &a.side.run.header.plan, (cell_a, cell_b), (metric, self.is_paired))
+        };
         self.metrics.iter().filter(is_told).map(row).collect()
     }
 }
 
 /// A cell of a side, and where its trials are found.
-type CellOf<'a> = (Side<'a>, CellKey, &'a Grid<'a>);
+#[derive(Clone, Copy)]
+struct CellOf<'a> {
+    side: Side<'a>,
+    key: CellKey,
+    grid: &'a Grid<'a>,
+}
 
-fn cell_repeats(a: CellOf<'_>, b: CellOf<'_>) -> CellRepeats {
-    let (plan_a, plan_b) = (&a.0.run.header.plan, &b.0.run.header.plan);
+impl<'a> CellOf<'a> {
+    const fn new(side: Side<'a>, key: CellKey, grid: &'a Grid<'a>) -> CellOf<'a> {
+        CellOf { side, key, grid }
+    }
+
+    fn cell(&self) -> Option<&Cell<'a>> {
+        self.grid.get(self.key)
+    }
+
+    fn arm_name(&self) -> &str {
+        &self.side.run.header.plan.arms[self.key.arm].name
+    }
+
+    /// One that was named is what is asked about.
+    fn is_control(&self) -> bool {
+        self.side.arm.is_none() && self.side.run.header.plan.subject_of(self.key.arm).control
+    }
+
+    fn repeats(&self) -> SideRepeats {
+        SideRepeats::new(self.side, self.key, self.grid)
+    }
+}
+
+/// `b`: `None` if that run was not to measure such a cell.
+fn cell_repeats(a: CellOf<'_>, b: Option<CellOf<'_>>) -> CellRepeats {
+    let plan = &a.side.run.header.plan;
     let cell = CellRepeats {
-        subject_a: plan_a.arms[a.1.arm].name.clone(),
-        subject_b: plan_b.arms[b.1.arm].name.clone(),
-        // One that was named is what is asked about.
-        control: plan_a.subject_of(a.1.arm).control
-            && plan_b.subject_of(b.1.arm).control
-            && a.0.arm.is_none()
-            && b.0.arm.is_none(),
-        workload: plan_a.workloads[a.1.workload].name.clone(),
-        step: Shape::of(&plan_a.load.steps[a.1.step]),
-        a: SideRepeats::new(a.0, a.1, a.2),
-        b: SideRepeats::new(b.0, b.1, b.2),
+        subject_a: a.arm_name().into(),
+        subject_b: b.as_ref().map_or(a.arm_name(), CellOf::arm_name).into(),
+        control: a.is_control() && b.as_ref().is_none_or(CellOf::is_control),
+        workload: plan.workloads[a.key.workload].name.clone(),
+        step: Shape::of(&plan.load.steps[a.key.step]),
+        a: a.repeats(),
+        b: b.as_ref().map(CellOf::repeats).unwrap_or_default(),
         p_failed: None,
         sentence: None,
     };
@@ -362,8 +401,24 @@ fn is_of_duet(cell: &Cell<'_>) -> bool {
     cell.trials().iter().any(|trial| trial.duet.is_some())
 }
 
-/// Arms of one run against each other, pair by pair: every row judged with all others allowed for. Controls are arms like others here.
-pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Vec<Vec<Row>> {
+/// Two arms of one run, compared.
+pub(crate) struct Within {
+    pub(crate) rows: Vec<Row>,
+    repeats: Vec<CellRepeats>,
+}
+
+impl Within {
+    /// What the rows of each cell come to.
+    pub(crate) fn answers(&self, same_within: Option<f64>) -> Vec<Answer> {
+        let mut answers = answers(&self.rows, same_within, &[]);
+        answers.iter_mut().for_each(|answer| add_repeats(answer, &self.repeats));
+        answers
+    }
+}
+
+/// Arms of one run against each other, pair by pair: every row judged with all others allowed for.
+/// Controls are arms like others here.
+pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Vec<Within> {
     let side = |arm| Side { run, report, arm: Some(arm) };
     let mut metrics = METRICS.to_vec();
     let asked = run.header.plan.stop.iter().flat_map(|stop| &stop.metrics);
@@ -373,14 +428,14 @@ pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Ve
         }
     }
     let asked = RowsAsked { metrics: &metrics, is_paired: true, gates: &[], scope: Scope::Both };
-    let of_pair = |(a, b): &(usize, usize)| asked.of_plan(side(*a), side(*b), &[(*a, *b)]).rows;
-    let of_pairs: Vec<Vec<Row>> = pairs.iter().map(of_pair).collect();
-    let lengths: Vec<usize> = of_pairs.iter().map(Vec::len).collect();
-    let mut rows: Vec<Row> = of_pairs.into_iter().flatten().collect();
+    let of_pair = |(a, b): &(usize, usize)| asked.of_plan(side(*a), side(*b), &[(*a, Some(*b))]);
+    let of_pairs: Vec<Rows> = pairs.iter().map(of_pair).collect();
+    let mut rows: Vec<Row> = of_pairs.iter().flat_map(|of| of.rows.iter().cloned()).collect();
     let same_within = run.header.plan.stop.as_ref().and_then(|stop| stop.same_within);
     judge(&mut rows, same_within, &[]);
     let mut rows = rows.into_iter();
-    lengths.into_iter().map(|length| rows.by_ref().take(length).collect()).collect()
+    let judged = |of: Rows| Within { rows: rows.by_ref().take(of.rows.len()).collect(), repeats: of.repeats };
+    of_pairs.into_iter().map(judged).collect()
 }
 
 /// Whether a control was named as a side.
@@ -415,11 +470,26 @@ fn of_one_name<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize, usi
 }
 
 /// Controls that two runs have in common, and that nobody asked about: they tell how alike the machine was.
-fn more_controls(a: Side<'_>, b: Side<'_>, asked: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    let is_control = |(of_a, of_b): &(usize, usize)| {
+fn more_controls<'a>(
+    a: Side<'a>,
+    b: Side<'a>,
+    asked: &'a [(usize, usize)],
+) -> impl Iterator<Item = (usize, usize)> {
+    let is_control = move |(of_a, of_b): &(usize, usize)| {
         a.run.header.plan.subject_of(*of_a).control && b.run.header.plan.subject_of(*of_b).control
     };
-    of_one_name(a, b).filter(|pair| is_control(pair) && !asked.contains(pair)).collect()
+    of_one_name(a, b).filter(move |pair| is_control(pair) && !asked.contains(pair))
+}
+
+/// Arms of `a` that `b` has none of the same name for, where all arms are compared. A control that
+/// is missing is no loss.
+fn without_namesake(a: Side<'_>, b: Side<'_>) -> Vec<usize> {
+    if a.arm.is_some() || b.arm.is_some() {
+        return Vec::new();
+    }
+    let plan = &a.run.header.plan;
+    let is_alone = |arm: &usize| b.run.header.plan.arms.iter().all(|of_b| of_b.name != plan.arms[*arm].name);
+    (0..plan.arms.len()).filter(|arm| is_alone(arm) && !plan.subject_of(*arm).control).collect()
 }
 
 /// The cell of another side with the same workload, by its name, and the same step.
@@ -519,7 +589,7 @@ fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference])
     }
 }
 
-pub(crate) fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Difference]) -> Vec<Answer> {
+fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Difference]) -> Vec<Answer> {
     let is_of_one = |a: &Row, b: &Row| {
         (&a.subject_a, &a.subject_b, &a.workload, a.step) == (&b.subject_a, &b.subject_b, &b.workload, b.step)
     };
@@ -535,7 +605,7 @@ pub(crate) fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Dif
 /// Whether a row is of a control that differs: it is the same program, so what differs is the
 /// machine. Memory is no sign of that: its pages differ by a few.
 fn is_drift(row: &Row) -> bool {
-    row.control && row.metric != MEMORY.key && row.is_shown()
+    row.control && row.metric != MEMORY.key && row.differs()
 }
 
 /// The controls that differ, in words, each metric by its largest change; `None`: none differs.
@@ -588,10 +658,26 @@ fn notes(
         ));
     }
     notes.extend(unrecorded(repeats));
+    notes.extend(not_in_both(a, b));
     if unmatched > 0 {
-        notes.push(format!("{unmatched} of the steps of the first are not in the second, and are left out."));
+        notes.push(format!("{unmatched} of the steps of A are not planned in B. They are not compared; gates on them are undecided."));
     }
     notes
+}
+
+/// Servers of one side that the other has none of the same name for, where all are compared.
+fn not_in_both(a: Side<'_>, b: Side<'_>) -> Vec<String> {
+    let alone = |(own, name): (Side<'_>, &str), (other, other_name): (Side<'_>, &str)| {
+        let names: Vec<&str> =
+            without_namesake(own, other).iter().map(|arm| &*own.run.header.plan.arms[*arm].name).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "{name} has servers that {other_name} has not, and they are not compared: {}.",
+                names.join(", ")
+            )
+        })
+    };
+    [alone((a, "A"), (b, "B")), alone((b, "B"), (a, "A"))].into_iter().flatten().collect()
 }
 
 /// What the archives lack records of, side by side.

@@ -164,7 +164,8 @@ impl CellRepeats {
     pub(super) fn summarised(self) -> CellRepeats {
         let (of_a, of_b) = (self.a.failures(), self.b.failures());
         let p_failed = p_of_failures(of_a, of_b);
-        let sides = [self.a.sentence("A"), self.b.sentence("B")];
+        let not_planned = (self.b.planned == 0).then(|| "B was not to measure it".into());
+        let sides = [self.a.sentence("A"), self.b.sentence("B"), not_planned];
         let mut said: Vec<String> = sides.into_iter().flatten().collect();
         if let Some(p) = p_failed {
             said.push(format!(
@@ -185,7 +186,7 @@ impl CellRepeats {
     }
 
     pub(super) const fn are_all_counted(&self) -> bool {
-        self.a.are_all_counted() && self.b.are_all_counted()
+        self.a.are_all_counted() && self.b.are_all_counted() && self.b.planned > 0
     }
 
     /// `7 of 14 repeats of B do not count`, without reasons; `None`: all count.

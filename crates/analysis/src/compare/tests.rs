@@ -243,7 +243,7 @@ fn a_control_is_asked_though_sides_are_named() {
     // Named itself, it is what is asked about.
     let seen = compared((&before, Some(1)), (&slower, Some(1)), &asked);
     assert!(seen.rows.iter().all(|row| !row.control) && seen.gates[0].state == GateState::Missed);
-    // A control that is the same is no sign of another machine, however sure its small difference is.
+    // A control whose small difference may be chance is no sign of another machine.
     let near = run_of("s", &[("x", &[120, 122, 121, 123, 120]), ("null", &[904, 914, 909, 906, 912])]);
     let asked = Asked { same_within: Some(0.02), ..asked };
     let seen = compared((&before, None), (&near, None), &asked);
@@ -653,6 +653,7 @@ fn changed_rows(gated: &str, own: f64, control: (&str, f64)) -> (Vec<Row>, Vec<C
             _ => 0.0,
         };
         (row.estimate, row.lack) = (scaled(change), None);
+        row.p_of_all = Some(if change == 0.0 { 1.0 } else { 0.0 });
         row.verdict = match change {
             change if change > 0.0 => Verdict::Higher,
             change if change < 0.0 => Verdict::Lower,
@@ -660,6 +661,77 @@ fn changed_rows(gated: &str, own: f64, control: (&str, f64)) -> (Vec<Row>, Vec<C
         };
     }
     (rows, repeats)
+}
+
+/// What a margin calls the same is a change of the machine all the same.
+#[test]
+fn margin_does_not_hide_that_the_machine_changed() {
+    let server: (&str, &[u64]) = ("x", &[2000, 2010, 2005, 1999, 2001]);
+    let before = run_of("r", &[server, ("null", &[9000, 9010, 9005, 9002, 9008])]);
+    let after = run_of("s", &[server, ("null", &[9700, 9710, 9705, 9702, 9708])]);
+    for same_within in [None, Some(0.1)] {
+        let gates = Gate::parse("throughput<-5%").unwrap();
+        let seen =
+            compared((&before, None), (&after, None), &Asked { gates, same_within, ..Asked::default() });
+        assert_eq!(seen.gates[0].state, GateState::Undecided, "{:?}", seen.gates[0]);
+        assert!(seen.notes[1].contains("the control null differs as well"), "{:?}", seen.notes);
+    }
+}
+
+/// Of several controls one that shows that the machine became faster is enough.
+#[test]
+fn any_control_of_another_step_may_leave_a_gate_undecided() {
+    let (mut rows, repeats) = changed_rows("throughput_rps", 0.0, ("throughput_rps", 0.30));
+    let control = rows.iter().find(|row| row.control && row.metric == "throughput_rps").unwrap().clone();
+    for row in rows.iter_mut().filter(|row| row.control) {
+        row.workload = "another".into();
+    }
+    let values = [1000.0, 1004.0, 998.0, 1002.0, 996.0, 1001.0];
+    let slower = Estimate::of_two(&values, &values.map(|value| value * 0.97));
+    rows.push(Row { workload: "a third".into(), estimate: slower, ..control });
+    let gates = Gate::parse("throughput<-5%").unwrap();
+    let judged = gate::judge(&gates, &rows, &repeats, &[]);
+    assert_eq!(judged[0].state, GateState::Undecided, "{judged:?}");
+    assert!(judged[0].sentence.contains("changed by +30 %"), "{judged:?}");
+}
+
+#[test]
+fn what_b_was_not_to_measure_is_named_and_holds_no_gate() {
+    let server: (&str, &[u64]) = ("x", &[2000, 2010, 2005, 1999, 2001]);
+    let both = run_of("r", &[server, ("gone", &[500, 501, 502, 503, 504]), NULL]);
+    let one = run_of("s", &[server, NULL]);
+    let asked = || Asked { gates: Gate::parse("throughput<-90%").unwrap(), ..Asked::default() };
+    let seen = compared((&both, None), (&one, None), &asked());
+    let states: Vec<(&str, GateState)> = seen.gates.iter().map(|g| (&*g.subject_a, g.state)).collect();
+    assert_eq!(states, [("x", GateState::Held), ("gone", GateState::Undecided)]);
+    assert!(seen.gates[1].sentence.contains("B was not to measure it"), "{:?}", seen.gates[1]);
+    assert_eq!(seen.outcome(), Outcome::Undecided);
+    assert!(seen.notes.iter().any(|note| note.contains("A has servers that B has not")), "{:?}", seen.notes);
+    let turned = compared((&one, None), (&both, None), &asked());
+    assert_eq!((turned.gates.len(), turned.outcome()), (1, Outcome::Passed));
+    assert!(turned.notes.iter().any(|note| note.contains("not compared: gone")), "{:?}", turned.notes);
+    // Without gates there is nothing to say of it but that.
+    let seen = compared((&both, None), (&one, None), &Asked::default());
+    assert!(seen.rows.iter().all(|row| row.subject_a != "gone"));
+    // So it is with a step.
+    let mut other = both.clone();
+    other.header.id = "s".into();
+    other.header.plan.load.steps[0].connections += 1;
+    let seen = compared((&both, None), (&other, None), &asked());
+    assert!(seen.gates.len() == 2 && seen.gates.iter().all(|gate| gate.state == GateState::Undecided));
+}
+
+/// A repeat that was made up for alone has no turns next to the other's.
+#[test]
+fn repeats_that_make_no_pair_hold_no_gate() {
+    let run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+    let Compared { mut rows, repeats, .. } = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
+    let gates = Gate::parse("throughput<-50%").unwrap();
+    assert_eq!(gate::judge(&gates, &rows, &repeats, &[])[0].state, GateState::Held);
+    rows.iter_mut().for_each(|row| row.pairs.truncate(12));
+    let judged = gate::judge(&gates, &rows, &repeats, &[]);
+    assert_eq!(judged[0].state, GateState::Undecided);
+    assert!(judged[0].sentence.contains("over 12 pairs of 14 repeats"), "{judged:?}");
 }
 
 /// A change of the control excuses a change of the same metric, in the same direction, and of at
