@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d8cb40589e963c319ac0d4b939d80402609f174277ebcff79a7d0a6136e75041
+// Made by types.mjs from docs/schema/report.schema.json b767b5ae42e236897e77d65b767132042dbae8f4c474269b5980ffe93e7dba76
 
 /**
  * What a caveat is about, by the name that it has in every report.

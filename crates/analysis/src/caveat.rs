@@ -149,7 +149,7 @@ codes! {
     /// The server's use of CPU and memory is not known here.
     ServerNotObserved = "server_not_observed",
     /// Without a control group the server's CPU time is summed over its threads and processes, and
-    /// memory is resident memory.
+    /// memory is their anonymous and shared memory.
     NoCgroup = "no_cgroup",
     /// Threads or processes of the server ended before their counters were read: counters that held
     /// their share are unknown.

@@ -146,11 +146,7 @@ pub fn openmetrics(seen: &Watched) -> String {
         "Share of the periods of the CPU quota in which it was held back.",
         seen.throttled_share,
     );
-    gauge(
-        "memory_held_bytes",
-        "Anonymous memory, or resident memory without a control group.",
-        seen.memory_held_bytes.map(|n| n as f64),
-    );
+    gauge("memory_held_bytes", "Anonymous and shared memory.", seen.memory_held_bytes.map(|n| n as f64));
     gauge("processes", "Processes.", Some(f64::from(seen.processes)));
     gauge("threads", "Threads.", Some(seen.threads as f64));
     gauge("context_switches_per_second", "Context switches.", seen.context_switches_per_s);

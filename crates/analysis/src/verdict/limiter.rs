@@ -171,10 +171,11 @@ pub fn limiter(
     machine: &MachineResult,
 ) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
-    let first: [Rule; 13] = [
+    let first: [Rule; 14] = [
         dropped_packets,
         failure,
         refusal,
+        taken_by_others,
         generator,
         jit,
         gc,
@@ -188,9 +189,7 @@ pub fn limiter(
     ];
     let last: [Rule; 5] = [disk, lock, workers, elsewhere, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
-    let mut limiter = taken_by_others(load, server)
-        .filter(|_| failure(load, server).or_else(|| refusal(load, server)).is_none())
-        .or_else(|| try_all(&first))
+    let mut limiter = try_all(&first)
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| try_all(&last))

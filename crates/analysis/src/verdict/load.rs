@@ -79,7 +79,7 @@ fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     let caveat = |severity, message| Caveat::new(Code::DroppedPackets, severity, message, evidence);
     if let Some(Explained { causes, remedies }) = drops.explained() {
         let message = format!(
-            "The machine dropped packets while this step ran: {causes}. Connections stall or time out for that, whatever the server does. {remedies}"
+            "The machine dropped packets while this step ran: {causes}. That makes connections stall or time out, whatever the server does. {remedies}"
         );
         return Some(caveat(Severity::Invalid, message));
     }
@@ -296,12 +296,9 @@ fn unsolicited(result: &LoadResult) -> Option<Caveat> {
     let n = result.connections.unsolicited;
     (n > 0).then(|| {
         let after = result.connections.unsolicited_after;
-        let counted = match after {
-            Some(after) => format!("Of {after} responses that were counted on them before"),
-            None => "Of the responses that were counted on them before".into(),
-        };
+        let earlier = after.map_or_else(|| "earlier".into(), |after| format!("{after} earlier"));
         let message = format!(
-            "The server sent bytes that answer no request on {n} connections, which were closed. {counted}, it is not known which requests they answer. Look at the server's responses to HEAD, at its Content-Length, and for responses that are sent twice."
+            "The server sent bytes that answer no request, and dyno closed these connections ({n}). It is unknown which requests the {earlier} responses on them answer. Check the responses to HEAD, Content-Length, and responses that are sent twice."
         );
         let evidence = json!({"connections": n, "responses_before": after});
         Caveat::new(Code::Unsolicited, Severity::Invalid, message, evidence)
@@ -317,7 +314,7 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     (early.responses > 0).then(|| {
         let unsent = early.unsent_bytes as f64 / early.responses as f64;
         let message = format!(
-            "{} of {completed} responses were complete before their request had been sent in full; {unsent:.0} bytes of it were left on average. The server did not read all that it was sent, so this is not its rate of uploads. Check that it reads the body, or send a smaller one.",
+            "{} of {completed} responses were complete before their request had been sent in full; {unsent:.0} bytes of it were left on average. The server did not read the whole requests, so the throughput is not a rate of uploads. Check that it reads the body, or send a smaller one.",
             early.responses
         );
         // Servers that refuse a request may do so from its head alone.

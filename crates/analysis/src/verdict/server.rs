@@ -31,7 +31,7 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     if seen().all(|s| s.cgroup.is_none()) {
         all.push(info(
             Code::NoCgroup,
-            "No control group could be made for the server: its CPU time is summed over its threads (in ticks of the clock where threads or processes ended), its memory is resident memory, and its peak and throttled time are not known. `dyno doctor` says how to get one.",
+            "No control group could be made for the server. CPU time is summed over its threads and processes (in clock ticks where some of them ended), memory is their anonymous and shared memory, and peak memory and throttled time are unknown. `dyno doctor` says how to get a control group.",
         ));
     }
     all.extend(counters_unread(server));
@@ -182,7 +182,7 @@ fn counters_unread(server: &ServerUse) -> Option<Caveat> {
         .cpu_s
         .map_or_else(|| "an unknown CPU time".into(), |seconds| format!("{seconds:.2} s of CPU time"));
     let message = format!(
-        "Threads or processes of the server with {used} ended before their counters were read, {} threads and {} processes of them between two samples. These counters are unknown: {}. Use keep-alive connections or a server that keeps its threads.",
+        "Threads or processes of the server ended before their counters were read, and {used} with them: {} threads and {} processes between two samples. Unknown counters: {}. Use keep-alive connections or a server that keeps its threads.",
         unread.threads,
         unread.processes,
         unread.unknown.join(", ")

@@ -53,7 +53,10 @@ fn coverage(load: &LoadRecord) -> Checked {
     let edge = |phase| load.intervals.iter().filter(move |i| i.phase == phase);
     let Some(first) = edge(Phase::Measured).next() else {
         // A load that was cut before its window, or never began, has a window of no length.
-        return equal("its window's edges", opens, "without an interval between them", closes);
+        return match opens == closes {
+            true => Ok(()),
+            false => Err(format!("its window is from {opens} to {closes} ns, and no interval is in it")),
+        };
     };
     if (first.start_ns, reached) != (opens, closes) {
         return Err(format!(

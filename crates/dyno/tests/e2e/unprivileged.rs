@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, am_root, not_run, repository, text};
+use crate::drive::{DYNO, Place, not_run, repository, text};
 
 /// The subjects of the demo suite.
 const DEMO: [&str; 7] = ["null", "h2o", "nginx", "go-nethttp", "node-http", "rust-hyper", "java-jetty"];

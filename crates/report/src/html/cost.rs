@@ -34,7 +34,7 @@ const SPLIT: &str =
     "At the reference step, each part the median of the valid repeats. The kernel's tick samples the split.";
 const CPUS: &str =
     "CPU time per second of the measured window: how many CPUs were busy with the server, on average.";
-const MEMORY: &str = "Anonymous memory of the control group where there is one, resident memory otherwise; page cache, and what the kernel holds for the server, are apart.";
+const MEMORY: &str = "Anonymous and shared memory, of the control group if there is one; page cache, and what the kernel holds for the server, are apart.";
 const MEMORY_TIME: &str = "The memory that the server held, times the time between two answers: what a request took of a machine whose memory is paid for by the second.";
 
 fn cpu(report: &Report) -> Markup {

@@ -77,7 +77,7 @@ fn scaling(report: &Report) -> Markup {
     html! {
         h3 { "How throughput grows" } "\n"
         (table_of("sortable", &[&named[..], &telling(report, &varied), &figures].concat(), &curves, of))
-        (note("Knee: from so many requests in flight on more of them bring little; none without a bend beyond the noise, and none where repeats of a level at or above it do not count for reasons that are not the server's. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over launches, from five on, unless the fit holds it at 0. A residual far above the noise says that the law is not this server's."))
+        (note("Knee: the number of requests in flight above which throughput hardly rises. It is empty if the bend is within the noise, or if the server may have done more in repeats at or above it that do not count. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over launches, from five on, unless the fit holds it at 0. A residual far above the noise says that the law is not this server's."))
     }
 }
 

@@ -449,7 +449,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Unsolicited,
         severity: Severity::Invalid,
-        says: "answer no request on 1 connections, which were closed. Of 7 responses",
+        says: "answer no request, and dyno closed these connections (1). It is unknown which requests the 7 earlier",
         evidence: r#"{"connections": 1, "responses_before": 7}"#,
         trips: |w| {
             w.record.connections.unsolicited = 1;

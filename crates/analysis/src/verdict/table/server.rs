@@ -141,7 +141,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::CountersUnread,
         severity: Severity::Warning,
-        says: "with 0.25 s of CPU time ended before their counters were read, 0 threads and 0 processes",
+        says: "ended before their counters were read, and 0.25 s of CPU time with them: 0 threads and 0 processes",
         evidence: r#"{"threads": 0, "processes": 0, "cpu_s": 0.249999999, "unknown": ["run delay", "context switches", "thread states"]}"#,
         // The group used half a second, of which its living thread tells the greater part.
         trips: |w| w.used().threads[0].run_ns = 250 * MS + 1,
