@@ -3,10 +3,10 @@
 //!
 //! - A control group's CPU time holds everything.
 //! - A process's totals hold its ended threads: CPU time in ticks of the clock, page faults
-//! exactly.
+//!   exactly.
 //! - The totals of a process's children hold those that it waited for, and no others.
 //! - The kernel probes hold states, wake-ups and CPU time of ended threads, but no context switches
-//! and page faults.
+//!   and page faults.
 //! - Context switches and the wait for a CPU of an ended thread are in no file of the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
