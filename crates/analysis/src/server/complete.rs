@@ -111,6 +111,9 @@ impl Ended {
         let has_unseen_births = has_unseen_births(first, last, responses);
         let is_accounted = totals_s > MOST_UNREAD * threads.run_s;
         // Without totals only threads tell: no counter holds those that are gone.
+        // Of each process that waits to be reaped up to two ticks are rounded off.
+        let rounded_s = totals.dead(last) as f64 * TICKS_S;
+        let is_rounded_off = rounded_s > MOST_UNREAD * (threads.run_s + totals_s);
         let is_lost_without = !has_totals && gone.run_s > MOST_UNREAD * threads.run_s;
         Ended {
             threads: gone.threads,
@@ -120,6 +123,7 @@ impl Ended {
             faults: (has_totals && totals.children_are_complete()).then(|| totals.faults()),
             is_process_lost: is_lost_without
                 || has_unseen_births && !is_accounted
+                || is_rounded_off
                 || has_totals && !(totals.children_are_complete() && all_were_reaped(samples)),
             seen_s: gone.run_s,
             seen_switches: gone.switches,
@@ -334,6 +338,13 @@ impl Totals {
     /// Whether the children's totals hold all that processes had which are gone.
     fn children_are_complete(&self) -> bool {
         self.sum(|each| each.children_faults_minor) >= self.gone.children_faults_minor
+    }
+
+    /// Processes without a thread, which wait to be reaped, and used CPU since the first sample.
+    fn dead(&self, last: &Seen<'_>) -> usize {
+        let pids: BTreeSet<u32> = last.threads.iter().map(|thread| thread.pid).collect();
+        let is_dead = |(pid, total): &&(u32, ProcessUse)| !pids.contains(pid) && total.cpu_ns() > 0;
+        self.living.iter().filter(is_dead).count()
     }
 
     /// CPU seconds of ended threads of living processes, and of children that were waited for.

@@ -111,6 +111,29 @@ fn children_count_if_they_were_waited_for() {
     assert_eq!((ignored.cpus, ignored.page_faults_minor, ignored.cpu_us_per_request), (None, None, None));
 }
 
+/// Forty children of 22 ms that wait to be reaped: their totals are rounded down to 20 or 10 ms.
+#[test]
+fn short_processes_that_are_not_reaped_leave_the_cpu_time_unknown() {
+    let with = |children: u32, run_ms: u64| {
+        let dead = (0..children).map(|n| process(100 + n, run_ms, 0));
+        let each = std::iter::once(process(1, 20, 0)).chain(dead).collect();
+        used(vec![
+            sample(0, vec![thread(1, 1, 10)], vec![process(1, 10, 0)], None),
+            sample(1000, vec![thread(1, 1, 20)], each, None),
+        ])
+    };
+    let short = with(40, 22);
+    assert_eq!((short.cpus, short.cpu_us_per_request), (None, None));
+    assert!(short.unread_counters.unwrap().unknown.contains(&"CPU time"));
+    // One that ended before the window is no error in it.
+    let each = |run_ms| vec![process(1, run_ms, 0), process(100, 900, 0)];
+    let before = used(vec![
+        sample(0, vec![thread(1, 1, 10)], each(10), None),
+        sample(1000, vec![thread(1, 1, 510)], each(510), None),
+    ]);
+    assert!((before.cpus.unwrap() - 0.5).abs() < 1e-9, "{:?}", before.cpus);
+}
+
 #[test]
 fn births_that_no_sample_shows_leave_counters_unknown() {
     let with = |births| {
