@@ -26,6 +26,10 @@ pub const AHEAD_NS: u64 = 2_000_000;
 /// The longest that a load's control thread sleeps before it asks its watch whether to stop.
 pub const GLANCE: Duration = Duration::from_millis(20);
 
+/// The same while the load has not begun: half of the notice that workers get ([`AHEAD_NS`]), so
+/// that the control thread wakes before the load begins.
+pub const UNTIL_BEGUN: Duration = Duration::from_nanos(AHEAD_NS / 2);
+
 /// Intervals of a running load that are kept apart. With more, neighbours are joined two by two, so that a load of any
 /// length needs constant memory; what is streamed while it runs is not joined.
 pub const INTERVALS: usize = 1024;

@@ -21,7 +21,7 @@ use dyno_driver::{Endpoint, sys};
 use dyno_engine::slices::Slices;
 use dyno_engine::{Http2, Instant, Policy, Protocol, Spin, Stop, Traffic, Window, WorkerReport, limits};
 
-use crate::limits::{AHEAD_NS, GLANCE, INTERVALS_OF_SLICE, STEP_WARMUP_NS};
+use crate::limits::{AHEAD_NS, GLANCE, INTERVALS_OF_SLICE, STEP_WARMUP_NS, UNTIL_BEGUN};
 use crate::machine;
 use agent::{Beginning, Shared, Told, worker};
 use control::Control;
@@ -390,7 +390,9 @@ impl<'a> Follower<'a> {
                 let wait = begin.after(at).since(sys::now());
                 Duration::from_nanos(wait).min(GLANCE)
             }
-            _ => GLANCE,
+            // The opening sample is due as soon as it begins, of which workers get 2 ms' notice.
+            (None, _) => UNTIL_BEGUN,
+            (Some(_), None) => GLANCE,
         }
     }
 
