@@ -71,6 +71,41 @@ fn load(place: &Place, arguments: &[&str]) -> (Value, String) {
     (result, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// A server that closes after its answer, and answers twice.
+#[test]
+fn answers_behind_the_last_of_a_connection_answer_nothing() {
+    let place = Place::new();
+    let server = Small::start("127.0.0.1", |_| {
+        let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+        answer.repeat(2).into_bytes()
+    });
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let output = place.dyno(&["load", &url, "-n", "50", "-c", "2", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["connections"]["unsolicited"], 50, "{result:#}");
+}
+
+/// An encoded body is compared in a sample, which can be every one.
+#[test]
+fn exact_bodies_that_are_encoded_can_all_be_checked() {
+    let place = Place::new();
+    let server = Small::start("127.0.0.1", |_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let coded = ["load", &url, "-n", "50", "-c", "1", "--format", "json", "-H", "Accept-Encoding: gzip"];
+    let run = |more: &[&str]| {
+        let output = place.dyno(&[&coded[..], &["--expect-body", "ok"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let is_partly = |result: &Value| {
+        result["caveats"].as_array().unwrap().iter().any(|caveat| caveat["code"] == "partly_checked")
+    };
+    assert!(is_partly(&run(&[])));
+    let all = run(&["--check-one-in", "1"]);
+    assert!(!is_partly(&all) && all["checked"] == 50, "{all:#}");
+}
+
 #[test]
 fn name_is_resolved_to_the_address_that_accepts() {
     let place = Place::new();

@@ -534,7 +534,7 @@ impl Worker {
                 Event::End(end) => {
                     self.end_message(conn, now, received_at);
                     if end == End::Final {
-                        return Ok(Read::ServerEnds);
+                        return Ok(if bytes.is_empty() { Read::ServerEnds } else { Read::Unsolicited });
                     }
                 }
             }
