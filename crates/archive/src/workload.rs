@@ -91,6 +91,24 @@ pub struct Expect {
     pub json_match: Vec<(String, String)>,
 }
 
+impl Request {
+    /// Whether responses may come in a coding, such as gzip, because the request accepts one.
+    #[must_use]
+    pub fn accepts_codings(&self) -> bool {
+        self.headers.iter().any(|(name, value)| {
+            let is_identity = value.trim().is_empty() || value.trim().eq_ignore_ascii_case("identity");
+            name.eq_ignore_ascii_case("accept-encoding") && !is_identity
+        })
+    }
+
+    /// Whether something is checked in a sample of the responses only: what needs a look at all of
+    /// the response, and the exact body if it has to be decoded.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        self.expect.is_deep() || self.expect.body.is_some() && self.accepts_codings()
+    }
+}
+
 impl Expect {
     /// Length in bytes of the body that is expected whole; `None`: none is, or each subject has its own (`{request.NAME}` stands in it).
     #[must_use]

@@ -402,18 +402,9 @@ pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, Strin
     // The answer to a HEAD has no body to compare.
     let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
     let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
-    let may_be_coded = body.is_some() && accepts_codings(request);
+    let may_be_coded = body.is_some() && request.accepts_codings();
     let deep = Deep { body: body.clone().filter(|_| may_be_coded), ..deep(wanted)? };
     Ok(Expectation { status: wanted.status, body, may_be_coded, deep: Arc::new(deep) })
-}
-
-/// Whether a request lets the server encode the body of its response.
-fn accepts_codings(request: &plan::Request) -> bool {
-    let mut headers = request.headers.iter();
-    headers.any(|(name, value)| {
-        let is_identity = value.trim().is_empty() || value.trim().eq_ignore_ascii_case("identity");
-        name.eq_ignore_ascii_case("accept-encoding") && !is_identity
-    })
 }
 
 fn deep(wanted: &plan::Expect) -> Result<Deep, At> {

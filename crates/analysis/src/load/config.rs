@@ -124,7 +124,7 @@ impl Config {
             reconnect: load.reconnect,
             spin: load.spin,
             priority: load.priority,
-            check_one_in: workload.requests.iter().any(|r| r.expect.is_deep()).then_some(load.check_one_in),
+            check_one_in: workload.requests.iter().any(Request::is_sampled).then_some(load.check_one_in),
             page_connections: workload.page_connections(),
             import_changes: Vec::new(),
             requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),

@@ -463,7 +463,7 @@ fn partly_checked(result: &LoadResult) -> Option<Caveat> {
         "Expectations that need the whole answer were checked before the load only.".into()
     } else {
         format!(
-            "Of {completed} answers {checked} were checked in full; all of them for their status, and for their exact body where one is expected. `--check-one-in 1` checks every one."
+            "Of {completed} answers {checked} were checked in full; all of them for their status, and for their exact body where one is expected and it is not encoded. `--check-one-in 1` checks every one."
         )
     };
     Some(Caveat::new(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_analysis::load::Config;
-use dyno_archive::plan::{Arrivals, Gaps, Load, Spin, Step, Workload};
+use dyno_archive::plan::{Arrivals, Gaps, Load, Request, Spin, Step, Workload};
 use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_driver::{Endpoint, Peer};
 use dyno_engine::{Http2, Protocol};
@@ -112,9 +112,9 @@ fn useless_of_requests(args: &LoadArgs, workload: &Workload) -> Option<String> {
                 .into(),
         );
     }
-    if args.check_one_in.is_some() && !workload.requests.iter().any(|r| r.expect.is_deep()) {
+    if args.check_one_in.is_some() && !workload.requests.iter().any(Request::is_sampled) {
         return Some(
-            "--check-one-in says how often a header, SHA-256, text or JSON is checked, and none is expected; add such an expectation, or leave it out".into(),
+            "--check-one-in says how often a header, SHA-256, text, JSON or an encoded body is checked, and none is expected; add such an expectation, or leave it out".into(),
         );
     }
     if args.expect_body.is_some() && workload.requests.iter().all(|r| r.method == "HEAD") {
