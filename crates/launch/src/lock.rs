@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dyno_observer::proc::Stat;
 
 /// The folders that this process holds.
-static HELD: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
+static HELD: Mutex<BTreeMap<PathBuf, Lock>> = Mutex::new(BTreeMap::new());
 
-fn held() -> MutexGuard<'static, BTreeMap<PathBuf, File>> {
+fn held() -> MutexGuard<'static, BTreeMap<PathBuf, Lock>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -29,31 +29,41 @@ pub(crate) fn hold(folder: &Path) -> io::Result<()> {
         Err(TryLockError::Error(_)) => return Ok(()),
         Ok(()) => {}
     }
+    let lock = Lock(file);
     // It may have been removed before the lock was taken.
     let is_there = fs::metadata(folder).is_ok_and(|found| {
-        file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (found.dev(), found.ino()))
+        lock.0.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (found.dev(), found.ino()))
     });
     if !is_there {
         return Err(swept());
     }
-    held().insert(folder.into(), file);
+    held().insert(folder.into(), lock);
     Ok(())
+}
+
+/// A lock that is held as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is being started may have a copy until its exec.
+        let _ = self.0.unlock();
+    }
 }
 
 /// Ends what [`hold`] began.
 pub(crate) fn release(folder: &Path) {
-    if let Some(file) = held().remove(folder) {
-        // Closing is not enough: a child that is being started may have a copy until its exec.
-        let _ = file.unlock();
-    }
+    held().remove(folder);
 }
 
-/// Takes a folder over whose dyno, `owner`, has ended. Nobody else does as long as the file lives.
+/// Takes a folder over whose dyno, `owner`, has ended: no other dyno does while the lock lives.
 /// `None`: the owner may run.
-pub(crate) fn seize(owner: u32, folder: &Path) -> Option<File> {
+pub(crate) fn seize(owner: u32, folder: &Path) -> Option<Lock> {
     let file = open(folder).ok()?;
     file.try_lock().ok()?;
-    is_gone(owner).then_some(file)
+    let lock = Lock(file);
+    is_gone(owner).then_some(lock)
 }
 
 /// Whether a dyno that may run, other than this process, owns a folder.
@@ -95,6 +105,20 @@ mod tests {
         drop(seized);
         hold(&folder).unwrap();
         release(&folder);
+    }
+
+    /// A child that is being started has copies of all files until its exec.
+    #[test]
+    fn copy_of_a_file_keeps_no_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let seized = seize(NO_PROCESS, root.path()).unwrap();
+        let copy = seized.0.try_clone().unwrap();
+        assert!(seize(NO_PROCESS, root.path()).is_none());
+        drop(seized);
+        assert!(seize(NO_PROCESS, root.path()).is_some());
+        hold(root.path()).unwrap();
+        release(root.path());
+        drop(copy);
     }
 
     #[test]
