@@ -1,12 +1,14 @@
 //! The control of a load: merges the workers' intervals, and says when the server is to be sampled. It is a pure state
 //! machine, so that simulated loads go through it too; its caller has the clock.
 
+use std::time::Duration;
+
 use dyno_archive::{Interval, Phase, Sample};
-use dyno_engine::Window;
 use dyno_engine::slices::Slices;
+use dyno_engine::{Instant, Window};
 
 use super::Edge;
-use crate::limits::{INTERVALS, SAMPLES};
+use crate::limits::{GLANCE, INTERVALS, SAMPLES, UNTIL_BEGUN};
 
 /// The merged intervals of all workers and the samples of the server, as many as a record keeps however long the load is.
 #[derive(Debug)]
@@ -60,6 +62,17 @@ impl Control {
                 || ends(at_ns)
                 || at_ns.checked_sub(interval_ns).is_some_and(ends)
         })
+    }
+
+    /// How long to sleep until the next sample is due, or until it is time to look again.
+    /// `begin`: of the load, at most [`AHEAD_NS`] from now; `None`: it is not known yet.
+    pub(super) fn until_next_sample(&self, begin: Option<Instant>, now: Instant) -> Duration {
+        match (begin, self.next_sample()) {
+            // The opening sample is due as the load begins.
+            (None, _) => UNTIL_BEGUN,
+            (Some(begin), Some((at, _))) => Duration::from_nanos(begin.after(at).since(now)).min(GLANCE),
+            (Some(_), None) => GLANCE,
+        }
     }
 
     /// When the next sample is due, nanoseconds since the load began, and where in the load that is.
@@ -203,6 +216,7 @@ fn join_pairs(intervals: Vec<Interval>) -> Vec<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::AHEAD_NS;
 
     /// Three loads in slices of 400, with intervals of 100: where each own slice begins and ends, and 100 before and after that.
     #[test]
@@ -224,6 +238,21 @@ mod tests {
             wanted.sort_unstable();
             wanted.dedup();
             assert_eq!(due, wanted, "{own}");
+        }
+    }
+
+    /// A load without a warm-up begins with a notice, which comes at any instant of the sleep before.
+    #[test]
+    fn opening_sample_is_not_late() {
+        let window = Window { warmup_ns: 0, duration_ns: Some(1_000_000_000), interval_ns: 100, drain_ns: 0 };
+        let control = Control::new(window, 1);
+        let told = Instant(5_000_000_000);
+        let begin = told.after(AHEAD_NS);
+        let longest = control.until_next_sample(None, told).as_nanos() as u64;
+        for slept_on in [0, 1, longest / 2, longest] {
+            let woken = told.after(slept_on);
+            let wait = control.until_next_sample(Some(begin), woken);
+            assert_eq!(woken.after(wait.as_nanos() as u64), begin, "{slept_on} ns after the notice");
         }
     }
 

@@ -21,7 +21,7 @@ use dyno_driver::{Endpoint, sys};
 use dyno_engine::slices::Slices;
 use dyno_engine::{Http2, Instant, Policy, Protocol, Spin, Stop, Traffic, Window, WorkerReport, limits};
 
-use crate::limits::{AHEAD_NS, GLANCE, INTERVALS_OF_SLICE, STEP_WARMUP_NS, UNTIL_BEGUN};
+use crate::limits::{AHEAD_NS, GLANCE, INTERVALS_OF_SLICE, STEP_WARMUP_NS};
 use crate::machine;
 use agent::{Beginning, Shared, Told, worker};
 use control::Control;
@@ -385,15 +385,8 @@ impl<'a> Follower<'a> {
     }
 
     fn until_next_sample(&self) -> Duration {
-        match (self.shared.begun(), self.control.next_sample()) {
-            (Some(begin), Some((at, _))) => {
-                let wait = begin.after(at).since(sys::now());
-                Duration::from_nanos(wait).min(GLANCE)
-            }
-            // The opening sample is due as soon as it begins, of which workers get 2 ms' notice.
-            (None, _) => UNTIL_BEGUN,
-            (Some(_), None) => GLANCE,
-        }
+        // Read once it sleeps next: the wait counts from then.
+        self.control.until_next_sample(self.shared.begun(), sys::now())
     }
 
     /// Has the closing sample taken at once if the load ended before its time, or has no time: its
