@@ -1,5 +1,5 @@
-//! Servers with a thread or a process for each connection: what those used that have ended is counted, or unknown, and never
-//! nothing.
+//! Servers with a thread or a process for each connection: the CPU time of those that have ended
+//! is counted or unknown, and never 0.
 
 use std::fs;
 
@@ -54,46 +54,42 @@ fn assert_honest(trial: &Value) {
         None => assert!(is_unread, "{trial:#}"),
     }
     // A closed loop of two has a server wait for its next request, which is a switch of contexts.
-    for (name, least) in [
-        ("/per_request/context_switches", 0.01),
-        ("/busiest_thread_utilisation", 0.02),
-        ("/threads_running", 0.0),
-    ] {
+    for (name, least) in [("/per_request/context_switches", 0.01), ("/busiest_thread_utilisation", 0.02)] {
         match server.pointer(name).and_then(Value::as_f64) {
             Some(value) => assert!(value >= least, "{name} = {value}: {trial:#}"),
-            None => assert!(is_unread || name == "/threads_running", "{name}: {trial:#}"),
+            None => assert!(is_unread, "{name}: {trial:#}"),
         }
     }
     let limiter = &trial["limiter"];
     assert_ne!(limiter["resource"], "concurrency", "{limiter:#}");
 }
 
-#[test]
-fn threads_that_end_with_their_connections_are_read_before() {
+/// Looks at trials of root, whose servers have control groups, and of an ordinary user.
+fn for_both_users(load: &str, look: fn(bool, &Value)) {
     for is_root in [true, false] {
         if is_root && !am_root() {
             not_run("servers whose threads end, with control groups: only root makes them");
             continue;
         }
-        for trial in trials(is_root, "") {
+        for trial in trials(is_root, load) {
             assert_honest(&trial);
-            assert!(trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
-            assert!(trial["server"]["per_request"]["context_switches"].is_f64(), "{trial:#}");
+            look(is_root, &trial);
         }
     }
 }
 
 #[test]
+fn threads_that_end_with_their_connections_are_read_before() {
+    for_both_users("", |_, trial| {
+        assert!(trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
+        assert!(trial["server"]["per_request"]["context_switches"].is_f64(), "{trial:#}");
+    });
+}
+
+#[test]
 fn what_threads_used_that_ended_in_the_window_is_counted_or_unknown() {
-    for is_root in [true, false] {
-        if is_root && !am_root() {
-            not_run("servers whose threads end, with control groups: only root makes them");
-            continue;
-        }
-        for trial in trials(is_root, "requests_per_connection = 1\n") {
-            assert_honest(&trial);
-            // A control group has what its ended threads used.
-            assert!(!is_root || trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
-        }
-    }
+    for_both_users("requests_per_connection = 1\n", |is_root, trial| {
+        // A control group has what its ended threads used.
+        assert!(!is_root || trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
+    });
 }
