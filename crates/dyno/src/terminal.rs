@@ -76,8 +76,8 @@ pub fn unix_seconds() -> f64 {
 }
 
 /// Prints a line on standard error: progress, notes. Control characters are made visible, because a
-/// path or a message may hold what a terminal would obey. Errors are ignored, because nobody needs
-/// to read it.
+/// path or a message may hold what a terminal would obey. Errors are ignored: the output may
+/// have no reader.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", coloured(text));
 }

@@ -170,7 +170,7 @@ fn within(openings: &[Opening], stays_s: f64) -> f64 {
 }
 
 /// The connections that a load opens, with those of its warm-up. A closed loop that opens them for
-/// its requests opens as many as the server answers, which nobody knows before: those at once
+/// its requests opens as many as the server answers, which is unknown beforehand: those at once
 /// count. `of_page`: connections that load a page together, where the step's are visitors.
 fn opening(of_page: Option<u32>, load: &Load, step: &Step) -> Opening {
     let at_once = f64::from(step.connections) * f64::from(of_page.unwrap_or(1));

@@ -660,7 +660,9 @@ fn notes(
     notes.extend(unrecorded(repeats));
     notes.extend(not_in_both(a, b));
     if unmatched > 0 {
-        notes.push(format!("{unmatched} of the steps of A are not planned in B. They are not compared; gates on them are undecided."));
+        notes.push(format!(
+            "{unmatched} of the steps of A are not planned in B. They are not compared, and hold no gate."
+        ));
     }
     notes
 }
@@ -672,7 +674,7 @@ fn not_in_both(a: Side<'_>, b: Side<'_>) -> Vec<String> {
             without_namesake(own, other).iter().map(|arm| &*own.run.header.plan.arms[*arm].name).collect();
         (!names.is_empty()).then(|| {
             format!(
-                "{name} has servers that {other_name} has not, and they are not compared: {}.",
+                "{name} has servers that {other_name} does not have. They are not compared: {}.",
                 names.join(", ")
             )
         })

@@ -706,10 +706,18 @@ fn what_b_was_not_to_measure_is_named_and_holds_no_gate() {
     assert_eq!(states, [("x", GateState::Held), ("gone", GateState::Undecided)]);
     assert!(seen.gates[1].sentence.contains("B was not to measure it"), "{:?}", seen.gates[1]);
     assert_eq!(seen.outcome(), Outcome::Undecided);
-    assert!(seen.notes.iter().any(|note| note.contains("A has servers that B has not")), "{:?}", seen.notes);
+    assert!(
+        seen.notes.iter().any(|note| note.contains("A has servers that B does not have")),
+        "{:?}",
+        seen.notes
+    );
     let turned = compared((&one, None), (&both, None), &asked());
     assert_eq!((turned.gates.len(), turned.outcome()), (1, Outcome::Passed));
-    assert!(turned.notes.iter().any(|note| note.contains("not compared: gone")), "{:?}", turned.notes);
+    assert!(
+        turned.notes.iter().any(|note| note.contains("They are not compared: gone")),
+        "{:?}",
+        turned.notes
+    );
     // Without gates there is nothing to say of it but that.
     let seen = compared((&both, None), (&one, None), &Asked::default());
     assert!(seen.rows.iter().all(|row| row.subject_a != "gone"));

@@ -138,7 +138,7 @@ impl Metrics {
 }
 
 /// Readers of metrics that are answered at the same time. One more, and the one that has been there
-/// longest is sent away: a reader that is slow keeps nobody else from the page.
+/// longest is sent away: a slow reader blocks no other.
 const READERS: usize = 32;
 
 /// The time that a reader has to ask and to take the page, however it divides that.
