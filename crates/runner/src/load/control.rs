@@ -65,7 +65,7 @@ impl Control {
     }
 
     /// How long to sleep until the next sample is due, or until it is time to look again.
-    /// `begin`: of the load, at most [`AHEAD_NS`] from now; `None`: it is not known yet.
+    /// `begin`: of the load, at most [`crate::limits::AHEAD_NS`] from now; `None`: it is not known yet.
     pub(super) fn until_next_sample(&self, begin: Option<Instant>, now: Instant) -> Duration {
         match (begin, self.next_sample()) {
             // The opening sample is due as the load begins.
