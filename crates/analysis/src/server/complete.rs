@@ -15,11 +15,16 @@ use dyno_archive::sample::{ProcessUse, ThreadUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::threads::ThreadDeltas;
+use super::threads::{ThreadDeltas, Working};
 use super::{Seen, cpu_between, split_between};
 
 /// Greatest share of a counter that ended threads may have had without making it unknown.
 const MOST_UNREAD: f64 = 0.01;
+
+/// Greatest share of the CPU time that ended threads that serve may have had without making the
+/// states of the living ones useless: rules ask for half of their time, which so much work
+/// elsewhere does not turn.
+const MOST_SERVED: f64 = 0.1;
 
 /// CPU time that a thread may use between the reading of its group and its own.
 const SKEW_S: f64 = 0.001;
@@ -208,8 +213,10 @@ impl Ended {
             threads.busiest_s = None;
             unknown.push("busiest thread");
         }
-        let served = share(by_probe.serving_s, threads.living_s());
-        if is_unread || is_gone || served {
+        let working_s = threads.working.as_ref().map_or(0.0, Working::lived_s);
+        let have_served =
+            share(by_probe.serving_lived_s, working_s) || by_probe.serving_s > MOST_SERVED * threads.run_s;
+        if is_unread || is_gone || have_served {
             threads.wanted_s = None;
             threads.working = None;
             unknown.push("thread states");

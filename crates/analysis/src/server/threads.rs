@@ -51,10 +51,16 @@ pub struct Working {
 }
 
 impl Working {
+    /// Seconds that they lived in the window, added up.
+    #[must_use]
+    pub fn lived_s(&self) -> f64 {
+        self.states_s.values().sum()
+    }
+
     /// The share of their time that they were in a state: 0 to 1.
     #[must_use]
     pub fn share(&self, state: State) -> f64 {
-        let all: f64 = self.states_s.values().sum();
+        let all = self.lived_s();
         if all > 0.0 { self.states_s.get(state.name()).copied().unwrap_or(0.0) / all } else { 0.0 }
     }
 }
@@ -121,6 +127,8 @@ pub(super) struct EndedSums {
     pub(super) running_s: f64,
     /// Part of `running_s` of roles that serve.
     pub(super) serving_s: f64,
+    /// Seconds that threads of roles that serve lived in the window, added up.
+    pub(super) serving_lived_s: f64,
 }
 
 impl ThreadDeltas {
@@ -208,6 +216,7 @@ impl ThreadDeltas {
             self.ended.running_s += running_s;
             if roles::serves(role) {
                 self.ended.serving_s += running_s;
+                self.ended.serving_lived_s += State::ALL.iter().map(|state| did.seconds(*state)).sum::<f64>();
             }
             let of_role = self.roles.entry(role).or_default();
             of_role.cpu_s += running_s;

@@ -197,7 +197,7 @@ impl<'a> Wait<'a> {
     }
 
     fn evidence(&self) -> Value {
-        let all: f64 = self.working.states_s.values().sum();
+        let all = self.working.lived_s();
         let share = |s: f64| if all > 0.0 { s / all } else { 0.0 };
         let states: serde_json::Map<String, Value> =
             self.working.states_s.iter().map(|(state, s)| ((*state).into(), json!(share(*s)))).collect();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, ThreadUse};
+use dyno_archive::sample::{
+    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, Seen, State, ThreadUse,
+};
 use dyno_archive::{LoadRecord, Sample};
 
 use super::{TICKS_S, UNSEEN_BIRTHS};
@@ -177,6 +179,36 @@ fn compiler_threads_that_probes_see_end_leave_counters_known() {
     let server = used(samples);
     assert_eq!(server.context_switches_voluntary, None, "each of a hundred threads switched");
     assert!(server.run_delay_s.is_some() && server.busiest_thread_utilisation.is_some());
+}
+
+/// States of one thread that waited for a lock for a second and ran 100 ms, beside threads that
+/// served and ended.
+fn states_beside(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64> {
+    let mut lives = thread(1, 1, 100);
+    let mut seen = Seen { wakeups: 100, ..Seen::default() };
+    (seen.states.lock_ns, seen.states.running_ns) = (900 * MS, 100 * MS);
+    lives.seen = Some(seen);
+    let mut samples = vec![
+        sample(0, vec![thread(1, 1, 0)], Vec::new(), Some(0)),
+        sample(1000, vec![lives], Vec::new(), Some(100 + ended * each_ran_ms)),
+    ];
+    let mut gone = EndedThreads { name: "server".into(), threads: ended, ..EndedThreads::default() };
+    gone.seen.states.running_ns = ended * each_ran_ms * MS;
+    gone.seen.states.network_ns = ended * (each_lived_ms - each_ran_ms) * MS;
+    samples[0].of_mut(Party::SUBJECT).ended = Some(Vec::new());
+    samples[1].of_mut(Party::SUBJECT).ended = Some(vec![gone]);
+    let server = used(samples);
+    let is_told = server.unread_counters.is_some_and(|unread| unread.unknown.contains(&"thread states"));
+    assert_eq!(server.working.is_none(), is_told);
+    server.working.map(|working| working.share(State::Lock))
+}
+
+#[test]
+fn threads_that_end_hide_states_if_they_lived_long_or_did_much() {
+    // One that answered checks of the load, on a connection of its own.
+    assert_eq!(states_beside(2, 2, 1), Some(0.9));
+    assert_eq!(states_beside(2, 400, 1), None, "they lived for 44 % of the time");
+    assert_eq!(states_beside(10, 2, 2), None, "they used 17 % of the CPU time");
 }
 
 #[test]
