@@ -18,6 +18,11 @@ pub const CUT_DRAIN_NS: u64 = 1_000_000_000;
 /// How long a worker sleeps at most, so that it hears of being called off.
 pub const GLANCE_NS: u64 = 50_000_000;
 
+/// The same while requests are in flight. A worker that is stopped within a wait is known to be late
+/// only from the wait's deadline on: so much of each stop is not seen. A tenth of the shortest stop
+/// that makes a step invalid.
+pub const GLANCE_IN_FLIGHT_NS: u64 = 5_000_000;
+
 /// How often a request is sent again that a server would not deal with (REFUSED_STREAM, or above the last stream of a
 /// GOAWAY). One more refusal is its outcome.
 pub const RETRIES: u8 = 8;
@@ -77,6 +82,9 @@ pub const TLS_UNREAD_BYTES: usize = 256 * 1024;
 
 /// Bytes of a body that is kept to be checked in full. A longer one is an unexpected body.
 pub const CHECKED_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes of all such bodies at one time. Another one is an unexpected body, with its reason.
+pub const CHECKED_BODIES_BYTES: usize = 4 * CHECKED_BODY_BYTES;
 
 /// Kinds of requests that are told apart in results. Of larger mixes only the whole is recorded.
 pub const REQUESTS_TOLD_APART: usize = 256;

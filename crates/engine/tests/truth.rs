@@ -84,6 +84,19 @@ fn a_generator_robbed_asleep_shows_wake_lag() {
     assert!(times(&played, |i| &i.times.send_lag).max().unwrap() > 30 * MS);
 }
 
+/// A closed loop has no schedule: only its own waits tell that it was stopped, and not the server.
+#[test]
+fn stops_of_a_closed_loop_show_wake_lag() {
+    for at_ns in (0..20).map(|n| SECOND + n * 3_700_000) {
+        let model = Model::new(Service::Fixed { ns: 30 * MS }, Queue::PerConnection);
+        let mut world = World::new(1, model);
+        world.thefts.push(Theft { at_ns, for_ns: 60 * MS, when: When::Asleep });
+        let played = sim::play(world, config(4, &Arrivals::Closed, 3));
+        let lag_ns = times(&played, |i| &i.wake_lag).max().unwrap();
+        assert!((55 * MS..61 * MS).contains(&lag_ns), "stopped at {at_ns}: {lag_ns}");
+    }
+}
+
 #[test]
 fn closed_loop_throughput_is_what_littles_law_says() {
     let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);

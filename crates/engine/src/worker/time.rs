@@ -35,8 +35,10 @@ impl Worker {
         } else {
             until
         };
+        let is_in_flight = self.recorder.in_flight() > 0;
+        let glance_ns = if is_in_flight { limits::GLANCE_IN_FLIGHT_NS } else { limits::GLANCE_NS };
         // Not a deadline of the load, so nothing polls for it.
-        Wait { until: until.min(self.woke.after(limits::GLANCE_NS)), spin_from }
+        Wait { until: until.min(self.woke.after(glance_ns)), spin_from }
     }
 
     /// Whether requests start at instants given beforehand.
