@@ -2,6 +2,7 @@
 //! what needs the whole answer is looked at for a sample.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use dyno_archive::Outcome;
 use memchr::memmem;
@@ -21,7 +22,56 @@ pub struct Expectation {
     /// full checks only.
     pub may_be_coded: bool,
     pub deep: Arc<Deep>,
+    /// For bodies that are kept until they are whole.
+    pub room: Room,
 }
+
+/// Memory for bodies that are checked in full, shared by its clones: at most
+/// [`limits::CHECKED_BODIES_BYTES`].
+#[derive(Clone, Debug, Default)]
+pub struct Room(Arc<AtomicUsize>);
+
+impl Room {
+    /// Takes so many bytes. `false`: there are not as many left.
+    fn take(&self, bytes: usize) -> bool {
+        let add = |taken| Some(taken + bytes).filter(|sum| *sum <= limits::CHECKED_BODIES_BYTES);
+        self.0.fetch_update(Relaxed, Relaxed, add).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// A body that is kept to be checked.
+#[derive(Debug)]
+struct Kept {
+    bytes: Vec<u8>,
+    room: Room,
+}
+
+impl Kept {
+    /// Keeps a further part. `Err`: why it cannot, as a sentence.
+    fn push(&mut self, data: &[u8]) -> Result<(), &'static str> {
+        if self.bytes.len() + data.len() > limits::CHECKED_BODY_BYTES {
+            return Err("the body is too long to be checked");
+        }
+        if !self.room.take(data.len()) {
+            return Err(NO_ROOM);
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.room.give_back(self.bytes.len());
+    }
+}
+
+/// Said of a body for which [`Room`] has no bytes left.
+const NO_ROOM: &str = "the body was not checked: bodies in flight are longer than 256 MiB together; use fewer connections or a smaller share of checks (--check-one-in)";
 
 /// Expectations that only a look at the whole answer can check.
 #[derive(Debug, Default)]
@@ -127,10 +177,10 @@ pub(crate) struct Verdict {
 /// What is kept of an answer that is checked in full.
 #[derive(Debug, Default)]
 struct Full {
-    /// The body so far. `None`: no expectation needs it, or it is too long.
-    kept: Option<Vec<u8>>,
-    /// The body is longer than [`limits::CHECKED_BODY_BYTES`].
-    is_too_long: bool,
+    /// The body so far. `None`: no expectation needs it, or it could not be kept.
+    kept: Option<Kept>,
+    /// Why the body could not be kept, as a sentence; `None`: it could.
+    not_kept: Option<&'static str>,
     /// The content codings of the body.
     codings: Vec<u8>,
     /// The fault of its head, in words; `None`: it has none.
@@ -157,9 +207,10 @@ impl Answer {
         let is_coded = expect.may_be_coded && coding::is_coded(&coding::codings(fields()));
         let full = in_full.then(|| {
             let header_fault = header_fault(&fields, &expect.deep);
-            let kept = expect.deep.wants_body().then(Vec::new);
+            let is_kept = expect.deep.wants_body();
+            let kept = is_kept.then(|| Kept { bytes: Vec::new(), room: expect.room.clone() });
             let codings = if kept.is_some() { coding::codings(fields()) } else { Vec::new() };
-            Box::new(Full { kept, is_too_long: false, codings, header_fault })
+            Box::new(Full { kept, not_kept: None, codings, header_fault })
         });
         *self = Answer { status, full, is_coded, ..Answer::default() };
     }
@@ -202,11 +253,9 @@ impl Answer {
 impl Full {
     fn keep(&mut self, data: &[u8]) {
         let Some(kept) = &mut self.kept else { return };
-        if kept.len() + data.len() > limits::CHECKED_BODY_BYTES {
+        if let Err(why) = kept.push(data) {
             self.kept = None;
-            self.is_too_long = true;
-        } else {
-            kept.extend_from_slice(data);
+            self.not_kept = Some(why);
         }
     }
 
@@ -214,10 +263,10 @@ impl Full {
         if self.header_fault.is_some() {
             return (Outcome::UnexpectedHeader, self.header_fault);
         }
-        if self.is_too_long {
-            return (Outcome::UnexpectedBody, Some("the body is too long to be checked".into()));
+        if let Some(why) = self.not_kept {
+            return (Outcome::UnexpectedBody, Some(why.into()));
         }
-        match self.kept.and_then(|body| body_fault(&body, &self.codings, deep)) {
+        match self.kept.and_then(|body| body_fault(&body.bytes, &self.codings, deep)) {
             Some(fault) => (Outcome::UnexpectedBody, Some(fault)),
             None => (Outcome::Ok, None),
         }
@@ -339,6 +388,29 @@ mod tests {
 
     const ANSWER: &[u8] =
         b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 19\r\n\r\n{\"a\":{\"b\":[1,\"x\"]}}";
+
+    #[test]
+    fn bodies_that_are_checked_at_once_share_one_room() {
+        let mut expect = deep(Deep { sha256: Some([0; 32]), ..Deep::default() });
+        expect.room = Room(Arc::new(AtomicUsize::new(limits::CHECKED_BODIES_BYTES - 3000)));
+        let begin = |expect: &Expectation| {
+            let mut answer = Answer::default();
+            answer.see_head(200, std::iter::empty, expect, true);
+            answer.see_body(&[b'x'; 1024], expect);
+            answer
+        };
+        let mut first = begin(&expect);
+        let second = begin(&expect);
+        let mut third = begin(&expect);
+        let verdict = third.judge(&expect);
+        assert_eq!((verdict.outcome, verdict.fault.as_deref()), (Outcome::UnexpectedBody, Some(NO_ROOM)));
+        drop(second);
+        assert!(begin(&expect).judge(&expect).fault.unwrap().contains("SHA-256"), "there is room again");
+        assert!(first.judge(&expect).fault.unwrap().contains("SHA-256"));
+        drop(first);
+        let taken = expect.room.0.load(Relaxed);
+        assert_eq!(taken, limits::CHECKED_BODIES_BYTES - 3000, "all of it is given back");
+    }
 
     #[test]
     fn headers_may_be_there_several_times() {

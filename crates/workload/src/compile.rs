@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
-use dyno_engine::expect::{Deep, Wanted};
+use dyno_engine::expect::{Deep, Room, Wanted};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Http2, Protocol, Traffic};
 use dyno_wire::h1::encode;
@@ -90,10 +90,12 @@ fn compile_or_say_where(
     let mut templates = Templates::new(read);
     let mut compiled = Vec::with_capacity(workload.requests.len());
     let mut lists = Vec::new();
+    let room = Room::default();
     for (i, request) in workload.requests.iter().enumerate() {
         let named = |at: At| named(i, request, at);
         check_headers(request, protocol).map_err(named)?;
-        let made = compile_request(request, host, &mut templates).map_err(named)?;
+        let mut made = compile_request(request, host, &mut templates).map_err(named)?;
+        made.expect.room = room.clone();
         compiled.push((made, request.weight));
         if !protocol.is_h1() {
             let scheme = if protocol.is_tls() { "https" } else { "http" };
@@ -404,7 +406,7 @@ pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, Strin
     let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
     let may_be_coded = body.is_some() && request.accepts_codings();
     let deep = Deep { body: body.clone().filter(|_| may_be_coded), ..deep(wanted)? };
-    Ok(Expectation { status: wanted.status, body, may_be_coded, deep: Arc::new(deep) })
+    Ok(Expectation { status: wanted.status, body, may_be_coded, deep: Arc::new(deep), room: Room::default() })
 }
 
 fn deep(wanted: &plan::Expect) -> Result<Deep, At> {
