@@ -194,12 +194,7 @@ pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
         "Not asked: it was loaded at the same time as {} on the same CPUs, and they limited each other.",
         others(duet.loads)
     );
-    Limiter {
-        resource: Resource::Unknown,
-        confidence: Confidence::Low,
-        sentence,
-        evidence: json!({"loads": duet.loads}),
-    }
+    Limiter::new(Resource::Unknown, Confidence::Low, sentence, json!({"loads": duet.loads}))
 }
 
 #[cfg(test)]

@@ -145,7 +145,8 @@ pub fn report(run: &Run) -> Report {
     // Each start has its own order of workloads and steps; reports show them in one order.
     records.sort_by_key(|t| plan.trials[t.trial].shown_at());
     let of = |record: &TrialRecord| trial(plan, &run.header.facts, run.start_of(record), record, &company);
-    let trials: Vec<TrialResult> = records.into_iter().map(of).collect();
+    let mut trials: Vec<TrialResult> = records.into_iter().map(of).collect();
+    verdict::settle(&mut trials);
     let subjects: Vec<SubjectResult> = (0..plan.arms.len()).map(|arm| subject(run, arm, &trials)).collect();
     let grid = Grid::new(&trials);
     let summaries = summaries(plan, &grid);

@@ -229,12 +229,8 @@ mod tests {
             (&[Generator, ServerCpu], Generator, Low),
             (&[Generator, ServerCpu, ServerCpu, Generator], Generator, Low),
         ] {
-            let verdict = |resource: &Resource| Limiter {
-                resource: *resource,
-                confidence: High,
-                sentence: "It.".into(),
-                evidence: serde_json::json!({}),
-            };
+            let verdict =
+                |resource: &Resource| Limiter::new(*resource, High, "It.".into(), serde_json::json!({}));
             let verdicts: Vec<Limiter> = resources.iter().map(verdict).collect();
             let leading = leading_limiter(&verdicts.iter().collect::<Vec<_>>());
             assert_eq!((leading.resource, leading.confidence), (resource, confidence), "{resources:?}");

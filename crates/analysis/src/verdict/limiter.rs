@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::resource::{Confidence, Resource};
 use super::room::Bound;
 use super::server::{MOST_WAITING, starved};
-use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
-use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, workers};
+use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
+use super::waits::{accept_queue, delayed_ack, disk, gc, is_full, lock, memory, polls, sleep, workers};
 use crate::backend::BackendUse;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
@@ -24,135 +25,6 @@ const MANY_IN_FLIGHT: f64 = 64.0;
 /// Below this many requests in flight a closed loop is expected to leave a server idle.
 const FEW_IN_FLIGHT: f64 = 32.0;
 
-/// The resource that limited a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Resource {
-    /// The server failed.
-    Failure,
-    /// The machine, which dropped packets.
-    DroppedPackets,
-    /// Nobody listens, as the control is there for.
-    Refusal,
-    /// The load generator.
-    Generator,
-    /// The server's CPU, much of which its JIT compiler used.
-    Jit,
-    /// The server's CPU quota.
-    CpuQuota,
-    ServerCpu,
-    /// One thread of a server that may use several CPUs.
-    ServerThread,
-    /// The server kept up with an open loop: the offered rate is the limit.
-    OfferedRate,
-    /// Too few requests are in flight to keep anything busy: each waits for its round trip.
-    Concurrency,
-    /// A service behind the server.
-    Backend,
-    /// The server's CPU, much of which its garbage collector used.
-    Gc,
-    /// Nagle's algorithm, which waits for acknowledgements that are delayed.
-    DelayedAck,
-    /// The queue of connections that the server has not accepted yet.
-    AcceptQueue,
-    /// A network device that carries all it can.
-    Link,
-    /// Memory that has to be read from a disk again.
-    Memory,
-    Disk,
-    /// A lock that the server's threads wait for.
-    Lock,
-    /// Threads that sleep while requests wait for them.
-    Workers,
-    /// The server idles although many requests wait: for a lock, a disk, a database, or a limit of its own.
-    Elsewhere,
-    Unknown,
-}
-
-impl Resource {
-    pub const ALL: [Resource; 21] = [
-        Resource::Failure,
-        Resource::DroppedPackets,
-        Resource::Refusal,
-        Resource::Generator,
-        Resource::Jit,
-        Resource::CpuQuota,
-        Resource::ServerCpu,
-        Resource::ServerThread,
-        Resource::OfferedRate,
-        Resource::Concurrency,
-        Resource::Backend,
-        Resource::Gc,
-        Resource::DelayedAck,
-        Resource::AcceptQueue,
-        Resource::Link,
-        Resource::Memory,
-        Resource::Disk,
-        Resource::Lock,
-        Resource::Workers,
-        Resource::Elsewhere,
-        Resource::Unknown,
-    ];
-
-    /// The name in results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Resource::Failure => "failure",
-            Resource::DroppedPackets => "dropped_packets",
-            Resource::Refusal => "refusal",
-            Resource::Generator => "generator",
-            Resource::Jit => "jit",
-            Resource::CpuQuota => "cpu_quota",
-            Resource::ServerCpu => "server_cpu",
-            Resource::ServerThread => "server_thread",
-            Resource::OfferedRate => "offered_rate",
-            Resource::Concurrency => "concurrency",
-            Resource::Backend => "backend",
-            Resource::Gc => "gc",
-            Resource::DelayedAck => "delayed_ack",
-            Resource::AcceptQueue => "accept_queue",
-            Resource::Link => "link",
-            Resource::Memory => "memory",
-            Resource::Disk => "disk",
-            Resource::Lock => "lock",
-            Resource::Workers => "workers",
-            Resource::Elsewhere => "elsewhere",
-            Resource::Unknown => "unknown",
-        }
-    }
-}
-
-/// How sure a verdict is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    High,
-    Medium,
-    Low,
-}
-
-impl Confidence {
-    /// Text to follow a limiter's name: empty if the limiter is certain or unknown.
-    #[must_use]
-    pub const fn mark(self, of: Resource) -> &'static str {
-        match (self, of) {
-            (_, Resource::Unknown) | (Confidence::High, _) => "",
-            (Confidence::Medium, _) => " (likely)",
-            (Confidence::Low, _) => " (a guess)",
-        }
-    }
-
-    /// The same as a sentence, to follow the verdict's.
-    const fn sentence(self, of: Resource) -> &'static str {
-        match (self, of) {
-            (_, Resource::Unknown) | (Confidence::High, _) => "",
-            (Confidence::Medium, _) => " This is likely, not certain.",
-            (Confidence::Low, _) => " This is a guess.",
-        }
-    }
-}
-
 /// The verdict on what limited a step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limiter {
@@ -160,6 +32,26 @@ pub struct Limiter {
     pub confidence: Confidence,
     pub sentence: String,
     pub evidence: Value,
+    /// The observation that would refute it, as a sentence. Empty: it names nothing.
+    pub refutation: &'static str,
+}
+
+impl Limiter {
+    #[must_use]
+    pub const fn new(
+        resource: Resource,
+        confidence: Confidence,
+        sentence: String,
+        evidence: Value,
+    ) -> Limiter {
+        Limiter { resource, confidence, sentence, evidence, refutation: resource.refutation() }
+    }
+
+    /// With a sentence that says how sure it is, so that every output does.
+    pub(super) fn with_confidence_said(mut self) -> Limiter {
+        self.sentence.push_str(self.confidence.sentence(self.resource));
+        self
+    }
 }
 
 /// Names what limited a step, from the first rule that holds.
@@ -171,7 +63,7 @@ pub fn limiter(
     machine: &MachineResult,
 ) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
-    let first: [Rule; 14] = [
+    let first: [Rule; 15] = [
         dropped_packets,
         failure,
         refusal,
@@ -181,22 +73,21 @@ pub fn limiter(
         gc,
         cpu_quota,
         offered_rate,
+        polling,
         server_cpu,
         server_thread,
         delayed_ack,
         accept_queue,
         memory,
     ];
-    let last: [Rule; 5] = [disk, lock, workers, elsewhere, concurrency];
+    let last: [Rule; 6] = [disk, lock, workers, sleep, elsewhere, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
-    let mut limiter = try_all(&first)
+    try_all(&first)
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| try_all(&last))
-        .unwrap_or_else(|| unknown(load, server));
-    // The sentence says how sure it is, so that every output does.
-    limiter.sentence.push_str(limiter.confidence.sentence(limiter.resource));
-    limiter
+        .unwrap_or_else(|| unknown(load, server))
+        .with_confidence_said()
 }
 
 pub(super) fn verdict(
@@ -205,7 +96,7 @@ pub(super) fn verdict(
     sentence: String,
     evidence: Value,
 ) -> Option<Limiter> {
-    Some(Limiter { resource, confidence, sentence, evidence })
+    Some(Limiter::new(resource, confidence, sentence, evidence))
 }
 
 /// A server whose packets are dropped looks as if it had failed. One that has ended did that
@@ -228,14 +119,13 @@ fn refusal(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
 /// The verdict that a caveat gives in its own words.
 fn told_by(caveat: &Caveat, resource: Resource) -> Limiter {
     let (sentence, evidence) = (caveat.message.clone(), caveat.evidence.clone());
-    Limiter { resource, confidence: Confidence::High, sentence, evidence }
+    Limiter::new(resource, Confidence::High, sentence, evidence)
 }
 
 fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let bound = Bound::of(load)?;
     let server_share = server.cpu_utilisation;
-    let server_full = server_share.is_some_and(|s| s >= SERVER_FULL);
-    (!server_full).then(|| {
+    (!is_full(server)).then(|| {
         let beside = |share| format!(", while the server used {} of its CPU", percent(share));
         let of_server = server_share.map_or(String::new(), beside);
         let sentence = format!("The generator: {}{of_server}.", bound.clause());
@@ -264,8 +154,7 @@ fn taken_by_others(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     // Where both sides share CPUs the server is what uses the generator's.
     let taken_s = others * cpus as f64 * server.window_s;
     let are_programs = server.others_cpu_s.is_some_and(|used_s| used_s >= MOSTLY_OTHERS * taken_s);
-    let is_full = server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL);
-    (is_by_waiting && !is_full && are_programs && others >= MOSTLY_OTHERS * busy).then(|| {
+    (is_by_waiting && !is_full(server) && are_programs && others >= MOSTLY_OTHERS * busy).then(|| {
         let used = server.cpu_utilisation;
         let of_server = used.map_or(String::new(), |used| format!(" The server used {} of its CPU.", percent(used)));
         let sentence = format!(
@@ -277,7 +166,7 @@ fn taken_by_others(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             "generator_need": room.need, "generator_cpus_used_by_others": others,
             "others_cpu_s": server.others_cpu_s, "server_utilisation": used,
         });
-        Limiter { resource: Resource::Unknown, confidence: Confidence::Low, sentence, evidence }
+        Limiter::new(Resource::Unknown, Confidence::Low, sentence, evidence)
     })
 }
 
@@ -312,8 +201,7 @@ fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let pace = load.pace()?;
     // A server that is full was the limit, even if it has nearly kept up: its queue grows.
-    let is_full = server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL);
-    (pace.is_kept && !is_full).then(|| {
+    (pace.is_kept && !is_full(server)).then(|| {
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
             "The offered rate: the server kept up with {} requests per second{changes}{}{}.",
@@ -323,6 +211,20 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         );
         verdict(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
     })?
+}
+
+/// A server that asks again and again whether there is something to do fills its CPU at any load.
+fn polling(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
+    let idle = polls(server).filter(|_| load.config.model == Model::Closed)?;
+    let sentence = format!(
+        "Too few requests in flight: the server used {} of its CPU, but to poll: {idle:.0} calls per response asked for something to do and got nothing.",
+        percent(used)
+    );
+    let evidence = json!({
+        "cpu_utilisation": used, "idle_polls_per_response": idle, "in_flight": load.in_flight.mean,
+    });
+    verdict(Resource::Concurrency, Confidence::Medium, sentence, evidence)
 }
 
 fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -478,10 +380,27 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         // With few requests in flight a closed loop must behave like this; with more, another cause
         // may be hidden. Rules that name a thread, a lock or a disk had nothing to read where
         // threads ended with their counters.
-        let is_sure = load.in_flight.mean < FEW_IN_FLIGHT && server.unread_counters.is_none();
-        let confidence = if is_sure { Confidence::High } else { Confidence::Low };
+        let is_likely = load.in_flight.mean < FEW_IN_FLIGHT && server.unread_counters.is_none();
+        let confidence = match is_likely {
+            true if is_quick(load, server) => Confidence::High,
+            true => Confidence::Medium,
+            false => Confidence::Low,
+        };
         verdict(Resource::Concurrency, confidence, sentence, idle_evidence(load, used))
     })?
+}
+
+/// Time that a request may take beside the server's CPU time without having waited for anything
+/// but the way to the server and back, microseconds: two wake-ups of a virtual machine's sleeping
+/// CPU on each side.
+const WAY_US: f64 = 300.0;
+
+/// Whether requests take little longer than the server computes for them: they wait neither for each
+/// other nor for anything that serves one at a time.
+fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
+    let mean_us = load.response_time_us.mean;
+    let quick_us = server.cpu_us_per_request.map(|cpu_us| 2.0 * cpu_us + WAY_US);
+    mean_us.zip(quick_us).is_some_and(|(mean_us, quick_us)| mean_us <= quick_us)
 }
 
 /// What is known of what the server waits for, and what would tell more.
@@ -534,16 +453,12 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
         }
         (None, _) => "Unknown: the server's CPU could not be observed.".into(),
     };
-    Limiter {
-        resource: Resource::Unknown,
-        confidence: Confidence::Low,
-        sentence,
-        evidence: json!({
-            "server_utilisation": server.cpu_utilisation, "generator_utilisation": busy,
-            "server_run_delay_s": server.run_delay_s, "steal_share": server.steal_share,
-            "generator_starved": is_generator_starved(load),
-        }),
-    }
+    let evidence = json!({
+        "server_utilisation": server.cpu_utilisation, "generator_utilisation": busy,
+        "server_run_delay_s": server.run_delay_s, "steal_share": server.steal_share,
+        "generator_starved": is_generator_starved(load),
+    });
+    Limiter::new(Resource::Unknown, Confidence::Low, sentence, evidence)
 }
 
 /// What would have to be measured to know.
@@ -563,24 +478,5 @@ fn would_tell(load: &LoadResult, server: &ServerUse) -> String {
         "More connections, or a longer step, would show which of the two fills first.".into()
     } else {
         "What its threads wait for was not looked at: `--observe states` tells.".into()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn resources_are_named_as_results_have_them() {
-        for resource in Resource::ALL {
-            assert_eq!(json!(resource), json!(resource.name()));
-        }
-    }
-
-    #[test]
-    fn a_name_says_how_sure_it_is_if_there_is_one() {
-        let marks = |of| [Confidence::High, Confidence::Medium, Confidence::Low].map(|sure| sure.mark(of));
-        assert_eq!(marks(Resource::ServerCpu), ["", " (likely)", " (a guess)"]);
-        assert_eq!(marks(Resource::Unknown), ["", "", ""]);
     }
 }

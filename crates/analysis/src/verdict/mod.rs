@@ -1,9 +1,11 @@
 //! Verdicts: caveats (reasons to distrust a number) and limiters (what bound a step). They read results and write sentences;
 //! no metric is computed here.
 
+mod curve;
 mod limiter;
 mod load;
 mod pauses;
+mod resource;
 mod room;
 mod run;
 mod server;
@@ -21,7 +23,9 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Party};
 use serde_json::json;
 
-pub use limiter::{Confidence, Limiter, Resource, limiter};
+pub(crate) use curve::settle;
+pub use limiter::{Limiter, limiter};
+pub use resource::{Confidence, Resource};
 pub use thresholds::GENERATOR_BUSY;
 pub(crate) use thresholds::STEAL;
 
@@ -36,7 +40,6 @@ use crate::server::{ServerUse, SplitBy};
 use crate::steadiness::{Pattern, Steadiness};
 use crate::turns::TurnsResult;
 use crate::words::percent;
-use thresholds::SERVER_FULL;
 
 /// What a load is judged by, besides its own record.
 #[derive(Clone, Debug, Default)]
@@ -54,9 +57,9 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The server's CPU utilisation, if it used all of its CPU.
+    /// The server's CPU utilisation, if it needed all of its CPU.
     fn full_server(&self) -> Option<f64> {
-        self.server?.cpu_utilisation.filter(|used| *used >= SERVER_FULL)
+        self.server.filter(|server| waits::is_full(server))?.cpu_utilisation
     }
 
     /// How severe it is that the generator had no room.

@@ -2,12 +2,14 @@
 
 use dyno_archive::plan::Model;
 use dyno_archive::sample::State;
+use dyno_archive::syscall::{Amount, amount};
 use serde_json::{Value, json};
 
-use super::limiter::{Confidence, Limiter, Resource, is_robbed, verdict};
-use super::thresholds::SERVER_BUSY;
+use super::limiter::{Limiter, is_robbed, verdict};
+use super::resource::{Confidence, Resource};
+use super::thresholds::{SERVER_BUSY, SERVER_FULL};
 use crate::load::LoadResult;
-use crate::server::{ServerUse, Working};
+use crate::server::{Call, ServerUse, Working};
 use crate::words::percent;
 
 /// Share of their time that threads wait for one thing from which on that is what holds requests up.
@@ -31,6 +33,9 @@ const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
 /// Least share of new connections that found the queue full which holds a load up.
 const LEAST_OVERFLOWS: f64 = 0.001;
 
+/// Requests per thread from which on requests wait for threads.
+const MORE_REQUESTS: f64 = 1.2;
+
 /// Writes per answer from which on an answer does not leave in one piece.
 pub(super) const SEVERAL_WRITES: f64 = 1.5;
 
@@ -50,7 +55,8 @@ pub(super) fn gc(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// first is sent, and the second waits for 40 ms (RFC 896, RFC 1122 4.2.3.2).
 pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     has_room(server)?;
-    let service = load.service_time_us.p50?;
+    // Of few responses there is no percentile.
+    let service = load.service_time_us.p50.or(load.service_time_us.mean)?;
     let rate = load.throughput_rps / f64::from(load.config.connections.max(1));
     let within = |value: f64, (low, high): (f64, f64)| (low..=high).contains(&value);
     let is_alike = load.config.model == Model::Closed
@@ -110,18 +116,25 @@ pub(super) fn memory(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 }
 
 pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let wait = Wait::of(load, server, State::Disk)?;
+    let wait = Wait::of(load, server, &[State::Disk])?;
     let sentence = format!("A disk: the server's {wait} waiting for one");
     wait.verdict(Resource::Disk, Confidence::High, &sentence, "")
 }
 
 /// A lock, or any other turn that requests have to wait for.
 pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let wait = Wait::of(load, server, State::Lock).filter(|wait| wait.working.threads > 1)?;
+    let wait = Wait::of(load, server, &[State::Lock]).filter(|wait| wait.working.threads > 1)?;
+    if is_timed(server) {
+        return None;
+    }
     let sentence = format!("A lock: the server's {wait} waiting for each other (futex)");
-    let (confidence, advice) = match wait.is_each_with_a_request() {
-        true => (Confidence::High, ""),
-        false => (
+    let (confidence, advice) = match (wait.is_each_with_a_request(), wait.has_holder(server)) {
+        (true, true) => (Confidence::High, ""),
+        (true, false) => (
+            Confidence::Medium,
+            " No thread is seen that holds it: it may also be an answer that they wait for, of something that dyno does not watch.",
+        ),
+        (false, _) => (
             Confidence::Medium,
             " It may also be work that they wait for, which something that dyno does not watch holds up.",
         ),
@@ -129,9 +142,9 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     wait.verdict(Resource::Lock, confidence, &sentence, advice)
 }
 
-/// Threads that sleep while requests wait for them.
+/// Threads that sleep while more requests wait for them than there are threads.
 pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let wait = Wait::of(load, server, State::Sleep)?;
+    let wait = Wait::of_time(load, server).filter(Wait::has_waiting_requests)?;
     let sentence = format!("The server's workers: its {wait} asleep");
     wait.verdict(
         Resource::Workers,
@@ -139,6 +152,50 @@ pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
         &sentence,
         " More of them would serve more, or none that sleep.",
     )
+}
+
+/// Threads that sleep, one for each request: none waits for a thread.
+pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let wait = Wait::of_time(load, server).filter(|wait| !wait.has_waiting_requests())?;
+    if load.config.model != Model::Closed {
+        return None;
+    }
+    let sentence =
+        format!("Too few requests in flight: each waits for time to pass. The server's {wait} asleep");
+    wait.verdict(Resource::Concurrency, Confidence::Medium, &sentence, "")
+}
+
+/// Whether most waits for a futex ended because their time was over, so that they are sleep: `Thread.sleep` and condition
+/// variables with a time-out wait like that. `false`, too, where nobody counted.
+fn is_timed(server: &ServerUse) -> bool {
+    let waits = server.calls.as_ref().and_then(|calls| calls.by_name.get("futex(wait)"));
+    let timed = |call: &Call| Some(call.errors?.saturating_sub(call.again?));
+    waits.is_some_and(|call| timed(call).is_some_and(|timed| 2 * timed >= call.count))
+}
+
+/// Whether a server fills its CPUs because it needs them.
+pub(super) fn is_full(server: &ServerUse) -> bool {
+    server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL) && polls(server).is_none()
+}
+
+/// Calls per response that asked for something to do and got nothing, from which on a server polls:
+/// one that reads until nothing is left asks once too often.
+const MANY_IDLE_POLLS: f64 = 3.0;
+
+/// Calls per response that asked for something to do and got nothing: waits for events that returned
+/// none, and reads that had to be tried again. `None`: few, or nobody counted.
+pub(super) fn polls(server: &ServerUse) -> Option<f64> {
+    let calls = server.calls.as_ref()?;
+    let idle = |(name, call): (&String, &Call)| match amount(name)? {
+        // It returns what it submitted, which is nothing where it only waits.
+        Amount::Events if name == "io_uring_enter" => None,
+        // Each wait that returned something returned at least one event.
+        Amount::Events => Some(call.per_response * (1.0 - call.returned_mean?.min(1.0))),
+        Amount::Read => Some(call.again? as f64 / call.count as f64 * call.per_response),
+        _ => None,
+    };
+    let sum: f64 = calls.by_name.iter().filter_map(idle).sum();
+    (sum >= MANY_IDLE_POLLS).then_some(sum)
 }
 
 /// The server's CPU utilisation, if it has CPU time left.
@@ -156,17 +213,38 @@ struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    fn of(load: &LoadResult, server: &'a ServerUse, state: State) -> Option<Wait<'a>> {
+    /// Most of the time spent in these states.
+    fn of(load: &LoadResult, server: &'a ServerUse, states: &[State]) -> Option<Wait<'a>> {
         // Whoever waits for a CPU that others took keeps others waiting.
         let used = has_room(server).filter(|_| !is_robbed(load, server))?;
         let working = server.working.as_ref()?;
-        let (share, requests) = (working.share(state), load.at_server());
+        let share: f64 = states.iter().map(|state| working.share(*state)).sum();
+        let requests = load.at_server();
         // With fewer requests than threads some of them have nothing to do, and wait for work: so much of the time is theirs.
         let idle = (1.0 - requests / working.threads as f64).max(0.0);
         let is_held_up = share - idle >= MOST_OF_TIME;
         let waits = server.calls.as_ref().and_then(|calls| calls.by_name.get("futex(wait)"));
         let futex_waits = waits.map(|call| call.per_response);
         is_held_up.then_some(Wait { working, share, requests, used, futex_waits })
+    }
+
+    /// Most of the time spent waiting for time to pass.
+    fn of_time(load: &LoadResult, server: &'a ServerUse) -> Option<Wait<'a>> {
+        let states: &[State] = if is_timed(server) { &[State::Sleep, State::Lock] } else { &[State::Sleep] };
+        Wait::of(load, server, states)
+    }
+
+    /// Whether so many more requests than threads were there that some waited for one.
+    fn has_waiting_requests(&self) -> bool {
+        self.requests >= MORE_REQUESTS * self.working.threads as f64
+    }
+
+    /// Whether one of the threads was not waiting for the lock, nor for a peer, most of the time: a
+    /// lock has a holder, who computes, sleeps or waits for a disk meanwhile.
+    fn has_holder(&self, server: &ServerUse) -> bool {
+        let held = [State::Running, State::Runnable, State::Sleep, State::Disk, State::Other];
+        let held_s: f64 = held.iter().map(|state| self.working.share(*state) * self.working.lived_s()).sum();
+        held_s >= MOST_OF_TIME * server.window_s
     }
 
     fn verdict(

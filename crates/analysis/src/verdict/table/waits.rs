@@ -1,6 +1,6 @@
 //! Cases: what a step waited for, as what is seen inside the server tells.
 
-use dyno_archive::sample::State;
+use dyno_archive::sample::{CallUse, State};
 
 use super::limiter::Case;
 use super::world::{MS, S};
@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"rate_per_connection": 25.0, "writes_per_response": 1.5}"#,
         trips: |w| w.delay(8, 40, 15),
         just_not: |w| w.delay(8, 40, 14),
-        otherwise: (Resource::Concurrency, Confidence::High),
+        otherwise: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::DelayedAck,
@@ -44,7 +44,7 @@ pub(super) const CASES: &[Case] = &[
             w.delay(8, 20, 20);
             w.used().calls = None;
         },
-        otherwise: (Resource::Concurrency, Confidence::High),
+        otherwise: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::DelayedAck,
@@ -61,7 +61,7 @@ pub(super) const CASES: &[Case] = &[
             w.set_nodelay(8);
             w.used().calls = None;
         },
-        otherwise: (Resource::Concurrency, Confidence::High),
+        otherwise: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::AcceptQueue,
@@ -177,5 +177,102 @@ pub(super) const CASES: &[Case] = &[
             w.spend(8, State::Network, 900);
         },
         otherwise: (Resource::Concurrency, Confidence::Low),
+    },
+    Case {
+        resource: Resource::Lock,
+        confidence: Confidence::Medium,
+        says: "for 95 % of their time, while 8.0 requests were there on average and the server used 50 % of its CPU. No thread is seen that holds it",
+        evidence: r#"{"threads": 8}"#,
+        trips: |w| {
+            w.hold(8 * S);
+            w.spend(8, State::Lock, 950);
+        },
+        just_not: |w| {
+            w.hold(8 * S);
+            w.spend(8, State::Lock, 937);
+        },
+        otherwise: (Resource::Lock, Confidence::High),
+    },
+    // As `Thread.sleep` of a JVM waits, and condition variables with a time-out.
+    Case {
+        resource: Resource::Workers,
+        confidence: Confidence::High,
+        says: "The server's workers: its 8 threads that serve were asleep for 90 % of their time",
+        evidence: r#"{"threads": 8, "futex_waits_per_response": 1.0}"#,
+        trips: |w| {
+            w.hold(64 * S);
+            w.spend(8, State::Lock, 900);
+            w.call(
+                "futex(wait)",
+                CallUse { count: 1000, errors: Some(600), again: Some(100), ..CallUse::default() },
+            );
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            w.spend(8, State::Lock, 900);
+            w.call(
+                "futex(wait)",
+                CallUse { count: 1000, errors: Some(599), again: Some(100), ..CallUse::default() },
+            );
+        },
+        otherwise: (Resource::Lock, Confidence::Medium),
+    },
+    // As many threads as requests: none waits for a thread.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Medium,
+        says: "Too few requests in flight: each waits for time to pass. The server's 8 threads that serve were asleep for 90 %",
+        evidence: r#"{"threads": 8, "in_flight": 9.599}"#,
+        trips: |w| {
+            w.hold(9599 * MS);
+            w.spend(8, State::Sleep, 900);
+        },
+        just_not: |w| {
+            w.hold(9600 * MS);
+            w.spend(8, State::Sleep, 900);
+        },
+        otherwise: (Resource::Workers, Confidence::High),
+    },
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Medium,
+        says: "the server used 100 % of its CPU, but to poll: 3 calls per response asked for something to do and got nothing",
+        evidence: r#"{"cpu_utilisation": 1.0}"#,
+        trips: |w| {
+            w.serve(S);
+            w.call(
+                "epoll_wait",
+                CallUse { count: 4000, returned: Some(1000), errors: Some(0), ..CallUse::default() },
+            );
+        },
+        just_not: |w| {
+            w.serve(S);
+            w.call(
+                "epoll_wait",
+                CallUse { count: 3999, returned: Some(1000), errors: Some(0), ..CallUse::default() },
+            );
+        },
+        otherwise: (Resource::ServerCpu, Confidence::High),
+    },
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Medium,
+        says: "but to poll: 3 calls per response",
+        evidence: r#"{"idle_polls_per_response": 3.0}"#,
+        trips: |w| {
+            w.serve(S);
+            w.call(
+                "recvfrom",
+                CallUse { count: 4000, errors: Some(3000), again: Some(3000), ..CallUse::default() },
+            );
+        },
+        just_not: |w| {
+            w.serve(S);
+            w.call(
+                "recvfrom",
+                CallUse { count: 4000, errors: Some(3000), again: Some(2999), ..CallUse::default() },
+            );
+        },
+        otherwise: (Resource::ServerCpu, Confidence::High),
     },
 ];

@@ -270,6 +270,12 @@ impl World {
         self.used().threads = (0..threads).map(|tid| ThreadUse { tid, ..one.clone() }).collect();
     }
 
+    /// Sets the system calls of a name.
+    pub(super) fn call(&mut self, name: &str, made: CallUse) {
+        let calls = self.used().calls.as_mut().expect("calls");
+        calls.by_name.insert(name.into(), made);
+    }
+
     /// Of eight connections so many have TCP_NODELAY.
     pub(super) fn set_nodelay(&mut self, nodelay: u64) {
         self.used().sockets =

@@ -1,0 +1,330 @@
+//! What the steps of a server tell together of what limited each of them: throughput over the
+//! requests in flight.
+//!
+//! - Throughput that grows with more requests in flight excludes whatever serves only so many at a
+//!   time: a lock, a pool, a serial back end.
+//! - Throughput that does not grow excludes that too few requests were in flight: they queue. By
+//!   Little's law the queue serves as many at a time as its throughput times the response time of a
+//!   request that does not wait.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::plan::Model;
+use serde_json::json;
+
+use super::limiter::Limiter;
+use super::resource::{Confidence, Resource};
+use super::thresholds::SERVER_BUSY;
+use super::waits::polls;
+use crate::caveat::Code;
+use crate::stats::median;
+use crate::trial::TrialResult;
+
+/// How many times the requests in flight of a step another must have to tell anything of it.
+const APART: f64 = 1.5;
+
+/// Throughput with more requests in flight, as a multiple, from which on it grows.
+const GROWS: f64 = 1.25;
+
+/// The same up to which it does not.
+const FLAT: f64 = 1.1;
+
+/// The same from which on a full CPU cannot have been the limit: work per request does not fall by
+/// that much.
+const GROWS_MUCH: f64 = 1.5;
+
+/// Response time, as a multiple of that with the fewest requests in flight, up to which nothing
+/// queues.
+const NO_QUEUE: f64 = 1.25;
+
+/// Caveats of steps whose throughput is that of the machine and not of the server.
+const DISTURBED: [Code; 4] = [Code::ServerStarved, Code::GeneratorStarved, Code::Steal, Code::Contaminated];
+
+/// Lets the steps of each server explain each other. Trials that are not valid keep their verdict.
+pub(crate) fn settle(trials: &mut [TrialResult]) {
+    for indices in curves(trials).into_values() {
+        let curve = Curve::new(trials, &indices);
+        let settled: Vec<(usize, Limiter)> =
+            indices.into_iter().filter_map(|i| Some((i, curve.explain(&trials[i])?))).collect();
+        for (i, limiter) in settled {
+            trials[i].limiter = limiter;
+        }
+    }
+}
+
+/// Arm, workload, streams and requests in a row on a connection: what stays the same along a curve.
+type Along = (usize, usize, u32, u32);
+
+/// Valid trials of closed loops, by curve.
+fn curves(trials: &[TrialResult]) -> BTreeMap<Along, Vec<usize>> {
+    let mut all: BTreeMap<Along, Vec<usize>> = BTreeMap::new();
+    for (i, trial) in trials.iter().enumerate() {
+        let is_closed = trial.load.config.model == Model::Closed && trial.step.rate.is_none();
+        if is_closed && trial.valid && trial.duet.is_none() {
+            let along = (trial.cell.arm, trial.cell.workload, trial.step.streams, trial.step.pipeline);
+            all.entry(along).or_default().push(i);
+        }
+    }
+    all
+}
+
+/// What repeats with the same requests in flight come to.
+#[derive(Clone, Debug, PartialEq)]
+struct Level {
+    planned: u64,
+    in_flight: f64,
+    throughput_rps: f64,
+    response_us: f64,
+    /// What limited most of its repeats by themselves.
+    resource: Resource,
+    confidence: Confidence,
+    /// The server's CPU time as a share of what it may use; `None`: unknown.
+    cpu: Option<f64>,
+}
+
+impl Level {
+    fn new(planned: u64, trials: &[&TrialResult]) -> Option<Level> {
+        let middle = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
+            median(&trials.iter().filter_map(|trial| of(trial)).collect::<Vec<_>>())
+        };
+        let votes = |resource| trials.iter().filter(|t| t.limiter.resource == resource).count();
+        let leading = trials.iter().max_by_key(|t| votes(t.limiter.resource))?;
+        Some(Level {
+            planned,
+            in_flight: middle(&|t| Some(t.load.in_flight.mean))?,
+            throughput_rps: middle(&|t| Some(t.load.throughput_rps)).filter(|rps| *rps > 0.0)?,
+            response_us: middle(&|t| t.load.response_time_us.mean)?,
+            resource: leading.limiter.resource,
+            confidence: leading.limiter.confidence,
+            cpu: middle(&|t| t.server.cpu_utilisation),
+        })
+    }
+}
+
+/// How throughput goes on from a level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Course<'a> {
+    /// It is so many times as high at a higher level.
+    Grows(f64, &'a Level),
+    /// It is as high at this other level, with more or fewer requests in flight.
+    Flat(&'a Level),
+    /// No other level tells.
+    Unknown,
+}
+
+/// The levels of a server, by requests in flight.
+struct Curve {
+    levels: Vec<Level>,
+}
+
+impl Curve {
+    fn new(trials: &[TrialResult], indices: &[usize]) -> Curve {
+        let is_disturbed = |t: &TrialResult| t.caveats.iter().any(|caveat| DISTURBED.contains(&caveat.code));
+        let mut by_level: BTreeMap<u64, Vec<&TrialResult>> = BTreeMap::new();
+        for trial in indices.iter().map(|i| &trials[*i]).filter(|trial| !is_disturbed(trial)) {
+            by_level.entry(trial.step.in_flight).or_default().push(trial);
+        }
+        let levels = by_level.iter().filter_map(|(planned, trials)| Level::new(*planned, trials));
+        Curve { levels: levels.collect() }
+    }
+
+    fn level(&self, planned: u64) -> Option<&Level> {
+        self.levels.iter().find(|level| level.planned == planned)
+    }
+
+    fn course(&self, from: &Level) -> Course<'_> {
+        let higher = self.levels.iter().filter(|to| to.in_flight >= APART * from.in_flight);
+        let growth = |to: &Level| to.throughput_rps / from.throughput_rps;
+        if let Some(best) = higher.max_by(|a, b| a.throughput_rps.total_cmp(&b.throughput_rps)) {
+            return match growth(best) {
+                g if g >= GROWS => Course::Grows(g, best),
+                g if g <= FLAT => Course::Flat(best),
+                _ => Course::Unknown,
+            };
+        }
+        // Of the highest level the one below tells: throughput that did not grow up to it will not
+        // grow beyond it.
+        let lower = self.levels.iter().rev().find(|to| APART * to.in_flight <= from.in_flight);
+        match lower {
+            Some(lower) if from.throughput_rps <= FLAT * lower.throughput_rps => Course::Flat(lower),
+            _ => Course::Unknown,
+        }
+    }
+
+    /// Whether requests take no longer at this level than with the fewest in flight.
+    fn has_no_queue(&self, level: &Level) -> bool {
+        let fewest = self.levels.first().filter(|fewest| APART * fewest.in_flight <= level.in_flight);
+        fewest.is_some_and(|fewest| level.response_us <= NO_QUEUE * fewest.response_us)
+    }
+
+    /// Requests that a queue serves at a time; `None`: no level shows a request that does not wait.
+    fn width(&self, level: &Level) -> Option<f64> {
+        let fewest = self.levels.first().filter(|fewest| fewest.in_flight < 1.5)?;
+        Some(level.throughput_rps * fewest.response_us / 1e6)
+    }
+
+    /// Whether throughput grew much although the server's CPU was full, as only that of a server
+    /// that polls does.
+    fn has_useless_cpu(&self) -> bool {
+        self.levels.iter().any(|level| {
+            let is_full = level.cpu.is_some_and(|used| used >= SERVER_BUSY);
+            is_full && matches!(self.course(level), Course::Grows(times, _) if times >= GROWS_MUCH)
+        })
+    }
+
+    /// What limited a trial, as its server's other steps have it. `None`: they add nothing.
+    fn explain(&self, trial: &TrialResult) -> Option<Limiter> {
+        let level = self.level(trial.step.in_flight)?;
+        let own = &trial.limiter;
+        match own.resource {
+            Resource::Concurrency | Resource::Unknown | Resource::Elsewhere => self.of_idle(trial, level),
+            Resource::Lock | Resource::Workers | Resource::Disk => match self.course(level) {
+                Course::Grows(_, more) => Some(Self::too_few(trial, level, more)),
+                _ if self.has_no_queue(level) => Some(self.no_queue(trial, level)),
+                Course::Flat(other) => self.certain(trial, level, other),
+                Course::Unknown => None,
+            },
+            Resource::ServerCpu | Resource::ServerThread => self.of_busy(trial, level),
+            _ => None,
+        }
+    }
+
+    /// Of a server that was idle, or nearly.
+    fn of_idle(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
+        let is_busy = level.cpu.is_none_or(|used| used >= SERVER_BUSY) && polls(&trial.server).is_none();
+        match self.course(level) {
+            Course::Grows(_, more) if !is_busy => Some(Self::too_few(trial, level, more)),
+            // The higher step found the limit of the CPU, for which this one's was not full.
+            Course::Flat(other) if other.cpu.is_some_and(|used| used >= SERVER_BUSY) => None,
+            Course::Flat(other) if trial.limiter.resource != Resource::Unknown => {
+                Some(self.queue(trial, level, other))
+            }
+            _ if trial.limiter.resource != Resource::Unknown && self.has_no_queue(level) => {
+                Some(self.no_queue(trial, level))
+            }
+            _ => None,
+        }
+    }
+
+    /// Of a server whose CPU, or one thread of it, was full.
+    fn of_busy(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
+        let own = &trial.limiter;
+        let is_doubtful = match self.course(level) {
+            Course::Grows(times, _) => times >= GROWS_MUCH,
+            Course::Flat(_) => false,
+            Course::Unknown => self.has_useless_cpu(),
+        };
+        (is_doubtful && own.confidence == Confidence::High).then(|| {
+            let sentence = format!(
+                "{} Its CPU was as full at a step with much lower throughput, as that of a server that polls is.",
+                own.sentence
+            );
+            Limiter::new(own.resource, Confidence::Medium, sentence, own.evidence.clone())
+                .with_confidence_said()
+        })
+    }
+
+    /// More requests in flight were served faster, so nothing serves only so many at a time.
+    fn too_few(trial: &TrialResult, level: &Level, more: &Level) -> Limiter {
+        let sentence = format!(
+            "Too few requests in flight: with {} at a time the server served {:.0} per second, and with {} it served {:.0}. Each waits {:.0} µs for its response.",
+            level.planned, level.throughput_rps, more.planned, more.throughput_rps, level.response_us
+        );
+        Self::told(trial, Resource::Concurrency, Confidence::High, sentence, level, more)
+    }
+
+    /// Requests take as long as if they were alone.
+    fn no_queue(&self, trial: &TrialResult, level: &Level) -> Limiter {
+        let fewest = &self.levels[0];
+        let sentence = format!(
+            "Too few requests in flight: with {} at a time each takes {:.0} µs, and with {} it takes {:.0} µs, so that none waits for another.",
+            level.planned, level.response_us, fewest.planned, fewest.response_us
+        );
+        Self::told(trial, Resource::Concurrency, Confidence::High, sentence, level, fewest)
+    }
+
+    /// Requests wait for each other somewhere while the server has CPU time left.
+    fn queue(&self, trial: &TrialResult, level: &Level, other: &Level) -> Limiter {
+        let known = self.levels.iter().rev().find_map(|l| {
+            let name = name_of_queue(l.resource)?;
+            matches!(self.course(l), Course::Flat(_)).then_some((l, name))
+        });
+        let (fewer, more) = if level.planned < other.planned { (level, other) } else { (other, level) };
+        let width = self.width(more).map_or(String::new(), |width| {
+            format!(" About {width:.1} are served at a time (throughput × response time of one alone).")
+        });
+        let grew = format!(
+            "with {} in flight the server served {:.0} per second, and with {} it served {:.0}, each after {:.0} instead of {:.0} µs.{width}",
+            fewer.planned,
+            fewer.throughput_rps,
+            more.planned,
+            more.throughput_rps,
+            more.response_us,
+            fewer.response_us
+        );
+        let (resource, confidence, sentence) = match known {
+            Some((known, name)) => (
+                known.resource,
+                known.confidence,
+                format!("{name}, as the step with {} in flight shows: {grew}", known.planned),
+            ),
+            None => (
+                Resource::Elsewhere,
+                Confidence::High,
+                format!(
+                    "A queue in the server or behind it: {grew} It is a lock, a pool or a limit of the server, or a service that dyno does not watch: name those as `[[backends]]`."
+                ),
+            ),
+        };
+        Self::told(trial, resource, confidence, sentence, level, other)
+    }
+
+    /// What a step by itself made likely is certain if more requests in flight serve nothing more.
+    fn certain(&self, trial: &TrialResult, level: &Level, other: &Level) -> Option<Limiter> {
+        let width = self.width(level)?;
+        let own = &trial.limiter;
+        let mut evidence = own.evidence.clone();
+        evidence["served_at_a_time"] = json!(width);
+        evidence["steps"] = steps(level, other);
+        let sentence = format!("{} About {width:.1} are served at a time.", own.sentence);
+        Some(Limiter::new(own.resource, own.confidence, sentence, evidence))
+    }
+
+    fn told(
+        trial: &TrialResult,
+        resource: Resource,
+        confidence: Confidence,
+        sentence: String,
+        level: &Level,
+        other: &Level,
+    ) -> Limiter {
+        let mut evidence = trial.limiter.evidence.clone();
+        evidence["steps"] = steps(level, other);
+        Limiter::new(resource, confidence, sentence, evidence).with_confidence_said()
+    }
+}
+
+/// Where requests queue, for a sentence to begin with; `None`: the resource is no queue.
+const fn name_of_queue(resource: Resource) -> Option<&'static str> {
+    match resource {
+        Resource::Lock => Some("A lock"),
+        Resource::Workers => Some("The server's workers"),
+        Resource::Disk => Some("A disk"),
+        Resource::Memory => Some("Memory"),
+        Resource::Backend => Some("The back end"),
+        _ => None,
+    }
+}
+
+/// The two levels that a verdict rests on.
+fn steps(level: &Level, other: &Level) -> serde_json::Value {
+    let all = [level, other].map(|l| {
+        json!({
+            "in_flight": l.in_flight, "throughput_rps": l.throughput_rps, "response_time_us": l.response_us,
+        })
+    });
+    json!(all)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Servers of known queues, at several numbers of requests in flight.
+
+use serde_json::json;
+
+use super::*;
+use crate::fixture::reported;
+
+use Confidence::{High, Low, Medium};
+use Resource::{Concurrency, Elsewhere, Lock, ServerCpu, Unknown, Workers};
+
+/// A step by itself: requests in flight, throughput, share of its CPU that the server used, and what
+/// was said to limit it.
+type Step = (u32, f64, f64, Resource, Confidence);
+
+fn trials(steps: &[Step]) -> Vec<TrialResult> {
+    let base = reported().trials.into_iter().find(|trial| trial.valid).unwrap();
+    let of = |(index, step): (usize, &Step)| {
+        let (in_flight, throughput_rps, cpu, resource, confidence) = *step;
+        let mut trial = base.clone();
+        trial.cell.step = index;
+        trial.step.in_flight = u64::from(in_flight);
+        trial.load.in_flight.mean = f64::from(in_flight);
+        trial.load.throughput_rps = throughput_rps;
+        // Little's law.
+        trial.load.response_time_us.mean = Some(f64::from(in_flight) / throughput_rps * 1e6);
+        trial.server.cpu_utilisation = Some(cpu);
+        trial.limiter = Limiter::new(resource, confidence, "It.".into(), json!({"own": 1}));
+        trial
+    };
+    steps.iter().enumerate().map(of).collect()
+}
+
+fn settled(steps: &[Step]) -> Vec<Limiter> {
+    let mut trials = trials(steps);
+    settle(&mut trials);
+    trials.into_iter().map(|trial| trial.limiter).collect()
+}
+
+fn verdicts(steps: &[Step]) -> Vec<(Resource, Confidence)> {
+    settled(steps).iter().map(|limiter| (limiter.resource, limiter.confidence)).collect()
+}
+
+/// One request at a time goes to a back end that takes 5 ms.
+#[test]
+fn requests_that_queue_are_not_too_few() {
+    let steps = [
+        (1, 183.0, 0.02, Concurrency, Medium),
+        (4, 190.0, 0.02, Concurrency, Medium),
+        (16, 190.0, 0.02, Concurrency, Medium),
+        (64, 190.0, 0.02, Elsewhere, Medium),
+    ];
+    let all = settled(&steps);
+    for limiter in &all {
+        assert_eq!((limiter.resource, limiter.confidence), (Elsewhere, High), "{limiter:?}");
+        assert!(limiter.sentence.contains("About 1.0 are served at a time"), "{}", limiter.sentence);
+        assert!(limiter.evidence["steps"][1]["throughput_rps"].is_f64() && limiter.evidence["own"] == 1);
+    }
+}
+
+/// Eight threads sleep 20 ms for each request.
+#[test]
+fn steps_below_the_width_of_a_pool_are_short_of_requests() {
+    let steps = [
+        (1, 49.0, 0.01, Concurrency, Medium),
+        (4, 196.0, 0.01, Workers, High),
+        (16, 392.0, 0.01, Workers, High),
+        (64, 392.0, 0.01, Workers, High),
+    ];
+    assert_eq!(
+        verdicts(&steps),
+        [(Concurrency, High), (Concurrency, High), (Workers, High), (Workers, High)]
+    );
+    assert!(settled(&steps)[3].sentence.contains("About 8.0 are served at a time"));
+}
+
+/// A thread for each connection, each asleep for 20 ms: as long as nobody waits for another, nothing
+/// but requests is missing, at the highest step, too.
+#[test]
+fn throughput_that_grows_with_the_requests_excludes_locks_and_pools() {
+    let steps = [
+        (1, 50.0, 0.01, Concurrency, Medium),
+        (4, 200.0, 0.01, Lock, High),
+        (16, 800.0, 0.02, Workers, High),
+    ];
+    assert_eq!(verdicts(&steps), [(Concurrency, High); 3]);
+}
+
+/// What waits at one step waits at the others, whatever their own rules could see.
+#[test]
+fn steps_of_one_server_have_one_explanation() {
+    let steps = [
+        (1, 180.0, 0.02, Concurrency, Medium),
+        (4, 190.0, 0.02, Concurrency, Medium),
+        (32, 190.0, 0.02, Lock, High),
+    ];
+    let all = settled(&steps);
+    assert_eq!(all.iter().map(|l| (l.resource, l.confidence)).collect::<Vec<_>>(), [(Lock, High); 3]);
+    assert!(
+        all[0].sentence.starts_with("A lock, as the step with 32 in flight shows: "),
+        "{}",
+        all[0].sentence
+    );
+}
+
+/// A server that polls uses its whole CPU at any load.
+#[test]
+fn full_cpus_at_much_lower_throughput_limit_nothing_for_sure() {
+    let steps = [(1, 36_000.0, 1.0, ServerCpu, High), (4, 130_000.0, 1.0, ServerCpu, High)];
+    assert_eq!(verdicts(&steps), [(ServerCpu, Medium); 2]);
+    let steps = [
+        (1, 4_000.0, 0.93, ServerCpu, High),
+        (4, 4_600.0, 1.0, ServerCpu, High),
+        (16, 4_700.0, 1.0, ServerCpu, High),
+    ];
+    assert_eq!(verdicts(&steps), [(ServerCpu, High); 3]);
+}
+
+/// One alone uses 60 % of the CPU, as the way there and back takes the rest of the time.
+#[test]
+fn steps_below_a_full_cpu_are_short_of_requests() {
+    let steps = [(1, 3_000.0, 0.6, Concurrency, Medium), (4, 5_000.0, 1.0, ServerCpu, High)];
+    assert_eq!(verdicts(&steps), [(Concurrency, High), (ServerCpu, High)]);
+    let steps = [(1, 3_000.0, 0.8, Unknown, Low), (4, 3_900.0, 1.0, ServerCpu, High)];
+    assert_eq!(verdicts(&steps)[0], (Concurrency, High));
+    // Not idle, and no faster: what the rest was for is not known.
+    let steps = [(1, 3_000.0, 0.7, Concurrency, Medium), (4, 3_100.0, 1.0, ServerCpu, High)];
+    assert_eq!(verdicts(&steps)[0], (Concurrency, Medium));
+}
+
+#[test]
+fn steps_that_tell_nothing_change_nothing() {
+    // Between flat and growing, too close together, of another kind, or not valid.
+    let near = [(8, 100.0, 0.1, Lock, High), (16, 118.0, 0.1, Lock, High)];
+    assert_eq!(verdicts(&near), [(Lock, High); 2]);
+    let close = [(8, 100.0, 0.1, Concurrency, Medium), (10, 100.0, 0.1, Concurrency, Medium)];
+    assert_eq!(verdicts(&close), [(Concurrency, Medium); 2]);
+    let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];
+    let apart = |change: fn(&mut TrialResult)| {
+        let mut trials = trials(&flat);
+        change(&mut trials[1]);
+        settle(&mut trials);
+        trials[0].limiter.resource
+    };
+    assert_eq!(apart(|_| {}), Elsewhere);
+    assert_eq!(apart(|t| t.valid = false), Concurrency);
+    assert_eq!(apart(|t| t.step.streams = 2), Concurrency);
+    assert_eq!(apart(|t| t.cell.arm += 1), Concurrency);
+    assert_eq!(apart(|t| t.load.config.model = Model::Open), Concurrency);
+    assert_eq!(apart(|t| t.caveats.push(crate::caveat::info(Code::ServerStarved, ""))), Concurrency);
+}

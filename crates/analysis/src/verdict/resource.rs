@@ -1,0 +1,210 @@
+//! Names of what can limit a step, how sure a verdict is, and what would refute it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The resource that limited a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// The server failed.
+    Failure,
+    /// The machine, which dropped packets.
+    DroppedPackets,
+    /// Nobody listens, as the control is there for.
+    Refusal,
+    /// The load generator.
+    Generator,
+    /// The server's CPU, much of which its JIT compiler used.
+    Jit,
+    /// The server's CPU quota.
+    CpuQuota,
+    ServerCpu,
+    /// One thread of a server that may use several CPUs.
+    ServerThread,
+    /// The server kept up with an open loop: the offered rate is the limit.
+    OfferedRate,
+    /// Too few requests are in flight to keep anything busy: each waits for its round trip.
+    Concurrency,
+    /// A service behind the server.
+    Backend,
+    /// The server's CPU, much of which its garbage collector used.
+    Gc,
+    /// Nagle's algorithm, which waits for acknowledgements that are delayed.
+    DelayedAck,
+    /// The queue of connections that the server has not accepted yet.
+    AcceptQueue,
+    /// A network device that carries all it can.
+    Link,
+    /// Memory that has to be read from a disk again.
+    Memory,
+    Disk,
+    /// A lock that the server's threads wait for.
+    Lock,
+    /// Threads that sleep while requests wait for them.
+    Workers,
+    /// The server idles although many requests wait: for a lock, a disk, a database, or a limit of its own.
+    Elsewhere,
+    Unknown,
+}
+
+impl Resource {
+    pub const ALL: [Resource; 21] = [
+        Resource::Failure,
+        Resource::DroppedPackets,
+        Resource::Refusal,
+        Resource::Generator,
+        Resource::Jit,
+        Resource::CpuQuota,
+        Resource::ServerCpu,
+        Resource::ServerThread,
+        Resource::OfferedRate,
+        Resource::Concurrency,
+        Resource::Backend,
+        Resource::Gc,
+        Resource::DelayedAck,
+        Resource::AcceptQueue,
+        Resource::Link,
+        Resource::Memory,
+        Resource::Disk,
+        Resource::Lock,
+        Resource::Workers,
+        Resource::Elsewhere,
+        Resource::Unknown,
+    ];
+
+    /// The name in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Resource::Failure => "failure",
+            Resource::DroppedPackets => "dropped_packets",
+            Resource::Refusal => "refusal",
+            Resource::Generator => "generator",
+            Resource::Jit => "jit",
+            Resource::CpuQuota => "cpu_quota",
+            Resource::ServerCpu => "server_cpu",
+            Resource::ServerThread => "server_thread",
+            Resource::OfferedRate => "offered_rate",
+            Resource::Concurrency => "concurrency",
+            Resource::Backend => "backend",
+            Resource::Gc => "gc",
+            Resource::DelayedAck => "delayed_ack",
+            Resource::AcceptQueue => "accept_queue",
+            Resource::Link => "link",
+            Resource::Memory => "memory",
+            Resource::Disk => "disk",
+            Resource::Lock => "lock",
+            Resource::Workers => "workers",
+            Resource::Elsewhere => "elsewhere",
+            Resource::Unknown => "unknown",
+        }
+    }
+}
+
+/// How sure a verdict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    High,
+    Medium,
+    Low,
+}
+
+impl Confidence {
+    /// Text to follow a limiter's name: empty if the limiter is certain or unknown.
+    #[must_use]
+    pub const fn mark(self, of: Resource) -> &'static str {
+        match (self, of) {
+            (_, Resource::Unknown) | (Confidence::High, _) => "",
+            (Confidence::Medium, _) => " (likely)",
+            (Confidence::Low, _) => " (a guess)",
+        }
+    }
+
+    /// The same as a sentence, to follow the verdict's.
+    pub(super) const fn sentence(self, of: Resource) -> &'static str {
+        match (self, of) {
+            (_, Resource::Unknown) | (Confidence::High, _) => "",
+            (Confidence::Medium, _) => " This is likely, not certain.",
+            (Confidence::Low, _) => " This is a guess.",
+        }
+    }
+}
+
+impl Resource {
+    /// The observation that would refute a verdict that names it, as a sentence. Empty: it names
+    /// nothing.
+    #[must_use]
+    pub const fn refutation(self) -> &'static str {
+        match self {
+            Resource::Failure => "Refuted if the same load gets right responses from the same server.",
+            Resource::DroppedPackets => {
+                "Refuted if the step gives the same errors while the machine drops no packet."
+            }
+            Resource::Refusal => "Refuted if a connection to the port succeeds.",
+            Resource::Generator => {
+                "Refuted if the generator with more CPUs or threads gets no more from the server."
+            }
+            Resource::Jit => {
+                "Refuted if throughput stays the same after a longer warm-up, when the compiler is idle."
+            }
+            Resource::CpuQuota => "Refuted if throughput stays the same with a larger quota.",
+            Resource::ServerCpu => {
+                "Refuted if throughput stays the same with more CPUs, or grows with more requests in flight."
+            }
+            Resource::ServerThread => {
+                "Refuted if throughput grows while the busiest thread has no more CPU time."
+            }
+            Resource::OfferedRate => "Refuted if throughput stays the same at a higher rate.",
+            Resource::Concurrency => "Refuted if throughput does not grow with more requests in flight.",
+            Resource::Backend => "Refuted if throughput stays the same with a faster back end.",
+            Resource::Gc => {
+                "Refuted if throughput stays the same with more memory, when the collector works less."
+            }
+            Resource::DelayedAck => "Refuted if response times stay at 40 ms with TCP_NODELAY set.",
+            Resource::AcceptQueue => {
+                "Refuted if throughput stays the same with a longer backlog, or with kept connections."
+            }
+            Resource::Link => "Refuted if throughput stays the same over a faster link.",
+            Resource::Memory => "Refuted if throughput stays the same with more memory.",
+            Resource::Disk => "Refuted if throughput stays the same with the files in memory (tmpfs).",
+            Resource::Lock => {
+                "Refuted if throughput grows with more requests in flight, or if no thread holds the lock while others wait."
+            }
+            Resource::Workers => {
+                "Refuted if throughput stays the same with more workers, or grows with more requests in flight."
+            }
+            Resource::Elsewhere => "Refuted if throughput grows with more requests in flight.",
+            Resource::Unknown => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn resources_are_named_as_results_have_them() {
+        for resource in Resource::ALL {
+            assert_eq!(json!(resource), json!(resource.name()));
+        }
+    }
+
+    #[test]
+    fn all_but_the_unknown_can_be_refuted() {
+        for resource in Resource::ALL {
+            assert_eq!(resource.refutation().is_empty(), resource == Resource::Unknown, "{resource:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_says_how_sure_it_is_if_there_is_one() {
+        let marks = |of| [Confidence::High, Confidence::Medium, Confidence::Low].map(|sure| sure.mark(of));
+        assert_eq!(marks(Resource::ServerCpu), ["", " (likely)", " (a guess)"]);
+        assert_eq!(marks(Resource::Unknown), ["", "", ""]);
+    }
+}
