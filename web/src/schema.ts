@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json b767b5ae42e236897e77d65b767132042dbae8f4c474269b5980ffe93e7dba76
+// Made by types.mjs from docs/schema/report.schema.json 7c223b2932c2cb7f7c89e779f03eac1bb45eecd119f8bedc69eed37135f4ec1e
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -3318,6 +3318,10 @@ export interface RoundResult {
 export interface Limiter {
   confidence: Confidence;
   evidence: unknown;
+  /**
+   * The observation that would refute it, as a sentence. Empty: it names nothing.
+   */
+  refutation: string;
   resource: Resource;
   sentence: string;
 }
