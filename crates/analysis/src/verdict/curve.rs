@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::limiter::Limiter;
 use super::resource::{Confidence, Resource};
-use super::thresholds::SERVER_BUSY;
+use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
 use super::waits::polls;
 use crate::caveat::Code;
 use crate::stats::median;
@@ -37,7 +37,8 @@ const GROWS_MUCH: f64 = 1.5;
 /// queues.
 const NO_QUEUE: f64 = 1.25;
 
-/// Caveats of steps whose throughput is that of the machine and not of the server.
+/// Caveats of steps whose throughput may be that of the machine and not of the server: what rests on
+/// them is likely at most.
 const DISTURBED: [Code; 4] = [Code::ServerStarved, Code::GeneratorStarved, Code::Steal, Code::Contaminated];
 
 /// Lets the steps of each server explain each other. Trials that are not valid keep their verdict.
@@ -80,15 +81,24 @@ struct Level {
     confidence: Confidence,
     /// The server's CPU time as a share of what it may use; `None`: unknown.
     cpu: Option<f64>,
+    /// Neither side used most of its CPU.
+    has_room: bool,
+    /// Others used the machine in all of its repeats.
+    is_disturbed: bool,
 }
 
 impl Level {
     fn new(planned: u64, trials: &[&TrialResult]) -> Option<Level> {
+        let is_disturbed = |t: &TrialResult| t.caveats.iter().any(|caveat| DISTURBED.contains(&caveat.code));
+        let quiet: Vec<&TrialResult> = trials.iter().copied().filter(|t| !is_disturbed(t)).collect();
+        let trials = if quiet.is_empty() { trials } else { &quiet[..] };
         let middle = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
             median(&trials.iter().filter_map(|trial| of(trial)).collect::<Vec<_>>())
         };
         let votes = |resource| trials.iter().filter(|t| t.limiter.resource == resource).count();
         let leading = trials.iter().max_by_key(|t| votes(t.limiter.resource))?;
+        let cpu = middle(&|t| t.server.cpu_utilisation);
+        let need = middle(&|t| Some(t.load.client.room.need));
         Some(Level {
             planned,
             in_flight: middle(&|t| Some(t.load.in_flight.mean))?,
@@ -96,7 +106,9 @@ impl Level {
             response_us: middle(&|t| t.load.response_time_us.mean)?,
             resource: leading.limiter.resource,
             confidence: leading.limiter.confidence,
-            cpu: middle(&|t| t.server.cpu_utilisation),
+            cpu,
+            has_room: [cpu, need].into_iter().all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
+            is_disturbed: quiet.is_empty(),
         })
     }
 }
@@ -119,9 +131,8 @@ struct Curve {
 
 impl Curve {
     fn new(trials: &[TrialResult], indices: &[usize]) -> Curve {
-        let is_disturbed = |t: &TrialResult| t.caveats.iter().any(|caveat| DISTURBED.contains(&caveat.code));
         let mut by_level: BTreeMap<u64, Vec<&TrialResult>> = BTreeMap::new();
-        for trial in indices.iter().map(|i| &trials[*i]).filter(|trial| !is_disturbed(trial)) {
+        for trial in indices.iter().map(|i| &trials[*i]) {
             by_level.entry(trial.step.in_flight).or_default().push(trial);
         }
         let levels = by_level.iter().filter_map(|(planned, trials)| Level::new(*planned, trials));
@@ -194,12 +205,9 @@ impl Curve {
         let is_busy = level.cpu.is_none_or(|used| used >= SERVER_BUSY) && polls(&trial.server).is_none();
         match self.course(level) {
             Course::Grows(_, more) if !is_busy => Some(Self::too_few(trial, level, more)),
-            // The higher step found the limit of the CPU, for which this one's was not full.
-            Course::Flat(other) if other.cpu.is_some_and(|used| used >= SERVER_BUSY) => None,
-            Course::Flat(other) if trial.limiter.resource != Resource::Unknown => {
-                Some(self.queue(trial, level, other))
-            }
-            _ if trial.limiter.resource != Resource::Unknown && self.has_no_queue(level) => {
+            // A higher step that filled a side found the limit of that side.
+            Course::Flat(other) if level.has_room && other.has_room => Some(self.queue(trial, level, other)),
+            Course::Unknown if level.has_room && self.has_no_queue(level) => {
                 Some(self.no_queue(trial, level))
             }
             _ => None,
@@ -300,6 +308,8 @@ impl Curve {
     ) -> Limiter {
         let mut evidence = trial.limiter.evidence.clone();
         evidence["steps"] = steps(level, other);
+        let is_sure = confidence == Confidence::High && !level.is_disturbed && !other.is_disturbed;
+        let confidence = if is_sure { Confidence::High } else { confidence.max(Confidence::Medium) };
         Limiter::new(resource, confidence, sentence, evidence).with_confidence_said()
     }
 }

@@ -125,6 +125,12 @@ fn steps_below_a_full_cpu_are_short_of_requests() {
     // Not idle, and no faster: what the rest was for is not known.
     let steps = [(1, 3_000.0, 0.7, Concurrency, Medium), (4, 3_100.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[0], (Concurrency, Medium));
+    let mut trials =
+        trials(&[(1, 3_000.0, 0.3, Concurrency, Medium), (4, 3_100.0, 0.3, Concurrency, Medium)]);
+    // The generator may be what is no faster.
+    trials[1].load.client.room.need = 0.8;
+    settle(&mut trials);
+    assert_eq!(trials[0].limiter.resource, Concurrency);
 }
 
 #[test]
@@ -146,5 +152,16 @@ fn steps_that_tell_nothing_change_nothing() {
     assert_eq!(apart(|t| t.step.streams = 2), Concurrency);
     assert_eq!(apart(|t| t.cell.arm += 1), Concurrency);
     assert_eq!(apart(|t| t.load.config.model = Model::Open), Concurrency);
-    assert_eq!(apart(|t| t.caveats.push(crate::caveat::info(Code::ServerStarved, ""))), Concurrency);
+}
+
+/// On a machine that others use the same steps make the same likely.
+#[test]
+fn disturbed_steps_make_nothing_certain() {
+    let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];
+    let mut trials = trials(&flat);
+    trials[1].caveats.push(crate::caveat::info(Code::ServerStarved, ""));
+    settle(&mut trials);
+    let all: Vec<_> = trials.iter().map(|t| (t.limiter.resource, t.limiter.confidence)).collect();
+    assert_eq!(all, [(Elsewhere, Medium); 2]);
+    assert!(trials[0].limiter.sentence.ends_with("This is likely, not certain."));
 }
