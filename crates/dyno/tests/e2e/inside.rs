@@ -75,18 +75,30 @@ fn what_threads_wait_for_tells_the_limit() {
     {
         let place = Place::new();
         place.add_unruly(mode, &["--mode", mode], "");
-        let trial = trial_of(&place, mode, connections, "");
-        // With one connection a slow machine may be at its CPU, and one that others use cannot tell.
-        let seen = trial["limiter"]["resource"].as_str().unwrap();
-        let evidence = &trial["limiter"]["evidence"];
-        let above = |key: &str, least: f64| evidence[key].as_f64().is_some_and(|value| value > least);
-        let is_robbed = above("server_run_delay_s", 0.1)
-            || above("steal_share", 0.02)
-            || evidence["generator_starved"] == true;
-        // What threads wait for tells nothing where others took the CPUs.
-        let may_be = (seen == "server_cpu" && mode == "good") || (seen == "unknown" && is_robbed);
-        assert!(seen == limiter || may_be, "{mode}: {:#}", trial["limiter"]);
+        // Where other programs took the CPUs nothing tells what the server waited for, and the verdict says that.
+        let mut told = (0..TRIES).map(|_| trial_of(&place, mode, connections, "")["limiter"].clone());
+        let Some(told) = told.find(|told| !is_robbed(told)) else {
+            return not_run(&format!("what threads of {mode} wait for: other programs took the CPUs"));
+        };
+        let seen = told["resource"].as_str().unwrap();
+        // With one connection a slow machine may be at its CPU.
+        let may_be = seen == "server_cpu" && mode == "good";
+        assert!(seen == limiter || may_be, "{mode}: {told:#}");
     }
+}
+
+/// Loads that may be disturbed before a check is given up.
+const TRIES: usize = 4;
+
+/// Whether a verdict is that others took CPUs of the server or the generator.
+fn is_robbed(told: &Value) -> bool {
+    let evidence = &told["evidence"];
+    let above = |key: &str, least: f64| evidence[key].as_f64().is_some_and(|value| value > least);
+    told["resource"] == "unknown"
+        && (above("server_run_delay_s", 0.1)
+            || above("steal_share", 0.02)
+            || above("generator_cpus_used_by_others", 0.0)
+            || evidence["generator_starved"] == true)
 }
 
 #[test]
