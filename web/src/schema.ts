@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 7c223b2932c2cb7f7c89e779f03eac1bb45eecd119f8bedc69eed37135f4ec1e
+// Made by types.mjs from docs/schema/report.schema.json 3611c0faf36e89a37fb9d2b82edd3ee04f80715e1ea6fe01f345c6ed2c48d57e
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -163,7 +163,7 @@ export type Resource =
   | "workers"
   | "elsewhere";
 /**
- * How sure a verdict is.
+ * How sure a verdict is, the surest first.
  */
 export type Confidence = "high" | "medium" | "low";
 export type FunctionKind = ("kernel" | "native" | "jit" | "inlined") | "role";

@@ -65,13 +65,6 @@ impl MachineDrops {
         }
     }
 
-    /// Packets and connections that the machine dropped, whatever the cause.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        let all = [self.tracking, self.backlog, self.neighbours, self.tcp_memory];
-        all.into_iter().flatten().sum()
-    }
-
     /// The causes with their numbers, and the remedies. `None`: the machine dropped nothing.
     #[must_use]
     pub fn explained(&self) -> Option<Explained> {
@@ -224,7 +217,7 @@ mod tests {
         };
         let path = PathUse { network: Some(network), ..PathUse::default() };
         let drops = MachineDrops::from_path(&path);
-        assert_eq!((drops.total(), drops.explained()), (0, None), "{drops:?}");
+        assert_eq!(drops.explained(), None, "{drops:?}");
     }
 
     #[test]
@@ -253,7 +246,6 @@ mod tests {
             ..PathUse::default()
         };
         let drops = MachineDrops::from_path(&path);
-        assert_eq!(drops.total(), 10);
         assert_eq!(
             drops.explained().unwrap().causes,
             "2 by connection tracking, 3 by full queues of received packets, \

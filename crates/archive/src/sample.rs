@@ -27,6 +27,18 @@ impl Party {
     pub const GENERATOR: Party = Party::Generator(0);
 }
 
+/// `server 1`, counted from 1.
+impl std::fmt::Display for Party {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, place) = match self {
+            Party::Subject(place) => ("server", place),
+            Party::Backend(place) => ("back end", place),
+            Party::Generator(place) => ("generator", place),
+        };
+        write!(f, "{name} {}", place + 1)
+    }
+}
+
 /// All counters read at one instant. `None`: could not be read, see the run's facts for why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {

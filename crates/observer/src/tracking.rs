@@ -19,24 +19,17 @@ pub struct Table {
     pub most: Option<u64>,
     /// How long a connection stays after it was closed, seconds (TIME_WAIT).
     pub time_wait_s: Option<u64>,
-    /// How long it stays after a reset, seconds.
-    pub close_s: Option<u64>,
-    /// How long it stays open without a packet, seconds.
-    pub established_s: Option<u64>,
 }
 
 impl Table {
     /// Reads it, and opens one connection over loopback to see whether it is tracked.
     #[must_use]
     pub fn read() -> Table {
-        let timeout = |name: &str| setting(&format!("nf_conntrack_tcp_timeout_{name}"));
         Table {
             has_loopback: is_loopback_tracked(),
             entries: entries(),
             most: most(),
-            time_wait_s: timeout("time_wait"),
-            close_s: timeout("close"),
-            established_s: timeout("established"),
+            time_wait_s: setting("nf_conntrack_tcp_timeout_time_wait"),
         }
     }
 }

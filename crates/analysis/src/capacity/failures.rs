@@ -54,7 +54,7 @@ impl FailureShares {
         }
     }
 
-    /// Whether failures are more frequent at higher rates, and that is no chance (Fisher's exact
+    /// Whether failures are significantly more frequent at higher rates (Fisher's exact
     /// test).
     pub(super) fn do_fall_with_the_rate(&self) -> bool {
         let side = |failed: u64, all: u64| (failed.min(all) as usize, all as usize);

@@ -106,7 +106,7 @@ pub fn metric(name: &str) -> Result<&'static Metric, String> {
 pub enum GateState {
     /// It is as it should be, and what the gate forbids would have been found.
     Held,
-    /// It is worse than it may be, and that is no chance.
+    /// It is worse than it may be, by a significant difference.
     Missed,
     /// Nothing is shown, and what the gate forbids may have been overlooked.
     Undecided,
@@ -249,7 +249,7 @@ impl<'a> Gated<'a> {
         }
         if let Some(p) = family.p(self.failure_test()).filter(|p| *p < ALPHA) {
             let said = format!(
-                "more repeats of B fail: {} of {}, of A {} of {}; that is no chance ({}, Fisher's exact test)",
+                "more repeats of B fail: {} of {}, of A {} of {}; that is significant ({}, Fisher's exact test)",
                 of_b.failed,
                 of_b.all,
                 of_a.failed,
@@ -314,10 +314,10 @@ impl<'a> Gated<'a> {
             // The one that excuses most.
             let towards = self.beyond_controls(estimate).filter(|of| of.is_towards(gate));
             return match towards.max_by(|a, b| a.excuses().total_cmp(&b.excuses())) {
-                None => (GateState::Missed, format!("{change}, and that is no chance ({})", p_in_words(p))),
+                None => (GateState::Missed, format!("{change}, which is significant ({})", p_in_words(p))),
                 Some(rest) if rest.misses(gate) => (
                     GateState::Missed,
-                    format!("{change}, and that is no chance ({}); {}", p_in_words(p), rest.in_words()),
+                    format!("{change}, which is significant ({}); {}", p_in_words(p), rest.in_words()),
                 ),
                 Some(rest) => (GateState::Undecided, format!("{change}; {}", rest.in_words())),
             };

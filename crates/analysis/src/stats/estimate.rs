@@ -66,7 +66,7 @@ fn noise_bound(freedom: f64) -> f64 {
     (freedom / chi_squared.inverse_cdf(1.0 - POWER)).sqrt()
 }
 
-/// How many standard errors from 0 a mean has to be to be no chance; half of the interval.
+/// How many standard errors from 0 a mean has to be to be significant; half of the interval.
 fn beyond(looks: Looks, freedom: f64, alpha: f64) -> f64 {
     match looks {
         Looks::AtTheEnd => student(freedom).inverse_cdf(1.0 - alpha / 2.0),

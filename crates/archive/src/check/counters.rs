@@ -31,7 +31,7 @@ pub(super) fn grow(samples: &[Sample]) -> Checked {
             let known = latest.entry(used.party).or_default();
             known
                 .see(sample.at_ns + sample.took_ns, used)
-                .map_err(|what| at(format!("{what} of {:?}", used.party)))?;
+                .map_err(|what| at(format!("{what} of {}", used.party)))?;
         }
     }
     Ok(())
