@@ -44,6 +44,8 @@ pub struct KnownStep {
     pub throughput_rps: f64,
     /// Caveats that make the step invalid. Empty: it is valid.
     pub invalid: Vec<Code>,
+    /// The machine is the true cause, so that the step is judged even if it is invalid.
+    pub is_of_machine: bool,
 }
 
 impl KnownStep {
@@ -68,7 +70,14 @@ impl KnownStep {
             evidence,
             throughput_rps: trial.load.throughput_rps,
             invalid: refusals.map(|c| c.code).collect(),
+            is_of_machine: false,
         }
+    }
+
+    /// Whether the verdict counts.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.invalid.is_empty() || self.is_of_machine
     }
 
     #[must_use]
@@ -110,7 +119,7 @@ pub struct MatrixCell {
 pub struct Validation {
     pub schema: &'static str,
     pub machine: String,
-    /// Valid steps, whose verdicts are judged.
+    /// Steps whose verdicts are judged: the valid ones, and those whose true cause is the machine.
     pub judged: usize,
     /// Share of these whose verdict is right. `None`: none was judged.
     pub right: Option<f64>,
@@ -130,8 +139,7 @@ pub struct Validation {
 impl Validation {
     #[must_use]
     pub fn new(machine: String, steps: Vec<KnownStep>, not_run: Vec<NotRun>) -> Validation {
-        let (judged, invalid_steps): (Vec<_>, Vec<_>) =
-            steps.into_iter().partition(|step| step.invalid.is_empty());
+        let (judged, invalid_steps): (Vec<_>, Vec<_>) = steps.into_iter().partition(KnownStep::is_judged);
         let right = judged.iter().filter(|step| step.is_right());
         let (right, right_high) = right.fold((0, 0), |(all, high), step| {
             (all + 1, high + usize::from(step.confidence == Confidence::High))
@@ -204,6 +212,7 @@ mod tests {
             evidence: Value::Null,
             throughput_rps: 1.0,
             invalid: Vec::new(),
+            is_of_machine: false,
         }
     }
 
@@ -233,6 +242,14 @@ mod tests {
         let all = validation(vec![refused]);
         assert_eq!((all.judged, all.high_wrong, all.right, all.right_high), (0, 0, None, None));
         assert!(all.matrix.is_empty() && all.wrong.is_empty());
+    }
+
+    #[test]
+    fn machine_as_cause_is_judged_in_invalid_steps() {
+        let invalid = vec![Code::GeneratorBusy];
+        let step = KnownStep { invalid, is_of_machine: true, ..step(&[Unknown], Workers, High) };
+        let all = validation(vec![step]);
+        assert_eq!((all.judged, all.invalid, all.high_wrong), (1, 0, 1));
     }
 
     #[test]

@@ -136,6 +136,7 @@ mod tests {
             evidence: serde_json::Value::Null,
             throughput_rps: 1.0,
             invalid,
+            is_of_machine: false,
         }
     }
 

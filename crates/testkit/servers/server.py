@@ -29,7 +29,7 @@ async def work(mode, pages):
     elif mode == "cpu":
         sum(range(20_000))
     elif mode == "memory":
-        for _ in range(8):
+        for _ in range(32):
             pages[random.randrange(SIZE)]
 
 

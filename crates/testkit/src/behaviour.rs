@@ -127,9 +127,9 @@ pub enum Work {
     CallBackEnd,
     /// Calls the back end over one of so many connections that all threads share.
     CallPooled(u32),
-    /// Writes 4 KiB and waits until they are on the disk.
+    /// Writes 4 KiB eight times, and waits each time until they are on the disk.
     Sync,
-    /// Reads 4 KiB at a random place, past the page cache.
+    /// Reads 4 KiB at eight places, past the page cache.
     ReadDisk,
     /// Writes head and body by themselves, with Nagle's algorithm on.
     TwoWrites,

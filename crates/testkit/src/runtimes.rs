@@ -63,7 +63,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
     ),
     with_options(
         of("java-gc", "a heap that is nearly full", Java, "gc", &[at(4, &["gc"]), at(8, &["gc"])]),
-        &["-Xmx96m", "-XX:+UseParallelGC"],
+        &["-Xms60m", "-Xmx60m", "-Xmn6m", "-XX:+UseParallelGC"],
     ),
     Behaviour {
         conditions: Conditions { is_cold: true, ..LONGER },

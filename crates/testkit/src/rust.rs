@@ -232,10 +232,10 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         conditions: Conditions { requests_per_connection: Some(1), ..PLAIN },
         ..of(
             "accept-queue",
-            "a connection is accepted each 5 ms, and four may wait",
-            Model::SlowAccept { every_us: 5000, backlog: 4 },
+            "a connection is accepted each 5 ms, and eight may wait",
+            Model::SlowAccept { every_us: 5000, backlog: 8 },
             Work::Nothing,
-            &[at(32, &["accept_queue"])],
+            &[at(12, &["accept_queue"])],
         )
     },
     Behaviour {

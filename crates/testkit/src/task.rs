@@ -22,6 +22,10 @@ const PAGE: usize = 4096;
 /// Size of the file that is read past the page cache.
 const FILE_BYTES: u64 = 64 << 20;
 
+/// Reads or writes per request, one after the other: the disk takes most of the time even if it is
+/// a fast one.
+const STEPS: u64 = 8;
+
 /// CPU time before a back end is called, microseconds.
 const BEFORE_CALL_US: u32 = 20;
 
@@ -46,12 +50,13 @@ pub struct Task {
 thread_local! {
     /// A connection of this thread's own to the back end.
     static CALLS: RefCell<Option<TcpStream>> = const { RefCell::new(None) };
+    /// A file of this thread's own: threads that write to one file wait for its lock.
+    static SYNCED: RefCell<Option<File>> = const { RefCell::new(None) };
 }
 
 impl Task {
     pub fn new(work: Work, back_end: Option<u16>) -> io::Result<Task> {
         let file = match work {
-            Work::Sync => Some(File::create("written")?),
             Work::ReadDisk => Some(file_past_cache()?),
             _ => None,
         };
@@ -158,9 +163,13 @@ impl Task {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let file = self.file.as_ref().expect("made with the task");
-        file.write_all_at(&[1; PAGE], 0)?;
-        file.sync_data()
+        SYNCED.with_borrow_mut(|file| {
+            let file = match file {
+                Some(file) => file,
+                none => none.insert(file_of_thread()?),
+            };
+            (0..STEPS).try_for_each(|_| file.write_all_at(&[1; PAGE], 0).and_then(|()| file.sync_data()))
+        })
     }
 
     fn read(&self, request: u32) -> io::Result<()> {
@@ -169,9 +178,11 @@ impl Task {
         let mut buffer = vec![0; 2 * PAGE];
         let begin = buffer.as_ptr().align_offset(PAGE);
         let pages = FILE_BYTES / PAGE as u64;
-        // Jumps over the file, so that no read is next to the one before it.
-        let page = u64::from(request).wrapping_mul(7919) % pages;
-        file.read_exact_at(&mut buffer[begin..begin + PAGE], page * PAGE as u64)
+        (0..STEPS).try_for_each(|step| {
+            // Jumps over the file, so that no read is next to the one before it.
+            let page = (u64::from(request) * STEPS + step).wrapping_mul(7919) % pages;
+            file.read_exact_at(&mut buffer[begin..begin + PAGE], page * PAGE as u64)
+        })
     }
 
     fn stall(&self, every_ms: u32, stop_ms: u32) {
@@ -210,6 +221,11 @@ fn connect(back_end: Option<u16>) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+fn file_of_thread() -> io::Result<File> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    File::create(format!("written-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
 fn file_past_cache() -> io::Result<File> {

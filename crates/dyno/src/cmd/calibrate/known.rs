@@ -228,6 +228,6 @@ mod tests {
     fn options_of_a_runtime_come_before_its_program() {
         let words = command(find("java-gc").unwrap(), Path::new("/p"), "{port}", None);
         let at = |word: &str| words.iter().position(|w| w == word).unwrap();
-        assert!(at("-Xmx96m") < at("Server") && words.ends_with(&["{port}".into(), "gc".into()]));
+        assert!(at("-Xmx60m") < at("Server") && words.ends_with(&["{port}".into(), "gc".into()]));
     }
 }
