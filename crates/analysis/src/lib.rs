@@ -51,6 +51,7 @@ pub mod tables;
 pub mod trial;
 pub mod turns;
 pub mod use_table;
+pub mod validation;
 pub mod verdict;
 pub mod warming;
 pub mod wire;

@@ -739,7 +739,7 @@ pub struct Which {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n\n`dyno load` quotes the ceilings that are measured here.\n\nExit status: 0 it is measured and kept, 2 wrong usage, 3 the machine failed, or it was ended early; no ceilings are kept then."
+    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n  dyno calibrate --verdicts --only lock-sleep,wait-condition\n\n`dyno load` quotes the ceilings that are measured here.\n\nExit status: 0 it is measured and kept, 1 a verdict with high confidence is wrong (--verdicts), 2 wrong usage, 3 the machine failed, or it was ended early; no ceilings are kept then."
 )]
 pub struct CalibrateArgs {
     /// Length of each measurement, such as 500ms; there are some twenty.
@@ -748,6 +748,16 @@ pub struct CalibrateArgs {
     /// Instead of all that: what the probes that look into servers cost, each by itself; takes two minutes.
     #[arg(long, conflicts_with_all = ["duration", "save"])]
     pub probes: bool,
+    /// Run servers with known bottlenecks and judge what dyno says limits them.
+    ///
+    /// Instead of all that: runs some fifty servers at several loads, as root also as an ordinary
+    /// user, and prints how often the verdicts are right. Takes ten minutes, and needs cargo and
+    /// the source tree of dyno. Servers whose runtime is missing are listed as not run.
+    #[arg(long, conflicts_with_all = ["duration", "save", "probes"])]
+    pub verdicts: bool,
+    /// Run only these servers; several with commas [default: all].
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "verdicts")]
+    pub only: Vec<String>,
     /// Form of the result.
     #[arg(long, value_enum, default_value = "text")]
     pub format: PlanFormat,

@@ -34,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("dyno-analysis", &["dyno-archive"]),
     ("dyno-report", &["dyno-analysis", "dyno-archive"]),
+    ("dyno-testkit", &[]),
     (
         "dyno",
         &[
@@ -48,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dyno-responder",
             "dyno-runner",
             "dyno-subject",
+            "dyno-testkit",
             "dyno-workload",
         ],
     ),

@@ -24,6 +24,7 @@ pub mod redact;
 pub mod shell;
 pub mod terminal;
 pub mod text;
+pub mod validation;
 pub mod watch;
 
 use dyno_analysis::Report;

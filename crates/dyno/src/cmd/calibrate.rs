@@ -1,5 +1,8 @@
 //! `dyno calibrate`: measures against controls what the generator itself can do on this machine, and how late it is.
 
+mod known;
+mod verdicts;
+
 use std::path::{Path, PathBuf};
 
 use dyno_analysis::calibration::{Calibration, CeilingRow};
@@ -23,6 +26,9 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     }
     if args.probes {
         return probes(args);
+    }
+    if args.verdicts {
+        return verdicts::run(args);
     }
     let folder = super::cache_folder(args.cache.as_deref())?;
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());

@@ -12,6 +12,7 @@ mod experiments;
 mod failures;
 mod inside;
 mod interrupts;
+mod known;
 mod left;
 mod life;
 mod load;

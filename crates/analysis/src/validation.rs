@@ -1,0 +1,275 @@
+//! How often verdicts on servers of known bottlenecks are right: `dyno.validation/1`.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::caveat::{Code, Severity};
+use crate::trial::TrialResult;
+use crate::verdict::{Confidence, Limiter, Resource};
+
+pub const SCHEMA: &str = "dyno.validation/1";
+
+/// The user that dyno and the servers ran as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum User {
+    Root,
+    Ordinary,
+}
+
+impl User {
+    /// The name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            User::Root => "root",
+            User::Ordinary => "ordinary user",
+        }
+    }
+}
+
+/// A step of a server whose bottleneck is known.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KnownStep {
+    pub behaviour: String,
+    /// The load in words, such as `8 connections`.
+    pub load: String,
+    pub user: User,
+    /// The verdicts that are right. The first names the true cause; others are names for the same.
+    pub right: Vec<Resource>,
+    pub verdict: Resource,
+    pub confidence: Confidence,
+    pub sentence: String,
+    pub evidence: Value,
+    pub throughput_rps: f64,
+    /// Caveats that make the step invalid. Empty: it is valid.
+    pub invalid: Vec<Code>,
+    /// The machine is the true cause, so that the step is judged even if it is invalid.
+    pub is_of_machine: bool,
+}
+
+impl KnownStep {
+    #[must_use]
+    pub fn new(
+        trial: &TrialResult,
+        behaviour: &str,
+        load: String,
+        user: User,
+        right: Vec<Resource>,
+    ) -> KnownStep {
+        let Limiter { resource, confidence, sentence, evidence } = trial.limiter.clone();
+        let refusals = trial.caveats.iter().filter(|c| c.severity == Severity::Invalid);
+        KnownStep {
+            behaviour: behaviour.into(),
+            load,
+            user,
+            right,
+            verdict: resource,
+            confidence,
+            sentence,
+            evidence,
+            throughput_rps: trial.load.throughput_rps,
+            invalid: refusals.map(|c| c.code).collect(),
+            is_of_machine: false,
+        }
+    }
+
+    /// Whether the verdict counts.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.invalid.is_empty() || self.is_of_machine
+    }
+
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.right.contains(&self.verdict)
+    }
+
+    fn is_high_wrong(&self) -> bool {
+        self.confidence == Confidence::High && !self.is_right()
+    }
+
+    /// The true cause. `None`: no verdict counts as right.
+    fn cause(&self) -> Option<Resource> {
+        self.right.first().copied()
+    }
+}
+
+/// A behaviour that was not measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotRun {
+    pub behaviour: String,
+    pub user: User,
+    pub reason: String,
+}
+
+/// A cell of the confusion matrix: how many steps of a cause got a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MatrixCell {
+    pub cause: Resource,
+    pub verdict: Resource,
+    pub confidence: Confidence,
+    pub steps: usize,
+    /// How many of these have this verdict among those that are right.
+    pub right: usize,
+}
+
+/// The result of `dyno calibrate --verdicts`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Validation {
+    pub schema: &'static str,
+    pub machine: String,
+    /// Steps whose verdicts are judged: the valid ones, and those whose true cause is the machine.
+    pub judged: usize,
+    /// Share of these whose verdict is right. `None`: none was judged.
+    pub right: Option<f64>,
+    /// Share of the right verdicts that have high confidence. `None`: none is right.
+    pub right_high: Option<f64>,
+    /// Wrong verdicts with high confidence.
+    pub high_wrong: usize,
+    /// Steps that are not judged, because the report marks them as invalid.
+    pub invalid: usize,
+    pub matrix: Vec<MatrixCell>,
+    /// Steps with wrong verdicts, those with high confidence first.
+    pub wrong: Vec<KnownStep>,
+    pub invalid_steps: Vec<KnownStep>,
+    pub not_run: Vec<NotRun>,
+}
+
+impl Validation {
+    #[must_use]
+    pub fn new(machine: String, steps: Vec<KnownStep>, not_run: Vec<NotRun>) -> Validation {
+        let (judged, invalid_steps): (Vec<_>, Vec<_>) = steps.into_iter().partition(KnownStep::is_judged);
+        let right = judged.iter().filter(|step| step.is_right());
+        let (right, right_high) = right.fold((0, 0), |(all, high), step| {
+            (all + 1, high + usize::from(step.confidence == Confidence::High))
+        });
+        let matrix = matrix(&judged);
+        let (count, high_wrong) = (judged.len(), judged.iter().filter(|step| step.is_high_wrong()).count());
+        let mut wrong: Vec<_> = judged.into_iter().filter(|step| !step.is_right()).collect();
+        wrong.sort_by_key(|step| rank(step.confidence));
+        Validation {
+            schema: SCHEMA,
+            machine,
+            judged: count,
+            right: share(right, count),
+            right_high: share(right_high, right),
+            high_wrong,
+            invalid: invalid_steps.len(),
+            matrix,
+            wrong,
+            invalid_steps,
+            not_run,
+        }
+    }
+}
+
+fn share(part: usize, whole: usize) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Place of a confidence in the matrix, the surest first.
+const fn rank(confidence: Confidence) -> usize {
+    match confidence {
+        Confidence::High => 0,
+        Confidence::Medium => 1,
+        Confidence::Low => 2,
+    }
+}
+
+fn matrix(judged: &[KnownStep]) -> Vec<MatrixCell> {
+    let mut cells: Vec<MatrixCell> = Vec::new();
+    for step in judged {
+        let Some(cause) = step.cause() else { continue };
+        let (verdict, confidence) = (step.verdict, step.confidence);
+        let is_same = |c: &MatrixCell| (c.cause, c.verdict, c.confidence) == (cause, verdict, confidence);
+        let at = cells.iter().position(is_same).unwrap_or_else(|| {
+            cells.push(MatrixCell { cause, verdict, confidence, steps: 0, right: 0 });
+            cells.len() - 1
+        });
+        cells[at].steps += 1;
+        cells[at].right += usize::from(step.is_right());
+    }
+    cells.sort_by_key(|cell| (cell.cause, cell.verdict, rank(cell.confidence)));
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Confidence::{High, Low, Medium};
+    use Resource::{Concurrency, Elsewhere, Lock, Unknown, Workers};
+
+    fn step(right: &[Resource], verdict: Resource, confidence: Confidence) -> KnownStep {
+        KnownStep {
+            behaviour: "known".into(),
+            load: "8 connections".into(),
+            user: User::Root,
+            right: right.to_vec(),
+            verdict,
+            confidence,
+            sentence: String::new(),
+            evidence: Value::Null,
+            throughput_rps: 1.0,
+            invalid: Vec::new(),
+            is_of_machine: false,
+        }
+    }
+
+    fn validation(steps: Vec<KnownStep>) -> Validation {
+        Validation::new("a machine".into(), steps, Vec::new())
+    }
+
+    #[test]
+    fn shares_are_of_judged_and_of_right_steps() {
+        let refused = KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Unknown, Low) };
+        let all = validation(vec![
+            step(&[Lock], Lock, High),
+            step(&[Elsewhere, Lock], Lock, Medium),
+            step(&[Lock], Concurrency, Medium),
+            step(&[Concurrency], Workers, High),
+            refused,
+        ]);
+        assert_eq!((all.judged, all.invalid, all.high_wrong), (4, 1, 1));
+        assert_eq!((all.right, all.right_high), (Some(0.5), Some(0.5)));
+        let wrong: Vec<_> = all.wrong.iter().map(|step| step.verdict).collect();
+        assert_eq!(wrong, [Workers, Concurrency], "high confidence comes first");
+    }
+
+    #[test]
+    fn invalid_steps_count_for_nothing_else() {
+        let refused = KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Workers, High) };
+        let all = validation(vec![refused]);
+        assert_eq!((all.judged, all.high_wrong, all.right, all.right_high), (0, 0, None, None));
+        assert!(all.matrix.is_empty() && all.wrong.is_empty());
+    }
+
+    #[test]
+    fn machine_as_cause_is_judged_in_invalid_steps() {
+        let invalid = vec![Code::GeneratorBusy];
+        let step = KnownStep { invalid, is_of_machine: true, ..step(&[Unknown], Workers, High) };
+        let all = validation(vec![step]);
+        assert_eq!((all.judged, all.invalid, all.high_wrong), (1, 0, 1));
+    }
+
+    #[test]
+    fn no_right_step_leaves_no_share_of_them() {
+        let all = validation(vec![step(&[Lock], Workers, Low)]);
+        assert_eq!((all.right, all.right_high, all.high_wrong), (Some(0.0), None, 0));
+    }
+
+    #[test]
+    fn matrix_counts_by_first_cause_verdict_and_confidence() {
+        let all = validation(vec![
+            step(&[Lock], Lock, High),
+            step(&[Lock, Elsewhere], Lock, High),
+            step(&[Lock], Lock, Low),
+            step(&[Elsewhere, Lock], Lock, High),
+            step(&[Elsewhere], Lock, High),
+        ]);
+        let cells = all.matrix.iter().map(|c| (c.cause, c.verdict, c.confidence, c.steps, c.right));
+        let cells: Vec<_> = cells.collect();
+        let expected = [(Lock, Lock, High, 2, 2), (Lock, Lock, Low, 1, 1), (Elsewhere, Lock, High, 2, 1)];
+        assert_eq!(cells, expected);
+    }
+}

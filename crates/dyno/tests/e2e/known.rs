@@ -1,0 +1,88 @@
+//! `dyno calibrate --verdicts`: servers with known bottlenecks.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::drive::{DYNO, Place, am_root, copy_program, repository, send_signal, soon, text};
+
+/// Servers whose waits last much longer than those for a CPU on a busy machine.
+const CERTAIN: &str = "wait-epoll,workers-sleep,lock-sleep,connection-pool-one,offered-wait";
+
+/// Steps of these.
+const STEPS: u64 = 13;
+
+/// Calibrates with a cache of the repository: the server is built once, not once per test.
+fn calibrate(place: &Place, extra: &[&str]) -> Command {
+    let cache = repository().join("target/known-servers");
+    std::fs::create_dir_all(&cache).unwrap();
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["calibrate", "--verdicts", "--cache"]).arg(cache).args(extra);
+    command
+}
+
+#[test]
+fn known_servers_get_no_wrong_verdict_with_high_confidence() {
+    let place = Place::new();
+    let output = calibrate(&place, &["--only", CERTAIN, "--format", "json"]).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["high_wrong"], 0, "{said}");
+    assert_eq!(result["not_run"], serde_json::json!([]), "{said}");
+    // On a busy machine steps may be invalid, but none is forgotten.
+    let users = if am_root() { 2 } else { 1 };
+    let counted = |key: &str| result[key].as_u64().unwrap();
+    assert_eq!(counted("judged") + counted("invalid"), STEPS * users, "{said}");
+    let cells = result["matrix"].as_array().unwrap();
+    let in_matrix: u64 = cells.iter().map(|cell| cell["steps"].as_u64().unwrap()).sum();
+    assert_eq!(in_matrix, counted("judged"), "{said}");
+    place.assert_nothing_is_left_soon();
+}
+
+#[test]
+fn verdicts_outside_of_the_source_tree_say_so() {
+    let place = Place::new();
+    let program = place.path().join("dyno");
+    copy_program(Path::new(DYNO), &program);
+    let output = place.command(&program).args(["calibrate", "--verdicts"]).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("servers with known bottlenecks are not here\nhint: "), "{said}");
+}
+
+#[test]
+fn unknown_behaviour_is_refused_with_those_that_are_known() {
+    let place = Place::new();
+    let output = calibrate(&place, &["--only", "lock-sleep,nothing"]).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--only nothing: unknown behaviour\nhint: known are cpu, "), "{said}");
+}
+
+#[test]
+fn interrupt_ends_servers_and_their_companions() {
+    let place = Place::new();
+    // The machine is filled by another program, which must end, too.
+    let only = ["--only", "other-programs,backend-serial"];
+    let mut command = calibrate(&place, &only);
+    command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let pid = child.id();
+    let companion = || {
+        let burns = |pid: &u32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains("testkit --burn") && line.contains(place.path().to_str().unwrap())
+        };
+        dyno_observer::proc::all_pids().into_iter().find(burns)
+    };
+    assert!(soon(companion).is_some(), "no other program was started");
+    send_signal(pid, libc::SIGINT);
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(3));
+    place.assert_nothing_is_left_soon();
+    assert_eq!(companion(), None, "the other program still runs");
+}

@@ -1,0 +1,175 @@
+//! Text of `dyno calibrate --verdicts`.
+
+use std::fmt::Write as _;
+
+use dyno_analysis::validation::{KnownStep, Validation};
+use dyno_analysis::verdict::{Confidence, Resource};
+
+use crate::format::{count, or_dash, percent, plural};
+use crate::terminal::line;
+use crate::text::Style;
+
+/// The confusion matrix, the totals, and the steps and behaviours that need an explanation.
+#[must_use]
+pub fn text(v: &Validation, style: Style) -> String {
+    let mut out = format!("  {}  {}\n", style.bold("dyno calibrate --verdicts"), v.machine);
+    out.push_str(&matrix(v));
+    out.push_str(&totals(v));
+    out.push_str(&steps("Wrong verdicts", &v.wrong, style));
+    out.push_str(&invalid(v, style));
+    if !v.not_run.is_empty() {
+        let _ = writeln!(out, "\n  {}", style.bold("Not run"));
+    }
+    for not in &v.not_run {
+        let _ = writeln!(out, "    {} ({}): {}", not.behaviour, not.user.name(), line(&not.reason));
+    }
+    out
+}
+
+fn matrix(v: &Validation) -> String {
+    let mut out = format!(
+        "\n    {:<16} {:<16} {:>6} {:>8} {:>6}\n",
+        "true cause", "verdict", "high", "likely", "guess"
+    );
+    let mut rows: Vec<(Resource, Resource)> = v.matrix.iter().map(|c| (c.cause, c.verdict)).collect();
+    rows.dedup();
+    let mut last = None;
+    for (cause, verdict) in rows {
+        let of = |confidence| {
+            let mut cells = v.matrix.iter();
+            let cell = cells.find(|c| (c.cause, c.verdict, c.confidence) == (cause, verdict, confidence))?;
+            Some(cell.steps)
+        };
+        let shown = |confidence| of(confidence).map_or("·".into(), |n| count(n as u64));
+        let name = if last == Some(cause) { "" } else { cause.name() };
+        let _ = writeln!(
+            out,
+            "    {name:<16} {:<16} {:>6} {:>8} {:>6}",
+            verdict.name(),
+            shown(Confidence::High),
+            shown(Confidence::Medium),
+            shown(Confidence::Low)
+        );
+        last = Some(cause);
+    }
+    out
+}
+
+fn totals(v: &Validation) -> String {
+    format!(
+        "\n  {} judged. {} of the verdicts are right; {} of the right ones have high confidence.\n  \
+         Wrong with high confidence: {}. Invalid, not judged: {}.\n",
+        plural(v.judged as u64, "step"),
+        or_dash(v.right, percent),
+        or_dash(v.right_high, percent),
+        v.high_wrong,
+        v.invalid
+    )
+}
+
+fn steps(title: &str, all: &[KnownStep], style: Style) -> String {
+    let mut out = String::new();
+    if !all.is_empty() {
+        let _ = writeln!(out, "\n  {}", style.bold(title));
+    }
+    for step in all {
+        let right: Vec<&str> = step.right.iter().map(|right| right.name()).collect();
+        let _ = writeln!(
+            out,
+            "    {} at {} ({}): {} with {} confidence; right: {}\n      {}",
+            step.behaviour,
+            step.load,
+            step.user.name(),
+            step.verdict.name(),
+            confidence(step.confidence),
+            right.join(", "),
+            line(&step.sentence)
+        );
+    }
+    out
+}
+
+const fn confidence(of: Confidence) -> &'static str {
+    match of {
+        Confidence::High => "high",
+        Confidence::Medium => "medium",
+        Confidence::Low => "low",
+    }
+}
+
+fn invalid(v: &Validation, style: Style) -> String {
+    let mut out = String::new();
+    if !v.invalid_steps.is_empty() {
+        let _ = writeln!(out, "\n  {}", style.bold("Invalid steps, not judged"));
+    }
+    for step in &v.invalid_steps {
+        let codes: Vec<&str> = step.invalid.iter().map(|code| code.name()).collect();
+        let _ = writeln!(
+            out,
+            "    {} at {} ({}): {}; verdict {}",
+            step.behaviour,
+            step.load,
+            step.user.name(),
+            codes.join(", "),
+            step.verdict.name()
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use dyno_analysis::caveat::Code;
+    use dyno_analysis::validation::{NotRun, User};
+
+    fn step(verdict: Resource, confidence: Confidence, invalid: Vec<Code>) -> KnownStep {
+        KnownStep {
+            behaviour: "lock-sleep".into(),
+            load: "4 connections".into(),
+            user: User::Ordinary,
+            right: vec![Resource::Lock],
+            verdict,
+            confidence,
+            sentence: "A sentence.".into(),
+            evidence: serde_json::Value::Null,
+            throughput_rps: 1.0,
+            invalid,
+            is_of_machine: false,
+        }
+    }
+
+    #[test]
+    fn text_shows_matrix_totals_and_exceptions() {
+        let steps = vec![
+            step(Resource::Lock, Confidence::High, Vec::new()),
+            step(Resource::Lock, Confidence::Low, Vec::new()),
+            step(Resource::Workers, Confidence::High, Vec::new()),
+            step(Resource::Unknown, Confidence::Low, vec![Code::GeneratorBusy]),
+        ];
+        let not_run =
+            NotRun { behaviour: "go-sleep".into(), user: User::Root, reason: "go: not found".into() };
+        let text = text(&Validation::new("a machine".into(), steps, vec![not_run]), Style::Plain);
+        let expected = "  dyno calibrate --verdicts  a machine
+
+    true cause       verdict            high   likely  guess
+    lock             lock                  1        ·      1
+                     workers               1        ·      ·
+
+  3 steps judged. 67 % of the verdicts are right; 50 % of the right ones have high confidence.
+  Wrong with high confidence: 1. Invalid, not judged: 1.
+
+  Wrong verdicts
+    lock-sleep at 4 connections (ordinary user): workers with high confidence; right: lock
+      A sentence.
+
+  Invalid steps, not judged
+    lock-sleep at 4 connections (ordinary user): generator_busy; verdict unknown
+
+  Not run
+    go-sleep (root): go: not found
+";
+        assert_eq!(text, expected);
+    }
+}

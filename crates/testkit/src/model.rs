@@ -1,0 +1,257 @@
+//! The threads of the server.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dyno_testkit::{Model, Work};
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+
+use crate::http::Connection;
+use crate::task::Task;
+
+const LISTENER: u64 = u64::MAX;
+const BACKLOG: i32 = 1024;
+
+/// Serves until the process ends.
+pub fn serve(listener: &TcpListener, model: Model, task: &Arc<Task>) -> io::Result<()> {
+    // Listening again sets the length of the queue, which the standard library chooses.
+    let backlog = if let Model::SlowAccept { backlog, .. } = model { backlog } else { BACKLOG };
+    rustix::net::listen(listener, backlog)?;
+    if matches!(task.work, Work::BurnWithIdlers(_)) {
+        for _ in 0..3 {
+            let task = Arc::clone(task);
+            thread::spawn(move || task.idle());
+        }
+    }
+    match model {
+        Model::ThreadPerConnection => accept_all(listener, task, Duration::ZERO),
+        Model::SlowAccept { every_us, .. } => {
+            accept_all(listener, task, Duration::from_micros(every_us.into()))
+        }
+        Model::EventLoop => EventLoop::new(listener)?.run(listener, task, false),
+        Model::BusyLoop => EventLoop::new(listener)?.run(listener, task, true),
+        Model::Pool(workers) => dispatch(listener, task, Some(workers)),
+        Model::ThreadPerRequest => dispatch(listener, task, None),
+    }
+}
+
+fn accept_all(listener: &TcpListener, task: &Arc<Task>, pause: Duration) -> io::Result<()> {
+    loop {
+        thread::sleep(pause);
+        let Ok((stream, _)) = listener.accept() else { continue };
+        let task = Arc::clone(task);
+        thread::spawn(move || {
+            let mut connection = Connection::new(stream);
+            set_nodelay(&connection.stream, &task);
+            while step(&mut connection, &task) {}
+        });
+    }
+}
+
+fn set_nodelay(stream: &TcpStream, task: &Task) {
+    // Fails only if the peer has gone, which the next read finds.
+    let _ = stream.set_nodelay(!matches!(task.work, Work::TwoWrites));
+}
+
+/// Reads once and answers. Returns whether the connection goes on.
+fn step(connection: &mut Connection, task: &Task) -> bool {
+    let Some(requests) = connection.receive() else { return false };
+    (0..requests).all(|_| {
+        let done = task.perform();
+        done.and_then(|()| answer(connection, task)).inspect_err(report).is_ok()
+    })
+}
+
+fn report(error: &io::Error) {
+    if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+        eprintln!("testkit: {error}");
+    }
+}
+
+fn answer(connection: &mut Connection, task: &Task) -> io::Result<()> {
+    match task.work {
+        Work::TwoWrites => connection.answer_in_two_writes(),
+        _ => connection.answer(),
+    }
+}
+
+/// One thread that waits for events, on all connections.
+struct EventLoop {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+    connections: HashMap<u64, Connection>,
+    /// Connections to answer, and when, in the order of time.
+    timers: VecDeque<(Instant, u64)>,
+}
+
+impl EventLoop {
+    fn new(listener: &TcpListener) -> io::Result<EventLoop> {
+        listener.set_nonblocking(true)?;
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        let (connections, timers) = (HashMap::new(), VecDeque::new());
+        Ok(EventLoop { epoll, events: Vec::with_capacity(256), connections, timers })
+    }
+
+    fn run(&mut self, listener: &TcpListener, task: &Task, is_busy: bool) -> io::Result<()> {
+        loop {
+            let timeout = if is_busy { Some(Duration::ZERO) } else { self.timeout() };
+            wait(&self.epoll, &mut self.events, timeout)?;
+            for event in std::mem::take(&mut self.events) {
+                match event.data.u64() {
+                    LISTENER => self.accept(listener, task)?,
+                    id => self.receive(id, task),
+                }
+            }
+            self.events.reserve(256);
+            self.answer_due();
+        }
+    }
+
+    fn accept(&mut self, listener: &TcpListener, task: &Task) -> io::Result<()> {
+        while let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(true)?;
+            set_nodelay(&stream, task);
+            let id = stream.as_raw_fd() as u64;
+            epoll::add(&self.epoll, &stream, EventData::new_u64(id), EventFlags::IN)?;
+            self.connections.insert(id, Connection::new(stream));
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, id: u64, task: &Task) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let goes_on = match task.work {
+            Work::Timer(us) => connection.receive().map(|requests| {
+                // Read to know when the answers are due.
+                let due = Instant::now() + Duration::from_micros(us.into());
+                self.timers.extend((0..requests).map(|_| (due, id)));
+            }),
+            _ => step(connection, task).then_some(()),
+        };
+        if goes_on.is_none() {
+            self.connections.remove(&id);
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        // Read to sleep until the first answer is due.
+        self.timers.front().map(|(due, _)| due.saturating_duration_since(Instant::now()))
+    }
+
+    fn answer_due(&mut self) {
+        while self.timeout() == Some(Duration::ZERO) {
+            let Some((_, id)) = self.timers.pop_front() else { return };
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            if connection.answer().is_err() {
+                self.connections.remove(&id);
+            }
+        }
+    }
+}
+
+fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>, timeout: Option<Duration>) -> io::Result<()> {
+    let timeout = timeout
+        .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
+    match epoll::wait(epoll, spare_capacity(events), timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Connections from which something can be read, for the workers to take.
+#[derive(Default)]
+struct Queue {
+    ready: Mutex<VecDeque<Connection>>,
+    is_ready: Condvar,
+}
+
+impl Queue {
+    fn push(&self, connection: Connection) {
+        self.ready.lock().expect("no thread panics").push_back(connection);
+        self.is_ready.notify_one();
+    }
+
+    fn take(&self) -> Connection {
+        let ready = self.ready.lock().expect("no thread panics");
+        let is_empty = |ready: &mut VecDeque<Connection>| ready.is_empty();
+        let mut ready = self.is_ready.wait_while(ready, is_empty).expect("no thread panics");
+        ready.pop_front().expect("waited for one")
+    }
+}
+
+/// Connections that wait for a request, each armed for one event.
+struct Waiting {
+    epoll: OwnedFd,
+    connections: Mutex<HashMap<u64, Connection>>,
+}
+
+impl Waiting {
+    fn keep(&self, connection: Connection, is_new: bool) -> io::Result<()> {
+        let id = connection.stream.as_raw_fd() as u64;
+        let armed = EventFlags::IN | EventFlags::ONESHOT;
+        // Held until the event is armed, so that nobody finds the event without its connection.
+        let mut connections = self.connections.lock().expect("no thread panics");
+        let stream = &connections.entry(id).insert_entry(connection).into_mut().stream;
+        match is_new {
+            true => epoll::add(&self.epoll, stream, EventData::new_u64(id), armed)?,
+            false => epoll::modify(&self.epoll, stream, EventData::new_u64(id), armed)?,
+        }
+        Ok(())
+    }
+
+    fn serve(&self, mut connection: Connection, task: &Task) {
+        if step(&mut connection, task) {
+            // Fails only without memory; the connection is closed then.
+            let _ = self.keep(connection, false);
+        }
+    }
+}
+
+/// Waits for requests, and has workers answer them, or a new thread each.
+fn dispatch(listener: &TcpListener, task: &Arc<Task>, workers: Option<u32>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    let waiting = Arc::new(Waiting { epoll, connections: Mutex::default() });
+    let queue = Arc::new(Queue::default());
+    for _ in 0..workers.unwrap_or(0) {
+        let (queue, waiting, task) = (Arc::clone(&queue), Arc::clone(&waiting), Arc::clone(task));
+        thread::spawn(move || {
+            loop {
+                waiting.serve(queue.take(), &task);
+            }
+        });
+    }
+    let mut events = Vec::with_capacity(256);
+    loop {
+        wait(&waiting.epoll, &mut events, None)?;
+        for event in events.drain(..) {
+            if event.data.u64() == LISTENER {
+                while let Ok((stream, _)) = listener.accept() {
+                    stream.set_nonblocking(true)?;
+                    set_nodelay(&stream, task);
+                    waiting.keep(Connection::new(stream), true)?;
+                }
+                continue;
+            }
+            let mut connections = waiting.connections.lock().expect("no thread panics");
+            let Some(connection) = connections.remove(&event.data.u64()) else { continue };
+            drop(connections);
+            if workers.is_some() {
+                queue.push(connection);
+            } else {
+                let (waiting, task) = (Arc::clone(&waiting), Arc::clone(task));
+                thread::spawn(move || waiting.serve(connection, &task));
+            }
+        }
+    }
+}

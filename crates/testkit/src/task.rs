@@ -1,0 +1,240 @@
+//! The work of a request.
+
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::TcpStream;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, mpsc};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use dyno_testkit::Work;
+use rustix::fs::OFlags;
+
+use crate::burn::Burner;
+use crate::http::ask;
+
+const PAGE: usize = 4096;
+
+/// Size of the file that is read past the page cache.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// Reads or writes per request, one after the other: the disk takes most of the time even if it is
+/// a fast one.
+const STEPS: u64 = 8;
+
+/// CPU time before a back end is called, microseconds.
+const BEFORE_CALL_US: u32 = 20;
+
+/// The work of requests, and what they share.
+#[derive(Debug)]
+pub struct Task {
+    pub work: Work,
+    burner: Burner,
+    back_end: Option<u16>,
+    answered: AtomicU32,
+    lock: Mutex<()>,
+    is_taken: Mutex<bool>,
+    turn: Condvar,
+    spin: AtomicBool,
+    kept: Mutex<Vec<Vec<u8>>>,
+    connections: Mutex<Vec<TcpStream>>,
+    connection_is_free: Condvar,
+    file: Option<File>,
+    stopped: Mutex<Instant>,
+}
+
+thread_local! {
+    /// A connection of this thread's own to the back end.
+    static CALLS: RefCell<Option<TcpStream>> = const { RefCell::new(None) };
+    /// A file of this thread's own: threads that write to one file wait for its lock.
+    static SYNCED: RefCell<Option<File>> = const { RefCell::new(None) };
+}
+
+impl Task {
+    pub fn new(work: Work, back_end: Option<u16>) -> io::Result<Task> {
+        let file = match work {
+            Work::ReadDisk => Some(file_past_cache()?),
+            _ => None,
+        };
+        let pooled = if let Work::CallPooled(n) = work { n } else { 0 };
+        let connections = (0..pooled).map(|_| connect(back_end)).collect::<io::Result<_>>()?;
+        Ok(Task {
+            work,
+            burner: Burner::new(),
+            back_end,
+            answered: AtomicU32::new(0),
+            lock: Mutex::default(),
+            is_taken: Mutex::default(),
+            turn: Condvar::new(),
+            spin: AtomicBool::new(false),
+            kept: Mutex::default(),
+            connections: Mutex::new(connections),
+            connection_is_free: Condvar::new(),
+            file,
+            // Read as the beginning of the time until the first stop.
+            stopped: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// Does the work of one request.
+    pub fn perform(&self) -> io::Result<()> {
+        let before = self.answered.fetch_add(1, Ordering::Relaxed);
+        match self.work {
+            Work::Nothing | Work::TwoWrites | Work::Timer(_) => {}
+            Work::Burn(us) | Work::BurnWithIdlers(us) => self.burner.burn(us),
+            Work::Cache { requests, cold, warm } => {
+                self.burner.burn(if before < requests { cold } else { warm });
+            }
+            Work::Dearer(us) => self.burner.burn(us + us / 100 * (before / 10)),
+            Work::Leak(us) => {
+                self.kept.lock().expect("no thread panics").push(vec![1; PAGE]);
+                self.burner.burn(us);
+            }
+            Work::Sleep(us) => sleep(micros(us)),
+            Work::ConditionWait(us) => wait_on_condition(micros(us)),
+            Work::ChannelWait(us) => wait_on_channel(micros(us)),
+            Work::Lock { burn, sleep: us } => {
+                let _held = self.lock.lock().expect("no thread panics");
+                self.burner.burn(burn);
+                sleep(micros(us));
+            }
+            Work::Turn(us) => self.take_turn(micros(us)),
+            Work::Spinlock(us) => self.hold_spinlock(micros(us)),
+            Work::CallBackEnd => self.call()?,
+            Work::CallPooled(_) => self.call_pooled()?,
+            Work::Sync => self.sync()?,
+            Work::ReadDisk => self.read(before)?,
+            Work::Process(us) => start_process(self.burner.rounds(us))?,
+            Work::Stall { every_ms, stop_ms } => self.stall(every_ms, stop_ms),
+        }
+        Ok(())
+    }
+
+    /// Runs for ever beside the threads that serve.
+    pub fn idle(&self) {
+        loop {
+            self.burner.burn(50);
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn take_turn(&self, time: Duration) {
+        let taken = self.is_taken.lock().expect("no thread panics");
+        *self.turn.wait_while(taken, |taken| *taken).expect("no thread panics") = true;
+        sleep(time);
+        *self.is_taken.lock().expect("no thread panics") = false;
+        self.turn.notify_one();
+    }
+
+    fn hold_spinlock(&self, time: Duration) {
+        while self.spin.swap(true, Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        sleep(time);
+        self.spin.store(false, Ordering::Release);
+    }
+
+    fn call(&self) -> io::Result<()> {
+        self.burner.burn(BEFORE_CALL_US);
+        CALLS.with_borrow_mut(|stream| {
+            let stream = match stream {
+                Some(stream) => stream,
+                none => none.insert(connect(self.back_end)?),
+            };
+            ask(stream)
+        })
+    }
+
+    fn call_pooled(&self) -> io::Result<()> {
+        self.burner.burn(BEFORE_CALL_US);
+        let pool = self.connections.lock().expect("no thread panics");
+        let is_empty = |pool: &mut Vec<TcpStream>| pool.is_empty();
+        let mut pool = self.connection_is_free.wait_while(pool, is_empty).expect("no thread panics");
+        let mut stream = pool.pop().expect("waited for one");
+        drop(pool);
+        let result = ask(&mut stream);
+        self.connections.lock().expect("no thread panics").push(stream);
+        self.connection_is_free.notify_one();
+        result
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        SYNCED.with_borrow_mut(|file| {
+            let file = match file {
+                Some(file) => file,
+                none => none.insert(file_of_thread()?),
+            };
+            (0..STEPS).try_for_each(|_| file.write_all_at(&[1; PAGE], 0).and_then(|()| file.sync_data()))
+        })
+    }
+
+    fn read(&self, request: u32) -> io::Result<()> {
+        let file = self.file.as_ref().expect("made with the task");
+        // Reads past the cache need a buffer and a place that are aligned to blocks.
+        let mut buffer = vec![0; 2 * PAGE];
+        let begin = buffer.as_ptr().align_offset(PAGE);
+        let pages = FILE_BYTES / PAGE as u64;
+        (0..STEPS).try_for_each(|step| {
+            // Jumps over the file, so that no read is next to the one before it.
+            let page = (u64::from(request) * STEPS + step).wrapping_mul(7919) % pages;
+            file.read_exact_at(&mut buffer[begin..begin + PAGE], page * PAGE as u64)
+        })
+    }
+
+    fn stall(&self, every_ms: u32, stop_ms: u32) {
+        let mut stopped = self.stopped.lock().expect("no thread panics");
+        // Read to know when the next stop is due.
+        if stopped.elapsed() >= Duration::from_millis(every_ms.into()) {
+            sleep(Duration::from_millis(stop_ms.into()));
+            *stopped = Instant::now();
+        }
+        self.burner.burn(50);
+    }
+}
+
+fn micros(us: u32) -> Duration {
+    Duration::from_micros(us.into())
+}
+
+fn wait_on_condition(time: Duration) {
+    let (never, condition) = (Mutex::new(()), Condvar::new());
+    let held = never.lock().expect("no thread panics");
+    let _ended = condition.wait_timeout_while(held, time, |()| true).expect("no thread panics");
+}
+
+fn wait_on_channel(time: Duration) {
+    let (_sender, receiver) = mpsc::channel::<()>();
+    let _timeout = receiver.recv_timeout(time);
+}
+
+fn start_process(rounds: u64) -> io::Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--rounds", &rounds.to_string()]).status().map(drop)
+}
+
+fn connect(back_end: Option<u16>) -> io::Result<TcpStream> {
+    let port = back_end.ok_or_else(|| io::Error::other("--backend: missing"))?;
+    let stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+fn file_of_thread() -> io::Result<File> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    File::create(format!("written-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+}
+
+fn file_past_cache() -> io::Result<File> {
+    let block = vec![1; 1 << 20];
+    let file = File::create("read")?;
+    for at in (0..FILE_BYTES).step_by(block.len()) {
+        file.write_all_at(&block, at)?;
+    }
+    file.sync_all()?;
+    let past_cache = OFlags::DIRECT.bits() as i32;
+    OpenOptions::new().read(true).custom_flags(past_cache).open("read")
+}

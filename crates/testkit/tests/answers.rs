@@ -1,0 +1,85 @@
+//! The server answers in every behaviour that needs no back end of its own.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use dyno_testkit::{Behaviour, Program, behaviours};
+
+/// A server, killed on drop.
+struct Server {
+    child: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(name: &str, extra: &[&str]) -> Server {
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_testkit"));
+        command.args(["--port", &port.to_string(), "--behaviour", name]).args(extra);
+        command.current_dir(folder.path()).stdin(Stdio::null());
+        Server { child: command.spawn().unwrap(), port, _folder: folder }
+    }
+
+    fn connect(&mut self) -> TcpStream {
+        loop {
+            match TcpStream::connect(("127.0.0.1", self.port)) {
+                Ok(stream) => return stream,
+                Err(_) => assert!(self.child.try_wait().unwrap().is_none(), "the server ended"),
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ask(stream: &mut TcpStream) -> String {
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let (mut answer, mut buffer) = (Vec::new(), [0; 512]);
+    while !answer.ends_with(b"Hello, World!") {
+        let n = stream.read(&mut buffer).unwrap();
+        assert!(n > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&buffer[..n]);
+    }
+    String::from_utf8(answer).unwrap()
+}
+
+fn check(behaviour: &Behaviour, extra: &[&str]) {
+    let mut server = Server::start(behaviour.name, extra);
+    let mut stream = server.connect();
+    // The second request shows that the connection was kept.
+    for _ in 0..2 {
+        let answer = ask(&mut stream);
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{}: {answer}", behaviour.name);
+    }
+}
+
+#[test]
+fn every_behaviour_answers() {
+    for behaviour in behaviours().filter(|b| matches!(b.program, Program::Testkit(..))) {
+        let Some(back_end) = behaviour.back_end else {
+            check(behaviour, &[]);
+            continue;
+        };
+        let mut service = Server::start(back_end.behaviour, &[]);
+        drop(service.connect());
+        check(behaviour, &["--backend", &service.port.to_string()]);
+    }
+}
+
+#[test]
+fn unknown_behaviour_names_those_that_are_known() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testkit"));
+    let output = command.args(["--port", "1", "--behaviour", "none"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("--behaviour none: must be one of cpu, ") && said.contains("usage:"), "{said}");
+}

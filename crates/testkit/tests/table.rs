@@ -1,0 +1,67 @@
+//! The table of behaviours holds together.
+
+use std::collections::BTreeSet;
+
+use dyno_testkit::{At, Model, Need, Program, Work, behaviours, find};
+
+#[test]
+fn names_are_unique() {
+    let names: BTreeSet<&str> = behaviours().map(|b| b.name).collect();
+    assert_eq!(names.len(), behaviours().count());
+    assert!(names.len() >= 30);
+}
+
+#[test]
+fn every_load_has_right_verdicts() {
+    for behaviour in behaviours() {
+        assert!(!behaviour.loads.is_empty(), "{}", behaviour.name);
+        for load in behaviour.loads {
+            assert!(!load.right.is_empty(), "{}", behaviour.name);
+        }
+    }
+}
+
+#[test]
+fn loads_are_listed_from_low_to_high() {
+    let size = |at: At| match at {
+        At::Connections(n) => (0, n),
+        At::Rate(n) => (1, n),
+    };
+    for behaviour in behaviours() {
+        assert!(
+            behaviour.loads.is_sorted_by(|a, b| size(a.at) < size(b.at)),
+            "{}: {:?}",
+            behaviour.name,
+            behaviour.loads
+        );
+    }
+}
+
+#[test]
+fn back_ends_are_servers_of_the_table_and_are_called() {
+    for behaviour in behaviours() {
+        let calls = matches!(behaviour.program, Program::Testkit(_, Work::CallBackEnd | Work::CallPooled(_)));
+        assert_eq!(calls, behaviour.back_end.is_some(), "{}", behaviour.name);
+        let Some(back_end) = behaviour.back_end else { continue };
+        let service = find(back_end.behaviour).expect("the back end is in the table");
+        assert!(service.back_end.is_none() && service.needs.is_empty(), "{}", behaviour.name);
+    }
+}
+
+#[test]
+fn timers_are_only_in_event_loops() {
+    for behaviour in behaviours() {
+        if let Program::Testkit(model, Work::Timer(_)) = behaviour.program {
+            assert!(matches!(model, Model::EventLoop), "{}", behaviour.name);
+        }
+    }
+}
+
+#[test]
+fn limits_need_root() {
+    for behaviour in behaviours() {
+        let conditions = behaviour.conditions;
+        let limits = conditions.quota_milli.is_some() || conditions.memory_mib.is_some();
+        assert_eq!(limits, behaviour.needs.contains(&Need::Root), "{}", behaviour.name);
+    }
+}
