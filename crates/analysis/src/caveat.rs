@@ -172,6 +172,9 @@ codes! {
     DoneAgain = "done_again",
     /// The machine did a fixed piece of work faster before some starts than before others.
     MachineChanged = "machine_changed",
+    /// All blocks started the subjects in the same order: a drift of the machine is part of every
+    /// difference between them.
+    FixedOrder = "fixed_order",
     /// A subject's throughput rose or fell from repeat to repeat.
     Trend = "trend",
     /// Throughput fell within the measured window.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cell::CellKey;
+use crate::design::Design;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
 use crate::peak::RatioBound;
@@ -57,7 +58,7 @@ pub struct Comparison {
     pub cpu: Option<PairEstimate>,
     /// Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all arms allowed for that are compared
     /// with the baseline at this step. Also where they do, and the one that is behind may do more
-    /// (`throughput_bound`).
+    /// (`throughput_bound`). With a fixed order of starts no pairs tell two apart.
     pub tie: bool,
     /// Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
     /// reasons that are not its own.
@@ -127,7 +128,8 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
         let chances: BTreeMap<usize, f64> = known.into_iter().zip(holm(&ps)).collect();
         for i in own {
             let decides = all[i].throughput_bound.decides(pairs[i].mean_log().exp());
-            all[i].tie = !decides || !pairs[i].are_apart(chances.get(&i).copied());
+            all[i].tie =
+                !decides || Design::new(plan).is_fixed() || !pairs[i].are_apart(chances.get(&i).copied());
         }
     }
     all

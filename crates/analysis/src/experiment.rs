@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cell::{CellKey, Shape};
 use crate::compare::{self, Answer, Row, Within};
+use crate::design::Design;
 use crate::grid::Grid;
 use crate::leaves::differing;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
@@ -37,10 +38,14 @@ pub struct Effect {
     pub to: String,
     /// In what the two differ, as planned; nothing: one is the other's twin.
     pub changed: Vec<Change>,
-    /// The only thing in which they differ, in words; `None`: there is none, or there are several.
+    /// The only thing in which they differ, in words; `None`: there is none, there are several, or
+    /// `fixed_order`.
     pub because: Option<String>,
     /// A limit in which the two differ could not be set in a start of one of them: they may not differ at all.
     pub not_set: bool,
+    /// All blocks started the two in the same order, so a drift of the machine is part of what they
+    /// differ by.
+    pub fixed_order: bool,
     /// What it comes to, cell by cell.
     pub answers: Vec<Answer>,
     pub rows: Vec<Row>,
@@ -62,7 +67,8 @@ pub struct Dose {
     pub step: Shape,
     pub metric: &'static str,
     pub title: &'static str,
-    /// What the metric is multiplied by when the level doubles, over launches; `None`: too few, or one has no value.
+    /// What the metric is multiplied by when the level doubles, over launches; `None`: too few, one has no value, or
+    /// the order of starts was fixed.
     pub doubling: Option<Estimate>,
     /// The same, of the median slope; `None`: no block has every level.
     pub doubling_median: Option<f64>,
@@ -169,12 +175,15 @@ fn effects(run: &Run, report: &Report, pairs: &[(usize, usize)], factor: Option<
     let plan = &run.header.plan;
     let same_within = plan.stop.as_ref().and_then(|stop| stop.same_within);
     let compared = compare::within(run, report, pairs);
+    let fixed_order = Design::new(plan).is_fixed();
     let effect = |((from, to), compared): (&(usize, usize), Within)| {
         let changed = changes(plan, *from, *to);
         Effect {
             from: plan.arms[*from].name.clone(),
             to: plan.arms[*to].name.clone(),
-            because: because(&changed, factor).filter(|_| are_set(run, &[*from, *to], &changed)),
+            because: because(&changed, factor)
+                .filter(|_| !fixed_order && are_set(run, &[*from, *to], &changed)),
+            fixed_order,
             not_set: !are_set(run, &[*from, *to], &changed),
             answers: compared.answers(same_within),
             changed,
@@ -244,10 +253,17 @@ impl Effect {
     fn reason_where(&self, is_shown: bool) -> String {
         let names = || self.changed.iter().map(|change| change.what.as_str()).collect::<Vec<_>>().join(", ");
         match (&self.because, self.changed.len()) {
+            (_, 0) if self.fixed_order => {
+                "The two are the same: what differs is noise, or a drift of the machine, because they ran in the same order in each block.".into()
+            }
             (_, 0) => "The two are the same: what differs is noise.".into(),
             _ if self.not_set => {
                 format!("A limit could not be set here, so they may not differ at all: {}.", names())
             }
+            _ if self.fixed_order => format!(
+                "They ran in the same order in each block, so a drift of the machine is confounded with {}: no cause is named. Use `order = \"random\"`.",
+                names()
+            ),
             (Some(because), _) if is_shown => {
                 format!("Because of {because}: it is all that they differ in.")
             }
@@ -322,7 +338,9 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
             step: Shape::of(&plan.load.steps[key.step]),
             metric: metric.key,
             title: metric.title,
-            doubling: Estimate::of_pairs_at(Looks::of(plan), &doublings),
+            // In a fixed order the level stands where the drift does.
+            doubling: Estimate::of_pairs_at(Looks::of(plan), &doublings)
+                .filter(|_| !Design::new(plan).is_fixed()),
             doubling_median: median(&doublings),
         })
     };
@@ -442,6 +460,30 @@ mod tests {
             "{doubling:?}"
         );
         assert!((throughput.doubling_median.unwrap() - 2.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn fixed_order_names_no_cause() {
+        let arms: [(&str, u64, fn(&mut Arm)); 2] = [
+            ("one", 100, |arm| arm.level = Some(1.0)),
+            ("two", 80, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(0.5))),
+        ];
+        let mut run = run(ExperimentKind::Dose, &arms);
+        run.header.plan.order = dyno_archive::plan::Order::Fixed;
+        run.header.plan.stop =
+            Some(dyno_archive::plan::Stop { metrics: vec!["throughput_rps".into()], same_within: None });
+        let report = crate::report::report(&run);
+        assert!(!crate::stopping::is_answered(&run, &report), "a drift may be the answer");
+        let result = report.experiment.unwrap();
+        let [effect] = &result.effects[..] else { panic!() };
+        assert!(effect.is_shown() && effect.fixed_order);
+        assert_eq!(effect.because, None);
+        let reason = effect.reason();
+        assert!(reason.contains("a drift of the machine is confounded with cpus"), "{reason}");
+        assert!(effect.answers[0].sentence.contains("place in the fixed order"), "{:?}", effect.answers);
+        assert!(result.doses.iter().all(|dose| dose.doubling.is_none() && !dose.metric.is_empty()));
+        run.header.plan.order = dyno_archive::plan::Order::Random;
+        assert!(crate::stopping::is_answered(&run, &crate::report::report(&run)));
     }
 
     #[test]

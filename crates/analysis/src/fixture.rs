@@ -159,7 +159,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         repeats: 5,
         stop: None,
         again: 0,
-        order: Order::Fixed,
+        order: Order::Random,
         slice_ns: None,
         duet: [].into(),
         swaps_cpus: false,

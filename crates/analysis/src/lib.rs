@@ -14,6 +14,7 @@ pub mod cell;
 pub mod compare;
 pub mod comparison;
 pub mod cost;
+mod design;
 pub mod drops;
 pub mod duet;
 pub mod experiment;

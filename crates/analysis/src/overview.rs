@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::backend::BackendResult;
 use crate::cell::{CellKey, Shape};
 use crate::cost::{self, CostResult, Held, Paid};
+use crate::design::Design;
 use crate::grid::Grid;
 use crate::metric::{self, THROUGHPUT};
 use crate::peak::{self, Censoring, OpenStep, PeakBound, Steps};
@@ -58,10 +59,10 @@ pub struct OverviewRow {
     pub peak_connections: Option<u32>,
     pub peak_streams: Option<u32>,
     /// Number of the tie group, counted from 1: pairs of repeats do not show a member to be below the group's best. `None`:
-    /// a control, or too few valid repeats.
+    /// a control, too few valid repeats, or a fixed order of starts.
     pub tie_group: Option<usize>,
-    /// The places that it may have among those of its workload, by tests of all their pairs at once. `None`: a control, or too few
-    /// valid repeats.
+    /// The places that it may have among those of its workload, by tests of all their pairs at once. `None`: a control, too few
+    /// valid repeats, or a fixed order of starts.
     pub places: Option<Places>,
     /// The step at which response times, CPU and cost are given: of the workload's steps, the one nearest to 64 requests in
     /// flight.
@@ -248,7 +249,10 @@ pub fn overview(
             let peak = |row: &OverviewRow| row.most_rps().unwrap_or(-1.0);
             a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
         });
-        ties.extend(rank(&mut rows, grid, Looks::of(plan)));
+        // A fixed order may have made the ranks.
+        if !Design::new(plan).is_fixed() {
+            ties.extend(rank(&mut rows, grid, Looks::of(plan)));
+        }
         compare(&mut rows, plan);
         all.extend(rows);
     }

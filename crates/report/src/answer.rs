@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use dyno_analysis::Code;
 use dyno_analysis::cell::{CellKey, Shape};
 use dyno_analysis::compare::Answer;
 use dyno_analysis::comparison::{Comparison, Offered, PairEstimate};
@@ -377,6 +378,9 @@ fn ties(report: &Report) -> Option<String> {
     if !first.is_of_its_own() {
         return None;
     }
+    if is_order_fixed(report) {
+        return (ranked.len() > 1).then(|| NOT_RANKED.into());
+    }
     let of_row = |row: &&OverviewRow| -> Ranked {
         let repeats = row.most().map_or(0, |(peak, _)| peak.values.len());
         (title(report, &row.subject).to_string(), repeats)
@@ -384,6 +388,13 @@ fn ties(report: &Report) -> Option<String> {
     let unranked = unranked(&with, &ranked.iter().map(of_row).collect::<Vec<_>>());
     let sentences: Vec<String> = [tie, unranked].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+const NOT_RANKED: &str = "The order of starts was fixed, so subjects are not ranked: a drift of the machine is part of every difference between them.";
+
+/// Whether a drift of the machine may be why subjects differ.
+fn is_order_fixed(report: &Report) -> bool {
+    report.caveats.iter().any(|caveat| caveat.code == Code::FixedOrder)
 }
 
 /// The sentence on ties. `groups`: the result of [`tied`] for each tie group; `None`: there are none.

@@ -15,6 +15,7 @@ pub mod load;
 pub mod load_at;
 mod machine;
 pub mod observe;
+mod orders;
 pub mod plan;
 pub mod prepare;
 pub mod price;

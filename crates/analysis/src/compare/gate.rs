@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::order::Confounding;
 use super::repeats::{Failures, beyond, excused_share, p_of_failures};
 use super::verdict::although;
 use super::{CellRepeats, Difference, Row, is_drift};
@@ -132,11 +133,11 @@ pub struct GateResult {
 /// they show how much the machine changed.
 pub(super) fn judge(
     gates: &[Gate],
-    rows: &[Row],
-    repeats: &[CellRepeats],
+    (rows, repeats): (&[Row], &[CellRepeats]),
+    order: Confounding,
     differences: &[Difference],
 ) -> Vec<GateResult> {
-    let evidence = Evidence { rows, repeats, excused: excused_share(repeats) };
+    let evidence = Evidence { rows, repeats, order, excused: excused_share(repeats) };
     let each = gates.iter().flat_map(|gate| {
         let of_gate =
             rows.iter().enumerate().filter(|(_, row)| row.metric == gate.metric.key && !row.control);
@@ -164,6 +165,7 @@ pub(super) fn judge(
 struct Evidence<'a> {
     rows: &'a [Row],
     repeats: &'a [CellRepeats],
+    order: Confounding,
     /// The share of repeats that failed in controls of `b` and not of `a`.
     excused: f64,
 }
@@ -175,6 +177,7 @@ struct Gated<'a> {
     index: usize,
     row: &'a Row,
     cell: &'a CellRepeats,
+    order: Confounding,
     /// The rows of controls with the same metric that changed.
     controls: Vec<&'a Row>,
     /// Failed repeats of both sides; of `b` without those that the control's failures explain.
@@ -223,7 +226,8 @@ impl<'a> Gated<'a> {
         let cell = evidence.repeats.iter().find(is_own).expect("each row is of a cell");
         let (of_a, of_b) = cell.failures_in(row.lack);
         let failures = (of_a, beyond(evidence.excused, of_b));
-        Gated { gate, index, row, cell, controls: controls_of(row, evidence.rows), failures }
+        let order = evidence.order;
+        Gated { gate, index, row, cell, order, controls: controls_of(row, evidence.rows), failures }
     }
 
     /// The estimate that may decide the gate. Rounds within too few starts do not.
@@ -264,6 +268,9 @@ impl<'a> Gated<'a> {
         };
         let p = family.p(self.ratio_test()).expect("what has an estimate is tested");
         let (state, said) = self.by_ratio(estimate.among(family.0.len()), p);
+        if let Some(why) = self.order.gate_note() {
+            return (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}"))));
+        }
         match (state, &self.cell.sentence) {
             // The remaining repeats are chosen by what became of the others.
             (GateState::Held, Some(lost)) if !self.cell.are_all_counted() => {

@@ -3,6 +3,8 @@
 mod differences;
 mod gate;
 mod lack;
+mod notes;
+mod order;
 mod repeats;
 mod verdict;
 
@@ -24,7 +26,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::Series;
-use crate::stats::{ALPHA, Estimate, Looks, Over, REPEATS_FOR_INTERVAL, Repeated, holm, permutation};
+use crate::stats::{ALPHA, Estimate, Looks, Over, Repeated, holm, permutation};
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
@@ -218,11 +220,13 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
         rows.extend(more.rows.into_iter().map(|row| Row { control: true, ..row }));
         repeats.extend(more.repeats.into_iter().map(|cell| CellRepeats { control: true, ..cell }));
     }
-    judge(&mut rows, asked.same_within, &differences);
+    let order = order::confounding(a, b, &arms);
+    let hedges: Vec<Difference> = differences.iter().cloned().chain(order.difference()).collect();
+    judge(&mut rows, asked.same_within, &hedges);
     let drift = drift(&rows).filter(|_| !is_one_run);
     let asked_for: Vec<Row> = rows.iter().filter(|row| !row.control).cloned().collect();
-    let gates = gate::judge(&asked.gates, &rows, &repeats, &differences);
-    let mut answers = answers(&asked_for, asked.same_within, &differences);
+    let gates = gate::judge(&asked.gates, (&rows, &repeats), order, &hedges);
+    let mut answers = answers(&asked_for, asked.same_within, &hedges);
     answers.iter_mut().for_each(|answer| add_repeats(answer, &repeats));
     Compared {
         schema: SCHEMA,
@@ -230,7 +234,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
         b: side(b),
         paired: is_one_run,
         at_every_look: is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach,
-        notes: notes(a, b, (is_one_run, drift), (&rows, &repeats), unmatched),
+        notes: notes::notes(a, b, (is_one_run, drift, order), (&rows, &repeats), unmatched),
         answers,
         differences,
         passed: gates.iter().all(|gate| gate.state != GateState::Missed),
@@ -404,13 +408,15 @@ fn is_of_duet(cell: &Cell<'_>) -> bool {
 /// Two arms of one run, compared.
 pub(crate) struct Within {
     pub(crate) rows: Vec<Row>,
+    /// What else the two differ in that may be why.
+    hedges: Vec<Difference>,
     repeats: Vec<CellRepeats>,
 }
 
 impl Within {
     /// What the rows of each cell come to.
     pub(crate) fn answers(&self, same_within: Option<f64>) -> Vec<Answer> {
-        let mut answers = answers(&self.rows, same_within, &[]);
+        let mut answers = answers(&self.rows, same_within, &self.hedges);
         answers.iter_mut().for_each(|answer| add_repeats(answer, &self.repeats));
         answers
     }
@@ -432,9 +438,14 @@ pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Ve
     let of_pairs: Vec<Rows> = pairs.iter().map(of_pair).collect();
     let mut rows: Vec<Row> = of_pairs.iter().flat_map(|of| of.rows.iter().cloned()).collect();
     let same_within = run.header.plan.stop.as_ref().and_then(|stop| stop.same_within);
-    judge(&mut rows, same_within, &[]);
+    let hedges = order::hedges_within(&run.header.plan);
+    judge(&mut rows, same_within, &hedges);
     let mut rows = rows.into_iter();
-    let judged = |of: Rows| Within { rows: rows.by_ref().take(of.rows.len()).collect(), repeats: of.repeats };
+    let judged = |of: Rows| Within {
+        rows: rows.by_ref().take(of.rows.len()).collect(),
+        hedges: hedges.clone(),
+        repeats: of.repeats,
+    };
     of_pairs.into_iter().map(judged).collect()
 }
 
@@ -624,76 +635,6 @@ fn drift(rows: &[Row]) -> Option<String> {
     let name = &largest.first()?.subject_a;
     let all: Vec<String> = largest.iter().filter(|row| row.subject_a == *name).map(one).collect();
     Some(format!("the control {name} differs as well ({})", all.join("; ")))
-}
-
-fn notes(
-    a: Side<'_>,
-    b: Side<'_>,
-    (is_one_run, drift): (bool, Option<String>),
-    (rows, repeats): (&[Row], &[CellRepeats]),
-    unmatched: usize,
-) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !is_one_run {
-        notes.push(format!(
-            "The two runs were made at different times, {} and {}. How much this machine changed between them is in no interval: have both in one suite to know.",
-            a.run.header.started, b.run.header.started
-        ));
-    }
-    if let Some(drift) = drift {
-        notes.push(format!(
-            "The machine changed between the runs: {drift}. A change of the same metric in the same direction, and at most as large, may be the machine's."
-        ));
-    } else if !is_one_run && !rows.iter().any(|row| row.control) && !is_control(a) {
-        notes.push("The runs have no control in common, such as the subject `null`, that would tell a change of the machine from one of the servers.".into());
-    }
-    if is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach {
-        notes.push("The run could end as soon as what its suite asks was answered: intervals hold at every look, and are wider than those of a fixed number of repeats.".into());
-    } else if [a, b].iter().any(|side| Looks::of(&side.run.header.plan) == Looks::AfterEach) {
-        notes.push("A run ended, or could have ended, when its own question was answered: how many repeats it has depends on what they showed, which intervals of two runs do not allow for.".into());
-    }
-    if rows.iter().any(|row| row.over == Some(Over::Rounds)) {
-        notes.push(format!(
-            "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and CPU per request are over rounds of turns, or over pieces of a duet's window: they hold for these starts, and another start may differ by more. So they are no verdict: ask for {REPEATS_FOR_INTERVAL} or more repeats."
-        ));
-    }
-    notes.extend(unrecorded(repeats));
-    notes.extend(not_in_both(a, b));
-    if unmatched > 0 {
-        notes.push(format!(
-            "{unmatched} of the steps of A are not planned in B. They are not compared, and hold no gate."
-        ));
-    }
-    notes
-}
-
-/// Servers of one side that the other has none of the same name for, where all are compared.
-fn not_in_both(a: Side<'_>, b: Side<'_>) -> Vec<String> {
-    let alone = |(own, name): (Side<'_>, &str), (other, other_name): (Side<'_>, &str)| {
-        let names: Vec<&str> =
-            without_namesake(own, other).iter().map(|arm| &*own.run.header.plan.arms[*arm].name).collect();
-        (!names.is_empty()).then(|| {
-            format!(
-                "{name} has servers that {other_name} does not have. They are not compared: {}.",
-                names.join(", ")
-            )
-        })
-    };
-    [alone((a, "A"), (b, "B")), alone((b, "B"), (a, "A"))].into_iter().flatten().collect()
-}
-
-/// What the archives lack records of, side by side.
-fn unrecorded(repeats: &[CellRepeats]) -> Vec<String> {
-    let of_side = |(name, pick): (&str, fn(&CellRepeats) -> &SideRepeats)| {
-        let missing: usize = repeats.iter().map(|cell| pick(cell).without_record()).sum();
-        (missing > 0).then(|| {
-            format!(
-                "The archive of {name} has no record of {missing} planned repeats of the steps compared: the run was not finished, or files were removed. `dyno run --resume` measures what is missing."
-            )
-        })
-    };
-    let sides: [(&str, fn(&CellRepeats) -> &SideRepeats); 2] = [("A", |cell| &cell.a), ("B", |cell| &cell.b)];
-    sides.into_iter().filter_map(of_side).collect()
 }
 
 #[cfg(test)]

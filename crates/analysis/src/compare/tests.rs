@@ -1,5 +1,6 @@
 use dyno_archive::plan::{Arrivals, Backend, Launch, Subject, Trial};
 
+use super::order::Confounding;
 use super::*;
 use crate::fixture::{self, trial_record};
 use crate::report::report;
@@ -391,7 +392,9 @@ fn gates_raise_no_more_false_alarms_than_they_say() {
         };
         let rows: Vec<Row> = (0..40).map(of_noise).collect();
         alarms += usize::from(
-            gate::judge(&gates, &rows, &seen.repeats, &[]).iter().any(|g| g.state == GateState::Missed),
+            gate::judge(&gates, (&rows, &seen.repeats), Confounding::None, &[])
+                .iter()
+                .any(|g| g.state == GateState::Missed),
         );
     }
     // Half of all chance differences are of the gate's direction.
@@ -690,7 +693,7 @@ fn any_control_of_another_step_may_leave_a_gate_undecided() {
     let slower = Estimate::of_two(&values, &values.map(|value| value * 0.97));
     rows.push(Row { workload: "a third".into(), estimate: slower, ..control });
     let gates = Gate::parse("throughput<-5%").unwrap();
-    let judged = gate::judge(&gates, &rows, &repeats, &[]);
+    let judged = gate::judge(&gates, (&rows, &repeats), Confounding::None, &[]);
     assert_eq!(judged[0].state, GateState::Undecided, "{judged:?}");
     assert!(judged[0].sentence.contains("changed by +30 %"), "{judged:?}");
 }
@@ -735,9 +738,9 @@ fn repeats_that_make_no_pair_hold_no_gate() {
     let run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
     let Compared { mut rows, repeats, .. } = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
     let gates = Gate::parse("throughput<-50%").unwrap();
-    assert_eq!(gate::judge(&gates, &rows, &repeats, &[])[0].state, GateState::Held);
+    assert_eq!(gate::judge(&gates, (&rows, &repeats), Confounding::None, &[])[0].state, GateState::Held);
     rows.iter_mut().for_each(|row| row.pairs.truncate(12));
-    let judged = gate::judge(&gates, &rows, &repeats, &[]);
+    let judged = gate::judge(&gates, (&rows, &repeats), Confounding::None, &[]);
     assert_eq!(judged[0].state, GateState::Undecided);
     assert!(judged[0].sentence.contains("over 12 pairs of 14 repeats"), "{judged:?}");
 }
@@ -778,7 +781,9 @@ fn control_excuses_only_what_it_explains() {
     ] {
         let gates = Gate::parse(gate).unwrap();
         let (rows, repeats) = changed_rows(gates[0].metric.key, own, control);
-        let [result] = &gate::judge(&gates, &rows, &repeats, &[])[..] else { panic!("{rows:?}") };
+        let [result] = &gate::judge(&gates, (&rows, &repeats), Confounding::None, &[])[..] else {
+            panic!("{rows:?}")
+        };
         let case = format!("{gate}, {own:+}, control {control:?}: {result:?}");
         assert_eq!(result.state, wanted, "{case}");
         assert!(result.sentence.contains(says), "{case}");

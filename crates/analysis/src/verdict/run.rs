@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::canary::canary;
 use crate::caveat::{Caveat, Code, Severity, info};
+use crate::design::Design;
 use crate::load::offered::rate_of;
 use crate::peak::{OpenStep, is_of_generator};
 use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
@@ -68,12 +69,14 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     all.extend(ended_early(run));
     all.extend(done_again(run));
     all.extend(mixed(run));
-    all.extend(machine_changed(run));
+    all.extend(machine_changed(run, Design::new(plan)));
     all.extend(limits_not_set(run));
     all.extend(not_served(plan));
     all.extend(peak_lower_bound(peaks));
     all.extend(same_numbers(peaks));
-    all.extend(trend(peaks));
+    let design = Design::new(plan);
+    all.extend(fixed_order(plan, design));
+    all.extend(trend(peaks, design));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
 }
@@ -206,11 +209,17 @@ fn not_served(plan: &Plan) -> Option<Caveat> {
 const CHANGED: f64 = 1.15;
 
 /// A machine that was not the same all the time.
-fn machine_changed(run: &Run) -> Option<Caveat> {
+fn machine_changed(run: &Run, design: Design) -> Option<Caveat> {
     let canary = canary(run).filter(|canary| canary.slowest_to_fastest >= CHANGED)?;
     let (fastest, slowest) = (canary.fastest_us / 1e3, canary.slowest_us / 1e3);
     let message = format!(
-        "The machine itself was not the same all the time: a fixed piece of work took {fastest:.1} ms before one start and {slowest:.1} ms before another on the same CPU. Starts of one block are close in time and compare; ranges over the repeats hold the machine as well."
+        "The machine itself was not the same all the time: a fixed piece of work took {fastest:.1} ms before one start and {slowest:.1} ms before another on the same CPU. {} Ranges over the repeats contain the changes of the machine.",
+        match design {
+            Design::Single | Design::Concurrent | Design::Balanced =>
+                "Starts of one block are close in time and compare.",
+            Design::Unbalanced | Design::Fixed =>
+                "The order of starts does not balance such changes, so differences between subjects contain a part of them.",
+        }
     );
     let evidence = json!({"slowest_to_fastest": canary.slowest_to_fastest, "piece_us": canary.piece_us});
     Some(Caveat::new(Code::MachineChanged, Severity::Warning, message, evidence))
@@ -295,8 +304,36 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
     })
 }
 
+/// Subjects that every block starts in the same order.
+fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
+    let names: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
+    let message = "Every block started the subjects in the same order (`order = \"fixed\"` under `[suite]`), so a drift of the machine is part of every difference between them. This report ranks no subject and names no cause. Use `order = \"random\"` to compare subjects.";
+    design
+        .is_fixed()
+        .then(|| Caveat::new(Code::FixedOrder, Severity::Warning, message.into(), json!({"order": names})))
+}
+
+/// What a trend means for comparisons of subjects.
+const fn trend_consequence(design: Design) -> &'static str {
+    match design {
+        Design::Single => "Medians over repeats and their intervals contain that.",
+        Design::Concurrent => {
+            "Comparisons of pairs within a block take that out; medians over repeats and their intervals do not."
+        }
+        Design::Balanced => {
+            "Each pair of subjects ran in both orders equally often, so a steady trend cancels in comparisons; medians over repeats and their intervals contain it."
+        }
+        Design::Unbalanced => {
+            "Some pairs of subjects ran in one order more often than in the other, so comparisons contain a part of that, as do medians over repeats. Run the suite again: orders are balanced now."
+        }
+        Design::Fixed => {
+            "Subjects ran in the same order in each block, so comparisons contain a part of that, as do medians over repeats. Use `order = \"random\"`."
+        }
+    }
+}
+
 /// A subject whose throughput rises or falls over the run. All are allowed for together (Holm); the steepest is told.
-fn trend(peaks: &[Peak<'_>]) -> Option<Caveat> {
+fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
     let trends: Vec<(&Peak<'_>, Trend)> =
         peaks.iter().filter(|p| p.is_complete).filter_map(|p| Some((p, Trend::of(p.repeats)?))).collect();
     let chances = holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<f64>>());
@@ -304,8 +341,13 @@ fn trend(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let (peak, trend) = shown.max_by(|a, b| a.1.ratio.ln().abs().total_cmp(&b.1.ratio.ln().abs()))?;
     let did = if trend.ratio > 1.0 { "rose" } else { "fell" };
     let message = format!(
-        "The throughput of {} with {} {did} over the run: in the last repeat it was {:.3} times that in the first ({:.3} to {:.3}), by more than chance. Comparisons of pairs within a block take that out; medians over repeats and their intervals do not.",
-        peak.subject, peak.workload, trend.ratio, trend.low, trend.high
+        "The throughput of {} with {} {did} over the run: in the last repeat it was {:.3} times that in the first ({:.3} to {:.3}), by more than chance. {}",
+        peak.subject,
+        peak.workload,
+        trend.ratio,
+        trend.low,
+        trend.high,
+        trend_consequence(design)
     );
     let evidence = json!({"subject": peak.subject, "workload": peak.workload, "last_to_first": trend.ratio});
     Some(Caveat::new(Code::Trend, Severity::Warning, message, evidence))

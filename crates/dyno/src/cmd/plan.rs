@@ -154,11 +154,14 @@ fn describe_shares(shares: &[String]) -> String {
 }
 
 fn describe_blocks(plan: &Plan) -> String {
-    let in_order = |order: Order| match order {
+    let subjects = match plan.order {
+        Order::Random => "in balanced random order",
+        Order::Fixed => "in the suite's order (which ranks no subject and shows no cause)",
+    };
+    let steps = match plan.load.order {
         Order::Random => "in random order",
         Order::Fixed => "in the suite's order",
     };
-    let (subjects, steps) = (in_order(plan.order), in_order(plan.load.order));
     let Plan { repeats, seed, .. } = plan;
     if let Some(slice_ns) = plan.slice_ns {
         let slice = Duration::from_nanos(slice_ns);

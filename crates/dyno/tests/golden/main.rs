@@ -80,7 +80,7 @@ fn plan() -> Plan {
         repeats: 3,
         stop: None,
         again: 0,
-        order: Order::Fixed,
+        order: Order::Random,
         slice_ns: None,
         duet: [].into(),
         swaps_cpus: false,

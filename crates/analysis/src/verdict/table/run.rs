@@ -1,6 +1,6 @@
 //! Cases: a whole run.
 
-use dyno_archive::plan::{NotServed, Subject, Trial};
+use dyno_archive::plan::{NotServed, Order, Plan, Subject, Trial};
 use dyno_archive::profile::ProfileRecord;
 use dyno_archive::resumption::{Difference, Resumption};
 use dyno_archive::run::{Header, Run};
@@ -168,6 +168,28 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
             w.refuse("it speaks no h2");
         },
         just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::FixedOrder,
+        severity: Severity::Warning,
+        says: "a drift of the machine is part of every difference between them. This report ranks no subject and names no cause. Use `order = \"random\"`",
+        evidence: r#"{"order": ["a", "a"]}"#,
+        trips: |w| w.fix_order(2),
+        just_not: |w| w.fix_order(1),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Trend,
+        severity: Severity::Warning,
+        says: "Subjects ran in the same order in each block, so comparisons contain a part of that",
+        evidence: "{}",
+        trips: |w| {
+            w.fix_order(2);
+            w.peaks(&[("a", 1.0)]);
+            w.repeats = vec![100.0, 104.0, 108.0, 113.0, 117.0];
+        },
+        just_not: |w| w.fix_order(2),
         otherwise: None,
     },
     // By 4 % at each repeat, once beside repeats that differ as much by themselves.
@@ -344,6 +366,12 @@ impl RunWorld {
             facts: Facts::default(),
             subjects: vec![subject("2")],
         });
+    }
+
+    /// Each block starts so many subjects in the suite's order.
+    fn fix_order(&mut self, subjects: usize) {
+        let plan = fixture::plan(vec![subject("1"); subjects]);
+        self.run.header.plan = Plan { order: Order::Fixed, ..plan };
     }
 
     /// A piece of work took so many hundredths of a millisecond before the first two starts.

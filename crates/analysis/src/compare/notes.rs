@@ -1,0 +1,77 @@
+//! Sentences that hold for all rows of a comparison.
+
+use super::order::Confounding;
+use super::{CellRepeats, Row, Side, SideRepeats, is_control, without_namesake};
+use crate::stats::{Looks, Over, REPEATS_FOR_INTERVAL};
+
+/// What is to be known of all rows.
+pub(super) fn notes(
+    a: Side<'_>,
+    b: Side<'_>,
+    (is_one_run, drift, order): (bool, Option<String>, Confounding),
+    (rows, repeats): (&[Row], &[CellRepeats]),
+    unmatched: usize,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !is_one_run {
+        notes.push(format!(
+            "The two runs were made at different times, {} and {}. How much this machine changed between them is in no interval: have both in one suite to know.",
+            a.run.header.started, b.run.header.started
+        ));
+    }
+    if let Some(drift) = drift {
+        notes.push(format!(
+            "The machine changed between the runs: {drift}. A change of the same metric in the same direction, and at most as large, may be the machine's."
+        ));
+    } else if !is_one_run && !rows.iter().any(|row| row.control) && !is_control(a) {
+        notes.push("The runs have no control in common, such as the subject `null`, that would tell a change of the machine from one of the servers.".into());
+    }
+    if is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach {
+        notes.push("The run could end as soon as what its suite asks was answered: intervals hold at every look, and are wider than those of a fixed number of repeats.".into());
+    } else if [a, b].iter().any(|side| Looks::of(&side.run.header.plan) == Looks::AfterEach) {
+        notes.push("A run ended, or could have ended, when its own question was answered: how many repeats it has depends on what they showed, which intervals of two runs do not allow for.".into());
+    }
+    if rows.iter().any(|row| row.over == Some(Over::Rounds)) {
+        notes.push(format!(
+            "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and CPU per request are over rounds of turns, or over pieces of a duet's window: they hold for these starts, and another start may differ by more. So they are no verdict: ask for {REPEATS_FOR_INTERVAL} or more repeats."
+        ));
+    }
+    notes.extend(order.note().map(Into::into));
+    notes.extend(unrecorded(repeats));
+    notes.extend(not_in_both(a, b));
+    if unmatched > 0 {
+        notes.push(format!(
+            "{unmatched} of the steps of A are not planned in B. They are not compared, and hold no gate."
+        ));
+    }
+    notes
+}
+
+/// Servers of one side that the other has none of the same name for, where all are compared.
+fn not_in_both(a: Side<'_>, b: Side<'_>) -> Vec<String> {
+    let alone = |(own, name): (Side<'_>, &str), (other, other_name): (Side<'_>, &str)| {
+        let names: Vec<&str> =
+            without_namesake(own, other).iter().map(|arm| &*own.run.header.plan.arms[*arm].name).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "{name} has servers that {other_name} does not have. They are not compared: {}.",
+                names.join(", ")
+            )
+        })
+    };
+    [alone((a, "A"), (b, "B")), alone((b, "B"), (a, "A"))].into_iter().flatten().collect()
+}
+
+/// What the archives lack records of, side by side.
+fn unrecorded(repeats: &[CellRepeats]) -> Vec<String> {
+    let of_side = |(name, pick): (&str, fn(&CellRepeats) -> &SideRepeats)| {
+        let missing: usize = repeats.iter().map(|cell| pick(cell).without_record()).sum();
+        (missing > 0).then(|| {
+            format!(
+                "The archive of {name} has no record of {missing} planned repeats of the steps compared: the run was not finished, or files were removed. `dyno run --resume` measures what is missing."
+            )
+        })
+    };
+    let sides: [(&str, fn(&CellRepeats) -> &SideRepeats); 2] = [("A", |cell| &cell.a), ("B", |cell| &cell.b)];
+    sides.into_iter().filter_map(of_side).collect()
+}

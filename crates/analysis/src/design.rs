@@ -1,0 +1,104 @@
+//! How a run orders the starts of its subjects, and what comparisons owe to that.
+
+use dyno_archive::plan::{Order, Plan};
+
+/// Whether a drift of the machine is part of the differences between a run's subjects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    /// One subject takes part, so there is no difference.
+    Single,
+    /// Subjects are up at once, and a drift is the same for all of them.
+    Concurrent,
+    /// Each pair of subjects stands in both orders equally often: a steady drift cancels.
+    Balanced,
+    /// Orders were drawn, and some pair stands in one of them more often than in the other.
+    Unbalanced,
+    /// The suite's order in each block: a drift has the same sign in all of them.
+    Fixed,
+}
+
+impl Design {
+    #[must_use]
+    pub fn new(plan: &Plan) -> Design {
+        let arms: Vec<usize> = (0..plan.arms.len()).filter(|arm| plan.takes_part(*arm)).collect();
+        if arms.len() < 2 {
+            return Design::Single;
+        }
+        if plan.slice_ns.is_some() || !plan.duet.is_empty() {
+            return Design::Concurrent;
+        }
+        if plan.order == Order::Fixed {
+            return Design::Fixed;
+        }
+        let orders = orders(plan);
+        let mut pairs = arms.iter().enumerate().flat_map(|(i, a)| arms[..i].iter().map(move |b| (*a, *b)));
+        match pairs.all(|(a, b)| is_balanced(&orders, a, b)) {
+            true => Design::Balanced,
+            false => Design::Unbalanced,
+        }
+    }
+
+    #[must_use]
+    pub fn is_fixed(self) -> bool {
+        self == Design::Fixed
+    }
+}
+
+/// The arms of each block, in the order of their starts.
+fn orders(plan: &Plan) -> Vec<Vec<usize>> {
+    let blocks = plan.launches.chunk_by(|a, b| a.block == b.block);
+    blocks.map(|block| block.iter().flat_map(|launch| launch.arms.iter().copied()).collect()).collect()
+}
+
+/// Whether two arms stand in either order at least in half of the blocks, rounded down.
+fn is_balanced(orders: &[Vec<usize>], a: usize, b: usize) -> bool {
+    let place = |order: &[usize], arm: usize| order.iter().position(|one| *one == arm);
+    let both: Vec<bool> =
+        orders.iter().filter_map(|order| Some(place(order, a)? < place(order, b)?)).collect();
+    let before = both.iter().filter(|is_before| **is_before).count();
+    before.min(both.len() - before) >= both.len() / 2
+}
+
+/// The place of an arm among those that take part, where the order is fixed; `None`: it is not.
+#[must_use]
+pub(crate) fn fixed_place(plan: &Plan, arm: usize) -> Option<usize> {
+    let is_fixed = Design::new(plan).is_fixed();
+    is_fixed.then(|| (0..arm).filter(|other| plan.takes_part(*other)).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::{Launch, Subject};
+
+    use super::*;
+    use crate::fixture;
+
+    fn plan(orders: &[[usize; 3]]) -> Plan {
+        let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
+        let mut plan = fixture::plan(["a", "b", "c"].map(named).into());
+        let blocks = (0u32..).zip(orders);
+        plan.launches =
+            blocks.flat_map(|(block, order)| order.map(|arm| Launch::alone(arm, block))).collect();
+        plan
+    }
+
+    #[test]
+    fn designs_are_read_off_the_launches() {
+        let mirrored = plan(&[[0, 1, 2], [2, 1, 0], [1, 0, 2]]);
+        assert_eq!(Design::new(&mirrored), Design::Balanced);
+        let drawn = plan(&[[0, 1, 2], [2, 0, 1], [1, 0, 2], [0, 2, 1], [0, 2, 1]]);
+        assert_eq!(Design::new(&drawn), Design::Unbalanced, "the last block is not enough for 0 and 1");
+        assert_eq!(Design::new(&plan(&[[0, 1, 2]; 3])), Design::Unbalanced);
+        let mut fixed = plan(&[[0, 1, 2]; 3]);
+        fixed.order = Order::Fixed;
+        assert_eq!(Design::new(&fixed), Design::Fixed);
+        assert_eq!((fixed_place(&fixed, 2), fixed_place(&mirrored, 2)), (Some(2), None));
+        let mut turns = fixed.clone();
+        turns.slice_ns = Some(1);
+        assert_eq!(Design::new(&turns), Design::Concurrent);
+        fixed.subjects[0].skipped = Some("no".into());
+        assert_eq!((Design::new(&fixed), fixed_place(&fixed, 2)), (Design::Fixed, Some(1)));
+        fixed.subjects[1].skipped = Some("no".into());
+        assert_eq!((Design::new(&fixed), fixed_place(&fixed, 2)), (Design::Single, None));
+    }
+}

@@ -1,0 +1,267 @@
+//! The order in which a block starts its arms: balanced, so that a drift of the machine favours no arm.
+
+use dyno_archive::plan::{Launch, Order};
+use dyno_engine::rng::Rng;
+
+/// Returns the launches: each block starts every arm once.
+///
+/// Random orders come in pairs: an order drawn from the seed, and its mirror image in the next
+/// block. After any number of blocks `n`, each pair of arms has thus stood in either order at least
+/// `⌊n/2⌋` times.
+pub(crate) fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64) -> Vec<Launch> {
+    let mut orders = BalancedOrders::new(arms, seed);
+    let of_block = |block: u32| {
+        let arms: Vec<usize> = match order {
+            Order::Random => orders.next_order(),
+            Order::Fixed => (0..arms).collect(),
+        };
+        arms.into_iter().map(move |arm| Launch::alone(arm, block))
+    };
+    (0..repeats).flat_map(of_block).collect()
+}
+
+/// An endless supply of orders.
+///
+/// The orders of a set are the rows of a Williams design (Williams, "Experimental designs balanced
+/// for the estimation of residual effects of treatments", 1949), whose arms are drawn for each set.
+/// Over a whole set each arm directly follows each other arm equally often: what one server leaves
+/// behind for the next is spread over all of them.
+struct BalancedOrders {
+    arms: usize,
+    rng: Rng,
+    /// The orders of the current set that are still to come.
+    rows: Vec<Vec<usize>>,
+    /// The second of two blocks has the mirror image of the first.
+    mirror: Option<Vec<usize>>,
+}
+
+impl BalancedOrders {
+    fn new(arms: usize, seed: u64) -> BalancedOrders {
+        BalancedOrders { arms, rng: Rng::new(seed), rows: Vec::new(), mirror: None }
+    }
+
+    fn next_order(&mut self) -> Vec<usize> {
+        if let Some(mirror) = self.mirror.take() {
+            return mirror;
+        }
+        if self.rows.is_empty() {
+            self.rows = self.draw_rows();
+        }
+        let mut order = self.rows.pop().unwrap_or_default();
+        let mut mirror = order.clone();
+        mirror.reverse();
+        // CPUs may change places from block to block: no row is bound to one of them.
+        if self.rng.chance(0.5) {
+            std::mem::swap(&mut order, &mut mirror);
+        }
+        self.mirror = Some(mirror);
+        order
+    }
+
+    /// Draws a set of rows, which together with their mirror images are balanced. Of an even number
+    /// of arms half of the square is enough: the mirror images are its other half.
+    fn draw_rows(&mut self) -> Vec<Vec<usize>> {
+        let n = self.arms;
+        let mut names: Vec<usize> = (0..n).collect();
+        self.rng.shuffle(&mut names);
+        // 0, 1, n − 1, 2, n − 2, …: neighbours differ by every number once, in one direction or the
+        // other.
+        let zigzag = |place: usize| if place % 2 == 1 { place / 2 + 1 } else { (n - place / 2) % n };
+        let row = |shift: usize| (0..n).map(|place| names[(zigzag(place) + shift) % n]).collect();
+        let mut rows: Vec<Vec<usize>> = (0..if n.is_multiple_of(2) { n / 2 } else { n }).map(row).collect();
+        self.rng.shuffle(&mut rows);
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use dyno_analysis::ranking::Ranking;
+    use dyno_analysis::series::{Point, Series};
+    use dyno_analysis::stats::{Looks, holm};
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    /// The orders of all blocks.
+    fn orders(arms: usize, blocks: u32, seed: u64) -> Vec<Vec<usize>> {
+        let launches = order_launches(arms, blocks, Order::Random, seed);
+        launches.chunks(arms).map(|block| block.iter().map(|launch| launch.arms[0]).collect()).collect()
+    }
+
+    fn place(order: &[usize], arm: usize) -> usize {
+        order.iter().position(|one| *one == arm).unwrap()
+    }
+
+    /// In how many of the orders the first arm stands before the second.
+    fn before(orders: &[Vec<usize>], a: usize, b: usize) -> usize {
+        orders.iter().filter(|order| place(order, a) < place(order, b)).count()
+    }
+
+    proptest! {
+        #[test]
+        fn each_pair_stands_in_both_orders(arms in 1usize..12, blocks in 1u32..24, seed in 0u64..u64::MAX) {
+            let all = orders(arms, blocks, seed);
+            prop_assert_eq!(all.len(), blocks as usize);
+            for order in &all {
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                prop_assert_eq!(sorted, (0..arms).collect::<Vec<_>>());
+            }
+            // A run may also end after any of its blocks.
+            for n in 1..=all.len() {
+                for (a, b) in (0..arms).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                    let first = before(&all[..n], a, b);
+                    prop_assert!(first.min(n - first) >= n / 2, "{a} {b} in {n}: {first}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whole_sets_spread_who_follows_whom() {
+        for arms in 2..=9usize {
+            let blocks = if arms % 2 == 0 { arms } else { 2 * arms };
+            let mut follows: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+            for order in orders(arms, blocks as u32, 7) {
+                order.windows(2).for_each(|two| *follows.entry((two[0], two[1])).or_default() += 1);
+            }
+            let counts: BTreeSet<usize> = follows.values().copied().collect();
+            assert_eq!(follows.len(), arms * (arms - 1), "{arms}");
+            assert_eq!(counts, [blocks / arms].into(), "{arms}");
+        }
+    }
+
+    #[test]
+    fn seeds_draw_different_orders() {
+        let drawn: BTreeSet<Vec<Vec<usize>>> = (0..100).map(|seed| orders(7, 5, seed)).collect();
+        assert!(drawn.len() > 95, "{}", drawn.len());
+        assert_eq!(orders(7, 5, 3), orders(7, 5, 3));
+        let firsts: BTreeSet<usize> = (0..100).map(|seed| orders(7, 1, seed)[0][0]).collect();
+        assert_eq!(firsts.len(), 7);
+        let of_two: BTreeSet<Vec<usize>> = (0..20).map(|seed| orders(2, 1, seed).remove(0)).collect();
+        assert_eq!(of_two.len(), 2);
+    }
+
+    #[test]
+    fn fixed_orders_are_the_suites() {
+        let launches = order_launches(3, 2, Order::Fixed, 1);
+        let arms: Vec<usize> = launches.iter().map(|launch| launch.arms[0]).collect();
+        assert_eq!(arms, [0, 1, 2, 0, 1, 2]);
+    }
+
+    /// How a machine changes from one start to the next.
+    #[derive(Clone, Copy, Debug)]
+    enum Drift {
+        /// By the same step each time.
+        Steady,
+        /// By a step that shrinks: a machine that becomes hot.
+        Levelling,
+        /// By a step of either direction.
+        Wandering,
+    }
+
+    /// Noise of a start, as a logarithm.
+    const NOISE: f64 = 0.01;
+
+    /// Normal by the sum of twelve uniform numbers (Irwin and Hall), whose tails are short enough
+    /// for a drift and long enough for a noise of this size.
+    fn normal(rng: &mut Rng) -> f64 {
+        (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
+    }
+
+    /// Throughput of equal servers, arm by arm, on a machine that drifts by so many times the noise
+    /// from start to start.
+    fn equal_servers(orders: &[Vec<usize>], drift: Drift, size: f64, rng: &mut Rng) -> Vec<Series> {
+        let arms = orders[0].len();
+        let starts = (orders.len() * arms) as f64;
+        let mut values: Vec<Vec<(u32, Point)>> = vec![Vec::new(); arms];
+        let mut level = 0.0;
+        for (start, (block, arm)) in (0u32..)
+            .zip(orders)
+            .flat_map(|(block, order)| order.iter().map(move |arm| (block, *arm)))
+            .enumerate()
+        {
+            level += size
+                * NOISE
+                * match drift {
+                    Drift::Steady => 1.0,
+                    Drift::Levelling => (-3.0 * start as f64 / starts).exp(),
+                    Drift::Wandering => normal(rng),
+                };
+            let rps = 10_000.0 * (NOISE * normal(rng) - level).exp();
+            values[arm].push((block, Point::Known(rps)));
+        }
+        values.into_iter().map(|of_arm| of_arm.into_iter().collect()).collect()
+    }
+
+    /// Whether two equal servers are told apart: by the ranking, or by comparisons of all pairs.
+    fn is_alarm(servers: &[Series]) -> bool {
+        let ranking = Ranking::new(servers, Looks::AtTheEnd);
+        let all = servers.len();
+        let is_ranked = ranking
+            .places()
+            .iter()
+            .any(|places| places.is_none_or(|places| (places.best, places.worst) != (1, all)));
+        let pairs = (0..all).flat_map(|a| (0..a).map(move |b| (a, b)));
+        let pairs: Vec<_> = pairs.map(|(a, b)| servers[a].pairs_with(&servers[b])).collect();
+        let chances: Vec<f64> = pairs.iter().map(|pair| pair.chance(Looks::AtTheEnd).unwrap()).collect();
+        let mut adjusted = pairs.iter().zip(holm(&chances));
+        is_ranked || adjusted.any(|(pair, p)| pair.are_apart(Some(p)))
+    }
+
+    /// Share of worlds in which equal servers are told apart.
+    fn alarms(arms: usize, drift: Drift, size: f64, orders_of: impl Fn(u64) -> Vec<Vec<usize>>) -> f64 {
+        const WORLDS: u64 = 1000;
+        let mut rng = Rng::new(arms as u64 * 1000 + size as u64);
+        let is_alarmed = |seed: &u64| {
+            let orders = orders_of(*seed);
+            is_alarm(&equal_servers(&orders, drift, size, &mut rng))
+        };
+        (0..WORLDS).filter(is_alarmed).count() as f64 / WORLDS as f64
+    }
+
+    const DRIFTS: [Drift; 3] = [Drift::Steady, Drift::Levelling, Drift::Wandering];
+
+    /// Three standard errors of a share of 5 % over all worlds.
+    const SAMPLING: f64 = 0.021;
+
+    #[test]
+    fn drift_tells_no_equal_servers_apart() {
+        for (arms, blocks) in [2, 4, 7].into_iter().flat_map(|arms| [3, 4, 5, 6, 9].map(|n| (arms, n))) {
+            let share = |drift, size| alarms(arms, drift, size, |seed| orders(arms, blocks, seed));
+            let no_drift = share(Drift::Steady, 0.0);
+            assert!(no_drift <= 0.05 + SAMPLING, "{arms} arms, {blocks} blocks: {no_drift}");
+            for (drift, size) in [2.0, 4.0].into_iter().flat_map(|size| DRIFTS.map(|drift| (drift, size))) {
+                // A balanced order has no part in this: differences are as often of either sign,
+                // and three pairs that agree by more than 5 % each are enough.
+                if matches!(drift, Drift::Wandering) && blocks < 5 {
+                    continue;
+                }
+                let most = if matches!(drift, Drift::Wandering) { 0.05 + SAMPLING } else { 0.05 };
+                let share = share(drift, size);
+                assert!(share <= most, "{arms} arms, {blocks} blocks, {drift:?} {size}: {share}");
+            }
+        }
+    }
+
+    /// The simulation would find the fault of other orders: each block drawn for itself, as plans
+    /// were before, and fixed ones.
+    #[test]
+    fn unbalanced_orders_tell_equal_servers_apart() {
+        let drawn = |seed: u64| {
+            let mut rng = Rng::new(seed);
+            let order = |_| {
+                let mut order: Vec<usize> = (0..4).collect();
+                rng.shuffle(&mut order);
+                order
+            };
+            (0..5).map(order).collect()
+        };
+        let fixed = |_: u64| vec![(0..4).collect::<Vec<usize>>(); 5];
+        assert!(alarms(4, Drift::Steady, 4.0, drawn) > 0.08);
+        assert!(alarms(4, Drift::Steady, 2.0, fixed) > 0.9);
+    }
+}
