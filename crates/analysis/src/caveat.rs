@@ -179,8 +179,14 @@ codes! {
     Trend = "trend",
     /// Throughput fell within the measured window.
     Slowdown = "slowdown",
+    /// Throughput rose within the measured window.
+    Speedup = "speedup",
     /// Throughput went up and down between levels within the measured window.
     Cyclic = "cyclic",
+    /// CPU time per request changed its level within the measured window.
+    CostLevels = "cost_levels",
+    /// At an offered rate, response times changed their level within the measured window.
+    ResponseLevels = "response_levels",
     /// The server got faster within the measured window, and counts by its last level.
     LastLevel = "last_level",
     /// The server did not rest while others had their turn.

@@ -129,7 +129,7 @@ fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
 }
 
 /// What is said of waiting: for the CPUs of the servers, and for those of the generators.
-const OF_WAITING: [Code; 13] = [
+const OF_WAITING: [Code; 14] = [
     Code::GeneratorBusy,
     Code::GeneratorCrowded,
     Code::GeneratorStarved,
@@ -142,6 +142,7 @@ const OF_WAITING: [Code; 13] = [
     Code::ServerStarved,
     Code::MoreThreadsThanCpus,
     Code::Slowdown,
+    Code::Speedup,
     Code::Cyclic,
 ];
 

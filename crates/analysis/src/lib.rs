@@ -28,6 +28,7 @@ pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod metric;
+pub mod mixture;
 pub mod noise;
 pub mod nuisance;
 pub mod overview;

@@ -11,8 +11,9 @@ use crate::backend::BackendResult;
 use crate::cell::{CellKey, Shape};
 use crate::cost::{self, CostResult, Held, Paid};
 use crate::design::Design;
-use crate::grid::Grid;
+use crate::grid::{Cell, Grid};
 use crate::metric::{self, THROUGHPUT};
+use crate::mixture::Mixture;
 use crate::peak::{self, Censoring, OpenStep, PeakBound, Steps};
 use crate::ranking::{Places, Ranking};
 use crate::series::Series;
@@ -54,6 +55,9 @@ pub struct OverviewRow {
     /// The peak is what was served of an offered rate, because no step is a closed loop with a
     /// valid repeat.
     pub peak_is_offered: bool,
+    /// The peak, or `peak_at_least_rps`, is a mean of several levels of throughput, which the server
+    /// did not sustain. `None`: throughput stayed on one level.
+    pub peak_mixture: Option<Mixture>,
     /// The load point of that step.
     pub peak_at: Option<Shape>,
     pub peak_connections: Option<u32>,
@@ -517,6 +521,7 @@ impl<'a> RowMaker<'a> {
             peak_at_least_rps,
             peak_open_steps: open,
             peak_is_offered: is_offered,
+            peak_mixture: shown.and_then(|s| self.grid.get(s.cell)).and_then(mixture),
             peak_at: best.map(|s| Shape::of(&plan.load.steps[s.step])),
             peak_connections: best.map(|s| s.connections),
             peak_streams: best.map(|s| s.streams),
@@ -549,6 +554,10 @@ impl<'a> RowMaker<'a> {
                 .or_else(|| not_asked(plan, plan.arms[index].subject).filter(|_| own.is_empty())),
         }
     }
+}
+
+fn mixture(cell: &Cell<'_>) -> Option<Mixture> {
+    Mixture::new(cell.trials().iter().copied())
 }
 
 /// Requests of a trial that were due and got no right answer.

@@ -4,6 +4,8 @@
 //! name what they see: flat, warm-up, slowdown, or no steady state. Here the series are by interval, or by round of turns, the pieces are those of
 //! PELT ([`crate::stats::changes`]), and a level is another one only where it differs by more than a bound.
 
+use std::ops::Range;
+
 use dyno_archive::Phase;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -44,6 +46,9 @@ pub struct Steadiness {
     pub cost: Option<CostSteadiness>,
     /// From when on the window counts, since the load began: a server that got faster counts by its last level. `None`: all of it does.
     pub counts_from_s: Option<f64>,
+    /// Standard deviation of the intervals around their levels, in logarithms.
+    #[serde(skip)]
+    pub(crate) noise: f64,
 }
 
 impl Steadiness {
@@ -85,6 +90,9 @@ pub struct CostSteadiness {
     pub pattern: Pattern,
     /// Pieces of one level each, in order of time.
     pub pieces: Vec<CostPiece>,
+    /// Standard deviation of the intervals around their levels, in logarithms.
+    #[serde(skip)]
+    pub(crate) noise: f64,
 }
 
 /// A stretch of time in which answers cost alike.
@@ -105,6 +113,8 @@ pub(crate) struct Seen {
     pub(crate) throughput_rps: f64,
     /// `None`: not known.
     pub(crate) cpu_us_per_request: Option<f64>,
+    /// Median response time, microseconds; `None`: not known.
+    pub(crate) response_us: Option<f64>,
 }
 
 /// The measured intervals of a load.
@@ -116,6 +126,7 @@ pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<Seen> {
         cpu_us_per_request: server
             .cpu_within((interval.start_s, interval.end_s))
             .map(|cpus| cpus / interval.throughput_rps * 1e6),
+        response_us: interval.response_time_us.p50,
     };
     load.intervals.iter().filter(|i| i.phase == Phase::Measured).map(seen).collect()
 }
@@ -127,17 +138,19 @@ pub(crate) fn rounds(turns: &TurnsResult, (opens_ns, closes_ns): (u64, u64)) -> 
         let start_s = opens_ns as f64 / 1e9 + place as f64 * each_s;
         let end_s = start_s + each_s;
         let throughput_rps = round.throughput_rps.unwrap_or(f64::NAN);
-        Seen { start_s, end_s, throughput_rps, cpu_us_per_request: round.cpu_us_per_request }
+        let cpu_us_per_request = round.cpu_us_per_request;
+        Seen { start_s, end_s, throughput_rps, cpu_us_per_request, response_us: None }
     };
     turns.rounds.iter().enumerate().map(seen).collect()
 }
 
-/// `None`: too few intervals, or one without an answer.
+/// `None`: too few intervals, or too many without a response.
 #[must_use]
 pub(crate) fn steadiness(seen: &[Seen]) -> Option<Steadiness> {
     let rates: Vec<f64> = seen.iter().map(|one| one.throughput_rps).collect();
     let piece = |(start_s, end_s, throughput_rps)| Piece { start_s, end_s, throughput_rps };
-    let pieces: Vec<Piece> = pieces(seen, &rates)?.into_iter().map(piece).collect();
+    let Fit { pieces, noise } = fit(seen, &rates)?;
+    let pieces: Vec<Piece> = pieces.into_iter().map(piece).collect();
     let levels: Vec<(f64, f64)> = pieces.iter().map(|p| (p.throughput_rps, p.end_s - p.start_s)).collect();
     Some(Steadiness {
         pattern: pattern(&levels),
@@ -145,30 +158,80 @@ pub(crate) fn steadiness(seen: &[Seen]) -> Option<Steadiness> {
         pieces,
         cost: cost(seen),
         counts_from_s: None,
+        noise,
     })
 }
 
 fn cost(seen: &[Seen]) -> Option<CostSteadiness> {
-    let costs: Vec<f64> = seen.iter().map(|one| one.cpu_us_per_request).collect::<Option<_>>()?;
+    let mut costs: Vec<f64> = Vec::with_capacity(seen.len());
+    for one in seen {
+        // Without a response there is no cost per request: the one before lasts.
+        let before = costs.last().copied().filter(|_| one.throughput_rps == 0.0);
+        costs.push(before.or(one.cpu_us_per_request)?);
+    }
+    let Fit { pieces, noise } = fit(seen, &costs)?;
     let piece = |(start_s, end_s, cpu_us_per_request)| CostPiece { start_s, end_s, cpu_us_per_request };
-    let pieces: Vec<CostPiece> = pieces(seen, &costs)?.into_iter().map(piece).collect();
+    let pieces: Vec<CostPiece> = pieces.into_iter().map(piece).collect();
     // Cheaper is better.
     let levels: Vec<(f64, f64)> =
         pieces.iter().map(|p| (1.0 / p.cpu_us_per_request, p.end_s - p.start_s)).collect();
-    Some(CostSteadiness { pattern: pattern(&levels), pieces })
+    Some(CostSteadiness { pattern: pattern(&levels), pieces, noise })
 }
 
-/// Start, end and level of each piece. `None`: too few values, or one that has no logarithm.
-fn pieces(seen: &[Seen], values: &[f64]) -> Option<Vec<(f64, f64, f64)>> {
-    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+/// A series as pieces of one level each.
+pub(crate) struct Fit {
+    /// Start, end and level of each piece.
+    pub(crate) pieces: Vec<(f64, f64, f64)>,
+    /// Standard deviation of the values around their levels, in logarithms.
+    pub(crate) noise: f64,
+}
+
+/// The pieces of a series. `None`: too few values, or one that has no logarithm.
+pub(crate) fn fit(seen: &[Seen], values: &[f64]) -> Option<Fit> {
+    let logs: Vec<f64> = filled(seen, values)?.iter().map(|value| value.ln()).collect();
     if logs.len() < INTERVALS || logs.iter().any(|log| !log.is_finite()) {
         return None;
     }
     let ends = levels(&logs);
-    let starts = [0].into_iter().chain(ends.iter().copied());
-    let piece =
-        |(from, to): (usize, &usize)| (seen[from].start_s, seen[to - 1].end_s, mean(&logs[from..*to]).exp());
-    Some(starts.zip(&ends).map(piece).collect())
+    let ranges: Vec<Range<usize>> =
+        [0].into_iter().chain(ends.iter().copied()).zip(&ends).map(|(from, to)| from..*to).collect();
+    let level = |range: &Range<usize>| match values[range.clone()].contains(&0.0) {
+        // A geometric mean has no place for an interval without a response.
+        true => mean(&values[range.clone()]),
+        false => mean(&logs[range.clone()]).exp(),
+    };
+    let piece = |range: &Range<usize>| (seen[range.start].start_s, seen[range.end - 1].end_s, level(range));
+    Some(Fit { pieces: ranges.iter().map(piece).collect(), noise: spread(&logs, &ranges) })
+}
+
+/// Largest share of intervals without a response, for others to show levels. More of them come of
+/// intervals that are short for the rate.
+const EMPTY: f64 = 0.2;
+
+/// The values, with half a response in an interval that had none. `None`: too many had none.
+fn filled(seen: &[Seen], values: &[f64]) -> Option<Vec<f64>> {
+    let empty = values.iter().filter(|value| **value == 0.0).count();
+    let fill = |(one, value): (&Seen, &f64)| match *value {
+        0.0 => 0.5 / (one.end_s - one.start_s),
+        known => known,
+    };
+    let is_known = empty as f64 <= EMPTY * values.len() as f64;
+    is_known.then(|| seen.iter().zip(values).map(fill).collect())
+}
+
+/// The most that one value counts for in the spread: stalls stand alone.
+const FARTHEST: f64 = std::f64::consts::LN_2;
+
+/// Standard deviation of the values around the mean of their piece, with the degrees of freedom
+/// that the pieces leave.
+fn spread(logs: &[f64], pieces: &[Range<usize>]) -> f64 {
+    let squares = pieces.iter().flat_map(|piece| {
+        let own = &logs[piece.clone()];
+        let level = median(own).unwrap_or(0.0);
+        own.iter().map(move |log| (log - level).abs().min(FARTHEST).powi(2))
+    });
+    let freedom = logs.len().saturating_sub(pieces.len()).max(1);
+    (squares.sum::<f64>() / freedom as f64).sqrt().max(LEAST_NOISE)
 }
 
 /// Ends of the pieces on levels of their own.
@@ -240,6 +303,7 @@ mod tests {
             end_s: (k + 1) as f64,
             throughput_rps: *rps,
             cpu_us_per_request: None,
+            response_us: None,
         };
         rates.iter().enumerate().map(interval).collect()
     }
@@ -326,7 +390,18 @@ mod tests {
     fn too_few_intervals_tell_nothing() {
         assert_eq!(steadiness(&intervals(&[1000.0; 9])), None);
         let mut rates = vec![1000.0; 20];
-        rates[3] = 0.0;
-        assert_eq!(steadiness(&intervals(&rates)), None);
+        (0..5).for_each(|k| rates[4 * k] = 0.0);
+        assert_eq!(steadiness(&intervals(&rates)), None, "intervals are short for the rate");
+    }
+
+    /// An interval in which nothing was answered once hid the levels of all others.
+    #[test]
+    fn a_stall_of_an_interval_hides_no_level() {
+        let mut rates = [vec![400.0; 12], vec![1900.0; 18]].concat();
+        rates[5] = 0.0;
+        let found = steadiness(&intervals(&rates)).unwrap();
+        let levels: Vec<f64> = found.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
+        assert_eq!((found.pattern, levels), (Pattern::WarmUp, vec![367.0, 1900.0]));
+        assert!(found.noise < 0.2, "{}", found.noise);
     }
 }

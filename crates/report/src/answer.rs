@@ -8,6 +8,7 @@ use dyno_analysis::cell::{CellKey, Shape};
 use dyno_analysis::compare::Answer;
 use dyno_analysis::comparison::{Comparison, Offered, PairEstimate};
 use dyno_analysis::experiment::Effect;
+use dyno_analysis::mixture::Mixture;
 use dyno_analysis::overview::{OverviewRow, Tie};
 use dyno_analysis::peak::RatioBound;
 use dyno_analysis::protocols::ProtocolComparison;
@@ -176,8 +177,9 @@ fn kept(report: &Report, c: &Comparison) -> Option<String> {
     };
     let with = of_workload(report, &c.workload);
     let rate = rate.map_or_else(String::new, |rate| format!("{} ", number(rate)));
+    let levels = mixtures(report, c);
     Some(format!(
-        "Of the {rate}requests per second{with} that were offered over {}, {} served {} and {} {}.",
+        "Of the {rate}requests per second{with} that were offered over {}, {} served {} and {} {}.{levels}",
         plural(u64::from(c.connections), "connection"),
         title(report, &c.subject),
         said(c.cell),
@@ -197,13 +199,43 @@ fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
     };
     let with = of_workload(report, &row.workload);
     let (who, rate) = (title(report, &row.subject), number(peak.median?));
-    let most = match row.peak_is_lower_bound {
-        true => "at least ",
+    let most = match (row.peak_is_lower_bound, &row.peak_mixture) {
+        (true, _) => "at least ",
+        (false, Some(_)) => "a mean of ",
         // Of what is offered at a rate nobody serves more.
-        false if row.peak_is_offered => "",
-        false => "at most ",
+        (false, None) if row.peak_is_offered => "",
+        (false, None) => "at most ",
     };
-    Some(format!("{who} served {most}{rate} requests per second{with} ({over}), at {}.", label_in_words(at)))
+    let levels = row.peak_mixture.as_ref().map(|of| mixture("its", of)).unwrap_or_default();
+    Some(format!(
+        "{who} served {most}{rate} requests per second{with} ({over}), at {}.{levels}",
+        label_in_words(at)
+    ))
+}
+
+/// The levels that a mean is of. `whose`: the server's.
+fn mixture(whose: &str, of: &Mixture) -> String {
+    let (low, high) = (number(of.lowest_rps), number(of.highest_rps));
+    let repeats = match (of.changed, of.repeats) {
+        (1, 1) => format!("In {whose} only repeat"),
+        (changed, repeats) if changed == repeats => format!("In each of {whose} {repeats} repeats"),
+        (changed, repeats) => format!("In {changed} of {whose} {repeats} repeats"),
+    };
+    format!(
+        " {repeats} throughput changed within the measured window, between levels of {low} and {high} requests per second: neither is the mean, which was never sustained."
+    )
+}
+
+/// The levels of the servers of a comparison whose throughput there is a mean of several.
+fn mixtures(report: &Report, c: &Comparison) -> String {
+    let of = |arm: usize, id: &str| {
+        let cell = c.cell.of_arm(arm);
+        let found = Mixture::new(report.trials.iter().filter(|trial| trial.cell == cell))?;
+        Some(mixture(&format!("{}'s", title(report, id)), &found))
+    };
+    let base = report.subjects.iter().position(|s| s.id == c.baseline);
+    let both = [of(c.cell.arm, &c.subject), base.and_then(|base| of(base, &c.baseline))];
+    both.into_iter().flatten().collect()
 }
 
 /// Throughput over HTTP/2 against HTTP/1.1, at equal requests in flight: otherwise concurrency would be compared.
@@ -299,7 +331,8 @@ fn compared(report: &Report, c: &Comparison) -> String {
     let at = step_in_words(c);
     let cpu = cpu(c);
     format!(
-        "At {at} {subject} served {bound}{ends} times as many requests per second{with} as {baseline} ({over}){cpu}.{skewed}"
+        "At {at} {subject} served {bound}{ends} times as many requests per second{with} as {baseline} ({over}){cpu}.{skewed}{}",
+        mixtures(report, c)
     )
 }
 

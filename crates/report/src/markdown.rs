@@ -164,7 +164,7 @@ fn overview_table(report: &Report) -> String {
         });
         std::iter::once(cells(r)).chain(behind).collect::<Vec<_>>()
     });
-    format!("{}\n{}\n", table(&head, lines), overview::OF_WHICH_STEP)
+    format!("{}\n{}\n", table(&head, lines), overview::notes(rows))
 }
 
 /// A column: its head, and a function from a row to its cell.

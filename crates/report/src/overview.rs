@@ -118,14 +118,25 @@ pub(crate) fn behind(b: &BackendRow) -> Vec<String> {
     row
 }
 
-/// `17,900`, or `≥ 23,000` of a lower bound.
+/// `17,900`, `≥ 23,000` of a lower bound, or `~ 1,250` of a mean of several levels.
 pub(crate) fn peak(r: &OverviewRow) -> String {
-    or_dash(r.most_rps(), |rps| format!("{}{}", at_least(r), number(rps)))
+    or_dash(r.most_rps(), |rps| format!("{}{}", peak_mark(r), number(rps)))
 }
 
-/// `≥ ` before the peak of a server that may do more, else nothing.
-pub(crate) const fn at_least(r: &OverviewRow) -> &'static str {
-    if r.peak_is_lower_bound { "≥ " } else { "" }
+/// The sign before a peak that may be higher, or that is a mean of several levels; else nothing.
+pub(crate) const fn peak_mark(r: &OverviewRow) -> &'static str {
+    match (r.peak_is_lower_bound, r.peak_mixture.is_some()) {
+        (true, true) => "≥ ~ ",
+        (true, false) => "≥ ",
+        (false, true) => "~ ",
+        (false, false) => "",
+    }
+}
+
+/// The meaning of `~`, if it occurs.
+pub(crate) fn mixture_note(rows: &[OverviewRow]) -> Option<&'static str> {
+    const NOTE: &str = "~: throughput changed its level within the measured windows, so this mean is a rate that the server did not sustain.";
+    rows.iter().any(|row| row.most().is_some() && row.peak_mixture.is_some()).then_some(NOTE)
 }
 
 /// Number of a subject's starts that had to be killed; `None`: none was stopped.
@@ -171,7 +182,13 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 ];
 
 /// Note below the overview: the step that each figure belongs to.
-pub(crate) const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their median. Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any. ≥: a lower bound: repeats that do not count may hide that the server does more. p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
+const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their median. Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any. ≥: a lower bound: repeats that do not count may hide that the server does more. p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
+
+/// The notes below the overview.
+pub(crate) fn notes(rows: &[OverviewRow]) -> String {
+    let all = [OF_WHICH_STEP].into_iter().chain(mixture_note(rows));
+    all.collect::<Vec<_>>().join(" ")
+}
 
 /// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`: factors of 1, a missing rate and a first pass are left
 /// out.

@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use dyno_analysis::comparison::PairEstimate;
+use dyno_analysis::mixture::Mixture;
 use dyno_analysis::overview::Tie;
 use dyno_analysis::peak::RatioBound;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Estimate, Over, Repeated};
-use dyno_analysis::{Code, Report};
+use dyno_analysis::steadiness::Piece;
+use dyno_analysis::{Caveat, Code, Report, Severity};
 use dyno_archive::plan::{Arrivals, Model};
 use dyno_archive::{Protocol, RunDir};
 use dyno_report::answer::sentences;
@@ -136,6 +138,44 @@ fn a_lower_bound_is_served_at_least_and_tied_as_such() {
     let wanted =
         "By peak throughput Fast <1> and Slow (its peak is a lower bound) cannot be told apart (tie).";
     assert!(tied.iter().any(|s| s == wanted), "{tied:?}");
+}
+
+/// Throughput that jumped from 376 to 1,625/s within the window was once "at most 878".
+#[test]
+fn a_mean_of_levels_is_no_most() {
+    let mixture =
+        |changed, repeats| Some(Mixture { changed, repeats, lowest_rps: 376.0, highest_rps: 1625.0 });
+    let alone = |of: Option<Mixture>| {
+        told(move |r| {
+            r.overview.retain(|row| row.subject == "fast");
+            r.overview[0].peak_rps = Some(Repeated::new(vec![878.0]));
+            r.overview[0].peak_mixture = of;
+        })
+        .remove(0)
+    };
+    assert_eq!(
+        alone(mixture(1, 1)),
+        "Fast <1> served a mean of 878 requests per second (one repeat, so no interval), at 16 connections. In its only repeat throughput changed within the measured window, between levels of 376 and 1,630 requests per second: neither is the mean, which was never sustained."
+    );
+    assert!(alone(mixture(4, 5)).contains("In 4 of its 5 repeats throughput changed"));
+    assert!(alone(mixture(5, 5)).contains("In each of its 5 repeats throughput changed"));
+    let compared = told(|r| {
+        let cell = r.overview[0].reference_cell;
+        for trial in r.trials.iter_mut().filter(|t| t.cell == cell && t.valid) {
+            trial.caveats.push(Caveat {
+                code: Code::Speedup,
+                severity: Severity::Warning,
+                message: String::new(),
+                evidence: serde_json::Value::Null,
+            });
+            let steadiness = trial.steadiness.as_mut().expect("ten intervals");
+            let piece = steadiness.pieces[0];
+            steadiness.pieces =
+                vec![Piece { throughput_rps: 2000.0, ..piece }, Piece { throughput_rps: 8000.0, ..piece }];
+        }
+    })
+    .remove(0);
+    assert!(compared.ends_with(" In each of Fast <1>'s 3 repeats throughput changed within the measured window, between levels of 2,000 and 8,000 requests per second: neither is the mean, which was never sustained."), "{compared}");
 }
 
 /// What is offered at a rate is not served more than once: shares of it are told, and no ratio of

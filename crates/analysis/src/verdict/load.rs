@@ -8,7 +8,7 @@ use dyno_archive::{LoadRecord, Phase, Protocol};
 use serde_json::json;
 
 use super::thresholds::{LITTLE_LEAST, LITTLE_TOLERANCE};
-use super::{Context, pauses, room};
+use super::{Context, levels, pauses, room};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{Explained, MachineDrops};
 use crate::load::offered::rate_of;
@@ -60,6 +60,10 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
     .into_iter()
     .flatten()
     .collect();
+    // Of an observed server more is known than throughput, and turns have clocks of their own.
+    if context.server.is_none() && record.slices_ns.is_none() && record.at_once.is_none() {
+        all.extend(levels::of_unobserved(result));
+    }
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
 }

@@ -2,6 +2,7 @@
 //! no metric is computed here.
 
 mod curve;
+mod levels;
 mod limiter;
 mod load;
 mod pauses;
@@ -17,7 +18,6 @@ mod warming;
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::Model;
 use dyno_archive::start::PartStart;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Party};
@@ -29,6 +29,7 @@ pub use resource::{Confidence, Resource};
 pub use thresholds::GENERATOR_BUSY;
 pub(crate) use thresholds::STEAL;
 
+pub(crate) use levels::THROUGHPUT_LEVELS;
 pub(crate) use load::MOST_LOST;
 pub(crate) use run::{Peak, run};
 
@@ -37,7 +38,7 @@ use crate::duet::{self, DuetResult};
 use crate::load::{Ceiling, Config, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, SplitBy};
-use crate::steadiness::{Pattern, Steadiness};
+use crate::steadiness::Steadiness;
 use crate::turns::TurnsResult;
 use crate::words::percent;
 
@@ -111,11 +112,12 @@ pub(crate) struct Beside<'a> {
 pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Beside<'_>) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
     all.extend(checks_waived(load, beside));
-    all.extend(beside.steadiness.and_then(|steadiness| unsteady(load, steadiness)));
     // The load's caveats say that nobody watched the server.
     let Some(server) = server else { return at_once(beside, all) };
     all.extend(server::caveats(server, beside.record, beside.party));
     all.extend(warming::caveats(load, server, beside.part, beside.duet.is_some()));
+    let levels = beside.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &all));
+    all.extend(levels.into_iter().flatten());
     all.extend(tick_accounting(server, beside.facts));
     all.extend(many_writes(load, server));
     all.extend(contaminated(beside.machine));
@@ -133,46 +135,6 @@ fn at_once(beside: &Beside<'_>, all: Vec<Caveat>) -> Vec<Caveat> {
         Some(duet) => duet::without_waiting(all).into_iter().chain([duet::at_once(duet)]).collect(),
         None => all,
     }
-}
-
-/// Throughput that did not stay where it was, in a closed loop, which takes what it is given.
-fn unsteady(load: &LoadResult, steadiness: &Steadiness) -> Option<Caveat> {
-    if load.config.model != Model::Closed {
-        return None;
-    }
-    let rates: Vec<String> =
-        steadiness.pieces.iter().map(|piece| format!("{:.0}", piece.throughput_rps)).collect();
-    let levels = rates.join(", ");
-    let evidence = json!({"pieces": steadiness.pieces, "last_to_first": steadiness.last_to_first});
-    let (code, message) = match steadiness.pattern {
-        Pattern::Slowdown => (
-            Code::Slowdown,
-            format!(
-                "Throughput fell within the measured window, by levels of {levels} requests/s: the mean is of none of them. See when in the explorer, and what else changed then."
-            ),
-        ),
-        Pattern::Cyclic => (
-            Code::Cyclic,
-            format!(
-                "Throughput went up and down within the measured window, by levels of {levels} requests/s: how much of each is in the mean is chance. Measure for several of its periods."
-            ),
-        ),
-        Pattern::WarmUp => return last_level(steadiness, evidence),
-        Pattern::Flat | Pattern::None => return None,
-    };
-    Some(Caveat::new(code, Severity::Warning, message, evidence))
-}
-
-/// A server that got faster within the window and counts by its last level. Other warming has rules of its own.
-fn last_level(steadiness: &Steadiness, evidence: serde_json::Value) -> Option<Caveat> {
-    let from_s = steadiness.counts_from_s?;
-    let last = steadiness.pieces.last()?;
-    let message = format!(
-        "The server became {:.2} times as fast within the measured window and stayed so: what counts are the last {:.1} s of it, from {from_s:.1} s after the load began. The generator's own use, the kernel's counters of segments, frames of HTTP/2 and the peak of memory are of all of it.",
-        steadiness.last_to_first,
-        last.end_s - from_s,
-    );
-    Some(Caveat::new(Code::LastLevel, Severity::Info, message, evidence))
 }
 
 /// Share of what a server uses in its own turns that it may use in all of others' without a word. dyno's own checks cost a fast server a few

@@ -90,7 +90,7 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, shares_cpus: bool) ->
     let cheapness: Option<Vec<f64>> =
         window.iter().map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?)).collect();
     // Among others a server gets faster where they get slower.
-    let by = if shares_cpus { By::CpuAlone } else { told_by(load, &window, &throughput)? };
+    let by = if shares_cpus { By::CpuAlone } else { told_by(load, &throughput)? };
     growth(&throughput, cheapness.as_deref(), by)
 }
 
@@ -125,16 +125,26 @@ fn idle_calls(calls: &Calls) -> Option<f64> {
 
 /// Which numbers can show that this load's server gets faster; `None`: none. On any server CPU time per request depends on
 /// the rate, so where that changes over the window a warm server may look as if it were warming up.
-fn told_by(load: &LoadResult, window: &[&IntervalResult], throughput: &[f64]) -> Option<By> {
-    let is_ramped = load.config.ramp_connections_s.is_some_and(|ramp| ramp > load.config.warmup_s);
-    if is_ramped {
+fn told_by(load: &LoadResult, throughput: &[f64]) -> Option<By> {
+    if is_ramped(load) {
         return is_one_rate(throughput).then_some(By::CpuAlone);
     }
     if load.config.model == Model::Closed {
         return Some(By::Both);
     }
-    let arrivals: Vec<f64> = window.iter().map(|i| i.arrivals_rps()).collect();
-    (load.config.rate.is_some() || is_one_rate(&arrivals)).then_some(By::CpuAlone)
+    has_one_rate(load).then_some(By::CpuAlone)
+}
+
+/// Whether connections are still being opened within the window.
+pub(super) fn is_ramped(load: &LoadResult) -> bool {
+    load.config.ramp_connections_s.is_some_and(|ramp| ramp > load.config.warmup_s)
+}
+
+/// Whether one rate is offered over all of the window.
+pub(super) fn has_one_rate(load: &LoadResult) -> bool {
+    let measured = load.intervals.iter().filter(|i| i.phase == Phase::Measured);
+    let arrivals: Vec<f64> = measured.map(IntervalResult::arrivals_rps).collect();
+    load.config.rate.is_some() || is_one_rate(&arrivals)
 }
 
 fn is_one_rate(rates: &[f64]) -> bool {

@@ -96,6 +96,10 @@ fn said_below(report: &Report) -> String {
     if report.run.workloads.len() > 1 {
         said.push_str(" Bars are scaled within each workload.");
     }
+    if let Some(note) = crate::overview::mixture_note(&report.overview) {
+        said.push(' ');
+        said.push_str(note);
+    }
     if report.overview.iter().any(|r| r.control) {
         said.push_str(" A torn bar goes on: it is a control's, far above all others.");
     }
@@ -202,7 +206,7 @@ fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
 fn peak_cell(r: &OverviewRow) -> Cell {
     let Some((peak, at)) = r.most() else { return text("–") };
     let at = crate::overview::label(at);
-    let shown = |rps| format!("{}{}", crate::overview::at_least(r), number(rps));
+    let shown = |rps| format!("{}{}", crate::overview::peak_mark(r), number(rps));
     value(peak.median, shown).with_small(format!("{}, at {at}", spread(peak, number)))
 }
 

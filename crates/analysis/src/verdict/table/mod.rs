@@ -3,6 +3,7 @@
 //! here.
 
 mod generator;
+mod levels;
 mod limiter;
 mod load;
 mod pauses;
@@ -117,6 +118,11 @@ fn each_rule_of_warming_trips_at_its_bound() {
 }
 
 #[test]
+fn each_rule_of_levels_trips_at_its_bound() {
+    judge(levels::CASES);
+}
+
+#[test]
 fn each_rule_of_a_run_trips_at_its_bound() {
     judge(run::CASES);
 }
@@ -137,6 +143,7 @@ fn covered() -> Vec<(Code, Severity)> {
         generator::BESIDE,
         server::CASES,
         warming::CASES,
+        levels::CASES,
     ];
     of_trials.into_iter().flat_map(of).chain(of(run::CASES)).collect()
 }

@@ -42,11 +42,6 @@ fn turns_of(slice_s: f64) -> Option<TurnsResult> {
     resting(0.0).map(|turns| TurnsResult { slice_s, ..turns })
 }
 
-/// So many answers in each of five seconds, level by level, for half of a CPU.
-fn levels<const N: usize>(rates: [u64; N]) -> Vec<(u64, u64)> {
-    rates.into_iter().flat_map(|rate| [(rate, 500 * MS); 5]).collect()
-}
-
 fn other(pid: u32, name: &str, ms: u64) -> OtherUse {
     OtherUse { pid, name: name.into(), run_ns: ms * MS }
 }
@@ -386,36 +381,6 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"carried_share": 0.02, "idle_share": 0.02, "idle_cpus": 0.01}"#,
         trips: |w| w.turns = resting(0.02),
         just_not: |w| w.turns = resting(0.019),
-        otherwise: None,
-    },
-    Case {
-        code: Code::Slowdown,
-        severity: Severity::Warning,
-        says: "by levels of 1000, 900 requests/s",
-        evidence: r#"{"last_to_first": 0.9}"#,
-        trips: |w| w.over(&levels([1000, 900, 900])),
-        just_not: |w| w.over(&levels([1000, 960, 960])),
-        otherwise: None,
-    },
-    Case {
-        code: Code::Cyclic,
-        severity: Severity::Warning,
-        says: "by levels of 1000, 900, 1000, 900 requests/s",
-        evidence: "{}",
-        trips: |w| w.over(&levels([1000, 900, 1000, 900])),
-        just_not: |w| w.over(&levels([900, 900, 1000, 1000])),
-        otherwise: None,
-    },
-    Case {
-        code: Code::LastLevel,
-        severity: Severity::Info,
-        says: "became 2.00 times as fast within the measured window",
-        evidence: r#"{"last_to_first": 2.0}"#,
-        trips: |w| {
-            w.over(&levels([500, 1000, 1000]));
-            w.counts_from = Some(5_000_000_000);
-        },
-        just_not: |w| w.over(&levels([500, 1000, 1000])),
         otherwise: None,
     },
     Case {

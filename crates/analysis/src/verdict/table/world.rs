@@ -73,7 +73,7 @@ impl Judged for World {
         match self.command {
             Command::Load => load.caveats,
             Command::Run => {
-                let steadiness = steadiness(&intervals(&load, &ServerUse::default()));
+                let steadiness = steadiness(&intervals(&load, &self.server()));
                 let steadiness = steadiness.map(|seen| seen.counting_from(self.counts_from));
                 let beside = Beside {
                     record: &self.record,

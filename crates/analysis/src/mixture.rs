@@ -1,0 +1,98 @@
+//! Steps whose throughput is a mean of several levels.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::peak::is_limited_by_generator;
+use crate::stats::median;
+use crate::trial::TrialResult;
+use crate::verdict::THROUGHPUT_LEVELS;
+
+/// Levels between which throughput changed within the measured windows of a step: its mean is a
+/// value that the server did not sustain.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Mixture {
+    /// Repeats in which throughput changed its level.
+    pub changed: usize,
+    /// Repeats that count.
+    pub repeats: usize,
+    /// Medians, over the repeats in which it changed, of their lowest and of their highest level.
+    pub lowest_rps: f64,
+    pub highest_rps: f64,
+}
+
+impl Mixture {
+    /// The levels of a step's repeats. `None`: most of them were on one level, the middle ones
+    /// included, so that the median is a rate that the server sustained.
+    pub fn new<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Option<Mixture> {
+        let mut all: Vec<&TrialResult> =
+            trials.filter(|trial| trial.valid || is_limited_by_generator(trial)).collect();
+        all.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
+        let changed: Vec<(f64, f64)> = all.iter().filter_map(|trial| levels(trial)).collect();
+        let (first, second) = (all.len().checked_sub(1)? / 2, all.len() / 2);
+        let is_middle = [first, second].iter().any(|place| levels(all[*place]).is_some());
+        if !is_middle && 2 * changed.len() < all.len() {
+            return None;
+        }
+        let (lowest, highest): (Vec<f64>, Vec<f64>) = changed.iter().copied().unzip();
+        Some(Mixture {
+            changed: changed.len(),
+            repeats: all.len(),
+            lowest_rps: median(&lowest)?,
+            highest_rps: median(&highest)?,
+        })
+    }
+}
+
+/// The lowest and the highest level of a repeat whose caveats say that it had several.
+fn levels(trial: &TrialResult) -> Option<(f64, f64)> {
+    let is_told = trial.caveats.iter().any(|caveat| THROUGHPUT_LEVELS.contains(&caveat.code));
+    let pieces = trial.steadiness.as_ref().filter(|_| is_told)?.pieces.iter().map(|p| p.throughput_rps);
+    Some((pieces.clone().reduce(f64::min)?, pieces.reduce(f64::max)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caveat::{Code, info};
+    use crate::fixture::reported;
+    use crate::steadiness::{Pattern, Piece, Steadiness};
+
+    /// Repeats with these means; `Some`: of two levels.
+    fn repeats(all: &[(f64, Option<(f64, f64)>)]) -> Option<Mixture> {
+        let one = reported().trials.remove(0);
+        let repeat = |(mean, levels): &(f64, Option<(f64, f64)>)| {
+            let mut trial = one.clone();
+            (trial.valid, trial.caveats) = (true, Vec::new());
+            trial.load.throughput_rps = *mean;
+            if let Some((first, last)) = *levels {
+                trial.caveats.push(info(Code::Speedup, "rose"));
+                let piece = |throughput_rps| Piece { start_s: 0.0, end_s: 1.0, throughput_rps };
+                trial.steadiness = Some(Steadiness {
+                    pattern: Pattern::WarmUp,
+                    pieces: vec![piece(first), piece(last)],
+                    last_to_first: last / first,
+                    cost: None,
+                    counts_from_s: None,
+                    noise: 0.01,
+                });
+            }
+            trial
+        };
+        let trials: Vec<TrialResult> = all.iter().map(repeat).collect();
+        Mixture::new(trials.iter())
+    }
+
+    #[test]
+    fn a_median_of_changed_repeats_is_a_mixture() {
+        let jump = |mean| (mean, Some((400.0, 1900.0)));
+        let found = repeats(&[jump(1200.0), jump(1300.0), jump(1250.0), (1900.0, None)]).unwrap();
+        assert_eq!((found.changed, found.repeats), (3, 4));
+        assert_eq!((found.lowest_rps, found.highest_rps), (400.0, 1900.0));
+        // The one in the middle decides, and so do most.
+        assert!(repeats(&[(400.0, None), jump(1200.0), (1900.0, None)]).is_some());
+        assert_eq!(repeats(&[(1880.0, None), jump(1200.0), (1900.0, None)]), None);
+        assert_eq!(repeats(&[(1880.0, None), (1900.0, None)]), None);
+        assert_eq!(repeats(&[]), None);
+    }
+}
