@@ -57,7 +57,7 @@ impl KnownStep {
         user: User,
         right: Vec<Resource>,
     ) -> KnownStep {
-        let Limiter { resource, confidence, sentence, evidence } = trial.limiter.clone();
+        let Limiter { resource, confidence, sentence, evidence, .. } = trial.limiter.clone();
         let refusals = trial.caveats.iter().filter(|c| c.severity == Severity::Invalid);
         KnownStep {
             behaviour: behaviour.into(),
