@@ -34,6 +34,7 @@ pub mod overview;
 pub mod peak;
 pub mod price;
 pub mod profile;
+pub mod programs;
 pub mod protocols;
 pub mod ranking;
 pub mod report;

@@ -164,7 +164,8 @@ fn overview_table(report: &Report) -> String {
         });
         std::iter::once(cells(r)).chain(behind).collect::<Vec<_>>()
     });
-    format!("{}\n{}\n", table(&head, lines), overview::OF_WHICH_STEP)
+    let invalid = overview::note_of_invalid(&report.overview);
+    format!("{}\n{}{invalid}\n", table(&head, lines), overview::OF_WHICH_STEP)
 }
 
 /// A column: its head, and a function from a row to its cell.

@@ -479,7 +479,8 @@ fn overview_table(report: &Report, style: Style) -> String {
         });
         std::iter::once(row).chain(behind).collect::<Vec<_>>()
     }));
-    align(&table, style) + &style.dim(&wrap(overview::OF_WHICH_STEP, 110, "")) + "\n"
+    let note = format!("{}{}", overview::OF_WHICH_STEP, overview::note_of_invalid(&report.overview));
+    align(&table, style) + &style.dim(&wrap(&note, 110, "")) + "\n"
 }
 
 /// Notes on the signs `>` and `–` in the columns of percentiles, if they occur.

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::programs;
 use super::room::Bound;
 use super::server::{MOST_WAITING, starved};
 use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
@@ -34,6 +35,8 @@ pub enum Resource {
     DroppedPackets,
     /// Nobody listens, as the control is there for.
     Refusal,
+    /// Programs that are no part of the run, which had the CPUs.
+    OtherPrograms,
     /// The load generator.
     Generator,
     /// The server's CPU, much of which its JIT compiler used.
@@ -70,10 +73,11 @@ pub enum Resource {
 }
 
 impl Resource {
-    pub const ALL: [Resource; 21] = [
+    pub const ALL: [Resource; 22] = [
         Resource::Failure,
         Resource::DroppedPackets,
         Resource::Refusal,
+        Resource::OtherPrograms,
         Resource::Generator,
         Resource::Jit,
         Resource::CpuQuota,
@@ -101,6 +105,7 @@ impl Resource {
             Resource::Failure => "failure",
             Resource::DroppedPackets => "dropped_packets",
             Resource::Refusal => "refusal",
+            Resource::OtherPrograms => "other_programs",
             Resource::Generator => "generator",
             Resource::Jit => "jit",
             Resource::CpuQuota => "cpu_quota",
@@ -171,11 +176,8 @@ pub fn limiter(
     machine: &MachineResult,
 ) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
-    let first: [Rule; 14] = [
-        dropped_packets,
-        failure,
-        refusal,
-        taken_by_others,
+    let failures: [Rule; 3] = [dropped_packets, failure, refusal];
+    let first: [Rule; 10] = [
         generator,
         jit,
         gc,
@@ -189,10 +191,13 @@ pub fn limiter(
     ];
     let last: [Rule; 5] = [disk, lock, workers, elsewhere, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
-    let mut limiter = try_all(&first)
+    let mut limiter = try_all(&failures)
+        .or_else(|| programs::of_generator(load, server, machine))
+        .or_else(|| try_all(&first))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| try_all(&last))
+        .or_else(|| programs::of_server(load, server, machine))
         .unwrap_or_else(|| unknown(load, server));
     // The sentence says how sure it is, so that every output does.
     limiter.sentence.push_str(limiter.confidence.sentence(limiter.resource));
@@ -239,8 +244,12 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         let beside = |share| format!(", while the server used {} of its CPU", percent(share));
         let of_server = server_share.map_or(String::new(), beside);
         let sentence = format!("The generator: {}{of_server}.", bound.clause());
-        let confidence =
-            if server_share.is_some_and(|s| s < SERVER_BUSY) { Confidence::High } else { Confidence::Medium };
+        let confidence = match server_share {
+            // Without them the generator may have had room.
+            _ if programs::share_waited_for(load, server).is_some() => Confidence::Low,
+            Some(share) if share < SERVER_BUSY => Confidence::High,
+            _ => Confidence::Medium,
+        };
         let evidence = json!({
             "generator_utilisation": load.client.busiest_thread_utilisation,
             "generator_need": load.client.room.need,
@@ -248,37 +257,6 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         });
         verdict(Resource::Generator, confidence, sentence, evidence)
     })?
-}
-
-/// Share of what was used of the generator's CPUs from which on it is others who filled them.
-const MOSTLY_OTHERS: f64 = 0.5;
-
-/// Other programs had the generator's CPUs, so neither side shows its limit. `None`: the generator
-/// had room, the server was full, or it was the generator, or the server itself, that used most of
-/// those CPUs.
-fn taken_by_others(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let bound = Bound::of(load)?;
-    let room = &load.client.room;
-    let (busy, others, cpus) = (room.busy?, room.others?, room.cpus.as_ref()?.len());
-    let is_by_waiting = matches!(bound, Bound::Crowded { .. } | Bound::Waiting { .. });
-    // Where both sides share CPUs the server is what uses the generator's.
-    let taken_s = others * cpus as f64 * server.window_s;
-    let are_programs = server.others_cpu_s.is_some_and(|used_s| used_s >= MOSTLY_OTHERS * taken_s);
-    let is_full = server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL);
-    (is_by_waiting && !is_full && are_programs && others >= MOSTLY_OTHERS * busy).then(|| {
-        let used = server.cpu_utilisation;
-        let of_server = used.map_or(String::new(), |used| format!(" The server used {} of its CPU.", percent(used)));
-        let sentence = format!(
-            "Unknown: other programs used {} of the generator's CPUs{}, and the generator waited for them.{of_server} Neither side shows its limit. Re-run on a quieter machine.",
-            percent(others),
-            room.named()
-        );
-        let evidence = json!({
-            "generator_need": room.need, "generator_cpus_used_by_others": others,
-            "others_cpu_s": server.others_cpu_s, "server_utilisation": used,
-        });
-        Limiter { resource: Resource::Unknown, confidence: Confidence::Low, sentence, evidence }
-    })
 }
 
 /// The JIT compiler: the server is busy, and much of that is compiling.
@@ -449,7 +427,7 @@ pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
         || is_generator_starved(load)
 }
 
-fn is_generator_starved(load: &LoadResult) -> bool {
+pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
     load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
 }
 

@@ -4,6 +4,7 @@
 mod limiter;
 mod load;
 mod pauses;
+mod programs;
 mod room;
 mod run;
 mod server;
