@@ -21,6 +21,7 @@ mod parts;
 mod policy;
 mod promises;
 mod protocols;
+mod quiet;
 mod safety;
 mod saved;
 mod stall;
