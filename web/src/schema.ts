@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 3611c0faf36e89a37fb9d2b82edd3ee04f80715e1ea6fe01f345c6ed2c48d57e
+// Made by types.mjs from docs/schema/report.schema.json d0a6870a96600e279f04577714ef509e1ad5db4ac8e85ba33bf7fcf9091f45b6
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -57,6 +57,7 @@ export type Code =
   | "contaminated"
   | "done_again"
   | "machine_changed"
+  | "fixed_order"
   | "trend"
   | "slowdown"
   | "cyclic"
@@ -147,6 +148,7 @@ export type Resource =
   | "failure"
   | "dropped_packets"
   | "refusal"
+  | "other_programs"
   | "generator"
   | "jit"
   | "cpu_quota"
@@ -163,7 +165,7 @@ export type Resource =
   | "workers"
   | "elsewhere";
 /**
- * How sure a verdict is, the surest first.
+ * How sure a verdict is.
  */
 export type Confidence = "high" | "medium" | "low";
 export type FunctionKind = ("kernel" | "native" | "jit" | "inlined") | "role";
@@ -558,7 +560,7 @@ export interface Comparison {
   /**
    * Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all arms allowed for that are compared
    * with the baseline at this step. Also where they do, and the one that is behind may do more
-   * (`throughput_bound`).
+   * (`throughput_bound`). With a fixed order of starts no pairs tell two apart.
    */
   tie: boolean;
   workload: string;
@@ -654,13 +656,19 @@ export interface Effect {
    */
   answers: Answer[];
   /**
-   * The only thing in which they differ, in words; `None`: there is none, or there are several.
+   * The only thing in which they differ, in words; `None`: there is none, there are several, or
+   * `fixed_order`.
    */
   because: string | null;
   /**
    * In what the two differ, as planned; nothing: one is the other's twin.
    */
   changed: Change[];
+  /**
+   * All blocks started the two in the same order, so a drift of the machine is part of what they
+   * differ by.
+   */
+  fixed_order: boolean;
   /**
    * Names of the arms; ratios are `to` ÷ `from`.
    */
@@ -827,7 +835,8 @@ export interface ExperimentResult {
  */
 export interface Dose {
   /**
-   * What the metric is multiplied by when the level doubles, over launches; `None`: too few, or one has no value.
+   * What the metric is multiplied by when the level doubles, over launches; `None`: too few, one has no value, or
+   * the order of starts was fixed.
    */
   doubling: Estimate | null;
   /**
@@ -946,6 +955,11 @@ export interface OverviewRow {
    * Due requests without a right answer, over all trials with the workload.
    */
   errors: number;
+  /**
+   * Figures of repeats that are not valid, for those of the above that no valid repeat has: no
+   * verdict rests on them. `None`: there are none.
+   */
+  invalid?: InvalidFigures | null;
   language: string;
   /**
    * What limited the step of the peak, or of `peak_at_least_rps`, or the reference step if there
@@ -1010,8 +1024,8 @@ export interface OverviewRow {
   peak_rps: Repeated | null;
   peak_streams: number | null;
   /**
-   * The places that it may have among those of its workload, by tests of all their pairs at once. `None`: a control, or too few
-   * valid repeats.
+   * The places that it may have among those of its workload, by tests of all their pairs at once. `None`: a control, too few
+   * valid repeats, or a fixed order of starts.
    */
   places: Places | null;
   reference_at: Shape;
@@ -1038,7 +1052,7 @@ export interface OverviewRow {
   subject: string;
   /**
    * Number of the tie group, counted from 1: pairs of repeats do not show a member to be below the group's best. `None`:
-   * a control, or too few valid repeats.
+   * a control, too few valid repeats, or a fixed order of starts.
    */
   tie_group: number | null;
   /**
@@ -1108,6 +1122,25 @@ export interface CostResult {
    * In the currency of `[cost]`.
    */
   per_billion: number;
+}
+/**
+ * Medians over repeats that are not valid. `None`: a valid repeat has such a figure, or none has.
+ */
+export interface InvalidFigures {
+  cpu_us_per_request: number | null;
+  /**
+   * The load point of that step.
+   */
+  peak_at: Shape | null;
+  /**
+   * Throughput at the step with the highest median of them.
+   */
+  peak_rps: number | null;
+  /**
+   * At the reference step, as the rest.
+   */
+  response_p50_us: number | null;
+  response_p99_us: number | null;
 }
 /**
  * What 10⁹ requests use of a server all of whose CPUs are used fully: of one that uses the share u of them it is paid for 1 / u times as long.
@@ -1390,6 +1423,10 @@ export interface RunFacts {
    */
   order: string[][];
   /**
+   * Those of them for which other programs are why. `None`: there are none.
+   */
+  other_programs?: DisturbedSteps | null;
+  /**
    * Names of the suite's profiles that it was read with, the later ones above the earlier.
    */
   profiles: string[];
@@ -1645,6 +1682,21 @@ export interface Capacity {
    */
   subject: string;
   workload: string;
+}
+/**
+ * Steps that are not valid because other programs had the CPUs.
+ */
+export interface DisturbedSteps {
+  /**
+   * Share of this machine's CPUs that other programs used: 0 to 1, the median of those steps.
+   * `None`: not known.
+   */
+  cpu_share: number | null;
+  /**
+   * Names of the programs, by their CPU time; empty: none is visible from here.
+   */
+  names: string[];
+  trials_invalid: number;
 }
 /**
  * What is asked of a server: one request, or a weighted mix of them.
@@ -3318,10 +3370,6 @@ export interface RoundResult {
 export interface Limiter {
   confidence: Confidence;
   evidence: unknown;
-  /**
-   * The observation that would refute it, as a sentence. Empty: it names nothing.
-   */
-  refutation: string;
   resource: Resource;
   sentence: string;
 }

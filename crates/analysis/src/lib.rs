@@ -35,6 +35,7 @@ pub mod overview;
 pub mod peak;
 pub mod price;
 pub mod profile;
+pub mod programs;
 pub mod protocols;
 pub mod ranking;
 pub mod report;

@@ -12,12 +12,12 @@ use crate::cell::{CellKey, Shape};
 use crate::cost::{self, CostResult, Held, Paid};
 use crate::design::Design;
 use crate::grid::{Cell, Grid};
-use crate::metric::{self, THROUGHPUT};
+use crate::metric::{self, Metric, THROUGHPUT};
 use crate::mixture::Mixture;
 use crate::peak::{self, Censoring, OpenStep, PeakBound, Steps};
 use crate::ranking::{Places, Ranking};
 use crate::series::Series;
-use crate::stats::{Looks, PAIRS_TO_TELL_APART, Repeated};
+use crate::stats::{Looks, PAIRS_TO_TELL_APART, Repeated, median};
 use crate::subject::{SubjectFailure, SubjectResult};
 use crate::summary::{StepCaveat, Summary};
 use crate::trial::TrialResult;
@@ -109,6 +109,10 @@ pub struct OverviewRow {
     pub limiter_sentence: Option<String>,
     /// Caveats of the same step.
     pub caveats: Vec<StepCaveat>,
+    /// Figures of repeats that are not valid, for those of the above that no valid repeat has: no
+    /// verdict rests on them. `None`: there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<InvalidFigures>,
     /// Why there are no numbers, or not all; `None`: nothing is known to be missing.
     pub absent: Option<String>,
 }
@@ -149,6 +153,26 @@ impl OverviewRow {
     pub fn most_rps(&self) -> Option<f64> {
         self.most().and_then(|(most, _)| most.median)
     }
+}
+
+/// Medians over repeats that are not valid. `None`: a valid repeat has such a figure, or none has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct InvalidFigures {
+    /// Throughput at the step with the highest median of them.
+    pub peak_rps: Option<f64>,
+    /// The load point of that step.
+    pub peak_at: Option<Shape>,
+    /// At the reference step, as the rest.
+    pub response_p50_us: Option<f64>,
+    pub response_p99_us: Option<f64>,
+    pub cpu_us_per_request: Option<f64>,
+}
+
+/// The median of a metric over a cell's repeats that are not valid; `None`: it has none.
+fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
+    let invalid = cell.trials().iter().filter(|trial| trial.fell_short());
+    let values: Vec<f64> = invalid.filter_map(|trial| metric.point(trial).known()).collect();
+    median(&values).filter(|value| *value > 0.0)
 }
 
 /// A row's figures divided by those of another; `None` where one of the two has no figure, or the other's is 0.
@@ -493,6 +517,31 @@ impl<'a> RowMaker<'a> {
         }
     }
 
+    /// What repeats that are not valid say where no valid one says anything.
+    fn invalid_figures(
+        &self,
+        index: usize,
+        has_peak: bool,
+        at_reference: Option<&Summary>,
+    ) -> Option<InvalidFigures> {
+        let peaks = self.grid.steps(index, self.workload).filter_map(|(key, cell)| {
+            Some((median_of_invalid(cell, &THROUGHPUT)?, Shape::of(&self.plan.load.steps[key.step])))
+        });
+        let peak = peaks.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|_| !has_peak);
+        let of = |known: fn(&Summary) -> &Repeated, metric: &Metric| {
+            let summary = at_reference.filter(|summary| known(summary).values.is_empty())?;
+            median_of_invalid(self.grid.get(summary.cell)?, metric)
+        };
+        let figures = InvalidFigures {
+            peak_rps: peak.map(|(rps, _)| rps),
+            peak_at: peak.map(|(_, at)| at),
+            response_p50_us: of(|s| &s.response_p50_us, &metric::RESPONSE_P50),
+            response_p99_us: of(|s| &s.response_p99_us, &metric::RESPONSE_P99),
+            cpu_us_per_request: of(|s| &s.cpu_us_per_request, &metric::CPU),
+        };
+        (figures != InvalidFigures::default()).then_some(figures)
+    }
+
     fn make(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
         let plan = self.plan;
         let is_own = |s: &&Summary| (s.cell.arm, s.cell.workload) == (index, self.workload);
@@ -550,6 +599,7 @@ impl<'a> RowMaker<'a> {
             limiter_confidence: peak_or_reference.map(|s| s.limiter_confidence),
             limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
             caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
+            invalid: self.invalid_figures(index, shown.is_some(), at_reference),
             absent: absent(subject, self.protocol(), best.is_none())
                 .or_else(|| not_asked(plan, plan.arms[index].subject).filter(|_| own.is_empty())),
         }

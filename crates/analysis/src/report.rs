@@ -20,6 +20,7 @@ use crate::noise::{NoiseFloor, noise};
 use crate::nuisance::{Nuisance, nuisance};
 use crate::overview::{self, OverviewRow, Tie};
 use crate::profile::{ProfileResult, profiles};
+use crate::programs::DisturbedSteps;
 use crate::protocols::{self, ProtocolComparison};
 use crate::scaling::{ScalingResult, scaling};
 use crate::stats::{Looks, median};
@@ -117,6 +118,9 @@ pub struct RunFacts {
     pub trials_done: usize,
     /// Without those of a control that was to refuse, and did.
     pub trials_invalid: usize,
+    /// Those of them for which other programs are why. `None`: there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_programs: Option<DisturbedSteps>,
     /// Share of the measured time that was spent on reading counters, on the generator's CPUs: the median over the trials.
     /// `None`: no trial tells.
     pub observing_share: Option<f64>,
@@ -238,6 +242,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         trials_planned: plan.trials.len(),
         trials_done: trials.len(),
         trials_invalid: trials.iter().filter(|t| t.fell_short()).count(),
+        other_programs: DisturbedSteps::new(trials, run.header.facts.cpus),
         observing_share: median(&observing.collect::<Vec<f64>>()),
     }
 }

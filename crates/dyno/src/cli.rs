@@ -162,6 +162,9 @@ pub struct RunArgs {
     /// Go on even if subjects, machine or dyno are not as they were; the report marks both halves.
     #[arg(long, requires = "resume", conflicts_with = "suite")]
     pub anyway: bool,
+    /// Wait up to TIME for idle CPUs (others below 5 % for 3 s), or exit with status 3.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub wait_quiet: Option<Ns>,
     #[command(flatten)]
     pub choices: Choices,
     /// Folder in which runs are kept, each in a folder of its own.

@@ -12,6 +12,7 @@ mod habits;
 mod here;
 mod live;
 mod progress;
+mod quiet;
 mod result_file;
 mod terminal;
 

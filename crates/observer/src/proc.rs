@@ -1,6 +1,6 @@
 //! `/proc`: processes, threads, and what they used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::Path;
@@ -257,18 +257,52 @@ pub fn others() -> Vec<Other> {
         const KTHREADD: u32 = 2;
         let stat = Stat::parse(&text).filter(|stat| pid != KTHREADD && stat.parent != KTHREADD)?;
         let run_ns = (stat.user_ticks + stat.sys_ticks) * tick_ns();
-        Some(Other { pid, name: stat.name, run_ns, last_cpu: last_cpu(&text)? })
+        let reaped_ns = (stat.children_user_ticks + stat.children_sys_ticks) * tick_ns();
+        let (parent, last_cpu) = (stat.parent, last_cpu(&text)?);
+        Some(Other { pid, parent, name: stat.name, run_ns, reaped_ns, last_cpu })
     };
     all_pids().into_iter().filter(|pid| *pid != own).filter_map(one).collect()
 }
 
+/// CPU time that each process of `after` used since `before`, with that of its children which ended
+/// meanwhile: a compiler is often gone before anybody looks, and its driver is not. `ours`:
+/// processes of dyno, whose children are the run's own.
+#[must_use]
+pub fn used_between<'a>(before: &[Other], after: &'a [Other], ours: &BTreeSet<u32>) -> Vec<(&'a Other, u64)> {
+    let earlier: BTreeMap<u32, &Other> = before.iter().map(|other| (other.pid, other)).collect();
+    let alive: BTreeSet<u32> = after.iter().map(|other| other.pid).collect();
+    // What children that have ended had used before is no part of it.
+    let mut known: BTreeMap<u32, u64> = BTreeMap::new();
+    for ended in before.iter().filter(|other| !alive.contains(&other.pid)) {
+        *known.entry(ended.parent).or_default() += ended.run_ns + ended.reaped_ns;
+    }
+    let used = |other: &'a Other| {
+        let (run_ns, reaped_ns) =
+            earlier.get(&other.pid).map_or((0, 0), |earlier| (earlier.run_ns, earlier.reaped_ns));
+        let of_children = other.reaped_ns.saturating_sub(reaped_ns);
+        let of_children = of_children.saturating_sub(known.get(&other.pid).copied().unwrap_or(0));
+        let of_children = if ours.contains(&other.pid) { 0 } else { of_children };
+        (other, other.run_ns.saturating_sub(run_ns) + of_children)
+    };
+    after.iter().map(used).collect()
+}
+
+/// This process, and all that descend from it.
+#[must_use]
+pub fn own_tree() -> BTreeSet<u32> {
+    trees(&[std::process::id()]).into_iter().collect()
+}
+
 /// A process of somebody else.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
     pub pid: u32,
+    pub parent: u32,
     pub name: String,
     /// CPU time since the process began.
     pub run_ns: u64,
+    /// CPU time of its children that ended and were collected, with theirs.
+    pub reaped_ns: u64,
     /// Number of the CPU on which it ran last.
     pub last_cpu: u32,
 }
@@ -405,6 +439,28 @@ mod tests {
         assert!(rss_bytes(pid, &Files::default()).unwrap() > 100_000);
         assert!(own_rss_peak_bytes().unwrap() >= 100_000);
         assert!(session_pids(Stat::of(pid).unwrap().session).contains(&pid));
+    }
+
+    #[test]
+    fn ended_children_count_for_their_parent() {
+        let of = |pid, parent, run_ns, reaped_ns| Other {
+            pid,
+            parent,
+            name: format!("p{pid}"),
+            run_ns,
+            reaped_ns,
+            last_cpu: 0,
+        };
+        // A make with a compiler that had used 300 before, and a minder of dyno's.
+        let before = [of(1, 0, 10, 1000), of(2, 1, 300, 0), of(5, 0, 0, 0)];
+        // Both compilers ended: 300 + 500, and 200; a third is at work.
+        let after = [of(1, 0, 11, 2000), of(4, 1, 50, 0), of(5, 0, 1, 700)];
+        let used: Vec<(u32, u64)> = used_between(&before, &after, &[5].into())
+            .into_iter()
+            .map(|(other, ns)| (other.pid, ns))
+            .collect();
+        assert_eq!(used, [(1, 701), (4, 50), (5, 1)]);
+        assert!(own_tree().contains(&std::process::id()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{Over, PAIRS_TO_TELL_APART, Repeated};
 
-use crate::format::{list, number, percent, plural};
+use crate::format::{list, number, percent, plural, whole_percent};
 use crate::overview::label_in_words;
 use crate::{brackets, compare};
 
@@ -26,8 +26,9 @@ pub fn sentences(report: &Report) -> Vec<String> {
     let first = if is_one_of_another { None } else { winner(report) };
     let rest = [protocols(report), ties(report).filter(|_| !is_one_of_another), twins(report)];
     let judged = [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
-    let mut all: Vec<String> = first
+    let mut all: Vec<String> = other_programs(report)
         .into_iter()
+        .chain(first)
         .chain(effects(report))
         .chain(duets(report))
         .chain(rest.into_iter().chain(judged).flatten())
@@ -470,13 +471,40 @@ fn unranked(with: &str, all: &[Ranked]) -> Option<String> {
     }
 }
 
+/// The other programs of the machine, where most steps are not valid because of them.
+fn other_programs(report: &Report) -> Option<String> {
+    let run = &report.run;
+    let of = run.other_programs.as_ref()?;
+    let asked = report.trials.iter().filter(|trial| !trial.refused).count();
+    if 2 * of.trials_invalid <= asked {
+        return None;
+    }
+    let names = if of.names.is_empty() { String::new() } else { format!(" ({})", of.names.join(", ")) };
+    let used = match of.cpu_share {
+        Some(share) => format!("Other programs used {} of this machine's CPUs{names}", whole_percent(share)),
+        None => format!("Other programs used this machine's CPUs{names}"),
+    };
+    let steps = match (run.trials_invalid, asked) {
+        (1, 1) => "the only step is not valid".to_string(),
+        (invalid, _) => format!("{invalid} of {asked} steps are not valid"),
+    };
+    let others = match run.trials_invalid - of.trials_invalid {
+        0 => String::new(),
+        n => format!(" ({n} of them for other reasons)"),
+    };
+    Some(format!("{used}; {steps}{others}."))
+}
+
 fn validity(report: &Report) -> Option<String> {
     let run = &report.run;
     let refused = report.trials.iter().filter(|t| t.refused).count();
     let asked = run.trials_done.checked_sub(refused)?;
+    let is_said = other_programs(report).is_some()
+        && run.other_programs.as_ref().is_some_and(|of| of.trials_invalid == run.trials_invalid);
     // What was known already was not to be measured again.
     let missing = if run.answered_after.is_some() { 0 } else { run.trials_planned - run.trials_done };
     let of_asked = match (asked, run.trials_invalid) {
+        _ if is_said => None,
         (0, _) => None,
         (1, 0) if missing + refused == 0 => Some("The only step is valid.".into()),
         (1, 0) => Some("The step that was run is valid.".into()),
@@ -512,7 +540,10 @@ fn reasons(report: &Report) -> String {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for trial in report.trials.iter().filter(|t| t.fell_short()) {
         if let Some(code) = trial.caveats.first().map(|c| c.code) {
-            let reason = code.reason().unwrap_or(code.name());
+            let reason = match trial.is_disturbed() {
+                true => "other programs had the CPUs",
+                false => code.reason().unwrap_or(code.name()),
+            };
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, n)) => *n += 1,
                 None => reasons.push((reason, 1)),

@@ -250,6 +250,12 @@ pub fn percent(share: f64) -> String {
     with_unit(share * 100.0, "%")
 }
 
+/// A share without decimals: `61 %`.
+#[must_use]
+pub fn whole_percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 /// How far a ratio is from 1, with its sign: `−1.2 %`.
 #[must_use]
 pub(crate) fn change(ratio: f64) -> String {

@@ -82,7 +82,15 @@ fn shared(all: &[Reference]) -> Option<Reference> {
 
 /// A row's percentile of response times at its reference step, as [`wait_at_step`] shows it.
 pub(crate) fn wait_at_reference(report: &Report, r: &OverviewRow, q: Quantile) -> String {
-    report.summary(r.reference_cell).map_or_else(|| "–".into(), |step| wait_at_step(step, q))
+    let invalid = r.invalid.and_then(|of| match q {
+        Quantile::P50 => of.response_p50_us,
+        Quantile::P99 => of.response_p99_us,
+        Quantile::P90 => None,
+    });
+    match invalid {
+        Some(us) => marked(&micros(us)),
+        None => report.summary(r.reference_cell).map_or_else(|| "–".into(), |step| wait_at_step(step, q)),
+    }
 }
 
 /// A row's p50 and p99, as [`wait_at_reference`] shows them.
@@ -118,9 +126,34 @@ pub(crate) fn behind(b: &BackendRow) -> Vec<String> {
     row
 }
 
-/// `17,900`, `≥ 23,000` of a lower bound, or `~ 1,250` of a mean of several levels.
+/// `17,900`, `≥ 23,000` of a lower bound, `~ 1,250` of a mean of several levels, or `12,300 ✗` of
+/// repeats that are not valid.
 pub(crate) fn peak(r: &OverviewRow) -> String {
-    or_dash(r.most_rps(), |rps| format!("{}{}", peak_mark(r), number(rps)))
+    let invalid = r.invalid.and_then(|of| of.peak_rps);
+    let known = r.most_rps().map(|rps| format!("{}{}", peak_mark(r), number(rps)));
+    or_invalid(known, invalid, number)
+}
+
+/// A figure, or else that of repeats that are not valid, with a mark; `–`: there is neither.
+fn or_invalid(known: Option<String>, invalid: Option<f64>, show: fn(f64) -> String) -> String {
+    or_dash(known.or_else(|| Some(marked(&show(invalid?)))), |text| text)
+}
+
+/// A figure of repeats that are not valid.
+fn marked(figure: &str) -> String {
+    format!("{figure} ✗")
+}
+
+/// A row's CPU time per request.
+pub(crate) fn cpu(r: &OverviewRow) -> String {
+    let invalid = r.invalid.and_then(|of| of.cpu_us_per_request);
+    or_invalid(r.cpu_us_per_request.map(micros), invalid, micros)
+}
+
+/// The mark ✗ explained; `None`: no row has one.
+pub(crate) fn invalid_note(rows: &[OverviewRow]) -> Option<&'static str> {
+    let has_invalid = rows.iter().any(|r| r.invalid.is_some());
+    has_invalid.then_some("✗: a median of repeats that are not valid. No verdict rests on it.")
 }
 
 /// The sign before a peak that may be higher, or that is a mean of several levels; else nothing.
@@ -162,19 +195,22 @@ pub(crate) fn place(r: &OverviewRow) -> String {
 /// Columns of every text form, between a subject's name and its limiter.
 pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("peak req/s", "Peak requests/s", |_, r| peak(r)),
-    column("at", "At", |_, r| or_dash(r.most(), |(_, at)| label(at))),
+    column("at", "At", |_, r| {
+        let at = r.most().map(|(_, at)| at).or(r.invalid.and_then(|of| of.peak_at));
+        or_dash(at, label)
+    }),
     column("range", "Range", |_, r| {
         let spread = r.most().and_then(|(most, _)| most.spread());
         or_dash(spread, |(a, b)| format!("{}–{}", number(a), number(b)))
     }),
     column("place", "Place", |_, r| place(r)),
     column("reference", "Reference", |_, r| {
-        let is_measured = r.response_p50_us.or(r.cpu_us_per_request).is_some();
+        let is_measured = r.response_p50_us.or(r.cpu_us_per_request).is_some() || r.invalid.is_some();
         or_dash(Some(r.reference_at).filter(|_| is_measured), label)
     }),
     column("p50", "p50", |report, r| wait_at_reference(report, r, Quantile::P50)),
     column("p99", "p99", |report, r| wait_at_reference(report, r, Quantile::P99)),
-    column("CPU/req", "CPU per request", |_, r| or_dash(r.cpu_us_per_request, micros)),
+    column("CPU/req", "CPU per request", |_, r| cpu(r)),
     column("memory", "Memory", |_, r| or_dash(r.memory_peak_bytes, bytes)),
     column("start-up", "Start-up", |_, r| or_dash(r.startup_ms, millis)),
     column("errors", "Errors", |_, r| count(r.errors)),
@@ -186,7 +222,7 @@ const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % i
 
 /// The notes below the overview.
 pub(crate) fn notes(rows: &[OverviewRow]) -> String {
-    let all = [OF_WHICH_STEP].into_iter().chain(mixture_note(rows));
+    let all = [OF_WHICH_STEP].into_iter().chain(mixture_note(rows)).chain(invalid_note(rows));
     all.collect::<Vec<_>>().join(" ")
 }
 

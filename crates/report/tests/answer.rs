@@ -7,6 +7,7 @@ use dyno_analysis::comparison::PairEstimate;
 use dyno_analysis::mixture::Mixture;
 use dyno_analysis::overview::Tie;
 use dyno_analysis::peak::RatioBound;
+use dyno_analysis::programs::DisturbedSteps;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Estimate, Over, Repeated};
@@ -384,6 +385,46 @@ fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
         r.overview[1].peak_rps = Some(Repeated::new(vec![1.0, 2.0]));
     });
     assert!(says(&few, &format!("{tied} Slow has 2 valid repeats, too few to rank it.")), "{few:?}");
+}
+
+/// Other programs are why most steps are not valid: the headline is about them.
+#[test]
+fn other_programs_are_the_headline_of_most_invalid_steps() {
+    let names = || vec!["rustc".to_string(), "python3".to_string()];
+    let disturbed = |disturbed: usize, invalid: usize| {
+        told(move |r| {
+            r.run.trials_invalid = invalid;
+            r.run.other_programs =
+                Some(DisturbedSteps { trials_invalid: disturbed, cpu_share: Some(0.61), names: names() });
+        })
+    };
+    let all = disturbed(10, 10);
+    assert_eq!(
+        all[0],
+        "Other programs used 61 % of this machine's CPUs (rustc, python3); 10 of 12 steps are not valid."
+    );
+    assert!(all[1..].iter().all(|said| !said.contains("not valid")), "{all:?}");
+    let some = disturbed(10, 11);
+    assert!(some[0].ends_with("11 of 12 steps are not valid (1 of them for other reasons)."), "{some:?}");
+    assert!(some[1..].iter().any(|said| said.contains("not valid: ")), "{some:?}");
+    // Half of the steps are valid: what they say comes first.
+    let half = disturbed(6, 6);
+    assert!(!half[0].contains("Other programs"), "{half:?}");
+}
+
+/// A drift may be why peaks differ.
+#[test]
+fn fixed_order_is_no_ranking() {
+    let fixed = told(|r| {
+        let caveat = Caveat {
+            code: Code::FixedOrder,
+            severity: Severity::Warning,
+            message: String::new(),
+            evidence: serde_json::json!({}),
+        };
+        r.caveats.push(caveat);
+    });
+    assert!(fixed.iter().any(|said| said.contains("subjects are not ranked")), "{fixed:?}");
 }
 
 /// What is said of how many steps are valid.

@@ -1,6 +1,6 @@
 //! Reads how the generator's CPUs are used, at both edges of the measured window.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use dyno_archive::machine::{CpuUse, MachineUse, OtherUse, QuotaUse};
 use dyno_launch::allowed_cpus;
@@ -90,7 +90,7 @@ impl MachineWatch {
         });
         // Read after the load, as the first list was before it.
         let spent_ns = monotonic_ns() - self.others.0;
-        let everywhere = others(self.others.1, proc::others());
+        let everywhere = others(&self.others.1, &proc::others(), &proc::own_tree());
         let here = everywhere.iter().filter(|(cpu, _)| self.cpus.contains(cpu));
         Some(MachineUse {
             length_ns: last.at_ns - first.at_ns,
@@ -123,14 +123,12 @@ fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
 }
 
 /// CPU time that processes used between two lists, the most first, each with the CPU on which it was seen last.
-fn others(before: Vec<Other>, after: Vec<Other>) -> Vec<(u32, OtherUse)> {
-    let before: BTreeMap<u32, u64> = before.into_iter().map(|other| (other.pid, other.run_ns)).collect();
-    let used = |other: Other| {
-        let earlier = before.get(&other.pid).copied().unwrap_or(0);
-        let run_ns = other.run_ns.saturating_sub(earlier);
-        (other.last_cpu, OtherUse { pid: other.pid, name: other.name, run_ns })
+fn others(before: &[Other], after: &[Other], ours: &BTreeSet<u32>) -> Vec<(u32, OtherUse)> {
+    let used = |(other, run_ns): (&Other, u64)| {
+        (other.last_cpu, OtherUse { pid: other.pid, name: other.name.clone(), run_ns })
     };
-    let mut all: Vec<(u32, OtherUse)> = after.into_iter().map(used).collect();
+    let mut all: Vec<(u32, OtherUse)> =
+        proc::used_between(before, after, ours).into_iter().map(used).collect();
     all.sort_by_key(|(_, other)| std::cmp::Reverse(other.run_ns));
     all
 }
@@ -146,14 +144,14 @@ mod tests {
     use super::*;
 
     fn other(pid: u32, run_ns: u64, last_cpu: u32) -> Other {
-        Other { pid, name: format!("p{pid}"), run_ns, last_cpu }
+        Other { pid, name: format!("p{pid}"), run_ns, last_cpu, ..Other::default() }
     }
 
     #[test]
     fn others_are_those_on_our_cpus_by_what_they_used_meanwhile() {
         let before = vec![other(1, 1000, 0), other(2, 500, 0), other(3, 0, 1)];
         let after = vec![other(1, 1010, 0), other(2, 700, 0), other(3, 900, 1), other(4, 50, 0)];
-        let used = others(before, after);
+        let used = others(&before, &after, &BTreeSet::new());
         let shown: Vec<_> = used.iter().map(|(cpu, o)| (o.pid, o.run_ns, *cpu)).collect();
         assert_eq!(shown, [(3, 900, 1), (2, 200, 0), (4, 50, 0), (1, 10, 0)]);
         let here = used.iter().filter(|(cpu, _)| *cpu == 0);

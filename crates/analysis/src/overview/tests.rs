@@ -205,3 +205,29 @@ fn who_has_no_numbers_is_told_why() {
         |subject: &str| report.overview.iter().find(|r| r.subject == subject).unwrap().absent.clone();
     assert_eq!((absent("gone").as_deref(), absent("fast")), (Some("not asked for w: no TLS"), None));
 }
+
+/// Checks fail in every repeat of one server: what it did stays visible, and is no result.
+#[test]
+fn figures_of_invalid_repeats_stay_visible() {
+    let mut run = five_blocks();
+    let plan = run.header.plan.clone();
+    for record in run.trials.iter_mut().filter(|record| plan.trials[record.trial].arm == 1) {
+        record.checks = vec![dyno_archive::trial::CheckResult {
+            answered: true,
+            ..crate::fixture::check("c", false, "")
+        }];
+        record.load.server_failure = None;
+    }
+    let report = report(&run);
+    let row = |subject: &str| {
+        report.overview.iter().find(|r| (&*r.workload, &*r.subject) == ("w", subject)).unwrap()
+    };
+    let fast = row("fast");
+    assert!(fast.peak_rps.is_none() && fast.places.is_none() && fast.response_p50_us.is_none());
+    let invalid = fast.invalid.unwrap();
+    assert_eq!((invalid.peak_rps, invalid.peak_at.map(|at| at.connections)), (Some(412.0), Some(128)));
+    assert_eq!(invalid.response_p50_us.map(f64::round), Some(1000.0), "of the reference");
+    // One with valid repeats needs no others.
+    assert_eq!(row("slow").invalid, None);
+    assert_eq!(reported().overview[0].invalid, None);
+}

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::programs;
 use super::resource::{Confidence, Resource};
 use super::room::Bound;
 use super::server::{MOST_WAITING, starved};
@@ -63,11 +64,8 @@ pub fn limiter(
     machine: &MachineResult,
 ) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
-    let first: [Rule; 15] = [
-        dropped_packets,
-        failure,
-        refusal,
-        taken_by_others,
+    let failures: [Rule; 3] = [dropped_packets, failure, refusal];
+    let first: [Rule; 11] = [
         generator,
         jit,
         gc,
@@ -82,10 +80,13 @@ pub fn limiter(
     ];
     let last: [Rule; 6] = [disk, lock, workers, sleep, elsewhere, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
-    try_all(&first)
+    try_all(&failures)
+        .or_else(|| programs::of_generator(load, server, machine))
+        .or_else(|| try_all(&first))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| try_all(&last))
+        .or_else(|| programs::of_server(load, server, machine))
         .unwrap_or_else(|| unknown(load, server))
         .with_confidence_said()
 }
@@ -129,8 +130,12 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         let beside = |share| format!(", while the server used {} of its CPU", percent(share));
         let of_server = server_share.map_or(String::new(), beside);
         let sentence = format!("The generator: {}{of_server}.", bound.clause());
-        let confidence =
-            if server_share.is_some_and(|s| s < SERVER_BUSY) { Confidence::High } else { Confidence::Medium };
+        let confidence = match server_share {
+            // Without them the generator may have had room.
+            _ if programs::share_waited_for(load, server).is_some() => Confidence::Low,
+            Some(share) if share < SERVER_BUSY => Confidence::High,
+            _ => Confidence::Medium,
+        };
         let evidence = json!({
             "generator_utilisation": load.client.busiest_thread_utilisation,
             "generator_need": load.client.room.need,
@@ -138,36 +143,6 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         });
         verdict(Resource::Generator, confidence, sentence, evidence)
     })?
-}
-
-/// Share of what was used of the generator's CPUs from which on it is others who filled them.
-const MOSTLY_OTHERS: f64 = 0.5;
-
-/// Other programs had the generator's CPUs, so neither side shows its limit. `None`: the generator
-/// had room, the server was full, or it was the generator, or the server itself, that used most of
-/// those CPUs.
-fn taken_by_others(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let bound = Bound::of(load)?;
-    let room = &load.client.room;
-    let (busy, others, cpus) = (room.busy?, room.others?, room.cpus.as_ref()?.len());
-    let is_by_waiting = matches!(bound, Bound::Crowded { .. } | Bound::Waiting { .. });
-    // Where both sides share CPUs the server is what uses the generator's.
-    let taken_s = others * cpus as f64 * server.window_s;
-    let are_programs = server.others_cpu_s.is_some_and(|used_s| used_s >= MOSTLY_OTHERS * taken_s);
-    (is_by_waiting && !is_full(server) && are_programs && others >= MOSTLY_OTHERS * busy).then(|| {
-        let used = server.cpu_utilisation;
-        let of_server = used.map_or(String::new(), |used| format!(" The server used {} of its CPU.", percent(used)));
-        let sentence = format!(
-            "Unknown: other programs used {} of the generator's CPUs{}, and the generator waited for them.{of_server} Neither side shows its limit. Re-run on a quieter machine.",
-            percent(others),
-            room.named()
-        );
-        let evidence = json!({
-            "generator_need": room.need, "generator_cpus_used_by_others": others,
-            "others_cpu_s": server.others_cpu_s, "server_utilisation": used,
-        });
-        Limiter::new(Resource::Unknown, Confidence::Low, sentence, evidence)
-    })
 }
 
 /// The JIT compiler: the server is busy, and much of that is compiling.
@@ -351,7 +326,7 @@ pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
         || is_generator_starved(load)
 }
 
-fn is_generator_starved(load: &LoadResult) -> bool {
+pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
     load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
 }
 

@@ -6,6 +6,7 @@ mod levels;
 mod limiter;
 mod load;
 mod pauses;
+mod programs;
 mod resource;
 mod room;
 mod run;

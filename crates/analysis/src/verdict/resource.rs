@@ -13,6 +13,8 @@ pub enum Resource {
     DroppedPackets,
     /// Nobody listens, as the control is there for.
     Refusal,
+    /// Programs that are no part of the run, which had the CPUs.
+    OtherPrograms,
     /// The load generator.
     Generator,
     /// The server's CPU, much of which its JIT compiler used.
@@ -49,10 +51,11 @@ pub enum Resource {
 }
 
 impl Resource {
-    pub const ALL: [Resource; 21] = [
+    pub const ALL: [Resource; 22] = [
         Resource::Failure,
         Resource::DroppedPackets,
         Resource::Refusal,
+        Resource::OtherPrograms,
         Resource::Generator,
         Resource::Jit,
         Resource::CpuQuota,
@@ -80,6 +83,7 @@ impl Resource {
             Resource::Failure => "failure",
             Resource::DroppedPackets => "dropped_packets",
             Resource::Refusal => "refusal",
+            Resource::OtherPrograms => "other_programs",
             Resource::Generator => "generator",
             Resource::Jit => "jit",
             Resource::CpuQuota => "cpu_quota",
@@ -143,6 +147,7 @@ impl Resource {
                 "Refuted if the step gives the same errors while the machine drops no packet."
             }
             Resource::Refusal => "Refuted if a connection to the port succeeds.",
+            Resource::OtherPrograms => "Refuted if throughput stays the same while no other program runs.",
             Resource::Generator => {
                 "Refuted if the generator with more CPUs or threads gets no more from the server."
             }

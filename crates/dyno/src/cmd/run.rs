@@ -22,10 +22,11 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 use super::prepare::{Prepared, build_all};
 use super::report::{Work, exit, show, work_of, write_all};
 use super::resume::{Mixing, resume};
-use crate::cli::RunArgs;
+use crate::cli::{Ns, RunArgs};
 use crate::exit::Exit;
 use crate::here::usable_cpus;
 use crate::progress::Progress;
+use crate::quiet;
 use crate::terminal::{self, Third};
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
@@ -38,7 +39,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let (planned, builds, dir) = match &args.resume {
-        Some(path) => resume(path, Mixing::of(args), &cache, &supervision, &mut progress)?,
+        Some(path) => {
+            let resumed = resume(path, Mixing::of(args), &cache, &supervision, &mut progress)?;
+            settle(args, &supervision)?;
+            resumed
+        }
         None => begin(args, &cache, &supervision, &mut progress)?,
     };
     if let Some(note) = tracking::note(&planned.plan, &Table::read()) {
@@ -75,15 +80,23 @@ fn begin(
     let folders = args.places.subjects.find(Some(path))?;
     let beginning = Beginning::new(path, &folders, cache, &args.runs);
     let overrides = args.choices.overrides();
+    // After the builds, which use the CPUs themselves.
+    let settled = |_: &Plan| settle(args, supervision);
     if suite.shares.is_empty() {
-        return beginning.begin(suite, &overrides, supervision, progress, &|_| Ok(()));
+        return beginning.begin(suite, &overrides, supervision, progress, &settled);
     }
-    let first = beginning.measure_first(&suite, &overrides, supervision, progress)?;
+    let first = beginning.measure_first(&suite, &overrides, supervision, progress, &settled)?;
     let (mut planned, builds, dir) =
-        beginning.begin(suite.at(&first.capacities)?, &overrides, supervision, progress, &|_| Ok(()))?;
+        beginning.begin(suite.at(&first.capacities)?, &overrides, supervision, progress, &settled)?;
     planned.plan.measured_first = Some(first);
     dir.write_header(&Header { plan: planned.plan.clone(), ..dir.header()? })?;
     Ok((planned, builds, dir))
+}
+
+/// Looks at the other programs of this machine, and waits for them where that is asked.
+fn settle(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Result<()> {
+    let is_interrupted = || supervision.interrupts.count() > 0;
+    quiet::settle(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
 }
 
 /// Starts of each subject in the run that tells capacities: they only place the rates.
@@ -117,6 +130,7 @@ impl<'a> Beginning<'a> {
         overrides: &Overrides,
         supervision: &Supervision<'_>,
         progress: &mut Progress,
+        check: &dyn Fn(&Plan) -> anyhow::Result<()>,
     ) -> anyhow::Result<MeasuredFirst> {
         terminal::say(
             "first, in closed loops, what the slowest subject can do: the rates are shares of that",
@@ -130,7 +144,7 @@ impl<'a> Beginning<'a> {
         suite.duet = false;
         let repeats = overrides.repeats.unwrap_or(suite.repeats).min(FIRST_REPEATS);
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
-        let (planned, builds, dir) = self.begin(suite, &overrides, supervision, progress, &|_| Ok(()))?;
+        let (planned, builds, dir) = self.begin(suite, &overrides, supervision, progress, check)?;
         let ended = walk(&planned, &builds, &dir, supervision, progress)?;
         // What is built and started next is not to be bound to the generator's CPUs.
         dyno_launch::set_affinity(&self.cpus)?;

@@ -94,11 +94,10 @@ const TRIES: usize = 4;
 fn is_robbed(told: &Value) -> bool {
     let evidence = &told["evidence"];
     let above = |key: &str, least: f64| evidence[key].as_f64().is_some_and(|value| value > least);
-    told["resource"] == "unknown"
-        && (above("server_run_delay_s", 0.1)
-            || above("steal_share", 0.02)
-            || above("generator_cpus_used_by_others", 0.0)
-            || evidence["generator_starved"] == true)
+    let is_starved = above("server_run_delay_s", 0.1)
+        || above("steal_share", 0.02)
+        || evidence["generator_starved"] == true;
+    told["resource"] == "other_programs" || (told["resource"] == "unknown" && is_starved)
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod parts;
 mod policy;
 mod promises;
 mod protocols;
+mod quiet;
 mod safety;
 mod saved;
 mod stall;

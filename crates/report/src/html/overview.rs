@@ -103,6 +103,10 @@ fn said_below(report: &Report) -> String {
     if report.overview.iter().any(|r| r.control) {
         said.push_str(" A torn bar goes on: it is a control's, far above all others.");
     }
+    if let Some(note) = crate::overview::invalid_note(&report.overview) {
+        said.push(' ');
+        said.push_str(note);
+    }
     said
 }
 
@@ -165,7 +169,7 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
         at_own(text(p99).sorted_by(r.response_p99_us))
             .with_bar(ends.p99)
             .with_hint(ratio(|to| to.response_p99)),
-        with_behind(at_own(value(r.cpu_us_per_request, micros)), r, |b| {
+        with_behind(at_own(text(crate::overview::cpu(r)).sorted_by(r.cpu_us_per_request)), r, |b| {
             let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
             b.cpu_us_per_request.map(|us| format!("{}{share}", micros(us)))
         })
@@ -204,7 +208,7 @@ fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
 }
 
 fn peak_cell(r: &OverviewRow) -> Cell {
-    let Some((peak, at)) = r.most() else { return text("–") };
+    let Some((peak, at)) = r.most() else { return text(crate::overview::peak(r)) };
     let at = crate::overview::label(at);
     let shown = |rps| format!("{}{}", crate::overview::peak_mark(r), number(rps));
     value(peak.median, shown).with_small(format!("{}, at {at}", spread(peak, number)))
@@ -244,6 +248,7 @@ pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'st
         R::Failure => "failure",
         R::DroppedPackets => "dropped packets",
         R::Refusal => "nobody, as it is to be",
+        R::OtherPrograms => "other programs",
         R::Generator => "the generator",
         R::Jit => "its JIT compiler",
         R::CpuQuota => "its CPU quota",

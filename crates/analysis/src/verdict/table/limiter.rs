@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use dyno_archive::machine::OtherUse;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 
@@ -147,9 +148,9 @@ const CASES: &[Case] = &[
     },
     // Others took the CPUs: the generator had no part in it.
     Case {
-        resource: Resource::Unknown,
-        confidence: Confidence::Low,
-        says: "Unknown: other programs used 70 % of the generator's CPUs, and the generator waited for them. The server used 1.0 % of its CPU.",
+        resource: Resource::OtherPrograms,
+        confidence: Confidence::Medium,
+        says: "Other programs (none is visible from here): they used 70 % of the generator's CPUs, and the generator waited for them. The server used 1.0 % of its CPU.",
         evidence: r#"{"generator_cpus_used_by_others": 0.7, "others_cpu_s": 1.4}"#,
         trips: |w| {
             w.generate(&[(280 * MS, 600 * MS)]);
@@ -460,7 +461,7 @@ const CASES: &[Case] = &[
             w.hold(64 * S);
             w.serve_by(&[(500 * MS, 100 * MS + 1)], 300 * MS);
         },
-        otherwise: (Resource::Unknown, Confidence::Low),
+        otherwise: (Resource::OtherPrograms, Confidence::Low),
     },
     Case {
         resource: Resource::Concurrency,
@@ -528,14 +529,62 @@ const CASES: &[Case] = &[
         just_not: |w| w.generate(&[(300 * MS, 50 * MS)]),
         otherwise: (Resource::Concurrency, Confidence::High),
     },
+    // Other programs used CPUs that the server waited for: it would have filled its own, or not.
     Case {
-        resource: Resource::Unknown,
+        resource: Resource::OtherPrograms,
         confidence: Confidence::Low,
-        says: "Unknown: the server used 50 % of its CPU, and its threads waited 0.20 s in 1.00 s for CPUs, while something else used 0.30 s of this machine's.",
-        evidence: r#"{"server_run_delay_s": 0.2}"#,
+        says: "Other programs (none is visible from here): they used 0.30 s of this machine's CPUs, and the server's threads waited 0.20 s in 1.00 s for CPUs.",
+        evidence: r#"{"run_delay_s": 0.2, "programs": []}"#,
         trips: |w| w.serve_by(&[(500 * MS, 200 * MS)], 300 * MS),
         just_not: |w| w.serve_by(&[(500 * MS, 200 * MS)], 0),
         otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::OtherPrograms,
+        confidence: Confidence::Medium,
+        says: "Other programs (rustc, python3): they used 0.40 s of this machine's CPUs",
+        evidence: r#"{"programs": ["rustc", "python3"]}"#,
+        trips: |w| {
+            w.serve_by(&[(600 * MS, 310 * MS)], 400 * MS);
+            w.machine().everywhere = Some(programs());
+        },
+        just_not: |w| w.serve_by(&[(600 * MS, 290 * MS)], 400 * MS),
+        otherwise: (Resource::OtherPrograms, Confidence::Low),
+    },
+    // The generator waited for what other programs used.
+    Case {
+        resource: Resource::OtherPrograms,
+        confidence: Confidence::Low,
+        says: "they used 0.30 s of this machine's CPUs, and the generator waited for CPUs.",
+        evidence: r#"{"generator_starved": true}"#,
+        trips: |w| {
+            w.generate(&[(300 * MS, 50 * MS + 1)]);
+            w.serve_by(&[(500 * MS, 0)], 300 * MS);
+        },
+        // It is not known what used them.
+        just_not: |w| {
+            w.generate(&[(300 * MS, 50 * MS + 1)]);
+            w.serve_by(&[(500 * MS, 0)], 0);
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    // Other programs had a part of the generator's CPUs: without them it may have had room.
+    Case {
+        resource: Resource::Generator,
+        confidence: Confidence::Low,
+        says: "The generator: one of its threads was busy for 60 % of the time and waited 30 % of it for a CPU, while the server used 1.0 % of its CPU. This is a guess.",
+        evidence: r#"{"generator_utilisation": 0.6}"#,
+        trips: |w| {
+            w.generate(&[(600 * MS, 300 * MS)]);
+            crowd(w, 300 * MS);
+            w.serve_by(&[(10 * MS, 0)], 300 * MS);
+        },
+        just_not: |w| {
+            w.generate(&[(600 * MS, 300 * MS)]);
+            crowd(w, 300 * MS);
+            w.serve_by(&[(10 * MS, 0)], 0);
+        },
+        otherwise: (Resource::Generator, Confidence::High),
     },
     Case {
         resource: Resource::Link,
@@ -640,6 +689,12 @@ fn steal(w: &mut World, steal_ns: u64) {
 
 fn trace() -> Arrivals {
     Arrivals::Trace { file: "t".into(), count: 1000, sha256: String::new() }
+}
+
+/// Programs that used CPU time, the most first; one of them twice.
+fn programs() -> Vec<OtherUse> {
+    let of = |pid, name: &str| OtherUse { pid, name: name.into(), run_ns: 200 * MS };
+    vec![of(77, "rustc"), of(78, "rustc"), of(79, "python3")]
 }
 
 /// Others use so much of the generator's CPU beside it.

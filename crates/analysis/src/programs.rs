@@ -1,0 +1,132 @@
+//! Other programs on the machine that had the CPUs which a run needed.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::caveat::{Code, Severity};
+use crate::peak::is_of_generator;
+use crate::stats::median;
+use crate::trial::TrialResult;
+use crate::verdict::{Confidence, Resource};
+
+/// Programs that are named.
+const NAMED: usize = 3;
+
+/// Steps that are not valid because other programs had the CPUs.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct DisturbedSteps {
+    pub trials_invalid: usize,
+    /// Share of this machine's CPUs that other programs used: 0 to 1, the median of those steps.
+    /// `None`: not known.
+    pub cpu_share: Option<f64>,
+    /// Names of the programs, by their CPU time; empty: none is visible from here.
+    pub names: Vec<String>,
+}
+
+impl DisturbedSteps {
+    /// `cpus`: of the machine. `None`: there are no such steps.
+    #[must_use]
+    pub(crate) fn new(trials: &[TrialResult], cpus: u32) -> Option<DisturbedSteps> {
+        let disturbed: Vec<&TrialResult> = trials.iter().filter(|trial| trial.is_disturbed()).collect();
+        let shares: Vec<f64> = disturbed.iter().filter_map(|trial| share_of_others(trial, cpus)).collect();
+        let mut by_name: BTreeMap<&str, f64> = BTreeMap::new();
+        for other in disturbed.iter().flat_map(|trial| trial.machine.others.iter().flatten()) {
+            *by_name.entry(&other.name).or_default() += other.cpus;
+        }
+        let mut names: Vec<(&str, f64)> = by_name.into_iter().collect();
+        names.sort_by(|a, b| b.1.total_cmp(&a.1));
+        (!disturbed.is_empty()).then(|| DisturbedSteps {
+            trials_invalid: disturbed.len(),
+            cpu_share: median(&shares),
+            names: names.into_iter().take(NAMED).map(|(name, _)| name.into()).collect(),
+        })
+    }
+}
+
+/// Share of the machine's CPUs; `None`: nobody watched the server.
+fn share_of_others(trial: &TrialResult, cpus: u32) -> Option<f64> {
+    let all_s = trial.server.window_s * f64::from(cpus);
+    (all_s > 0.0).then_some(trial.server.others_cpu_s? / all_s)
+}
+
+impl TrialResult {
+    /// Whether it is not valid because other programs had the CPUs.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        let limiter = &self.limiter;
+        // A generator that waited for others is a guess.
+        let has_company = self.caveats.iter().any(|caveat| caveat.code == Code::Contaminated);
+        let is_doubtful =
+            has_company && (limiter.resource, limiter.confidence) == (Resource::Generator, Confidence::Low);
+        let mut refusing = self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
+        self.fell_short()
+            && (limiter.resource == Resource::OtherPrograms || is_doubtful)
+            && refusing.all(|caveat| is_of_machine(caveat.code))
+    }
+}
+
+/// Whether a reason to refuse a step may be that others had the CPUs.
+const fn is_of_machine(code: Code) -> bool {
+    is_of_generator(code) || matches!(code, Code::StillWarming | Code::GeneratorStopped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::reported;
+    use crate::machine::OtherCpu;
+
+    /// The trials of a run, of which the first so many were disturbed.
+    fn trials(disturbed: usize) -> Vec<TrialResult> {
+        let mut all = reported().trials;
+        all.retain(|trial| trial.valid);
+        let busy = crate::Caveat {
+            code: Code::GeneratorBusy,
+            severity: Severity::Invalid,
+            message: String::new(),
+            evidence: serde_json::json!({}),
+        };
+        for (place, trial) in all.iter_mut().take(disturbed).enumerate() {
+            trial.valid = false;
+            trial.caveats = vec![busy.clone()];
+            (trial.limiter.resource, trial.limiter.confidence) =
+                (Resource::OtherPrograms, Confidence::Medium);
+            trial.server.window_s = 2.0;
+            trial.server.others_cpu_s = Some(2.44);
+            let of = |name: &str, cpus| OtherCpu { pid: 7, name: name.into(), cpus };
+            trial.machine.others =
+                Some(vec![of("rustc", 0.5), of("rustc", 0.4), of("python3", 0.8 + place as f64 / 1e3)]);
+        }
+        all
+    }
+
+    #[test]
+    fn disturbed_steps_name_the_programs() {
+        let seen = DisturbedSteps::new(&trials(5), 2).unwrap();
+        assert_eq!((seen.trials_invalid, seen.cpu_share), (5, Some(0.61)));
+        assert_eq!(seen.names, ["rustc", "python3"]);
+        assert_eq!(DisturbedSteps::new(&trials(0), 2), None);
+    }
+
+    #[test]
+    fn wrong_answers_are_no_other_program() {
+        let mut all = trials(1);
+        all[0].caveats[0].code = Code::WrongAnswers;
+        assert!(!all[0].is_disturbed());
+        all[0].caveats[0].code = Code::GeneratorCrowded;
+        assert!(all[0].is_disturbed());
+        (all[0].limiter.resource, all[0].limiter.confidence) = (Resource::Generator, Confidence::High);
+        assert!(!all[0].is_disturbed());
+        all[0].limiter.confidence = Confidence::Low;
+        assert!(!all[0].is_disturbed(), "it may have been the server on its CPUs");
+        let company = crate::Caveat {
+            code: Code::Contaminated,
+            severity: Severity::Warning,
+            ..all[0].caveats[0].clone()
+        };
+        all[0].caveats.push(company);
+        assert!(all[0].is_disturbed());
+    }
+}

@@ -1,0 +1,67 @@
+//! Other programs that use the machine's CPUs are named before a run.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::drive::{Place, copy_program, text};
+
+/// Programs that use CPUs until they are dropped, enough of them for any machine.
+struct Burners(Vec<Child>);
+
+impl Burners {
+    fn start(place: &Place) -> Burners {
+        let program = place.path().join("burner-of-test");
+        copy_program(Path::new("/bin/sh"), &program);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let start = |_| {
+            let mut command = Command::new(&program);
+            command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+            command.spawn().expect("a burner starts")
+        };
+        Burners((0..cpus.div_ceil(4)).map(start).collect())
+    }
+}
+
+impl Drop for Burners {
+    fn drop(&mut self) {
+        for burner in &mut self.0 {
+            let _ = burner.kill();
+            let _ = burner.wait();
+        }
+    }
+}
+
+#[test]
+fn busy_machine_ends_a_wait_with_status_3_and_names() {
+    let place = Place::new();
+    place.write_suite(&["null"], "");
+    let burners = Burners::start(&place);
+    let output = place.dyno(&["run", "suite.toml", "--wait-quiet", "3s"]);
+    drop(burners);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("burner-of-test") && said.contains("hint: stop them"), "{said}");
+    assert!(place.run_folder().is_none(), "no run begins");
+    let output = place.dyno(&["run", "suite.toml", "--wait-quiet", "1s"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+}
+
+#[test]
+fn run_names_busy_programs_before_it_begins() {
+    let place = Place::new();
+    place.write_suite(&["null"], "");
+    let burners = Burners::start(&place);
+    let output = place.dyno(&["run", "suite.toml"]);
+    drop(burners);
+    let said = text(&output);
+    assert!(said.contains("warning: other programs use") && said.contains("burner-of-test"), "{said}");
+    // The same names are in the report.
+    let report = place.report();
+    let others = report["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|trial| trial["machine"]["others"].as_array().cloned().unwrap_or_default());
+    let names: Vec<String> = others.map(|other| other["name"].as_str().unwrap().to_string()).collect();
+    assert!(names.iter().any(|name| name == "burner-of-test"), "{names:?}");
+}
