@@ -157,7 +157,7 @@ mod tests {
     lock             lock                  1        ·      1
                      workers               1        ·      ·
 
-  3 steps judged. 67 % of the verdicts are right; 50 % of the right ones have high confidence.
+  3 steps judged. 66.7 % of the verdicts are right; 50.0 % of the right ones have high confidence.
   Wrong with high confidence: 1. Invalid, not judged: 1.
 
   Wrong verdicts

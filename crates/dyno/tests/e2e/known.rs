@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::drive::{DYNO, Place, am_root, copy_program, repository, send_signal, soon, text};
 
 /// Servers whose waits last much longer than those for a CPU on a busy machine.
-const CERTAIN: &str = "wait-epoll,workers-sleep,lock-sleep,connection-pool-one,offered-wait";
+const CERTAIN: &str = "wait-epoll,backend-parallel,offered-wait,offered-rate,stall";
 
 /// Steps of these.
-const STEPS: u64 = 13;
+const STEPS: u64 = 10;
 
 /// Calibrates with a cache of the repository: the server is built once, not once per test.
 fn calibrate(place: &Place, extra: &[&str]) -> Command {

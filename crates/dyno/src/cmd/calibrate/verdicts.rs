@@ -49,7 +49,9 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let bench = Bench { source, cache, folder, supervision };
     let measured = bench.measure_all(&chosen);
     let removed = fs::remove_dir_all(&bench.folder);
-    guard.forget_folder(&bench.folder);
+    if removed.is_ok() {
+        guard.forget_folder(&bench.folder);
+    }
     let (steps, not_run) = measured?;
     removed.with_context(|| format!("{}: cannot be removed", bench.folder.display()))?;
     let result = Validation::new(machine(), steps, not_run);
