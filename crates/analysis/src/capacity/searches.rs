@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    fn search_of(objective: &str, mut load: impl FnMut(f64, f64) -> LoadRecord) -> CapacityResult {
+    fn search_of(objective: &str, load: impl FnMut(f64, f64) -> LoadRecord) -> CapacityResult {
         let mut run = run(&[1.0]);
         let time = |text: &str| {
             let ms: Result<u64, _> = text.trim_end_matches("ms").parse();
@@ -324,7 +324,7 @@ mod tests {
         run.header.plan.report.objective = Some(super::super::objective(objective, &time).unwrap());
         run.header.plan.search = Some(plan::Search { width: 0.02, ..ASKED });
         let search = begin(&run, &run.trials[0]).unwrap();
-        let (record, result) = search_by(&run, (0, search), |rate, seconds| load(rate, seconds));
+        let (record, result) = search_by(&run, (0, search), load);
         run.searches = vec![record];
         let read = searches(&run).remove(0).result;
         assert_eq!(read, result, "the archive tells what the search came to");
