@@ -362,7 +362,11 @@ mod tests {
         let of = |trial: usize, began_ns: u64| {
             let mut load = searched.trials[trial].load.clone();
             load.began_ns = began_ns;
-            SearchRecord { trial, loads: vec![SearchLoad { rate: 1.0, load }], failure: None }
+            SearchRecord {
+                trial,
+                loads: vec![SearchLoad { rate: 1.0, load, confirms: false }],
+                failure: None,
+            }
         };
         searched.searches = (0..8).map(|trial| of(trial, 100_000_000_000 + trial as u64)).collect();
         searched.header.plan.slice_ns = Some(100_000_000);

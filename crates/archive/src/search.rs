@@ -20,4 +20,7 @@ pub struct SearchLoad {
     /// Offered, requests per second.
     pub rate: f64,
     pub load: LoadRecord,
+    /// It is longer than the others, to confirm what they found.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confirms: bool,
 }

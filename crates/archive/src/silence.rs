@@ -33,11 +33,18 @@ impl Silence {
     }
 }
 
-/// The silences of a load within its window, as far as they are worth keeping: a hundredth of the
-/// window, and a millisecond.
+/// The shortest silence that is kept of a window, nanoseconds: a hundredth of it, and no more than
+/// 20 ms, because several stalls together may be as long as one. Windows of milliseconds have no
+/// stalls.
+#[must_use]
+pub fn least_ns(window_ns: u64) -> u64 {
+    (window_ns / 100).clamp(1_000_000, 20_000_000)
+}
+
+/// The silences of a load within its window, as far as they are worth keeping.
 #[must_use]
 pub fn within(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
-    let least_ns = (window_ns.1.saturating_sub(window_ns.0) / 100).max(1_000_000);
+    let least_ns = least_ns(window_ns.1.saturating_sub(window_ns.0));
     let clipped = all.iter().filter_map(|silence| silence.clipped(window_ns));
     clipped.filter(|silence| silence.length_ns() >= least_ns).collect()
 }
@@ -91,6 +98,15 @@ mod tests {
             all.iter().find(holds).map_or(u64::MAX, |s| s.busy_ns)
         };
         around(one).min(around(other))
+    }
+
+    #[test]
+    fn several_short_silences_of_a_long_window_are_kept() {
+        const MS: u64 = 1_000_000;
+        let all: Vec<Silence> = (0..9).map(|n| silence(1000 * n * MS, (1000 * n + 30) * MS, 1)).collect();
+        assert_eq!(within(&all, (0, 10_000 * MS)), all, "none of them is a hundredth of the window");
+        assert_eq!(within(&[silence(0, 19 * MS, 1)], (0, 10_000 * MS)), []);
+        assert_eq!((least_ns(500 * MS), least_ns(50 * MS)), (5 * MS, MS));
     }
 
     #[test]

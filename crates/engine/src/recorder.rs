@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dyno_archive::interval::{ExchangeTimes, Interval, Phase, RequestShare, WorkerUse};
 use dyno_archive::load::{Books, Edges, Unanswered};
 use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::silence::Silence;
+use dyno_archive::silence::{self, Silence};
 use dyno_archive::times::Recording;
 
 use crate::slot::Exchange;
@@ -163,10 +163,8 @@ struct Silences {
 
 impl Silences {
     fn new(window: Window) -> Silences {
-        // A hundredth of the window is worth a word; of a load without a length, a tenth of an
-        // interval.
-        let least_ns =
-            window.duration_ns.map_or(window.interval_ns / 10, |ns| ns / 100).max(LEAST_SILENCE_NS);
+        // A load without a length is at least as long as ten intervals.
+        let least_ns = silence::least_ns(window.duration_ns.unwrap_or(10 * window.interval_ns));
         Silences {
             last: Instant::default(),
             busy: Instant::default(),
@@ -189,9 +187,6 @@ impl Silences {
         }
     }
 }
-
-/// The shortest silence that is kept, nanoseconds: windows of milliseconds have no stalls.
-const LEAST_SILENCE_NS: u64 = 1_000_000;
 
 impl Recorder {
     /// `kinds` is the number of different requests.

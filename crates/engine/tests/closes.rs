@@ -95,6 +95,23 @@ fn a_pause_of_the_server_is_a_silence_of_all_workers() {
     assert_eq!(pause.in_flight, 6);
 }
 
+/// One connection, pipelined requests, and a pause at the edge of the window are no exceptions.
+#[test]
+fn a_pause_is_a_silence_whatever_is_in_flight() {
+    for (connections, pipeline, at_ms) in [(1, 1, 300), (1, 8, 300), (4, 8, 300), (1, 1, 950), (1, 8, 950)] {
+        let mut model = faulty(&[]);
+        model.pauses.push(Pause { at_ns: at_ms * MS, for_ns: 200 * MS });
+        let config = Config { pipeline, ..world::config(connections, &Arrivals::Closed, 1) };
+        let played = sim::play(World::new(7, model), config);
+        let all = silence::within(&played.report.silences, played.report.window_ns);
+        let case = format!("{connections} connections, {pipeline} in each, at {at_ms} ms");
+        let [pause] = all[..] else { panic!("{case}: {all:?}") };
+        let length_ms = (1000 - at_ms).min(200);
+        assert!((length_ms..length_ms + 5).contains(&(pause.length_ns() / MS)), "{case}: {pause:?}");
+        assert!(pause.in_flight >= 1 && pause.in_flight <= u64::from(connections * pipeline), "{case}");
+    }
+}
+
 /// Slow is not silent, and idle is not silent either.
 #[test]
 fn what_is_slow_or_idle_has_no_silence_of_its_own() {

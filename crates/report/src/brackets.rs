@@ -3,6 +3,7 @@
 use dyno_analysis::capacity::{Bracket, CapacityTrial, RateVotes, SearchResult, Searched, Votes};
 use dyno_analysis::report::Report;
 
+use crate::capacity::length;
 use crate::format::{number, plural};
 
 /// Columns of [`cells`].
@@ -42,12 +43,13 @@ fn width(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
     format!("{connections}{each}{pass}")
 }
 
-/// `searched: 92 loads in 3 starts, 1 of them not settled`.
-fn searched_by(Searched { starts, loads, settled }: &Searched) -> String {
+/// `searched: 92 loads in 3 starts, 1 of them not settled, kept for 20 s`.
+fn searched_by(Searched { starts, loads, settled, holds_s, .. }: &Searched) -> String {
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
     let open = starts - settled;
     let open = if open > 0 { format!(", {open} of them not settled") } else { String::new() };
-    format!("searched: {loads} in {by}{open}")
+    let holds = holds_s.map_or_else(String::new, |seconds| format!(", kept for {} s", length(seconds)));
+    format!("searched: {loads} in {by}{open}{holds}")
 }
 
 /// Columns of [`search_cells`].
@@ -125,7 +127,11 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         } else {
             String::new()
         };
-        Some(format!("{}{with}{over} {of}{by}{open}", bracket.subject))
+        let holds = bracket.searched.filter(|of| bracket.kept_rps.is_some() && of.confirmed < of.starts);
+        let holds = holds
+            .and_then(|of| of.holds_s)
+            .map_or_else(String::new, |seconds| format!(" (known to hold for {} s only)", length(seconds)));
+        Some(format!("{}{with}{over} {of}{by}{open}{holds}", bracket.subject))
     };
     let is_control = |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
     let asked = report.brackets.iter().filter(|bracket| !is_control(&bracket.subject));
@@ -149,4 +155,4 @@ pub(crate) fn shares(report: &Report) -> Option<String> {
 
 pub(crate) const EXPLAINED: &str = "A rate is kept where most of its repeats kept the objective, and counts below all that were not. Over repeats: the 95 % interval of what each repeat alone says, from five on, else each. At the end of each row, how many repeats kept each rate. A rate that was searched is the median over starts, each of which had a search of its own.";
 
-pub(crate) const SEARCHES_EXPLAINED: &str = "A search of each start, by open loops of the suite's duration over the connections of the closed loop before it. A rate is decided by most of its loads, which stand behind it; report.json has each load.";
+pub(crate) const SEARCHES_EXPLAINED: &str = "A search of each start, by open loops of the suite's duration over the connections of the closed loop before it. A rate is decided by all requests of its loads together, and the rate that is kept by a load about ten times as long; in parentheses, how many loads agree by themselves. report.json has each load.";

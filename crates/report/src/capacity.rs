@@ -21,6 +21,37 @@ pub fn line(trial: &CapacityTrial) -> String {
     ))
 }
 
+/// Announces a longer load: `confirming 41,000/s by a load of 20 s`.
+#[must_use]
+pub fn confirming(rate_rps: f64, seconds: f64) -> String {
+    terminal::line(&format!("{:>12}/s  confirming by a load of {} s", number(rate_rps), length(seconds)))
+}
+
+/// Seconds to a tenth: `20`, `0.4`.
+pub(crate) fn length(seconds: f64) -> String {
+    ((seconds * 10.0).round() / 10.0).to_string()
+}
+
+/// For how long what was found is known to hold; `None`: no rate was found.
+fn holds(result: &CapacityResult) -> Option<String> {
+    let (kept, seconds) = (number(result.kept_rps?), length(result.holds_s?));
+    if result.confirmed {
+        return Some(format!("  A load of {seconds} s at {kept} requests/s kept it, too."));
+    }
+    let longer: Vec<&CapacityTrial> = result.trials.iter().filter(|trial| trial.confirms).collect();
+    let Some(longest) = longer.iter().map(|trial| trial.duration_s).reduce(f64::max) else {
+        return Some(format!(
+            "  ! It is known to hold for {seconds} s only: no longer load has confirmed it."
+        ));
+    };
+    let rates: Vec<String> = longer.iter().map(|trial| number(trial.rate_rps)).collect();
+    Some(format!(
+        "  ! It is known to hold for {seconds} s only: loads of {} s missed it at {} requests/s. Make the loads longer (-d).",
+        length(longest),
+        rates.join(", ")
+    ))
+}
+
 /// The result.
 #[must_use]
 pub fn text(result: &CapacityResult) -> String {
@@ -50,6 +81,7 @@ pub fn text(result: &CapacityResult) -> String {
     let how = how.into_iter().collect::<Vec<String>>().join(", ");
     let mut lines =
         vec![said, format!("  {}", if how.is_empty() { loads } else { format!("{how}; {loads}") })];
+    lines.extend(holds(result));
     lines.extend(result.failures_at_any_rate.as_ref().map(failures));
     if let (Some(least), None, Some(_)) = (result.least_rps, result.kept_rps, result.missed_rps) {
         lines.push(format!(
@@ -73,7 +105,9 @@ pub fn text(result: &CapacityResult) -> String {
         lines.push(format!("  ! Ended early: {why}"));
     }
     if !result.settled {
-        lines.push("  ! Not settled: the bounds are not as close as asked, or not each decided by most of its loads.".into());
+        lines.push(
+            "  ! Not settled: the bounds are not as close as asked, or longer loads contradict them.".into(),
+        );
     }
     lines.iter().map(|line| format!("{}\n", terminal::line(line))).collect()
 }
@@ -111,6 +145,8 @@ mod tests {
             too_short: false,
             full: false,
             requests: 2000.0,
+            duration_s: 2.0,
+            confirms: false,
             missed: missed.map(Into::into),
         }
     }
@@ -131,6 +167,10 @@ mod tests {
             kept_by: Votes { agree: 2, loads: 2 },
             missed_by: Votes { agree: 1, loads: 2 },
             settled: true,
+            confirmed: true,
+            holds_s: Some(20.0),
+            kept_together: None,
+            missed_together: None,
             limited_by_generator: false,
             connections_taken: false,
             percentile_unknown: 0,
@@ -142,8 +182,15 @@ mod tests {
         };
         assert_eq!(
             text(&result),
-            "  p99<5ms kept up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s kept it, 1 of 2 loads at 1,020/s missed it; 4 loads in all\n"
+            "  p99<5ms kept up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s kept it, 1 of 2 loads at 1,020/s missed it; 4 loads in all\n  A load of 20 s at 1,000 requests/s kept it, too.\n"
         );
+        (result.confirmed, result.holds_s) = (false, Some(2.0));
+        assert!(text(&result).contains("! It is known to hold for 2 s only: no longer load"));
+        let longer = CapacityTrial { confirms: true, duration_s: 20.0, ..trial(1010.0, Some("p99 99 ms")) };
+        result.trials.push(longer);
+        let said = text(&result);
+        assert!(said.contains("for 2 s only: loads of 20 s missed it at 1,010 requests/s."), "{said}");
+        result.trials.pop();
         (result.settled, result.limited_by_generator) = (false, true);
         assert!(text(&result).contains("was the limit there") && text(&result).contains("Not settled"));
         (result.ended, result.connections_taken, result.percentile_unknown) =

@@ -45,12 +45,17 @@ pub struct Bracket {
 }
 
 /// Searches, one at each start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Searched {
     pub starts: usize,
     pub loads: usize,
     /// Searches that ended with bounds as close as was asked.
     pub settled: usize,
+    /// Searches whose rate was kept by a longer load, too.
+    pub confirmed: usize,
+    /// Length of the longest load that kept the rate, the shortest of all searches, seconds. `None`:
+    /// none has found a rate.
+    pub holds_s: Option<f64>,
 }
 
 /// How the repeats at a rate stand to the objective.

@@ -68,11 +68,14 @@ impl FailureShares {
 
 /// The failures on both sides of what a search found, if they missed the objective and are not
 /// shown to depend on the rate.
-pub(super) fn at_any_rate(found: Found, trials: &[CapacityTrial]) -> Option<FailureShares> {
+pub(super) fn at_any_rate(
+    found: Found,
+    trials: &[CapacityTrial],
+    together: &[CapacityTrial],
+) -> Option<FailureShares> {
     let missed_rps = found.missed_rps?;
-    let missed = || trials.iter().filter(|trial| trial.rate_rps == missed_rps && trial.is_missed());
-    let by_failures = missed().filter(|trial| trial.by_failures).count();
-    if 2 * by_failures <= missed().count() {
+    let missed = together.iter().find(|trial| trial.rate_rps == missed_rps)?;
+    if !missed.by_failures {
         return None;
     }
     let counts = |trial: &CapacityTrial| Counts::new(trial.error_share, trial.requests);

@@ -3,6 +3,8 @@
 mod brackets;
 mod failures;
 mod objective;
+mod pool;
+mod rate_search;
 mod search;
 mod searches;
 mod slowest;
@@ -16,8 +18,9 @@ pub use brackets::{Bracket, RateVotes, Searched, brackets};
 pub use failures::FailureShares;
 pub(crate) use objective::is_generators;
 pub use objective::{Judged, judge, least_rps, objective, requests};
+pub use rate_search::{RateSearch, confirmation_ns};
 pub use search::{Found, Next, Search, Tried, Width};
-pub use searches::{SearchResult, begin, tried};
+pub use searches::{SearchResult, begin, load_result};
 pub(crate) use searches::{brackets_of, searches};
 pub use slowest::slowest;
 
@@ -29,18 +32,25 @@ pub struct CapacityResult {
     pub schema: &'static str,
     /// As it was asked.
     pub objective: String,
-    /// The highest rate that kept the objective in most of its loads, below all that did not; requests per second. `None`: none did.
+    /// The highest rate at which all requests together kept the objective, below all at which they did not; requests per second. `None`: none did.
     pub kept_rps: Option<f64>,
-    /// The lowest rate that missed it in most of its loads. `None`: none did.
+    /// The lowest rate at which they missed it. `None`: none did.
     pub missed_rps: Option<f64>,
     /// Of the loads at each of the two how many agree with it; zeros: there is none.
     pub kept_by: Votes,
     pub missed_by: Votes,
-    /// Whether the two lie as close to each other as was asked, each decided by the majority of its loads.
+    /// Whether the two lie as close to each other as was asked, and no longer load has contradicted the first.
     pub settled: bool,
+    /// Whether a longer load kept the objective at `kept_rps`, too.
+    pub confirmed: bool,
+    /// Length of the longest load that kept it there, seconds: for no longer is it known to hold. `None`: there is none.
+    pub holds_s: Option<f64>,
+    /// What all requests at each of the two come to. `None`: there is no such rate.
+    pub kept_together: Option<CapacityTrial>,
+    pub missed_together: Option<CapacityTrial>,
     /// The generator, not the server, was the limit at `missed_rps`: the server may do more.
     pub limited_by_generator: bool,
-    /// In most loads that missed it at `missed_rps` half of the places for requests or more were taken on average, so that others waited in
+    /// At `missed_rps` half of the places for requests or more were taken on average, so that others waited in
     /// the generator: that is the server's limit, or that of so few connections.
     pub connections_taken: bool,
     /// Loads with too few requests for a percentile of the objective.
@@ -77,22 +87,23 @@ impl Votes {
 }
 
 impl CapacityResult {
+    /// `trials`: every load, and all requests at each rate as if they were one load.
     #[must_use]
     pub fn new(
         objective: &Objective,
         found: Found,
         ended: Option<String>,
-        trials: Vec<CapacityTrial>,
+        (trials, together): (Vec<CapacityTrial>, &[CapacityTrial]),
     ) -> CapacityResult {
-        let at_any_rate = failures::at_any_rate(found, &trials);
-        let Found { kept_rps, missed_rps, settled } = match at_any_rate {
+        let at_any_rate = failures::at_any_rate(found, &trials, together);
+        let Found { kept_rps, missed_rps, settled, is_confirmed } = match at_any_rate {
             Some(_) => Found::default(),
             None => found,
         };
-        let missed = || trials.iter().filter(|trial| Some(trial.rate_rps) == missed_rps && trial.is_missed());
-        let most = |is_it: fn(&CapacityTrial) -> bool| {
-            2 * missed().filter(|trial| is_it(trial)).count() > missed().count()
-        };
+        let at = |rate: Option<f64>| together.iter().find(|trial| Some(trial.rate_rps) == rate).cloned();
+        let missed_together = at(missed_rps);
+        let is_missed_so = |is_it: fn(&CapacityTrial) -> bool| missed_together.as_ref().is_some_and(is_it);
+        let kept = trials.iter().filter(|trial| Some(trial.rate_rps) == kept_rps && trial.kept);
         CapacityResult {
             schema: SCHEMA,
             objective: objective.text.clone(),
@@ -101,8 +112,12 @@ impl CapacityResult {
             kept_by: Votes::of(&trials, kept_rps, true),
             missed_by: Votes::of(&trials, missed_rps, false),
             settled,
-            limited_by_generator: most(|trial| trial.generator),
-            connections_taken: most(|trial| trial.full),
+            confirmed: is_confirmed,
+            holds_s: kept.map(|trial| trial.duration_s).reduce(f64::max),
+            limited_by_generator: is_missed_so(|trial| trial.generator),
+            connections_taken: is_missed_so(|trial| trial.full),
+            kept_together: at(kept_rps),
+            missed_together,
             percentile_unknown: trials.iter().filter(|trial| trial.requests < requests(objective)).count(),
             least_rps: None,
             failures_at_any_rate: at_any_rate,
@@ -140,6 +155,10 @@ pub struct CapacityTrial {
     pub full: bool,
     /// Requests that were due.
     pub requests: f64,
+    /// Length of its window, seconds.
+    pub duration_s: f64,
+    /// It is a longer load, which was to confirm what shorter ones found.
+    pub confirms: bool,
     /// What was missed or is unknown, in words; `None`: it is kept.
     pub missed: Option<String>,
 }
@@ -159,6 +178,8 @@ impl CapacityTrial {
             too_short: matches!(judged, Judged::TooShort(_)),
             full: load.in_flight.mean >= 0.5 * load.places() as f64,
             requests: load.exchanges.due() as f64,
+            duration_s: load.duration_s,
+            confirms: false,
             missed: match judged {
                 Judged::Kept => None,
                 Judged::Missed(what)
@@ -167,10 +188,6 @@ impl CapacityTrial {
                 | Judged::GeneratorMissed(what) => Some(what),
             },
         }
-    }
-
-    const fn is_missed(&self) -> bool {
-        !self.kept && !self.too_short
     }
 }
 
@@ -190,12 +207,15 @@ mod tests {
             trial(100.0, Judged::Kept),
         ];
         let objective = super::objective("errors<1%", &|_| Err(String::new())).unwrap();
-        let found = Found { kept_rps: Some(100.0), missed_rps: Some(200.0), settled: true };
-        let result = CapacityResult::new(&objective, found, None, trials);
+        let found =
+            Found { kept_rps: Some(100.0), missed_rps: Some(200.0), settled: true, is_confirmed: true };
+        let together = [trials[0].clone(), trials[1].clone()];
+        let result = CapacityResult::new(&objective, found, None, (trials, &together));
+        assert_eq!((result.holds_s, result.confirmed), (Some(load.duration_s), true));
         assert_eq!(result.kept_by, Votes { agree: 2, loads: 3 });
         assert_eq!(result.missed_by, Votes { agree: 1, loads: 1 });
         assert!(result.limited_by_generator && result.trials[1].missed.as_deref() == Some("late"));
-        let none = CapacityResult::new(&objective, Found::default(), Some("gone".into()), Vec::new());
+        let none = CapacityResult::new(&objective, Found::default(), Some("gone".into()), (Vec::new(), &[]));
         assert_eq!(
             (none.kept_by, none.limited_by_generator, none.percentile_unknown),
             (Votes::default(), false, 0)

@@ -139,7 +139,7 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
 }
 
 /// Caveats that refuse a load for its responses.
-const FAILURES: [Code; 3] = [Code::WrongAnswers, Code::NoAnswers, Code::Errors];
+pub(super) const FAILURES: [Code; 3] = [Code::WrongAnswers, Code::NoAnswers, Code::Errors];
 
 /// Whether a caveat that refuses a load is about the generator, and not about the server.
 pub(crate) const fn is_generators(code: Code) -> bool {

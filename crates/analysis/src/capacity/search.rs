@@ -1,8 +1,9 @@
-//! The search for the highest rate that keeps an objective, where single loads may be wrong.
+//! The search for the highest rate that keeps an objective.
 //!
-//! It follows the Multiple Loss Ratio search of FD.io (draft-ietf-bmwg-mlrsearch): a rate is a lower or an upper bound by the majority
-//! of its loads, bounds are first found coarsely by few loads and then made narrower by more, and a load that contradicts others leads
-//! to more loads there instead of to a wrong end. A pure state machine: it says which rate is next, and is told what came of it.
+//! It follows the Multiple Loss Ratio search of FD.io (draft-ietf-bmwg-mlrsearch): bounds are first found coarsely by few loads and
+//! then made narrower by more, and a load that contradicts others leads to more loads there instead of to a wrong end. Unlike there,
+//! all requests at a rate decide about it, not the majority of its loads, and one longer load confirms the end. A pure state machine:
+//! it says which rate is next, and is told what came of it.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,9 @@ pub struct Search {
     /// The lowest rate that is tried: below it loads are too short for the objective.
     least_rps: f64,
     /// Loads at each rate; rates in thousandths of a request per second, so that they are keys.
-    votes: BTreeMap<u64, Votes>,
+    rates: BTreeMap<u64, Rate>,
     loads: usize,
+    confirmations: usize,
 }
 
 /// How close the bounds have to be: the upper is at most so much above the lower, as a share of it. Above 0.
@@ -49,6 +51,8 @@ impl Tried {
 pub enum Next {
     /// A load at this rate, requests per second.
     Try(f64),
+    /// A longer load at this rate, which is what was found.
+    Confirm(f64),
     Done(Found),
 }
 
@@ -59,8 +63,10 @@ pub struct Found {
     pub kept_rps: Option<f64>,
     /// The lowest rate that missed it; `None`: none did.
     pub missed_rps: Option<f64>,
-    /// Whether they are as close as was asked, each by its majority.
+    /// Whether they are as close as was asked, and no longer load has contradicted the first.
     pub settled: bool,
+    /// Whether a longer load has confirmed the first.
+    pub is_confirmed: bool,
 }
 
 impl Found {
@@ -72,27 +78,55 @@ impl Found {
     }
 }
 
+/// What is known of a rate.
 #[derive(Clone, Copy, Debug, Default)]
-struct Votes {
+struct Rate {
+    loads: u32,
+    /// Loads that keep the objective by themselves.
     kept: u32,
-    missed: u32,
+    /// All its requests together keep the objective.
+    is_kept: bool,
+    /// What a longer load said; `None`: there was none.
+    confirmed: Option<bool>,
 }
 
-/// A stage of the search: so many equal votes decide about a rate, and the bounds are made so many times as narrow as asked.
+impl Rate {
+    /// Whether so many loads, or a longer one, tell of it. Where one load of several spoils what
+    /// the others keep, more loads tell a stall that comes back from one that happened once.
+    fn is_decided(&self, loads: u32) -> bool {
+        let is_spoilt = !self.is_kept && 2 * self.kept >= self.loads && self.kept > 0;
+        self.confirmed.is_some() || self.loads >= if is_spoilt { SPOILT } else { loads }
+    }
+}
+
+/// A stage of the search: so many loads decide about a rate, and the bounds are made so many times as narrow as asked.
 struct Stage {
-    votes: u32,
+    loads: u32,
     times_width: f64,
 }
 
-/// Three of five loads decide in the end.
+/// Three loads decide in the end.
 const STAGES: [Stage; 3] = [
-    Stage { votes: 1, times_width: 8.0 },
-    Stage { votes: 2, times_width: 3.0 },
-    Stage { votes: 3, times_width: 1.0 },
+    Stage { loads: 1, times_width: 8.0 },
+    Stage { loads: 2, times_width: 3.0 },
+    Stage { loads: 3, times_width: 1.0 },
 ];
+
+/// Loads that decide about a rate at which half of them keep the objective, and all together do not.
+const SPOILT: u32 = 10;
 
 /// Most loads of a search: one that the noise keeps from an end stops with the bounds that it has.
 const LOADS: usize = 80;
+
+/// Most loads that are to confirm what was found.
+const CONFIRMATIONS: usize = 8;
+
+/// How many times as far each rate is below the one before, in widths, where longer loads contradict
+/// what shorter ones found: close at first, because a bound is often near, and far in the end.
+const FARTHER: i32 = 3;
+
+/// Ratios of rates that are thousandths are not exact.
+const ROUNDING: f64 = 1e-4;
 
 /// The lowest rate that is tried for any objective, and the highest; requests per second.
 const LEAST_RPS: f64 = 1.0;
@@ -113,8 +147,9 @@ impl Search {
             start_rps: rate(key(start_rps.clamp(LEAST_RPS, MOST_RPS))),
             width,
             least_rps: LEAST_RPS,
-            votes: BTreeMap::new(),
+            rates: BTreeMap::new(),
             loads: 0,
+            confirmations: 0,
         }
     }
 
@@ -124,12 +159,17 @@ impl Search {
         Search { least_rps: rate(key(least_rps.clamp(LEAST_RPS, MOST_RPS))), ..self }
     }
 
-    /// Takes what came of a load at a rate.
-    pub fn tell(&mut self, rate_rps: f64, tried: Tried) {
+    /// Takes what came of a load at a rate: how it stands to the objective by itself, and how all
+    /// requests there do.
+    pub fn tell(&mut self, rate_rps: f64, own: Tried, all: Tried) {
         self.loads += 1;
-        match tried {
-            Tried::Kept => self.votes.entry(key(rate_rps)).or_default().kept += 1,
-            Tried::Missed => self.votes.entry(key(rate_rps)).or_default().missed += 1,
+        match all {
+            Tried::Kept | Tried::Missed => {
+                let known = self.rates.entry(key(rate_rps)).or_default();
+                known.loads += 1;
+                known.kept += u32::from(own == Tried::Kept);
+                known.is_kept = all == Tried::Kept;
+            }
             // By chance a load has fewer requests than its rate promises. A higher rate has enough.
             Tried::TooShort => {
                 self.least_rps = rate(key((RAISED * rate_rps).clamp(self.least_rps, MOST_RPS)));
@@ -137,52 +177,95 @@ impl Search {
         }
     }
 
+    /// The same of the longer load that was to confirm it.
+    pub fn tell_confirmed(&mut self, rate_rps: f64, all: Tried) {
+        self.confirmations += 1;
+        let known = self.rates.entry(key(rate_rps)).or_default();
+        known.is_kept = all == Tried::Kept;
+        known.confirmed = Some(known.is_kept);
+    }
+
     /// What is to be done next.
     #[must_use]
     pub fn next(&self) -> Next {
-        let next = (0..STAGES.len()).find_map(|stage| self.rate_for(stage));
-        match next {
-            Some(rate) if self.loads < LOADS => Next::Try(rate),
-            Some(_) => Next::Done(self.so_far()),
-            None => {
-                let last = self.bounds(STAGES[STAGES.len() - 1].votes);
-                Next::Done(Found { settled: last.kept_rps.is_some() && last.missed_rps.is_some(), ..last })
+        if self.confirmations == 0 {
+            let next = (0..STAGES.len()).find_map(|stage| self.rate_for(stage));
+            if let Some(rate) = next.filter(|_| self.loads < LOADS) {
+                return Next::Try(rate);
             }
         }
+        self.to_confirm().map_or_else(|| Next::Done(self.so_far()), Next::Confirm)
     }
 
-    /// The bounds as far as they are known: by the most votes that decide about both, else about one.
+    /// The bounds as far as they are known: by the most loads that decide about both, else about one.
     #[must_use]
     pub fn so_far(&self) -> Found {
-        let by_votes = || STAGES.iter().rev().map(|stage| self.bounds(stage.votes));
+        let last = self.bounds(STAGES[STAGES.len() - 1].loads);
+        let by_loads = || STAGES.iter().rev().map(|stage| self.bounds(stage.loads));
         let is_bracket = |found: &Found| found.kept_rps.is_some() && found.missed_rps.is_some();
         let is_known = |found: &Found| found.kept_rps.is_some() || found.missed_rps.is_some();
-        by_votes().find(is_bracket).or_else(|| by_votes().find(is_known)).unwrap_or_default()
+        if self.confirmations > 0 || is_bracket(&last) {
+            return last;
+        }
+        let best = by_loads().find(is_bracket).or_else(|| by_loads().find(is_known));
+        Found { settled: false, ..best.unwrap_or_default() }
     }
 
-    /// The lowest rate that missed by so many votes, and the highest below it that kept.
-    fn bounds(&self, votes: u32) -> Found {
-        let missed = self
-            .votes
-            .iter()
-            .find(|(_, of)| of.missed >= votes && of.missed > of.kept)
-            .map(|(rate, _)| *rate);
-        let below = self.votes.range(..missed.unwrap_or(u64::MAX));
-        let kept = below.rev().find(|(_, of)| of.kept >= votes && of.kept > of.missed).map(|(rate, _)| *rate);
-        Found { kept_rps: kept.map(rate), missed_rps: missed.map(rate), settled: false }
+    /// The lowest rate that missed by so many loads, and the highest below it that kept.
+    fn bounds(&self, loads: u32) -> Found {
+        let missed =
+            self.rates.iter().find(|(_, of)| of.is_decided(loads) && !of.is_kept).map(|(rate, _)| *rate);
+        // Where longer loads have kept rates, shorter ones at others tell less.
+        let below = || self.rates.range(..missed.unwrap_or(u64::MAX)).rev();
+        let longer = below().find(|(_, of)| of.confirmed == Some(true));
+        let kept = longer.or_else(|| below().find(|(_, of)| of.is_decided(loads) && of.is_kept));
+        let is_confirmed = kept.is_some_and(|(_, of)| of.confirmed == Some(true));
+        let is_contradicted = self.rates.values().any(|of| of.confirmed == Some(false)) && !is_confirmed;
+        let (kept_rps, missed_rps) = (kept.map(|(kept, _)| rate(*kept)), missed.map(rate));
+        let is_close = kept_rps.zip(missed_rps).is_some_and(|(kept, missed)| self.are_close(kept, missed));
+        Found { kept_rps, missed_rps, settled: is_close && !is_contradicted, is_confirmed }
+    }
+
+    /// Whether two bounds are as close as was asked.
+    fn are_close(&self, kept_rps: f64, missed_rps: f64) -> bool {
+        missed_rps / kept_rps <= (1.0 + self.width.0) * (1.0 + ROUNDING)
+    }
+
+    /// The rate at which a longer load is next; `None`: there is nothing to confirm, or it is confirmed, or
+    /// was tried often enough.
+    fn to_confirm(&self) -> Option<f64> {
+        if self.confirmations >= CONFIRMATIONS {
+            return None;
+        }
+        let longer = |kept: bool| {
+            let all = self.rates.iter().filter(move |(_, of)| of.confirmed == Some(kept));
+            all.map(|(at, _)| rate(*at))
+        };
+        let (held, contradicted) = (longer(true).reduce(f64::max), longer(false).reduce(f64::min));
+        match (held, contradicted) {
+            (None, None) => self.so_far().kept_rps,
+            (Some(_), None) => None,
+            (Some(low), Some(high)) if self.are_close(low, high) => None,
+            (Some(low), Some(high)) => Some(rate(key((low * high).sqrt()))),
+            (None, Some(high)) => {
+                let widths = FARTHER.pow(longer(false).count() as u32 - 1);
+                let lower = high / (1.0 + self.width.0).powi(widths);
+                (high > self.least_rps).then(|| rate(key(lower.max(self.least_rps))))
+            }
+        }
     }
 
     /// The rate that brings the bounds closer; `None`: they are close enough for the stage, or there is nowhere to go.
     fn rate_for(&self, index: usize) -> Option<f64> {
         let stage = &STAGES[index];
-        let Found { kept_rps, missed_rps, .. } = self.bounds(stage.votes);
-        let expected_rps = index.checked_sub(1).and_then(|before| self.bounds(STAGES[before].votes).middle());
-        // A rate that was loaded, and about which these votes do not decide yet.
-        let is_open = |of: &Votes| of.kept.max(of.missed) < stage.votes || of.kept == of.missed;
+        let Found { kept_rps, missed_rps, .. } = self.bounds(stage.loads);
+        let expected_rps = index.checked_sub(1).and_then(|before| self.bounds(STAGES[before].loads).middle());
+        // A rate that was loaded, and about which so few loads do not decide yet.
+        let is_open = |of: &Rate| !of.is_decided(stage.loads);
         let open_between = |from: f64, to: f64| {
-            let between = self.votes.range(key(from) + 1..key(to));
+            let between = self.rates.range(key(from) + 1..key(to));
             let open = between.filter(|(_, of)| is_open(of)).map(|(at, _)| rate(*at));
-            // More votes are first asked for where fewer votes found the end, not at the rates on
+            // More loads are first asked for where fewer loads found the end, not at the rates on
             // the way there.
             let is_inside = |rate: &f64| (from..=to).contains(rate);
             let middle = expected_rps.filter(is_inside).unwrap_or((from.max(LEAST_RPS) * to).sqrt()).ln();
@@ -219,17 +302,49 @@ mod tests {
     use super::*;
     use crate::stats::draws::Normal;
 
-    fn found(start: f64, width: f64, mut kept: impl FnMut(f64) -> bool) -> (Found, usize) {
-        let mut search = Search::new(start, Width(width));
+    /// A load in which this share of the requests is slow.
+    struct Load {
+        slow: f64,
+    }
+
+    const KEPT: Load = Load { slow: 0.0 };
+    const MISSED: Load = Load { slow: 0.5 };
+
+    /// The share that may be slow.
+    const SLOW: f64 = 0.01;
+
+    fn tried(slow: f64) -> Tried {
+        if slow < SLOW { Tried::Kept } else { Tried::Missed }
+    }
+
+    /// What a search finds by loads (`seconds` long) at rates, and after how many of either kind.
+    fn search(search: Search, mut load: impl FnMut(f64, f64) -> Load) -> (Found, usize, usize) {
+        let mut search = search;
+        let mut all: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
         loop {
+            let (rate, seconds) = match search.next() {
+                Next::Try(rate) => (rate, 2.0),
+                Next::Confirm(rate) => (rate, 20.0),
+                Next::Done(found) => return (found, search.loads, search.confirmations),
+            };
+            assert_eq!(self::rate(key(rate)), rate, "results name the rate that was tried");
+            let Load { slow } = load(rate, seconds);
+            let own = all.entry(key(rate)).or_default();
+            own.push((seconds, slow));
+            let length: f64 = own.iter().map(|(seconds, _)| seconds).sum();
+            let together = own.iter().map(|(seconds, slow)| seconds * slow).sum::<f64>() / length;
             match search.next() {
-                Next::Try(rate) => {
-                    assert_eq!(self::rate(key(rate)), rate, "results name the rate that was tried");
-                    search.tell(rate, if kept(rate) { Tried::Kept } else { Tried::Missed });
-                }
-                Next::Done(found) => return (found, search.loads),
+                Next::Confirm(_) => search.tell_confirmed(rate, tried(together)),
+                _ => search.tell(rate, tried(slow), tried(together)),
             }
         }
+    }
+
+    fn found(start: f64, width: f64, mut kept: impl FnMut(f64) -> bool) -> (Found, usize) {
+        let load = |rate, _| if kept(rate) { KEPT } else { MISSED };
+        let (found, loads, confirmations) = search(Search::new(start, Width(width)), load);
+        assert!(confirmations <= CONFIRMATIONS);
+        (found, loads)
     }
 
     /// The most loads that a search with a width of 2 % takes to an edge that no load contradicts.
@@ -237,9 +352,9 @@ mod tests {
     /// One load at the start, and one for each doubling or halving until the edge is between two
     /// rates. Their ratio of 2 is then
     /// divided evenly three times, into 1.09 (at most 1.16 in the first stage): 3 loads. The second
-    /// stage asks for a second vote at
+    /// stage asks for a second load at
     /// both bounds, and divides once, into 1.044 (at most 1.06): 2 + 2. The third asks for a third
-    /// vote at both, and divides
+    /// load at both, and divides
     /// twice, into 1.011 (at most 1.02): 2 + 2 × 3.
     fn most_loads(edge: f64, start: f64) -> usize {
         let doublings = (edge / start).log2().abs().floor() as usize + 1;
@@ -275,20 +390,69 @@ mod tests {
         }
     }
 
-    /// Near the edge a load keeps the objective by chance, and one in twenty is wrong wherever it is.
+    /// Near the edge a load keeps the objective by chance, and one in twenty has a stall that is not
+    /// the server's.
     #[test]
     fn loads_that_lie_do_not_mislead() {
         let mut normal = Normal(21);
-        let mut near = 0;
+        let (mut near, mut total, mut longer) = (0, 0, 0);
         for _ in 0..200 {
-            let (found, _) = found(1000.0, 0.02, |rate| {
-                let lies = normal.uniform() < 0.05;
-                (rate * (0.01 * normal.draw()).exp() <= 37_000.0) != lies
-            });
-            let (low, high) = (found.kept_rps.unwrap(), found.missed_rps.unwrap());
-            near += usize::from(low > 0.95 * 37_000.0 && high < 1.05 * 37_000.0);
+            let load = |rate: f64, seconds: f64| {
+                let edge = 37_000.0 * (0.01 * normal.draw() * (2.0 / seconds).sqrt()).exp();
+                let stalls = (0..(seconds / 2.0) as usize).filter(|_| normal.uniform() < 0.05).count();
+                let stalled = stalls as f64 * 0.05 * 2.0 / seconds;
+                // Beyond the edge the share of slow requests rises fast.
+                Load { slow: (0.01 * (rate / edge).powi(40)).min(1.0) + stalled }
+            };
+            let (found, loads, confirmations) = search(Search::new(1000.0, Width(0.02)), load);
+            (total, longer) = (total + loads, longer + confirmations);
+            let is_near =
+                |rate: Option<f64>| rate.is_some_and(|rate| (0.9..1.05).contains(&(rate / 37_000.0)));
+            near += usize::from(is_near(found.kept_rps) && is_near(found.missed_rps));
         }
-        assert!(near >= 190, "{near} of 200");
+        assert!(near >= 180, "{near} of 200");
+        assert!(total < 200 * 40 && longer < 200 * 4, "{total} loads and {longer} longer ones");
+    }
+
+    /// A server that stops for 150 ms every 5 s: 3 % of its requests wait, in some loads.
+    fn pauses(clock: &mut f64, rate: f64, seconds: f64, edge: f64) -> Load {
+        let from = *clock + 0.5;
+        *clock = from + seconds;
+        let (to, mut waiting) = (*clock, 0.0);
+        let mut pause = (from / 5.0).floor() * 5.0;
+        while pause < to {
+            waiting += ((pause + 0.15).min(to) - pause.max(from)).max(0.0);
+            pause += 5.0;
+        }
+        Load { slow: waiting / seconds + if rate > edge { 0.5 } else { 0.0 } }
+    }
+
+    #[test]
+    fn pauses_that_are_rarer_than_loads_are_long_keep_no_rate() {
+        for phase in [0.0, 0.7, 1.4, 2.1, 2.8, 3.5, 4.2] {
+            let mut clock = phase;
+            let load = |rate: f64, seconds: f64| pauses(&mut clock, rate, seconds, 2500.0);
+            let (found, _, longer) = search(Search::new(1000.0, Width(0.1)).with_least(100.0), load);
+            assert_eq!((found.kept_rps, found.is_confirmed), (None, false), "{phase}: {found:?}, {longer}");
+        }
+    }
+
+    /// Like a server that serves from a burst of CPU time for a while.
+    #[test]
+    fn what_longer_loads_do_not_keep_is_not_found() {
+        for lasting in [1000.0, 900.0, 700.0, 300.0] {
+            let load = |rate: f64, seconds: f64| {
+                if rate <= if seconds > 2.0 { lasting } else { 1000.0 } { KEPT } else { MISSED }
+            };
+            let (found, loads, longer) = search(Search::new(400.0, Width(0.02)), load);
+            let kept = found.kept_rps.unwrap();
+            assert!(found.is_confirmed && kept <= lasting && kept >= 0.6 * lasting, "{lasting}: {found:?}");
+            assert!(loads <= most_loads(1000.0, 400.0) && longer <= CONFIRMATIONS, "{loads}, {longer}");
+        }
+        // No longer load keeps it at any rate that was tried.
+        let load = |rate: f64, seconds: f64| if seconds > 2.0 || rate > 1000.0 { MISSED } else { KEPT };
+        let (found, _, longer) = search(Search::new(400.0, Width(0.02)), load);
+        assert!(!found.is_confirmed && !found.settled && longer <= CONFIRMATIONS, "{found:?}");
     }
 
     #[test]
@@ -296,7 +460,8 @@ mod tests {
         let mut search = Search::new(1000.0, Width(0.02));
         let mut tries = 0;
         while let Next::Try(rate) = search.next() {
-            search.tell(rate, if rate <= 37_000.0 { Tried::Kept } else { Tried::Missed });
+            let tried = if rate <= 37_000.0 { Tried::Kept } else { Tried::Missed };
+            search.tell(rate, tried, tried);
             tries += 1;
             let found = search.so_far();
             let (kept, missed) = (found.kept_rps, found.missed_rps);
@@ -316,36 +481,39 @@ mod tests {
         assert!(loads < 40, "{loads}");
     }
 
-    /// Response times of M/M/1 by Lindley's recursion (1952): Poisson arrivals, exponential service, one server, first come first
-    /// served.
-    fn p99_of(rate: f64, service: f64, seconds: f64, draw: &mut Normal) -> f64 {
+    /// Share of the requests of M/M/1 that take longer than `most`, by Lindley's recursion (1952): Poisson arrivals,
+    /// exponential service, one server, first come first served.
+    fn queue(rate: f64, service: f64, (seconds, most): (f64, f64), draw: &mut Normal) -> Load {
         let mut exponential = |mean: f64| -mean * draw.uniform().max(1e-300).ln();
-        let (mut clock, mut free, mut times) = (0.0f64, 0.0f64, Vec::new());
+        let (mut clock, mut free, mut all, mut slow) = (0.0f64, 0.0f64, 0.0, 0.0);
         while clock < seconds + 0.5 {
             clock += exponential(1.0 / rate);
             free = free.max(clock) + exponential(1.0 / service);
             if clock > 0.5 {
-                times.push(free - clock);
+                all += 1.0;
+                slow += f64::from(u8::from(free - clock >= most));
             }
         }
-        times.sort_by(f64::total_cmp);
-        times[(times.len() as f64 * 0.99) as usize]
+        Load { slow: slow / all }
     }
 
     /// In M/M/1 the response time is exponential with mean 1 / (μ − λ), so p99 is below t up to λ = μ − ln(100) / t.
     #[test]
     fn the_capacity_of_a_queue_is_that_of_theory() {
-        let (service, most) = (40_000.0, 0.001_25);
+        let (service, most) = (4000.0, 0.012_5);
         let truth = service - 100f64.ln() / most;
         let mut draw = Normal(33);
+        let (mut all, mut longer) = (0, 0);
         for _ in 0..12 {
-            let (found, loads) = found(1000.0, 0.02, |rate| p99_of(rate, service, 2.0, &mut draw) < most);
-            let (low, high) = (found.kept_rps.unwrap(), found.missed_rps.unwrap());
-            let middle = (low * high).sqrt();
+            let load = |rate: f64, seconds: f64| queue(rate, service, (seconds, most), &mut draw);
+            let (found, loads, confirmations) = search(Search::new(1000.0, Width(0.02)), load);
+            (all, longer) = (all + loads, longer + confirmations);
+            let kept = found.kept_rps.unwrap();
             assert!(
-                (middle / truth - 1.0).abs() < 0.03,
-                "{low} to {high}, and {truth} in truth, by {loads} loads"
+                found.is_confirmed && (kept / truth - 1.0).abs() < 0.05,
+                "{found:?}, and {truth} in truth, by {loads} loads and {confirmations} longer ones"
             );
         }
+        assert!(all <= 12 * 30 && longer <= 12 * 4, "{all} loads and {longer} longer ones");
     }
 }

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::brackets::{Bracket, Searched};
-use super::{CapacityResult, CapacityTrial, Next, Search, Tried, Width, judge, least_rps};
+use super::{CapacityResult, RateSearch, Search, Width, least_rps};
+use crate::LoadResult;
 use crate::cell::{CellKey, Shape};
 use crate::duet::Company;
 use crate::load::Config;
@@ -41,24 +42,24 @@ const BEGINS_AT: f64 = 0.5;
 /// A search that begins after a trial in a closed loop: at half of what that did, or where the objective's percentiles are known. `None`:
 /// nothing is looked for, or nothing was answered right.
 #[must_use]
-pub fn begin(run: &Run, closed: &TrialRecord) -> Option<Search> {
+pub fn begin(run: &Run, closed: &TrialRecord) -> Option<RateSearch> {
     let plan = &run.header.plan;
     let (asked, objective) = (plan.search?, plan.report.objective.as_ref()?);
     let closed = trial(plan, &run.header.facts, run.start_of(closed), closed, &Company::default());
     let rate = Some(closed.load.throughput_rps).filter(|rate| *rate > 0.0)? * BEGINS_AT;
     let least = least_rps(objective, plan.load.duration_ns, asked.arrival);
-    Some(Search::new(rate.max(least).max(1.0), Width(asked.width)).with_least(least))
+    let search = Search::new(rate.max(least).max(1.0), Width(asked.width));
+    Some(RateSearch::new(search, objective.clone(), least))
 }
 
-/// What a load of the search says that follows a trial.
+/// The result of a load of the search that follows a trial.
 ///
 /// # Panics
 /// If the plan has no search.
 #[must_use]
-pub fn tried(run: &Run, closed: &TrialRecord, (rate, load): (f64, &LoadRecord)) -> CapacityTrial {
+pub fn load_result(run: &Run, closed: &TrialRecord, (rate, load): (f64, &LoadRecord)) -> LoadResult {
     let plan = &run.header.plan;
     let asked = plan.search.expect("a search is asked for");
-    let objective = plan.report.objective.as_ref().expect("a search has an objective");
     let planned = &plan.trials[closed.trial];
     let (workload, subject) = (&plan.workloads[planned.workload], plan.subject_of(planned.arm));
     let step = plan::Step { arrivals: asked.arrivals(rate), ..plan.load.steps[planned.step].clone() };
@@ -67,8 +68,7 @@ pub fn tried(run: &Run, closed: &TrialRecord, (rate, load): (f64, &LoadRecord)) 
     let part = run.start_of(closed).and_then(|start| start.part(party));
     let server = server_use(load, party, cpus_of(&plan.arms[planned.arm].conditions, part));
     let context = Context { server: Some(&server), control: subject.control, ..Context::default() };
-    let result = verdict::load(load, config, &context);
-    CapacityTrial::new(rate, &result, judge(objective, &result))
+    verdict::load(load, config, &context)
 }
 
 /// Every search of a run, trial by trial.
@@ -88,17 +88,12 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     let closed = run.trials.iter().find(|trial| trial.trial == record.trial)?;
     let least = least_rps(objective, plan.load.duration_ns, asked.arrival);
     let first = record.loads.first().map_or(1.0, |load| load.rate);
-    let mut search = Search::new(first, Width(asked.width)).with_least(least);
-    let mut trials = Vec::new();
+    let search = Search::new(first, Width(asked.width));
+    let mut search = RateSearch::new(search, objective.clone(), least);
     for one in &record.loads {
-        let trial = tried(run, closed, (one.rate, &one.load));
-        search.tell(one.rate, Tried::of(&trial));
-        trials.push(trial);
+        let result = load_result(run, closed, (one.rate, &one.load));
+        search.take((one.rate, one.confirms), &one.load, result);
     }
-    let found = match search.next() {
-        Next::Done(found) => found,
-        Next::Try(_) => search.so_far(),
-    };
     let Shape { connections, streams, pipeline, pass, .. } = Shape::of(&plan.load.steps[planned.step]);
     Some(SearchResult {
         cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
@@ -109,7 +104,7 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
         pipeline,
         pass,
         repeat: plan.launches[planned.launch].block + 1,
-        result: CapacityResult::new(objective, found, record.failure.clone(), trials).with_least(least),
+        result: search.result(record.failure.clone()),
     })
 }
 
@@ -131,6 +126,8 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
     let starts = own.len();
     let loads = begun.iter().map(|result| result.trials.len()).sum();
     let settled = begun.iter().filter(|result| result.settled).count();
+    let confirmed = begun.iter().filter(|result| result.confirmed).count();
+    let holds_s = begun.iter().filter_map(|result| result.holds_s).reduce(f64::min);
     // A search whose loads failed at any rate tells no rate.
     let tells = |result: &&CapacityResult| !at_any_rate && result.failures_at_any_rate.is_none();
     let begun: Vec<&CapacityResult> = begun.iter().copied().filter(tells).collect();
@@ -147,7 +144,7 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
         missed_rps: middle(begun.iter().map(|result| result.missed_rps), f64::INFINITY),
         limited_by_generator: most(|result| result.limited_by_generator),
         rates: Vec::new(),
-        searched: Some(Searched { starts, loads, settled }),
+        searched: Some(Searched { starts, loads, settled, confirmed, holds_s }),
         failures_at_any_rate: at_any_rate,
         interval_rps: Repeated::new(by_repeat.clone()).interval,
         by_repeat_rps: by_repeat,
@@ -169,6 +166,7 @@ mod tests {
     use dyno_archive::times::Recording;
 
     use super::*;
+    use crate::capacity::Next;
     use crate::fixture;
 
     const ASKED: plan::Search = plan::Search { width: 0.05, arrival: Arrival::Constant };
@@ -195,16 +193,93 @@ mod tests {
         load
     }
 
+    /// A search by loads of a second, and what it came to.
+    fn search_by(
+        run: &Run,
+        (trial, mut search): (usize, RateSearch),
+        mut load: impl FnMut(f64, f64) -> LoadRecord,
+    ) -> (SearchRecord, CapacityResult) {
+        let closed = &run.trials[trial];
+        let mut record = SearchRecord { trial, ..SearchRecord::default() };
+        loop {
+            let (rate, confirms) = match search.next() {
+                Next::Try(rate) => (rate, false),
+                Next::Confirm(rate) => (rate, true),
+                Next::Done(_) => return (record, search.result(None)),
+            };
+            let load = load(rate, if confirms { 10.0 } else { 1.0 });
+            search.take((rate, confirms), &load, load_result(run, closed, (rate, &load)));
+            record.loads.push(SearchLoad { rate, load, confirms });
+        }
+    }
+
+    /// A load of so many seconds, with one response time for each request, in milliseconds.
+    fn load_of(rate: f64, seconds: f64, ms: impl Fn(f64) -> f64) -> LoadRecord {
+        let requests = (rate * seconds) as u64;
+        let mut load = fixture::record(requests);
+        let end_ns = (seconds * 1e9) as u64;
+        load.window_ns.1 = end_ns;
+        load.intervals[0].end_ns = end_ns;
+        let mut times = Recording::new();
+        (0..requests).for_each(|n| times.record((ms(n as f64 / rate) * 1e6) as u64));
+        load.intervals[0].times.response = times.seal();
+        load
+    }
+
+    /// A server that stops for 150 ms every 5 s. By votes of loads, two of which lie between two
+    /// stops, it was said to keep a p99 of 60 ms up to 595/s.
+    #[test]
+    fn pauses_rarer_than_loads_are_long_are_found() {
+        for first in [0.0, 1.1, 2.3, 3.7] {
+            let mut clock: f64 = first;
+            let result = search_of("p99<60ms", |rate, seconds| {
+                let began = clock;
+                clock += seconds + 0.5;
+                load_of(rate, seconds, |at| {
+                    let since = (began + at) % 5.0;
+                    1.0 + (150.0 - since * 1e3).max(0.0)
+                })
+            });
+            assert_eq!((result.kept_rps, result.confirmed, result.holds_s), (None, false, None), "{first}");
+            assert!(result.trials.iter().any(|trial| trial.kept), "{first}: some loads meet no pause");
+        }
+    }
+
+    /// What a load ten times as long does not keep is lowered until one keeps it.
+    #[test]
+    fn the_rate_holds_in_a_load_ten_times_as_long() {
+        let tires = |lasting: f64| {
+            move |rate: f64, seconds: f64| {
+                let edge = if seconds > 1.0 { lasting } else { 9000.0 };
+                load_of(rate, seconds, |_| if rate > edge { 40.0 } else { 1.0 })
+            }
+        };
+        let result = search_of("p99<20ms", tires(9000.0));
+        let confirms = |result: &CapacityResult| result.trials.iter().filter(|t| t.confirms).count();
+        assert_eq!((result.confirmed, result.settled, confirms(&result)), (true, true, 1));
+        assert_eq!(result.holds_s, Some(10.0));
+        let lower = search_of("p99<20ms", tires(8000.0));
+        let kept = lower.kept_rps.unwrap();
+        assert!(lower.confirmed && kept <= 8000.0 && kept > 7000.0, "{kept}");
+        assert!(confirms(&lower) <= 8, "{}", confirms(&lower));
+        assert_eq!(lower.kept_together.as_ref().unwrap().requests, (10.0 * kept).floor());
+    }
+
+    /// An archive of a version that confirmed nothing says for how long its rate was seen to hold.
+    #[test]
+    fn a_search_without_a_longer_load_is_not_confirmed() {
+        let mut run = run(&[3000.0]);
+        run.searches[0].loads.retain(|load| !load.confirms);
+        let result = &searches(&run)[0].result;
+        assert_eq!((result.settled, result.confirmed, result.holds_s), (true, false, Some(1.0)));
+        let kept = serde_json::to_value(&run.searches[0].loads[0]).unwrap();
+        assert!(kept.get("confirms").is_none(), "the field is left out of an ordinary load");
+    }
+
     /// What the runner does, with a server that is no more than an edge.
     fn searched(run: &Run, trial: usize, edge: f64) -> SearchRecord {
-        let mut search = begin(run, &run.trials[trial]).unwrap();
-        let mut record = SearchRecord { trial, ..SearchRecord::default() };
-        while let Next::Try(rate) = search.next() {
-            let load = load(rate, edge);
-            search.tell(rate, Tried::of(&tried(run, &run.trials[trial], (rate, &load))));
-            record.loads.push(SearchLoad { rate, load });
-        }
-        record
+        let search = begin(run, &run.trials[trial]).unwrap();
+        search_by(run, (trial, search), |rate, _| load(rate, edge)).0
     }
 
     #[test]
@@ -227,19 +302,20 @@ mod tests {
     }
 
     /// A server that answers every n-th request wrong, at any rate, and each at once.
-    fn wrong_each(number: u64) -> impl FnMut(f64) -> LoadRecord {
+    fn wrong_each(number: u64) -> impl FnMut(f64, f64) -> LoadRecord {
         let mut asked = 0;
-        move |rate: f64| {
-            let mut load = fixture::record(rate as u64);
-            let wrong = (asked + rate as u64) / number - asked / number;
-            asked += rate as u64;
+        move |rate: f64, seconds: f64| {
+            let mut load = load_of(rate, seconds, |_| 1.0);
+            let requests = (rate * seconds) as u64;
+            let wrong = (asked + requests) / number - asked / number;
+            asked += requests;
             let outcomes = &mut load.intervals[0].outcomes;
             (0..wrong).for_each(|_| outcomes.count(dyno_archive::Outcome::UnexpectedStatus));
             load
         }
     }
 
-    fn search_of(objective: &str, mut load: impl FnMut(f64) -> LoadRecord) -> CapacityResult {
+    fn search_of(objective: &str, load: impl FnMut(f64, f64) -> LoadRecord) -> CapacityResult {
         let mut run = run(&[1.0]);
         let time = |text: &str| {
             let ms: Result<u64, _> = text.trim_end_matches("ms").parse();
@@ -247,21 +323,18 @@ mod tests {
         };
         run.header.plan.report.objective = Some(super::super::objective(objective, &time).unwrap());
         run.header.plan.search = Some(plan::Search { width: 0.02, ..ASKED });
-        let mut search = begin(&run, &run.trials[0]).unwrap();
-        let mut record = SearchRecord { trial: 0, ..SearchRecord::default() };
-        while let Next::Try(rate) = search.next() {
-            let load = load(rate);
-            search.tell(rate, Tried::of(&tried(&run, &run.trials[0], (rate, &load))));
-            record.loads.push(SearchLoad { rate, load });
-        }
+        let search = begin(&run, &run.trials[0]).unwrap();
+        let (record, result) = search_by(&run, (0, search), load);
         run.searches = vec![record];
-        searches(&run).remove(0).result
+        let read = searches(&run).remove(0).result;
+        assert_eq!(read, result, "the archive tells what the search came to");
+        read
     }
 
     #[test]
     fn failures_at_any_rate_settle_nothing() {
         for objective in ["p99<20ms", "p50<20ms", "errors<0.5%", "p99<20ms,errors<0.5%"] {
-            for number in [7, 40, 1500, 2500] {
+            for number in [7, 40, 500, 1500, 2500] {
                 let result = search_of(objective, wrong_each(number));
                 let case = format!("{objective}, each {number}th");
                 assert_eq!((result.kept_rps, result.missed_rps), (None, None), "{case}");
@@ -278,9 +351,9 @@ mod tests {
     #[test]
     fn failures_above_a_rate_are_a_limit() {
         for limit in [2100.0, 2600.0, 9000.0] {
-            let shed = |rate: f64| {
-                let mut load = fixture::record(rate as u64);
-                let wrong = (rate - limit).max(0.0).ceil() as u64;
+            let shed = |rate: f64, seconds: f64| {
+                let mut load = load_of(rate, seconds, |_| 1.0);
+                let wrong = ((rate - limit).max(0.0) * seconds).ceil() as u64;
                 let outcomes = &mut load.intervals[0].outcomes;
                 (0..wrong).for_each(|_| outcomes.count(dyno_archive::Outcome::UnexpectedStatus));
                 load
@@ -295,7 +368,7 @@ mod tests {
     /// Loads below 2,000/s are too short for p99, so no such rate is tried, and none is kept.
     #[test]
     fn rates_with_too_few_requests_are_not_tried() {
-        let result = search_of("p99<5ms", |rate| load(rate, 700.0));
+        let result = search_of("p99<5ms", |rate, _| load(rate, 700.0));
         assert!(result.trials.iter().all(|trial| trial.rate_rps >= 2000.0 && !trial.too_short));
         assert_eq!((result.kept_rps, result.missed_rps, result.settled), (None, Some(2000.0), false));
     }

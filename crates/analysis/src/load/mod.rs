@@ -152,6 +152,20 @@ impl Exchanges {
         self.carried_in.saturating_add(self.scheduled)
     }
 
+    /// Those of two loads.
+    pub(crate) fn plus(&self, other: &Exchanges) -> Exchanges {
+        Exchanges {
+            carried_in: self.carried_in + other.carried_in,
+            scheduled: self.scheduled + other.scheduled,
+            started: self.started + other.started,
+            completed: self.completed + other.completed,
+            failed: self.failed + other.failed,
+            dropped: self.dropped + other.dropped,
+            in_flight_at_end: self.in_flight_at_end + other.in_flight_at_end,
+            warmup_completed: self.warmup_completed + other.warmup_completed,
+        }
+    }
+
     /// Due exchanges without a complete answer: failed, in flight at the end, or dropped.
     #[must_use]
     pub fn lost(&self) -> u64 {
@@ -306,6 +320,12 @@ pub struct IntervalResult {
     pub dropped: u64,
     /// Share of one CPU that the busiest generator thread used, polling left out; `None`: not known.
     pub busiest_thread_utilisation: Option<f64>,
+}
+
+/// Response times of a load, and the requests that were due and have none.
+pub(crate) fn responses(record: &LoadRecord) -> (Times, Missing) {
+    let sums = Sums::new(record);
+    (sums.times.response, sums.missing)
 }
 
 /// Computes the result of a load, not yet judged: callers outside use [`crate::verdict::load`].

@@ -82,43 +82,62 @@ fn suspended(record: &LoadRecord) -> u64 {
     record.client.machine.as_ref().and_then(|machine| machine.suspended_ns).unwrap_or(0)
 }
 
+/// The shortest time without a response that counts as a stall, nanoseconds. Hypervisors stop CPUs
+/// for less.
+const STALL_NS: f64 = 20e6;
+
 /// A server that answered nothing for a while. A closed loop sends nothing meanwhile: few of its
 /// requests show it.
 pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
-    let silences: Vec<Silence> =
-        record.silences.as_deref()?.iter().filter_map(|s| s.clipped(record.window_ns)).collect();
-    let longest = silences.iter().max_by_key(|silence| silence.length_ns())?;
-    let ordinary_ns = result.response_time_us.p50? * 1e3;
-    let window_ns = own_time(record);
-    let length_ns = longest.length_ns();
-    let least_ns = (window_ns * SHARE).max(MANY_TIMES * ordinary_ns).max(PAUSE_NS as f64);
-    let is_own = longest_pause(record) * 2 > length_ns;
-    if result.config.model != Model::Closed || length_ns as f64 <= least_ns || is_own {
+    if result.config.model != Model::Closed {
         return None;
     }
-    let stalls =
-        || silences.iter().filter(move |silence| silence.length_ns() as f64 > MANY_TIMES * ordinary_ns);
-    let share = stalls().map(Silence::length_ns).sum::<u64>() as f64 / window_ns;
-    let open_p99_ns =
-        ordinary_ns + exceeded(&stalls().map(Silence::length_ns).collect::<Vec<_>>(), window_ns * SHARE);
+    let ordinary_ns = median_ns(record)? as f64;
+    let least_ns = (MANY_TIMES * ordinary_ns).max(STALL_NS);
+    let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clipped(record.window_ns));
+    let stalls: Vec<Silence> = silences.filter(|silence| silence.length_ns() as f64 > least_ns).collect();
+    let longest = stalls.iter().max_by_key(|silence| silence.length_ns())?;
+    let lengths: Vec<u64> = stalls.iter().map(Silence::length_ns).collect();
+    let (window_ns, length_ns) = (own_time(record), longest.length_ns());
+    let share = lengths.iter().sum::<u64>() as f64 / window_ns;
+    let is_own = longest_pause(record) * 2 > length_ns;
+    if share <= SHARE || is_own {
+        return None;
+    }
+    let open_p99_ns = ordinary_ns + exceeded(&lengths, window_ns * SHARE);
     let seconds = |ns: f64| ns / 1e9;
+    let others = match stalls.len() {
+        1 => "it took".to_string(),
+        n => format!("it was the longest of {n} such stalls, which took"),
+    };
     let message = format!(
-        "Nothing was answered for {:.2} s, from {:.2} s after the load began, although {} requests were in flight; such stalls took {} of the window. A closed loop sends nothing meanwhile, so its percentiles hardly show them. Estimate: with arrivals at the same rate p99 would be at least {:.2} s. Measure it with `--rate`.",
-        seconds(length_ns as f64),
+        "Nothing was answered for {}, from {:.2} s after the load began, although {} requests were in flight; {others} {} of the window. A closed loop sends nothing meanwhile, so its percentiles hardly show them. Estimate, which is in none of the histograms: with arrivals at the same rate p99 would be at least {}. Measure it with `--rate`.",
+        duration(length_ns as f64),
         seconds(longest.start_ns as f64),
         longest.in_flight,
         percent(share),
-        seconds(open_p99_ns)
+        duration(open_p99_ns)
     );
     let evidence = json!({
         "longest_s": seconds(length_ns as f64),
         "at_s": seconds(longest.start_ns as f64),
         "in_flight": longest.in_flight,
-        "stalls": stalls().count(),
+        "stalls": stalls.len(),
         "share": share,
         "estimated_open_loop_p99_us": open_p99_ns / 1e3,
     });
     Some(Caveat::new(Code::Stalled, Severity::Warning, message, evidence))
+}
+
+fn duration(ns: f64) -> String {
+    if ns < 1e8 { format!("{:.0} ms", ns / 1e6) } else { format!("{:.2} s", ns / 1e9) }
+}
+
+/// The median response time, of however few requests; `None`: none was answered right. A slow server
+/// has too few in a window for a percentile to be reported.
+fn median_ns(record: &LoadRecord) -> Option<u64> {
+    let (times, missing) = crate::load::responses(record);
+    crate::load::at_quantile(&times, missing.count, 0.5)
 }
 
 /// The part of the window in which the load was its own, nanoseconds.

@@ -260,7 +260,12 @@ fn a_capacity_is_a_bracket_that_loads_decided() {
         (&"dyno.find/1".into(), &"p50<200ms,errors<1%".into())
     );
     let (kept, missed) = (found["kept_rps"].as_f64(), found["missed_rps"].as_f64());
-    let is_answer = found["settled"] == true && found["limited_by_generator"] == false;
+    let is_confirmed = found["settled"] == true && found["confirmed"] == true;
+    let is_answer = is_confirmed && found["limited_by_generator"] == false;
+    // What was kept is known to hold for the longer load, or it says for how long.
+    let holds_s = found["holds_s"].as_f64();
+    assert_eq!(kept.is_some(), holds_s.is_some(), "{found:#}");
+    assert!(!is_confirmed || holds_s.unwrap() > 3.5, "{found:#}");
     assert_eq!(is_answer, status == 0);
     assert!(missed.is_some_and(|missed| missed < 20_000.0), "{found:#}");
     assert!(kept.is_none_or(|kept| kept < missed.unwrap()), "{found:#}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use dyno_analysis::capacity::{self, Next, Tried};
+use dyno_analysis::capacity::{self, Next};
 use dyno_archive::plan::{Load, Plan, Step};
 use dyno_archive::run::Run;
 use dyno_archive::search::{SearchLoad, SearchRecord};
@@ -59,6 +59,16 @@ pub fn is_missing(run: &Run) -> bool {
     (0..plan.launches.len()).any(is_open)
 }
 
+/// One load of a search.
+#[derive(Clone, Copy)]
+struct Asked {
+    rate: f64,
+    /// It is longer than the others, to confirm what they found.
+    confirms: bool,
+    /// How many there were before it.
+    number: usize,
+}
+
 impl Runner<'_> {
     /// Looks for the rates of a start, after all its trials: what was measured is of a server that was not asked for more than it can do.
     pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), Stop> {
@@ -86,9 +96,17 @@ impl Runner<'_> {
             return Ok(self.dir.write_search(&record)?);
         };
         let mut launched = Launched::of(&mut start.up);
-        while let Next::Try(rate) = search.next() {
-            let (load, served) =
-                self.load_at_rate(trial, (rate, record.loads.len()), &mut launched).map_err(harness)?;
+        loop {
+            let (rate, confirms) = match search.next() {
+                Next::Try(rate) => (rate, false),
+                Next::Confirm(rate) => (rate, true),
+                Next::Done(_) => break,
+            };
+            if confirms {
+                self.say_it_confirms(trial, rate);
+            }
+            let asked = Asked { rate, confirms, number: record.loads.len() };
+            let (load, served) = self.load_at_rate(trial, asked, &mut launched).map_err(harness)?;
             // One that was cut short says nothing.
             if self.interrupts.count() > 0 {
                 return Err(interrupted().into());
@@ -98,10 +116,10 @@ impl Runner<'_> {
             {
                 return Err(failure.clone().into());
             }
-            let tried = capacity::tried(run, closed, (rate, &load));
+            let result = capacity::load_result(run, closed, (rate, &load));
+            let tried = search.take((rate, confirms), &load, result);
             (self.on)(Event::Searched { trial, tried: &tried });
-            search.tell(rate, Tried::of(&tried));
-            record.loads.push(SearchLoad { rate, load });
+            record.loads.push(SearchLoad { rate, load, confirms });
             if let Err(failure) = served {
                 record.failure = Some(failure.message.clone());
                 self.dir.write_search(&record)?;
@@ -111,23 +129,33 @@ impl Runner<'_> {
         Ok(self.dir.write_search(&record)?)
     }
 
+    /// A longer load is silent for long.
+    fn say_it_confirms(&mut self, trial: usize, rate: f64) {
+        let name = &self.plan.arms[self.plan.trials[trial].arm].name;
+        let seconds = capacity::confirmation_ns(self.plan.load.duration_ns) as f64 / 1e9;
+        let line = format!("confirms {rate:.0}/s by a load of {seconds:.0} s");
+        (self.on)(Event::Printed { name, line: &line });
+    }
+
     /// One load, with draws of its own, and whether the subject serves after it. `Err`: it could not begin.
     fn load_at_rate(
         &self,
         trial: usize,
-        (rate, number): (f64, usize),
+        Asked { rate, confirms, number }: Asked,
         launched: &mut Launched<'_>,
     ) -> Result<(LoadRecord, Result<(), Failure>), String> {
         let asked = &self.plan.workloads[self.plan.trials[trial].workload];
         let at = listener(&launched.subject.listeners, asked)?;
         let arrivals = self.plan.search.expect("a search is asked for").arrivals(rate);
+        let length_ns = |ns: u64| if confirms { capacity::confirmation_ns(ns) } else { ns };
         let spec = load_at::trial_with(at.listener(), self.plan, trial, &|point| load_at::LoadPoint {
             step: Step { arrivals: arrivals.clone(), ..point.step },
             load: Load {
                 warmup_ns: SEARCH_WARMUP_NS,
                 // A rate that is missed while connections are still being opened says nothing of the server.
                 ramp_connections_ns: None,
-                interval_ns: point.load.interval_ns.max(point.load.duration_ns / SEARCH_INTERVALS),
+                duration_ns: length_ns(point.load.duration_ns),
+                interval_ns: point.load.interval_ns.max(length_ns(point.load.duration_ns) / SEARCH_INTERVALS),
                 ..point.load
             },
             seed: point.seed.wrapping_add(1 + number as u64),

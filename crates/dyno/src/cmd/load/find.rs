@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use dyno_analysis::Code;
-use dyno_analysis::capacity::{self, CapacityResult, CapacityTrial, Next, Search, Tried, Width};
+use dyno_analysis::capacity::{self, CapacityResult, CapacityTrial, Next, RateSearch, Search, Width};
 use dyno_analysis::load::Config;
 use dyno_analysis::verdict::{self, Context};
-use dyno_archive::plan::{Arrival, Arrivals, Objective};
+use dyno_analysis::{Code, LoadResult};
+use dyno_archive::LoadRecord;
+use dyno_archive::plan::{Arrival, Arrivals, Load, Objective};
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::limits::SEARCH_WARMUP_NS;
 use dyno_runner::load::{Reason, Spec, Watch};
@@ -48,7 +49,7 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     write(&ready.args, &result)?;
     Ok(match result.kept_rps {
         _ if interrupts.count() > 0 || result.ended.is_some() => Exit::Failed,
-        Some(_) if result.settled && !result.limited_by_generator => Exit::Valid,
+        Some(_) if result.settled && result.confirmed && !result.limited_by_generator => Exit::Valid,
         _ => Exit::Invalid,
     })
 }
@@ -93,56 +94,58 @@ fn search(
     interrupts: &Arc<Interrupts>,
 ) -> anyhow::Result<CapacityResult> {
     let width = ready.args.width.unwrap_or(DEFAULT_WIDTH) / 100.0;
-    let mut search = Search::new(start_rps, Width(width)).with_least(least_rps);
-    let mut trials = Vec::new();
-    let (found, ended) = loop {
-        let rate = match search.next() {
-            Next::Done(found) => break (found, None),
-            Next::Try(rate) => rate,
+    let search = Search::new(start_rps, Width(width));
+    let mut search = RateSearch::new(search, objective.clone(), least_rps);
+    let ended = loop {
+        let (rate, confirms) = match search.next() {
+            Next::Done(_) => break None,
+            Next::Try(rate) => (rate, false),
+            Next::Confirm(rate) => (rate, true),
         };
+        let length_ns = ready.spec.load.duration_ns;
+        let length_ns = if confirms { capacity::confirmation_ns(length_ns) } else { length_ns };
+        if confirms {
+            terminal::say(&dyno_report::capacity::confirming(rate, length_ns as f64 / 1e9));
+        }
         let tried = match interrupts.count() {
-            0 => tried(ready, objective, (rate, trials.len()), interrupts),
+            0 => load(ready, (rate, length_ns, search.loads()), interrupts),
             _ => Err(String::new()),
         };
         // A load that was cut short says nothing.
         if interrupts.count() > 0 {
-            break (search.so_far(), Some("the user ended it".into()));
+            break Some("the user ended it".into());
         }
         match tried {
-            Err(why) => break (search.so_far(), Some(why)),
-            Ok(trial) => {
-                search.tell(rate, Tried::of(&trial));
-                say(&trial);
-                trials.push(trial);
-            }
+            Err(why) => break Some(why),
+            Ok((record, result)) => say(&search.take((rate, confirms), &record, result)),
         }
     };
-    Ok(CapacityResult::new(objective, found, ended, trials).with_least(least_rps))
+    Ok(search.result(ended))
 }
 
 /// How far apart the bounds may lie unless told, in per cent.
 const DEFAULT_WIDTH: f64 = 2.0;
 
 /// One load at a rate, with draws of its own. `Err`: it could not begin, or nothing was answered at all; as a sentence.
-fn tried(
+fn load(
     ready: &Ready,
-    objective: &Objective,
-    (rate, number): (f64, usize),
+    (rate, duration_ns, number): (f64, u64, usize),
     interrupts: &Interrupts,
-) -> Result<CapacityTrial, String> {
+) -> Result<(LoadRecord, LoadResult), String> {
     let arrivals = match ready.args.arrival {
         ArrivalArg::Constant => Arrivals::Constant { rate },
         ArrivalArg::Poisson => Arrivals::Poisson { rate },
     };
     let step = dyno_archive::plan::Step { arrivals, ..ready.spec.step.clone() };
     let seed = ready.spec.seed.wrapping_add(number as u64);
-    let spec = Spec { step, seed, ..ready.spec.clone() };
+    let load = Load { duration_ns, ..ready.spec.load.clone() };
+    let spec = Spec { step, seed, load, ..ready.spec.clone() };
     let config: Config = spec::config(&spec, &ready.url, &ready.workload);
     let record = dyno_runner::load::run(&spec, &mut Interrupted(interrupts))?;
     let result = verdict::load(&record, config, &Context::default());
     match result.caveats.iter().find(|caveat| caveat.code == Code::NoAnswers) {
         Some(nothing) => Err(nothing.message.clone()),
-        None => Ok(CapacityTrial::new(rate, &result, capacity::judge(objective, &result))),
+        None => Ok((record, result)),
     }
 }
 

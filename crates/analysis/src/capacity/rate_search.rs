@@ -1,0 +1,101 @@
+//! A search with its loads: it says which load is next, and takes what came of it.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::LoadRecord;
+use dyno_archive::plan::Objective;
+
+use super::objective::judge;
+use super::pool::Pool;
+use super::{CapacityResult, CapacityTrial, Next, Search, Tried};
+use crate::LoadResult;
+
+/// How many times as long as its other loads the one is that confirms what a search found.
+const CONFIRMS_TIMES: u64 = 10;
+
+/// The longest such load, unless the other loads are longer.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// Length of the load that confirms a rate, for a search by loads of this length.
+#[must_use]
+pub fn confirmation_ns(duration_ns: u64) -> u64 {
+    (CONFIRMS_TIMES * duration_ns).min(LONGEST_NS.max(duration_ns))
+}
+
+/// A search under way.
+#[derive(Clone, Debug)]
+pub struct RateSearch {
+    search: Search,
+    objective: Objective,
+    /// By [`f64::to_bits`] of the rate: rates are above 0.
+    pools: BTreeMap<u64, Pool>,
+    trials: Vec<CapacityTrial>,
+    least_rps: f64,
+}
+
+impl RateSearch {
+    /// `least_rps`: the lowest rate at which a load is long enough for the objective.
+    #[must_use]
+    pub fn new(search: Search, objective: Objective, least_rps: f64) -> RateSearch {
+        RateSearch {
+            search: search.with_least(least_rps),
+            objective,
+            pools: BTreeMap::new(),
+            trials: Vec::new(),
+            least_rps,
+        }
+    }
+
+    /// What is to be done next.
+    #[must_use]
+    pub fn next(&self) -> Next {
+        self.search.next()
+    }
+
+    /// Loads so far.
+    #[must_use]
+    pub fn loads(&self) -> usize {
+        self.trials.len()
+    }
+
+    /// Takes what came of a load, and returns how it stands to the objective by itself. The search
+    /// goes on by all requests at that rate. `confirms`: it is a longer one, which has to keep the
+    /// objective by itself, too.
+    pub fn take(
+        &mut self,
+        (rate_rps, confirms): (f64, bool),
+        record: &LoadRecord,
+        result: LoadResult,
+    ) -> CapacityTrial {
+        let judged = judge(&self.objective, &result);
+        let trial = CapacityTrial { confirms, ..CapacityTrial::new(rate_rps, &result, judged) };
+        self.pools.entry(rate_rps.to_bits()).or_default().add(&self.objective, record, result);
+        let own = Tried::of(&trial);
+        let together = self.together(rate_rps).map_or(own, |all| Tried::of(&all));
+        match confirms {
+            true if own == Tried::Kept => self.search.tell_confirmed(rate_rps, together),
+            true => self.search.tell_confirmed(rate_rps, Tried::Missed),
+            false => self.search.tell(rate_rps, own, together),
+        }
+        self.trials.push(trial.clone());
+        trial
+    }
+
+    /// All loads at a rate as if they were one; `None`: there are none.
+    fn together(&self, rate_rps: f64) -> Option<CapacityTrial> {
+        let (result, judged) = self.pools.get(&rate_rps.to_bits())?.judged(&self.objective)?;
+        Some(CapacityTrial::new(rate_rps, &result, judged))
+    }
+
+    /// What the search came to. `ended`: why it ended before its end.
+    #[must_use]
+    pub fn result(self, ended: Option<String>) -> CapacityResult {
+        let found = match self.search.next() {
+            Next::Done(found) => found,
+            Next::Try(_) | Next::Confirm(_) => self.search.so_far(),
+        };
+        let all: Vec<CapacityTrial> =
+            self.pools.keys().filter_map(|rate| self.together(f64::from_bits(*rate))).collect();
+        CapacityResult::new(&self.objective, found, ended, (self.trials, &all)).with_least(self.least_rps)
+    }
+}
