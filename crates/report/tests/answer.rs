@@ -11,7 +11,7 @@ use dyno_analysis::programs::DisturbedSteps;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Estimate, Over, Repeated};
-use dyno_analysis::{Code, Report};
+use dyno_analysis::{Caveat, Code, Report, Severity};
 use dyno_archive::plan::{Arrivals, Model};
 use dyno_archive::{Protocol, RunDir};
 use dyno_report::answer::sentences;

@@ -49,8 +49,12 @@ const CPU: &[Load] = &[
     at(16, &["server_cpu", "server_thread"]),
 ];
 
-/// One lock. At one connection nobody else asks for it.
-const LOCK: &[Load] = &[at(1, &["concurrency"]), at(4, &["lock"]), at(16, &["lock"])];
+/// One lock. At one connection nobody else asks for it; but if others would serve nothing more, it
+/// is the limit there, too.
+const LOCK: &[Load] = &[at(1, &["concurrency", "lock"]), at(4, &["lock"]), at(16, &["lock"])];
+
+/// A lock that burns the CPU of those that wait for it: both are the limit.
+const SPINS: &[&str] = &["lock", "server_cpu"];
 
 /// Fewer workers than requests. At one connection there is a worker for it.
 const WORKERS: &[Load] = &[at(1, &["concurrency", "workers"]), at(8, &["workers"]), at(32, &["workers"])];
@@ -110,7 +114,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         "one spinlock, held while asleep; the others burn the CPU until they have it",
         THREADS,
         Work::Spinlock(2000),
-        &[at(1, &["concurrency"]), at(4, &["lock"]), at(16, &["lock"])],
+        &[at(1, &["concurrency"]), at(4, SPINS), at(16, SPINS)],
     ),
     of("wait-nanosleep", "each request sleeps 20 ms", THREADS, Work::Sleep(20_000), TIMED),
     of(
@@ -340,7 +344,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
             "other programs use all CPUs of the machine",
             THREADS,
             Work::Burn(300),
-            &[at(4, &["unknown"]), at(16, &["unknown"])],
+            &[at(4, &["other_programs"]), at(16, &["other_programs"])],
         )
     },
 ];

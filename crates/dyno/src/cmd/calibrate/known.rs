@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use dyno_analysis::trial::StepResult;
+use dyno_analysis::validation::User;
 use dyno_analysis::verdict::Resource;
 use dyno_testkit::{At, Behaviour, Load, Program, Runtime};
 
@@ -157,10 +158,16 @@ pub fn load_in_words(at: At) -> String {
     }
 }
 
-/// The verdicts that are right under a load.
-pub fn right(load: &Load) -> Vec<Resource> {
+/// The verdicts that are right under a load. An ordinary user cannot see what threads wait for: that
+/// requests queue at one is all that can be named.
+pub fn right(load: &Load, user: User) -> Vec<Resource> {
     let resource = |name: &&str| Resource::ALL.into_iter().find(|r| r.name() == *name);
-    load.right.iter().filter_map(resource).collect()
+    let mut right: Vec<Resource> = load.right.iter().filter_map(resource).collect();
+    let is_hidden = right.iter().any(|r| matches!(r, Resource::Lock | Resource::Workers | Resource::Disk));
+    if user == User::Ordinary && is_hidden && !right.contains(&Resource::Elsewhere) {
+        right.push(Resource::Elsewhere);
+    }
+    right
 }
 
 #[cfg(test)]
@@ -177,7 +184,7 @@ mod tests {
     fn right_verdicts_are_names_of_resources() {
         for behaviour in behaviours() {
             for load in behaviour.loads {
-                assert_eq!(right(load).len(), load.right.len(), "{}: {load:?}", behaviour.name);
+                assert_eq!(right(load, User::Root).len(), load.right.len(), "{}: {load:?}", behaviour.name);
             }
         }
     }

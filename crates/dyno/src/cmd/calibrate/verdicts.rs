@@ -365,7 +365,7 @@ fn judge(behaviour: &'static Behaviour, user: User, report: &Report) -> Measurem
     let step = |trial: &dyno_analysis::trial::TrialResult| {
         let load = known::load_of(behaviour, &trial.step)?;
         let words = known::load_in_words(load.at);
-        let step = KnownStep::new(trial, behaviour.name, words, user, known::right(load));
+        let step = KnownStep::new(trial, behaviour.name, words, user, known::right(load, user));
         Some(KnownStep { is_of_machine: behaviour.conditions.is_machine_busy, ..step })
     };
     let steps: Vec<KnownStep> = report.trials.iter().filter_map(step).collect();
