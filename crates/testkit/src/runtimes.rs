@@ -59,7 +59,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         "`synchronized`, held while asleep",
         Java,
         "lock",
-        &[at(1, &["concurrency"]), at(8, &["lock"]), at(32, &["lock"])],
+        &[at(1, &["concurrency", "lock"]), at(8, &["lock"]), at(32, &["lock"])],
     ),
     with_options(
         of("java-gc", "a heap that is nearly full", Java, "gc", &[at(4, &["gc"]), at(8, &["gc"])]),
@@ -78,7 +78,11 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         "`sync.Mutex`, held while asleep",
         Go,
         "lock",
-        &[at(1, &["concurrency"]), at(8, &["lock", "elsewhere"]), at(32, &["lock", "elsewhere"])],
+        &[
+            at(1, &["concurrency", "lock", "elsewhere"]),
+            at(8, &["lock", "elsewhere"]),
+            at(32, &["lock", "elsewhere"]),
+        ],
     ),
     of("node-timeout", "`setTimeout`", Node, "timeout", TIMED),
     of(
@@ -87,7 +91,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         Node,
         "pool",
         &[
-            at(1, &["concurrency"]),
+            at(1, &["concurrency", "elsewhere", "workers", "lock"]),
             at(8, &["elsewhere", "workers", "lock"]),
             at(32, &["elsewhere", "workers", "lock"]),
         ],

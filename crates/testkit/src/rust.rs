@@ -69,7 +69,7 @@ const UNMONITORED: &[Load] = &[
 
 /// A pool of connections that requests wait for: a limit of the server's own.
 const CONNECTION_POOL: &[Load] = &[
-    at(1, &["concurrency", "elsewhere", "backend"]),
+    at(1, &["concurrency", "elsewhere", "lock", "backend"]),
     at(8, &["elsewhere", "lock", "backend"]),
     at(32, &["elsewhere", "lock", "backend"]),
 ];

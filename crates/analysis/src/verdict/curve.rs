@@ -19,6 +19,7 @@ use super::waits::polls;
 use crate::caveat::Code;
 use crate::stats::median;
 use crate::trial::TrialResult;
+use crate::words::percent;
 
 /// How many times the requests in flight of a step another must have to tell anything of it.
 const APART: f64 = 1.5;
@@ -50,6 +51,37 @@ pub(crate) fn settle(trials: &mut [TrialResult]) {
         for (i, limiter) in settled {
             trials[i].limiter = limiter;
         }
+    }
+    doubt_full_cpus(trials);
+}
+
+/// A full CPU is no certain limit of a server whose CPU was as full at a much lower throughput,
+/// whatever the load: it polls, or was cold.
+fn doubt_full_cpus(trials: &mut [TrialResult]) {
+    let server = |t: &TrialResult| (t.cell.arm, t.cell.workload);
+    let mut lowest: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+    let mut highest = lowest.clone();
+    let is_full =
+        |t: &&TrialResult| t.valid && t.server.cpu_utilisation.is_some_and(|used| used >= SERVER_BUSY);
+    for trial in trials.iter().filter(is_full) {
+        let rps = trial.load.throughput_rps;
+        lowest.entry(server(trial)).and_modify(|least| *least = least.min(rps)).or_insert(rps);
+        highest.entry(server(trial)).and_modify(|most| *most = most.max(rps)).or_insert(rps);
+    }
+    let is_doubtful = |t: &TrialResult| {
+        let range = lowest.get(&server(t)).zip(highest.get(&server(t)));
+        let is_of_cpu = matches!(t.limiter.resource, Resource::ServerCpu | Resource::ServerThread);
+        let is_sure = t.limiter.confidence == Confidence::High;
+        t.valid && is_of_cpu && is_sure && range.is_some_and(|(least, most)| *most >= GROWS_MUCH * least)
+    };
+    for trial in trials.iter_mut().filter(|trial| is_doubtful(trial)) {
+        let own = &trial.limiter;
+        let sentence = format!(
+            "{} But its CPU was as full at throughputs that differ by half and more, as that of a server that polls is.",
+            own.sentence
+        );
+        trial.limiter = Limiter::new(own.resource, Confidence::Medium, sentence, own.evidence.clone())
+            .with_confidence_said();
     }
 }
 
@@ -174,28 +206,23 @@ impl Curve {
         Some(level.throughput_rps * fewest.response_us / 1e6)
     }
 
-    /// Whether throughput grew much although the server's CPU was full, as only that of a server
-    /// that polls does.
-    fn has_useless_cpu(&self) -> bool {
-        self.levels.iter().any(|level| {
-            let is_full = level.cpu.is_some_and(|used| used >= SERVER_BUSY);
-            is_full && matches!(self.course(level), Course::Grows(times, _) if times >= GROWS_MUCH)
-        })
-    }
-
     /// What limited a trial, as its server's other steps have it. `None`: they add nothing.
     fn explain(&self, trial: &TrialResult) -> Option<Limiter> {
         let level = self.level(trial.step.in_flight)?;
         let own = &trial.limiter;
         match own.resource {
             Resource::Concurrency | Resource::Unknown | Resource::Elsewhere => self.of_idle(trial, level),
-            Resource::Lock | Resource::Workers | Resource::Disk => match self.course(level) {
+            // A disk serves many at a time, so that growth does not exclude it.
+            Resource::Disk => match self.course(level) {
+                Course::Flat(other) => self.certain(trial, level, other),
+                _ => None,
+            },
+            Resource::Lock | Resource::Workers => match self.course(level) {
                 Course::Grows(_, more) => Some(Self::too_few(trial, level, more)),
                 _ if self.has_no_queue(level) => Some(self.no_queue(trial, level)),
                 Course::Flat(other) => self.certain(trial, level, other),
                 Course::Unknown => None,
             },
-            Resource::ServerCpu | Resource::ServerThread => self.of_busy(trial, level),
             _ => None,
         }
     }
@@ -203,6 +230,9 @@ impl Curve {
     /// Of a server that was idle, or nearly.
     fn of_idle(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
         let is_busy = level.cpu.is_none_or(|used| used >= SERVER_BUSY) && polls(&trial.server).is_none();
+        if let Some(full) = self.of_nearly_full(trial, level) {
+            return Some(full);
+        }
         match self.course(level) {
             Course::Grows(_, more) if !is_busy => Some(Self::too_few(trial, level, more)),
             // A higher step that filled a side found the limit of that side.
@@ -214,21 +244,27 @@ impl Curve {
         }
     }
 
-    /// Of a server whose CPU, or one thread of it, was full.
-    fn of_busy(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
-        let own = &trial.limiter;
-        let is_doubtful = match self.course(level) {
-            Course::Grows(times, _) => times >= GROWS_MUCH,
-            Course::Flat(_) => false,
-            Course::Unknown => self.has_useless_cpu(),
+    /// Of a server with little CPU time left, which a higher step filled: that is its limit, unless
+    /// throughput grew.
+    fn of_nearly_full(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
+        let is_near = level.cpu.is_some_and(|used| used >= SERVER_IDLE);
+        let of_cpu = |l: &&Level| matches!(l.resource, Resource::ServerCpu | Resource::ServerThread);
+        let full = self.levels.iter().filter(|l| l.in_flight > level.in_flight).find(of_cpu)?;
+        let confidence = match self.course(level) {
+            Course::Flat(_) => full.confidence,
+            Course::Unknown => full.confidence.max(Confidence::Medium),
+            Course::Grows(..) => return None,
         };
-        (is_doubtful && own.confidence == Confidence::High).then(|| {
+        is_near.then(|| {
             let sentence = format!(
-                "{} Its CPU was as full at a step with much lower throughput, as that of a server that polls is.",
-                own.sentence
+                "The server's CPU: it used {} of it, and with {} in flight it used {} and served {:.0} per second instead of {:.0}.",
+                percent(level.cpu.unwrap_or(0.0)),
+                full.planned,
+                percent(full.cpu.unwrap_or(0.0)),
+                full.throughput_rps,
+                level.throughput_rps
             );
-            Limiter::new(own.resource, Confidence::Medium, sentence, own.evidence.clone())
-                .with_confidence_said()
+            Self::told(trial, full.resource, confidence, sentence, level, full)
         })
     }
 
@@ -270,7 +306,13 @@ impl Curve {
             more.response_us,
             fewer.response_us
         );
+        let behind = trial.backends.first().map(|behind| behind.name.as_str());
         let (resource, confidence, sentence) = match known {
+            None if behind.is_some() => (
+                Resource::Backend,
+                Confidence::Medium,
+                format!("The back end {}, or the connections to it: {grew}", behind.unwrap_or_default()),
+            ),
             Some((known, name)) => (
                 known.resource,
                 known.confidence,

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::backend::BackendUse;
 use crate::fixture::reported;
 
 use Confidence::{High, Low, Medium};
@@ -122,6 +123,10 @@ fn steps_below_a_full_cpu_are_short_of_requests() {
     assert_eq!(verdicts(&steps), [(Concurrency, High), (ServerCpu, High)]);
     let steps = [(1, 3_000.0, 0.8, Unknown, Low), (4, 3_900.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[0], (Concurrency, High));
+    let steps = [(1, 3_000.0, 0.88, Unknown, Low), (4, 3_200.0, 1.0, ServerCpu, High)];
+    assert_eq!(verdicts(&steps)[0], (ServerCpu, High));
+    let steps = [(1, 3_000.0, 0.85, Unknown, Low), (4, 3_500.0, 1.0, ServerCpu, High)];
+    assert_eq!(verdicts(&steps)[0], (ServerCpu, Medium));
     // Not idle, and no faster: what the rest was for is not known.
     let steps = [(1, 3_000.0, 0.7, Concurrency, Medium), (4, 3_100.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[0], (Concurrency, Medium));
@@ -131,6 +136,35 @@ fn steps_below_a_full_cpu_are_short_of_requests() {
     trials[1].load.client.room.need = 0.8;
     settle(&mut trials);
     assert_eq!(trials[0].limiter.resource, Concurrency);
+}
+
+/// At an offered rate, too, the CPU of a server that polls is full.
+#[test]
+fn full_cpus_of_any_load_doubt_each_other() {
+    let mut trials = trials(&[(1, 36_000.0, 1.0, ServerCpu, High), (64, 2_000.0, 1.0, ServerCpu, High)]);
+    (trials[1].load.config.model, trials[1].step.rate) = (Model::Open, Some(2_000.0));
+    settle(&mut trials);
+    assert!(trials.iter().all(|t| t.limiter.confidence == Medium));
+}
+
+/// What queues behind a server whose back end is watched queues there, as far as is known.
+#[test]
+fn queues_behind_a_server_are_of_its_back_end() {
+    let mut trials = trials(&[(1, 302.0, 0.05, Concurrency, Medium), (8, 317.0, 0.05, Concurrency, Medium)]);
+    let server = trials[0].server.clone();
+    let behind = BackendUse { name: "db".into(), cpu_share: None, shares_cpus: false, server };
+    trials.iter_mut().for_each(|trial| trial.backends = vec![behind.clone()]);
+    settle(&mut trials);
+    let told = &trials[1].limiter;
+    assert_eq!((told.resource, told.confidence), (Resource::Backend, Medium));
+    assert!(told.sentence.starts_with("The back end db, or the connections to it: "), "{}", told.sentence);
+}
+
+/// A disk serves many at a time.
+#[test]
+fn growth_does_not_exclude_a_disk() {
+    let steps = [(8, 1_958.0, 0.3, Resource::Disk, High), (32, 3_432.0, 0.4, Resource::Disk, High)];
+    assert_eq!(verdicts(&steps), [(Resource::Disk, High); 2]);
 }
 
 #[test]
