@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d0a6870a96600e279f04577714ef509e1ad5db4ac8e85ba33bf7fcf9091f45b6
+// Made by types.mjs from docs/schema/report.schema.json 608e874184a831bf8cdc149330a52267c5d4d7eaf5ba4436020f8a578159666b
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -60,7 +60,10 @@ export type Code =
   | "fixed_order"
   | "trend"
   | "slowdown"
+  | "speedup"
   | "cyclic"
+  | "cost_levels"
+  | "response_levels"
   | "last_level"
   | "busy_in_others_turns"
   | "longer_than_turns"
@@ -165,7 +168,7 @@ export type Resource =
   | "workers"
   | "elsewhere";
 /**
- * How sure a verdict is.
+ * How sure a verdict is, the surest first.
  */
 export type Confidence = "high" | "medium" | "low";
 export type FunctionKind = ("kernel" | "native" | "jit" | "inlined") | "role";
@@ -452,6 +455,15 @@ export interface Votes {
  * Searches, one at each start.
  */
 export interface Searched {
+  /**
+   * Searches whose rate was kept by a longer load, too.
+   */
+  confirmed: number;
+  /**
+   * Length of the longest load that kept the rate, the shortest of all searches, seconds. `None`:
+   * none has found a rate.
+   */
+  holds_s: number | null;
   loads: number;
   /**
    * Searches that ended with bounds as close as was asked.
@@ -1014,6 +1026,11 @@ export interface OverviewRow {
    */
   peak_is_offered: boolean;
   /**
+   * The peak, or `peak_at_least_rps`, is a mean of several levels of throughput, which the server
+   * did not sustain. `None`: throughput stayed on one level.
+   */
+  peak_mixture: Mixture | null;
+  /**
    * Steps at which it may have done more; empty: the peak is exact.
    */
   peak_open_steps: OpenStep[];
@@ -1154,6 +1171,25 @@ export interface Paid {
    * Hours of a GiB of memory, which is held beside the CPUs whatever is served.
    */
   gib_hours: number;
+}
+/**
+ * Levels between which throughput changed within the measured windows of a step: its mean is a
+ * value that the server did not sustain.
+ */
+export interface Mixture {
+  /**
+   * Repeats in which throughput changed its level.
+   */
+  changed: number;
+  highest_rps: number;
+  /**
+   * Medians, over the repeats in which it changed, of their lowest and of their highest level.
+   */
+  lowest_rps: number;
+  /**
+   * Repeats that count.
+   */
+  repeats: number;
 }
 /**
  * A step at which a server may have done more than its peak, because repeats do not count for
@@ -1897,7 +1933,11 @@ export interface SearchResult {
  */
 export interface CapacityResult {
   /**
-   * In most loads that missed it at `missed_rps` half of the places for requests or more were taken on average, so that others waited in
+   * Whether a longer load kept the objective at `kept_rps`, too.
+   */
+  confirmed: boolean;
+  /**
+   * At `missed_rps` half of the places for requests or more were taken on average, so that others waited in
    * the generator: that is the server's limit, or that of so few connections.
    */
   connections_taken: boolean;
@@ -1912,6 +1952,10 @@ export interface CapacityResult {
    */
   failures_at_any_rate: FailureShares | null;
   /**
+   * Length of the longest load that kept it there, seconds: for no longer is it known to hold. `None`: there is none.
+   */
+  holds_s: number | null;
+  /**
    * What an import left out of the requests or changed in them; absent if nothing.
    */
   import_changes?: ImportChange[];
@@ -1920,9 +1964,13 @@ export interface CapacityResult {
    */
   kept_by: Votes;
   /**
-   * The highest rate that kept the objective in most of its loads, below all that did not; requests per second. `None`: none did.
+   * The highest rate at which all requests together kept the objective, below all at which they did not; requests per second. `None`: none did.
    */
   kept_rps: number | null;
+  /**
+   * What all requests at each of the two come to. `None`: there is no such rate.
+   */
+  kept_together: CapacityTrial | null;
   /**
    * The lowest rate that is tried, because loads below it are too short for the objective's
    * percentiles; requests per second. `None`: the objective has no percentiles.
@@ -1934,9 +1982,10 @@ export interface CapacityResult {
   limited_by_generator: boolean;
   missed_by: Votes;
   /**
-   * The lowest rate that missed it in most of its loads. `None`: none did.
+   * The lowest rate at which they missed it. `None`: none did.
    */
   missed_rps: number | null;
+  missed_together: CapacityTrial | null;
   /**
    * As it was asked.
    */
@@ -1947,7 +1996,7 @@ export interface CapacityResult {
   percentile_unknown: number;
   schema: string;
   /**
-   * Whether the two lie as close to each other as was asked, each decided by the majority of its loads.
+   * Whether the two lie as close to each other as was asked, and no longer load has contradicted the first.
    */
   settled: boolean;
   /**
@@ -1993,6 +2042,14 @@ export interface CapacityTrial {
    * Wrong or missing responses missed it.
    */
   by_failures: boolean;
+  /**
+   * It is a longer load, which was to confirm what shorter ones found.
+   */
+  confirms: boolean;
+  /**
+   * Length of its window, seconds.
+   */
+  duration_s: number;
   /**
    * Share of the requests that were due without a right answer: 0 to 1.
    */
@@ -3370,6 +3427,10 @@ export interface RoundResult {
 export interface Limiter {
   confidence: Confidence;
   evidence: unknown;
+  /**
+   * The observation that would refute it, as a sentence. Empty: it names nothing.
+   */
+  refutation: string;
   resource: Resource;
   sentence: string;
 }
