@@ -151,15 +151,15 @@ mod tests {
         }
     }
 
-    #[test]
-    fn bounds_are_told_with_what_they_stand_on() {
+    /// A search between 1,000 and 1,020 requests/s that a longer load confirmed.
+    fn settled() -> CapacityResult {
         let trials = vec![
             trial(1000.0, None),
             trial(1020.0, Some("p99 6.1 ms")),
             trial(1000.0, None),
             trial(1020.0, None),
         ];
-        let mut result = CapacityResult {
+        CapacityResult {
             schema: SCHEMA,
             objective: "p99<5ms".into(),
             kept_rps: Some(1000.0),
@@ -179,7 +179,12 @@ mod tests {
             ended: None,
             trials,
             import_changes: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn bounds_are_told_with_what_they_stand_on() {
+        let mut result = settled();
         assert_eq!(
             text(&result),
             "  p99<5ms kept up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s kept it, 1 of 2 loads at 1,020/s missed it; 4 loads in all\n  A load of 20 s at 1,000 requests/s kept it, too.\n"
