@@ -3,8 +3,7 @@
 use dyno_analysis::capacity::{Bracket, CapacityTrial, RateVotes, SearchResult, Searched, Votes};
 use dyno_analysis::report::Report;
 
-use crate::capacity::length;
-use crate::format::{number, plural};
+use crate::format::{length, number, plural};
 
 /// Columns of [`cells`].
 pub(crate) const HEAD: [&str; 7] =

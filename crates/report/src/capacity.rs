@@ -2,7 +2,7 @@
 
 use dyno_analysis::capacity::{CapacityResult, CapacityTrial, FailureShares, Votes};
 
-use crate::format::{count, micros, number, or_dash};
+use crate::format::{count, length, micros, number, or_dash};
 use crate::terminal;
 
 /// One load of a search: `  41,000/s  p50 310 µs  p99 2.10 ms  kept`.
@@ -25,11 +25,6 @@ pub fn line(trial: &CapacityTrial) -> String {
 #[must_use]
 pub fn confirming(rate_rps: f64, seconds: f64) -> String {
     terminal::line(&format!("{:>12}/s  confirming by a load of {} s", number(rate_rps), length(seconds)))
-}
-
-/// Seconds to a tenth: `20`, `0.4`.
-pub(crate) fn length(seconds: f64) -> String {
-    ((seconds * 10.0).round() / 10.0).to_string()
 }
 
 /// For how long what was found is known to hold; `None`: no rate was found.

@@ -271,6 +271,11 @@ pub(crate) fn change(ratio: f64) -> String {
     format!("{sign}{:.1} %", rounded.abs())
 }
 
+/// Seconds to a tenth: `20`, `0.4`.
+pub(crate) fn length(seconds: f64) -> String {
+    ((seconds * 10.0).round() / 10.0).to_string()
+}
+
 /// The length of a bar as a share of a whole one: 0 to 1.
 pub(crate) fn part(of: f64, whole: f64) -> f64 {
     (of / whole).clamp(0.0, 1.0)
