@@ -59,20 +59,20 @@ pub(crate) fn settle(trials: &mut [TrialResult]) {
 /// whatever the load: it polls, or was cold.
 fn doubt_full_cpus(trials: &mut [TrialResult]) {
     let server = |t: &TrialResult| (t.cell.arm, t.cell.workload);
-    let mut lowest: BTreeMap<(usize, usize), f64> = BTreeMap::new();
-    let mut highest = lowest.clone();
     let is_full =
         |t: &&TrialResult| t.valid && t.server.cpu_utilisation.is_some_and(|used| used >= SERVER_BUSY);
+    // The lowest and the highest throughput at which it was full.
+    let mut ranges: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
     for trial in trials.iter().filter(is_full) {
         let rps = trial.load.throughput_rps;
-        lowest.entry(server(trial)).and_modify(|least| *least = least.min(rps)).or_insert(rps);
-        highest.entry(server(trial)).and_modify(|most| *most = most.max(rps)).or_insert(rps);
+        let (least, most) = ranges.entry(server(trial)).or_insert((rps, rps));
+        (*least, *most) = (least.min(rps), most.max(rps));
     }
     let is_doubtful = |t: &TrialResult| {
-        let range = lowest.get(&server(t)).zip(highest.get(&server(t)));
         let is_of_cpu = matches!(t.limiter.resource, Resource::ServerCpu | Resource::ServerThread);
         let is_sure = t.limiter.confidence == Confidence::High;
-        t.valid && is_of_cpu && is_sure && range.is_some_and(|(least, most)| *most >= GROWS_MUCH * least)
+        let is_wide = |(least, most): &(f64, f64)| *most >= GROWS_MUCH * least;
+        t.valid && is_of_cpu && is_sure && ranges.get(&server(t)).is_some_and(is_wide)
     };
     for trial in trials.iter_mut().filter(|trial| is_doubtful(trial)) {
         let own = &trial.limiter;
@@ -148,8 +148,8 @@ impl Level {
 /// How throughput goes on from a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Course<'a> {
-    /// It is so many times as high at a higher level.
-    Grows(f64, &'a Level),
+    /// It is higher at this level, with more requests in flight.
+    Grows(&'a Level),
     /// It is as high at this other level, with more or fewer requests in flight.
     Flat(&'a Level),
     /// No other level tells.
@@ -180,7 +180,7 @@ impl Curve {
         let growth = |to: &Level| to.throughput_rps / from.throughput_rps;
         if let Some(best) = higher.max_by(|a, b| a.throughput_rps.total_cmp(&b.throughput_rps)) {
             return match growth(best) {
-                g if g >= GROWS => Course::Grows(g, best),
+                g if g >= GROWS => Course::Grows(best),
                 g if g <= FLAT => Course::Flat(best),
                 _ => Course::Unknown,
             };
@@ -214,13 +214,13 @@ impl Curve {
             Resource::Concurrency | Resource::Unknown | Resource::Elsewhere => self.of_idle(trial, level),
             // A disk serves many at a time, so that growth does not exclude it.
             Resource::Disk => match self.course(level) {
-                Course::Flat(other) => self.certain(trial, level, other),
+                Course::Flat(other) => self.with_width(trial, level, other),
                 _ => None,
             },
             Resource::Lock | Resource::Workers => match self.course(level) {
-                Course::Grows(_, more) => Some(Self::too_few(trial, level, more)),
+                Course::Grows(more) => Some(Self::too_few(trial, level, more)),
                 _ if self.has_no_queue(level) => Some(self.no_queue(trial, level)),
-                Course::Flat(other) => self.certain(trial, level, other),
+                Course::Flat(other) => self.with_width(trial, level, other),
                 Course::Unknown => None,
             },
             _ => None,
@@ -234,7 +234,7 @@ impl Curve {
             return Some(full);
         }
         match self.course(level) {
-            Course::Grows(_, more) if !is_busy => Some(Self::too_few(trial, level, more)),
+            Course::Grows(more) if !is_busy => Some(Self::too_few(trial, level, more)),
             // A higher step that filled a side found the limit of that side.
             Course::Flat(other) if level.has_room && other.has_room => Some(self.queue(trial, level, other)),
             Course::Unknown if level.has_room && self.has_no_queue(level) => {
@@ -247,25 +247,23 @@ impl Curve {
     /// Of a server with little CPU time left, which a higher step filled: that is its limit, unless
     /// throughput grew.
     fn of_nearly_full(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
-        let is_near = level.cpu.is_some_and(|used| used >= SERVER_IDLE);
-        let of_cpu = |l: &&Level| matches!(l.resource, Resource::ServerCpu | Resource::ServerThread);
-        let full = self.levels.iter().filter(|l| l.in_flight > level.in_flight).find(of_cpu)?;
+        let used = level.cpu.filter(|used| *used >= SERVER_IDLE)?;
+        let is_full = |l: &&Level| l.in_flight > level.in_flight && l.resource == Resource::ServerCpu;
+        let full = self.levels.iter().find(is_full)?;
         let confidence = match self.course(level) {
             Course::Flat(_) => full.confidence,
             Course::Unknown => full.confidence.max(Confidence::Medium),
-            Course::Grows(..) => return None,
+            Course::Grows(_) => return None,
         };
-        is_near.then(|| {
-            let sentence = format!(
-                "The server's CPU: it used {} of it, and with {} in flight it used {} and served {:.0} per second instead of {:.0}.",
-                percent(level.cpu.unwrap_or(0.0)),
-                full.planned,
-                percent(full.cpu.unwrap_or(0.0)),
-                full.throughput_rps,
-                level.throughput_rps
-            );
-            Self::told(trial, full.resource, confidence, sentence, level, full)
-        })
+        let sentence = format!(
+            "The server's CPU: it used {} of it, and with {} in flight it used {} and served {:.0} per second instead of {:.0}.",
+            percent(used),
+            full.planned,
+            percent(full.cpu?),
+            full.throughput_rps,
+            level.throughput_rps
+        );
+        Some(Self::told(trial, full.resource, confidence, sentence, level, full))
     }
 
     /// More requests in flight were served faster, so nothing serves only so many at a time.
@@ -306,31 +304,31 @@ impl Curve {
             more.response_us,
             fewer.response_us
         );
-        let behind = trial.backends.first().map(|behind| behind.name.as_str());
+        let behind: Vec<&str> = trial.backends.iter().map(|behind| behind.name.as_str()).collect();
         let (resource, confidence, sentence) = match known {
-            None if behind.is_some() => (
-                Resource::Backend,
-                Confidence::Medium,
-                format!("The back end {}, or the connections to it: {grew}", behind.unwrap_or_default()),
-            ),
             Some((known, name)) => (
                 known.resource,
                 known.confidence,
                 format!("{name}, as the step with {} in flight shows: {grew}", known.planned),
             ),
-            None => (
+            None if behind.is_empty() => (
                 Resource::Elsewhere,
                 Confidence::High,
                 format!(
                     "A queue in the server or behind it: {grew} It is a lock, a pool or a limit of the server, or a service that dyno does not watch: name those as `[[backends]]`."
                 ),
             ),
+            None => (
+                Resource::Backend,
+                Confidence::Medium,
+                format!("A back end ({}), or the connections to it: {grew}", behind.join(", ")),
+            ),
         };
         Self::told(trial, resource, confidence, sentence, level, other)
     }
 
-    /// What a step by itself made likely is certain if more requests in flight serve nothing more.
-    fn certain(&self, trial: &TrialResult, level: &Level, other: &Level) -> Option<Limiter> {
+    /// The verdict of the step by itself, with how many requests are served at a time.
+    fn with_width(&self, trial: &TrialResult, level: &Level, other: &Level) -> Option<Limiter> {
         let width = self.width(level)?;
         let own = &trial.limiter;
         let mut evidence = own.evidence.clone();

@@ -74,8 +74,8 @@ fn steps_below_the_width_of_a_pool_are_short_of_requests() {
     assert!(settled(&steps)[3].sentence.contains("About 8.0 are served at a time"));
 }
 
-/// A thread for each connection, each asleep for 20 ms: as long as nobody waits for another, nothing
-/// but requests is missing, at the highest step, too.
+/// A thread for each connection, each asleep for 20 ms: as long as none waits for another, only
+/// requests are missing, at the highest step, too.
 #[test]
 fn throughput_that_grows_with_the_requests_excludes_locks_and_pools() {
     let steps = [
@@ -157,7 +157,7 @@ fn queues_behind_a_server_are_of_its_back_end() {
     settle(&mut trials);
     let told = &trials[1].limiter;
     assert_eq!((told.resource, told.confidence), (Resource::Backend, Medium));
-    assert!(told.sentence.starts_with("The back end db, or the connections to it: "), "{}", told.sentence);
+    assert!(told.sentence.starts_with("A back end (db), or the connections to it: "), "{}", told.sentence);
 }
 
 /// A disk serves many at a time.
