@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 608e874184a831bf8cdc149330a52267c5d4d7eaf5ba4436020f8a578159666b
+// Made by types.mjs from docs/schema/report.schema.json b7d37dadfb63256723737788e6c31f5581e93c1e7f50daec721bb6b20ac3c346
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -460,8 +460,8 @@ export interface Searched {
    */
   confirmed: number;
   /**
-   * Length of the longest load that kept the rate, the shortest of all searches, seconds. `None`:
-   * none has found a rate.
+   * Length of the longest load that kept the rate, the shortest of all searches, seconds.
+   * `None`: none has found a rate.
    */
   holds_s: number | null;
   loads: number;
@@ -847,8 +847,8 @@ export interface ExperimentResult {
  */
 export interface Dose {
   /**
-   * What the metric is multiplied by when the level doubles, over launches; `None`: too few, one has no value, or
-   * the order of starts was fixed.
+   * What the metric is multiplied by when the level doubles, over launches; `None`: too few, one
+   * has no value, or the order of starts was fixed.
    */
   doubling: Estimate | null;
   /**
@@ -1026,8 +1026,8 @@ export interface OverviewRow {
    */
   peak_is_offered: boolean;
   /**
-   * The peak, or `peak_at_least_rps`, is a mean of several levels of throughput, which the server
-   * did not sustain. `None`: throughput stayed on one level.
+   * The peak, or `peak_at_least_rps`, is a mean of several levels of throughput, which the
+   * server did not sustain. `None`: throughput stayed on one level.
    */
   peak_mixture: Mixture | null;
   /**
@@ -1041,8 +1041,8 @@ export interface OverviewRow {
   peak_rps: Repeated | null;
   peak_streams: number | null;
   /**
-   * The places that it may have among those of its workload, by tests of all their pairs at once. `None`: a control, too few
-   * valid repeats, or a fixed order of starts.
+   * The places that it may have among those of its workload, by tests of all their pairs at
+   * once. `None`: a control, too few valid repeats, or a fixed order of starts.
    */
   places: Places | null;
   reference_at: Shape;
@@ -1937,8 +1937,8 @@ export interface CapacityResult {
    */
   confirmed: boolean;
   /**
-   * At `missed_rps` half of the places for requests or more were taken on average, so that others waited in
-   * the generator: that is the server's limit, or that of so few connections.
+   * At `missed_rps` half of the places for requests or more were taken on average, so that
+   * others waited in the generator: that is the server's limit, or that of so few connections.
    */
   connections_taken: boolean;
   /**
@@ -1952,7 +1952,8 @@ export interface CapacityResult {
    */
   failures_at_any_rate: FailureShares | null;
   /**
-   * Length of the longest load that kept it there, seconds: for no longer is it known to hold. `None`: there is none.
+   * Length of the longest load that kept it there, seconds: for no longer is it known to hold.
+   * `None`: there is none.
    */
   holds_s: number | null;
   /**
@@ -1964,7 +1965,8 @@ export interface CapacityResult {
    */
   kept_by: Votes;
   /**
-   * The highest rate at which all requests together kept the objective, below all at which they did not; requests per second. `None`: none did.
+   * The highest rate at which all requests together kept the objective, below all at which they
+   * did not; requests per second. `None`: none did.
    */
   kept_rps: number | null;
   /**
@@ -1996,7 +1998,8 @@ export interface CapacityResult {
   percentile_unknown: number;
   schema: string;
   /**
-   * Whether the two lie as close to each other as was asked, and no longer load has contradicted the first.
+   * Whether the two lie as close to each other as was asked, and no longer load has contradicted
+   * the first.
    */
   settled: boolean;
   /**

@@ -67,8 +67,8 @@ pub struct Dose {
     pub step: Shape,
     pub metric: &'static str,
     pub title: &'static str,
-    /// What the metric is multiplied by when the level doubles, over launches; `None`: too few, one has no value, or
-    /// the order of starts was fixed.
+    /// What the metric is multiplied by when the level doubles, over launches; `None`: too few, one
+    /// has no value, or the order of starts was fixed.
     pub doubling: Option<Estimate>,
     /// The same, of the median slope; `None`: no block has every level.
     pub doubling_median: Option<f64>,

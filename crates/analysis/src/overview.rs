@@ -55,8 +55,8 @@ pub struct OverviewRow {
     /// The peak is what was served of an offered rate, because no step is a closed loop with a
     /// valid repeat.
     pub peak_is_offered: bool,
-    /// The peak, or `peak_at_least_rps`, is a mean of several levels of throughput, which the server
-    /// did not sustain. `None`: throughput stayed on one level.
+    /// The peak, or `peak_at_least_rps`, is a mean of several levels of throughput, which the
+    /// server did not sustain. `None`: throughput stayed on one level.
     pub peak_mixture: Option<Mixture>,
     /// The load point of that step.
     pub peak_at: Option<Shape>,
@@ -65,8 +65,8 @@ pub struct OverviewRow {
     /// Number of the tie group, counted from 1: pairs of repeats do not show a member to be below the group's best. `None`:
     /// a control, too few valid repeats, or a fixed order of starts.
     pub tie_group: Option<usize>,
-    /// The places that it may have among those of its workload, by tests of all their pairs at once. `None`: a control, too few
-    /// valid repeats, or a fixed order of starts.
+    /// The places that it may have among those of its workload, by tests of all their pairs at
+    /// once. `None`: a control, too few valid repeats, or a fixed order of starts.
     pub places: Option<Places>,
     /// The step at which response times, CPU and cost are given: of the workload's steps, the one nearest to 64 requests in
     /// flight.

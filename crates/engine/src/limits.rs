@@ -18,9 +18,9 @@ pub const CUT_DRAIN_NS: u64 = 1_000_000_000;
 /// How long a worker sleeps at most, so that it hears of being called off.
 pub const GLANCE_NS: u64 = 50_000_000;
 
-/// The same while requests are in flight. A worker that is stopped within a wait is known to be late
-/// only from the wait's deadline on: so much of each stop is not seen. A tenth of the shortest stop
-/// that makes a step invalid.
+/// The same while requests are in flight. A worker that is stopped within a wait is known to be
+/// late only from the wait's deadline on: so much of each stop is not seen. A tenth of the shortest
+/// stop that makes a step invalid.
 pub const GLANCE_IN_FLIGHT_NS: u64 = 5_000_000;
 
 /// How often a request is sent again that a server would not deal with (REFUSED_STREAM, or above the last stream of a

@@ -55,8 +55,8 @@ pub const SEARCH_INTERVALS: u64 = 3;
 /// How far apart the rates lie between which a search of a suite ends, unless it says otherwise: a share of the lower. Starts differ by as much.
 pub const SEARCH_WIDTH: f64 = 0.05;
 
-/// Loads that a search takes, roughly, for the clock on the screen: some thirty, and longer ones that
-/// confirm what they found.
+/// Loads that a search takes, roughly, for the clock on the screen: some thirty, and longer ones
+/// that confirm what they found.
 pub const SEARCH_LOADS: u64 = 45;
 
 /// Bounds of the first slices of a start's warm-up. They are shorter the more workloads take turns; below the lower bound

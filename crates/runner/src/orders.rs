@@ -1,4 +1,5 @@
-//! The order in which a block starts its arms: balanced, so that a drift of the machine favours no arm.
+//! The order in which a block starts its arms: balanced, so that a drift of the machine favours no
+//! arm.
 
 use dyno_archive::plan::{Launch, Order};
 use dyno_engine::rng::Rng;

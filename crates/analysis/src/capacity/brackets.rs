@@ -53,8 +53,8 @@ pub struct Searched {
     pub settled: usize,
     /// Searches whose rate was kept by a longer load, too.
     pub confirmed: usize,
-    /// Length of the longest load that kept the rate, the shortest of all searches, seconds. `None`:
-    /// none has found a rate.
+    /// Length of the longest load that kept the rate, the shortest of all searches, seconds.
+    /// `None`: none has found a rate.
     pub holds_s: Option<f64>,
 }
 

@@ -32,26 +32,29 @@ pub struct CapacityResult {
     pub schema: &'static str,
     /// As it was asked.
     pub objective: String,
-    /// The highest rate at which all requests together kept the objective, below all at which they did not; requests per second. `None`: none did.
+    /// The highest rate at which all requests together kept the objective, below all at which they
+    /// did not; requests per second. `None`: none did.
     pub kept_rps: Option<f64>,
     /// The lowest rate at which they missed it. `None`: none did.
     pub missed_rps: Option<f64>,
     /// Of the loads at each of the two how many agree with it; zeros: there is none.
     pub kept_by: Votes,
     pub missed_by: Votes,
-    /// Whether the two lie as close to each other as was asked, and no longer load has contradicted the first.
+    /// Whether the two lie as close to each other as was asked, and no longer load has contradicted
+    /// the first.
     pub settled: bool,
     /// Whether a longer load kept the objective at `kept_rps`, too.
     pub confirmed: bool,
-    /// Length of the longest load that kept it there, seconds: for no longer is it known to hold. `None`: there is none.
+    /// Length of the longest load that kept it there, seconds: for no longer is it known to hold.
+    /// `None`: there is none.
     pub holds_s: Option<f64>,
     /// What all requests at each of the two come to. `None`: there is no such rate.
     pub kept_together: Option<CapacityTrial>,
     pub missed_together: Option<CapacityTrial>,
     /// The generator, not the server, was the limit at `missed_rps`: the server may do more.
     pub limited_by_generator: bool,
-    /// At `missed_rps` half of the places for requests or more were taken on average, so that others waited in
-    /// the generator: that is the server's limit, or that of so few connections.
+    /// At `missed_rps` half of the places for requests or more were taken on average, so that
+    /// others waited in the generator: that is the server's limit, or that of so few connections.
     pub connections_taken: bool,
     /// Loads with too few requests for a percentile of the objective.
     pub percentile_unknown: usize,

@@ -1,7 +1,8 @@
 //! The loads of a search at one rate, judged by all their requests together.
 //!
-//! Loads that are shorter than the time between two stalls of a server mostly keep a percentile that
-//! its requests do not. Votes of loads would find a percentile of seconds, so requests are put together.
+//! Loads that are shorter than the time between two stalls of a server mostly keep a percentile
+//! that its requests do not. Votes of loads would find a percentile of seconds, so requests are put
+//! together.
 
 use dyno_archive::plan::Objective;
 use dyno_archive::{LoadRecord, Times};

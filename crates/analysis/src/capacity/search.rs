@@ -1,9 +1,10 @@
 //! The search for the highest rate that keeps an objective.
 //!
-//! It follows the Multiple Loss Ratio search of FD.io (draft-ietf-bmwg-mlrsearch): bounds are first found coarsely by few loads and
-//! then made narrower by more, and a load that contradicts others leads to more loads there instead of to a wrong end. Unlike there,
-//! all requests at a rate decide about it, not the majority of its loads, and one longer load confirms the end. A pure state machine:
-//! it says which rate is next, and is told what came of it.
+//! It follows the Multiple Loss Ratio search of FD.io (draft-ietf-bmwg-mlrsearch): bounds are first
+//! found coarsely by few loads and then made narrower by more, and a load that contradicts others
+//! leads to more loads there instead of to a wrong end. Unlike there, all requests at a rate decide
+//! about it, not the majority of its loads, and one longer load confirms the end. A pure state
+//! machine: it says which rate is next, and is told what came of it.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +100,8 @@ impl Rate {
     }
 }
 
-/// A stage of the search: so many loads decide about a rate, and the bounds are made so many times as narrow as asked.
+/// A stage of the search: so many loads decide about a rate, and the bounds are made so many times
+/// as narrow as asked.
 struct Stage {
     loads: u32,
     times_width: f64,
@@ -112,7 +114,8 @@ const STAGES: [Stage; 3] = [
     Stage { loads: 3, times_width: 1.0 },
 ];
 
-/// Loads that decide about a rate at which half of them keep the objective, and all together do not.
+/// Loads that decide about a rate at which half of them keep the objective, and all together do
+/// not.
 const SPOILT: u32 = 10;
 
 /// Most loads of a search: one that the noise keeps from an end stops with the bounds that it has.
@@ -121,8 +124,9 @@ const LOADS: usize = 80;
 /// Most loads that are to confirm what was found.
 const CONFIRMATIONS: usize = 8;
 
-/// How many times as far each rate is below the one before, in widths, where longer loads contradict
-/// what shorter ones found: close at first, because a bound is often near, and far in the end.
+/// How many times as far each rate is below the one before, in widths, where longer loads
+/// contradict what shorter ones found: close at first, because a bound is often near, and far in
+/// the end.
 const FARTHER: i32 = 3;
 
 /// Ratios of rates that are thousandths are not exact.
@@ -197,7 +201,8 @@ impl Search {
         self.to_confirm().map_or_else(|| Next::Done(self.so_far()), Next::Confirm)
     }
 
-    /// The bounds as far as they are known: by the most loads that decide about both, else about one.
+    /// The bounds as far as they are known: by the most loads that decide about both, else about
+    /// one.
     #[must_use]
     pub fn so_far(&self) -> Found {
         let last = self.bounds(STAGES[STAGES.len() - 1].loads);
@@ -231,8 +236,8 @@ impl Search {
         missed_rps / kept_rps <= (1.0 + self.width.0) * (1.0 + ROUNDING)
     }
 
-    /// The rate at which a longer load is next; `None`: there is nothing to confirm, or it is confirmed, or
-    /// was tried often enough.
+    /// The rate at which a longer load is next; `None`: there is nothing to confirm, or it is
+    /// confirmed, or was tried often enough.
     fn to_confirm(&self) -> Option<f64> {
         if self.confirmations >= CONFIRMATIONS {
             return None;
@@ -390,8 +395,8 @@ mod tests {
         }
     }
 
-    /// Near the edge a load keeps the objective by chance, and one in twenty has a stall that is not
-    /// the server's.
+    /// Near the edge a load keeps the objective by chance, and one in twenty has a stall that is
+    /// not the server's.
     #[test]
     fn loads_that_lie_do_not_mislead() {
         let mut normal = Normal(21);
@@ -481,8 +486,8 @@ mod tests {
         assert!(loads < 40, "{loads}");
     }
 
-    /// Share of the requests of M/M/1 that take longer than `most`, by Lindley's recursion (1952): Poisson arrivals,
-    /// exponential service, one server, first come first served.
+    /// Share of the requests of M/M/1 that take longer than `most`, by Lindley's recursion (1952):
+    /// Poisson arrivals, exponential service, one server, first come first served.
     fn queue(rate: f64, service: f64, (seconds, most): (f64, f64), draw: &mut Normal) -> Load {
         let mut exponential = |mean: f64| -mean * draw.uniform().max(1e-300).ln();
         let (mut clock, mut free, mut all, mut slow) = (0.0f64, 0.0f64, 0.0, 0.0);

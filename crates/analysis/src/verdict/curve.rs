@@ -38,8 +38,8 @@ const GROWS_MUCH: f64 = 1.5;
 /// queues.
 const NO_QUEUE: f64 = 1.25;
 
-/// Caveats of steps whose throughput may be that of the machine and not of the server: what rests on
-/// them is likely at most.
+/// Caveats of steps whose throughput may be that of the machine and not of the server: what rests
+/// on them is likely at most.
 const DISTURBED: [Code; 4] = [Code::ServerStarved, Code::GeneratorStarved, Code::Steal, Code::Contaminated];
 
 /// Lets the steps of each server explain each other. Trials that are not valid keep their verdict.

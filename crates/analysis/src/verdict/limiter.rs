@@ -370,8 +370,8 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// CPU on each side.
 const WAY_US: f64 = 300.0;
 
-/// Whether requests take little longer than the server computes for them: they wait neither for each
-/// other nor for anything that serves one at a time.
+/// Whether requests take little longer than the server computes for them: they wait neither for
+/// each other nor for anything that serves one at a time.
 fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
     let mean_us = load.response_time_us.mean;
     let quick_us = server.cpu_us_per_request.map(|cpu_us| 2.0 * cpu_us + WAY_US);

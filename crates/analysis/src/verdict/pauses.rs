@@ -133,8 +133,8 @@ fn duration(ns: f64) -> String {
     if ns < 1e8 { format!("{:.0} ms", ns / 1e6) } else { format!("{:.2} s", ns / 1e9) }
 }
 
-/// The median response time, of however few requests; `None`: none was answered right. A slow server
-/// has too few in a window for a percentile to be reported.
+/// The median response time, of however few requests; `None`: none was answered right. A slow
+/// server has too few in a window for a percentile to be reported.
 fn median_ns(record: &LoadRecord) -> Option<u64> {
     let (times, missing) = crate::load::responses(record);
     crate::load::at_quantile(&times, missing.count, 0.5)

@@ -45,7 +45,8 @@ pub enum Resource {
     Lock,
     /// Threads that sleep while requests wait for them.
     Workers,
-    /// The server idles although many requests wait: for a lock, a disk, a database, or a limit of its own.
+    /// The server idles although many requests wait: for a lock, a disk, a database, or a limit of
+    /// its own.
     Elsewhere,
     Unknown,
 }

@@ -21,7 +21,8 @@ pub struct CompareArgs {
     /// tree.
     #[arg(long, value_name = "REVISION")]
     pub rev: Vec<String>,
-    /// Fail on significant changes beyond these limits, such as `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
+    /// Fail on significant changes beyond these limits, such as
+    /// `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub fail_on: Option<String>,
     /// Fail or pass if a gate is undecided and none is missed [default: fail].

@@ -75,7 +75,8 @@ fn what_threads_wait_for_tells_the_limit() {
     {
         let place = Place::new();
         place.add_unruly(mode, &["--mode", mode], "");
-        // Where other programs took the CPUs nothing tells what the server waited for, and the verdict says that.
+        // Where other programs took the CPUs nothing tells what the server waited for, and the
+        // verdict says that.
         let mut told = (0..TRIES).map(|_| trial_of(&place, mode, connections, "")["limiter"].clone());
         let Some(told) = told.find(|told| !is_robbed(told)) else {
             return not_run(&format!("what threads of {mode} wait for: other programs took the CPUs"));

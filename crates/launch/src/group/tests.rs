@@ -256,8 +256,8 @@ fn what_another_dyno_uses_is_left_to_it() {
     let mut changed = Changed::default();
     let (guard, wanted) = (Guard::that_writes_down().0, scope.wanted.clone());
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
-    // A dyno in another PID namespace: no process here has its number, and its lock, which is another
-    // process's there, is held.
+    // A dyno in another PID namespace: no process here has its number, and its lock, which is
+    // another process's there, is held.
     let other = scope.v2.folder.join("dyno-4194999-0-abc");
     fs::create_dir(&other).unwrap();
     let lock = fs::File::open(&other).unwrap();

@@ -65,7 +65,8 @@ impl Control {
     }
 
     /// How long to sleep until the next sample is due, or until it is time to look again.
-    /// `begin`: of the load, at most [`crate::limits::AHEAD_NS`] from now; `None`: it is not known yet.
+    /// `begin`: of the load, at most [`crate::limits::AHEAD_NS`] from now; `None`: it is not known
+    /// yet.
     pub(super) fn until_next_sample(&self, begin: Option<Instant>, now: Instant) -> Duration {
         match (begin, self.next_sample()) {
             // The opening sample is due as the load begins.
@@ -241,7 +242,8 @@ mod tests {
         }
     }
 
-    /// A load without a warm-up begins with a notice, which comes at any instant of the sleep before.
+    /// A load without a warm-up begins with a notice, which comes at any instant of the sleep
+    /// before.
     #[test]
     fn opening_sample_is_not_late() {
         let window = Window { warmup_ns: 0, duration_ns: Some(1_000_000_000), interval_ns: 100, drain_ns: 0 };

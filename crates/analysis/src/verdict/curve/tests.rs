@@ -9,8 +9,8 @@ use crate::fixture::reported;
 use Confidence::{High, Low, Medium};
 use Resource::{Concurrency, Elsewhere, Lock, ServerCpu, Unknown, Workers};
 
-/// A step by itself: requests in flight, throughput, share of its CPU that the server used, and what
-/// was said to limit it.
+/// A step by itself: requests in flight, throughput, share of its CPU that the server used, and
+/// what was said to limit it.
 type Step = (u32, f64, f64, Resource, Confidence);
 
 fn trials(steps: &[Step]) -> Vec<TrialResult> {

@@ -161,7 +161,8 @@ pub(super) const STALLED: &[Case<World>] = &[
             w.record.window_ns.0 = 300 * MS;
         },
     ),
-    // None of five stalls of 30 ms is a hundredth of ten seconds, but together they are: of the arrivals
+    // None of five stalls of 30 ms is a hundredth of ten seconds, but together they are: of the
+    // arrivals
     // 1.5 % wait, and one in a hundred for 10 ms or more.
     Case {
         says: "it was the longest of 5 such stalls, which took 1.5 % of the window. A closed loop sends nothing meanwhile, so its percentiles hardly show them. Estimate, which is in none of the histograms: with arrivals at the same rate p99 would be at least 11 ms.",

@@ -158,8 +158,8 @@ pub fn load_in_words(at: At) -> String {
     }
 }
 
-/// The verdicts that are right under a load. An ordinary user cannot see what threads wait for: that
-/// requests queue at one is all that can be named.
+/// The verdicts that are right under a load. An ordinary user cannot see what threads wait for:
+/// that requests queue at one is all that can be named.
 pub fn right(load: &Load, user: User) -> Vec<Resource> {
     let resource = |name: &&str| Resource::ALL.into_iter().find(|r| r.name() == *name);
     let mut right: Vec<Resource> = load.right.iter().filter_map(resource).collect();
