@@ -45,7 +45,7 @@ impl DisturbedSteps {
     }
 }
 
-/// Share of the machine's CPUs; `None`: nobody watched the server.
+/// Share of the machine's CPUs; `None`: the server was not observed.
 fn share_of_others(trial: &TrialResult, cpus: u32) -> Option<f64> {
     let all_s = trial.server.window_s * f64::from(cpus);
     (all_s > 0.0).then_some(trial.server.others_cpu_s? / all_s)

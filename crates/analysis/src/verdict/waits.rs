@@ -166,8 +166,8 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 }
 
 /// Whether most waits for a futex ended because their time was over, so that they are sleep:
-/// `Thread.sleep` and condition variables with a time-out wait like that. `false`, too, where
-/// nobody counted.
+/// `Thread.sleep` and condition variables with a time-out wait like that. `false`, too, if they were
+/// not counted.
 fn is_timed(server: &ServerUse) -> bool {
     let waits = server.calls.as_ref().and_then(|calls| calls.by_name.get("futex(wait)"));
     let timed = |call: &Call| Some(call.errors?.saturating_sub(call.again?));
@@ -184,7 +184,7 @@ pub(super) fn is_full(server: &ServerUse) -> bool {
 const MANY_IDLE_POLLS: f64 = 3.0;
 
 /// Calls per response that asked for something to do and got nothing: waits for events that
-/// returned none, and reads that had to be tried again. `None`: few, or nobody counted.
+/// returned none, and reads that had to be tried again. `None`: few, or they were not counted.
 pub(super) fn polls(server: &ServerUse) -> Option<f64> {
     let calls = server.calls.as_ref()?;
     let idle = |(name, call): (&String, &Call)| match amount(name)? {
