@@ -16,9 +16,18 @@ use thiserror::Error;
 
 use crate::profile::ProfileRecord;
 pub use crate::run::{Header, Run, SCHEMA};
-use crate::run::{VERSION, version};
 use crate::search::SearchRecord;
 use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
+
+/// The number in [`SCHEMA`].
+const VERSION: u32 = 7;
+
+/// The version of a format; `None`: it is none of ours, or of a later dyno. Older ones are brought
+/// up to date as they are read (see [`crate::upgrade`]).
+fn version(schema: &str) -> Option<u32> {
+    let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
+    (1..=VERSION).contains(&version).then_some(version)
+}
 
 /// The folder of profiles.
 const PROFILES: &str = "profiles";

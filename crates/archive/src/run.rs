@@ -11,16 +11,6 @@ use crate::{Facts, StartRecord, TrialRecord};
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
 pub const SCHEMA: &str = "dyno.run/7";
 
-/// The number in [`SCHEMA`].
-pub(crate) const VERSION: u32 = 7;
-
-/// The version of a format; `None`: it is none of ours, or of a later dyno. Older ones are brought up to date as they are read
-/// (see [`crate::upgrade`]).
-pub(crate) fn version(schema: &str) -> Option<u32> {
-    let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
-    (1..=VERSION).contains(&version).then_some(version)
-}
-
 /// A whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
