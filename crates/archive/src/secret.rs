@@ -1,7 +1,7 @@
 //! What is nobody else's business: values whose names say so, of headers, settings and variables of the environment, and what values hold.
 
 /// Parts of such names, in small letters, without anything between words.
-const PARTS: [&str; 13] = [
+const PARTS: [&str; 16] = [
     "authorization",
     "cookie",
     "token",
@@ -15,6 +15,9 @@ const PARTS: [&str; 13] = [
     "signature",
     "session",
     "xauth",
+    "jwt",
+    "csrf",
+    "xsrf",
 ];
 
 /// Whether the value of something named so is a secret.
@@ -53,6 +56,10 @@ pub fn may_be_secret_header(name: &str) -> bool {
     is_secret(name) || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_word)
 }
 
+/// Names of parameters, without more, whose values may be secrets: `code` and `assertion` are those
+/// of OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` that of CAS.
+const PARAMETERS: [&str; 9] = ["key", "auth", "pass", "pwd", "sig", "code", "otp", "assertion", "ticket"];
+
 /// Whether the value of a query's parameter of this name may be a secret: it says so, or is called no more than that. More would hide what people
 /// search for: `sort_key`.
 #[must_use]
@@ -60,7 +67,7 @@ pub fn is_secret_parameter(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.to_ascii_lowercase();
     let is_key_of = ["subscriptionkey", "accesskey"].iter().any(|end| plain.ends_with(end));
-    is_secret(name) || is_key_of || ["key", "auth", "pass", "pwd", "sig"].contains(&&*plain)
+    is_secret(name) || is_key_of || PARAMETERS.contains(&&*plain)
 }
 
 /// Schemes of HTTP authentication whose credentials are one word after the scheme (RFC 9110 §11.4).
@@ -188,6 +195,19 @@ pub fn end_of_authority(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_secrets_are_known_in_headers_and_parameters() {
+        for header in ["X-CSRF-Token", "X-Csrf", "x-xsrf", "X-JWT-Assertion", "X-Api-Key"] {
+            assert!(may_be_secret_header(header), "{header}");
+        }
+        for parameter in ["jwt", "id_token", "code", "otp", "ticket", "X-Amz-Signature"] {
+            assert!(is_secret_parameter(parameter), "{parameter}");
+        }
+        for plain in ["country_code", "zip_code", "sort_key", "tickets", "page"] {
+            assert!(!is_secret_parameter(plain), "{plain}");
+        }
+    }
 
     #[test]
     fn credentials_are_known_whatever_their_name() {
