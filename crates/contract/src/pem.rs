@@ -49,7 +49,7 @@ fn no_certificate(path: &Path, bytes: &[u8]) -> String {
     }
     if has_section(bytes, "PRIVATE KEY") {
         return format!(
-            "{file}: it holds a private key and no certificate\nhint: are --cert and --key exchanged?"
+            "{file}: it holds a private key and no certificate\nhint: name the file of the certificate; --key takes that of the key"
         );
     }
     if has_section(bytes, "CERTIFICATE REQUEST") {
