@@ -2,7 +2,7 @@
 
 use dyno_analysis::capacity::{CapacityResult, CapacityTrial, FailureShares, Votes};
 
-use crate::format::{count, length, micros, number, or_dash};
+use crate::format::{count, length, micros, number, or_dash, plural};
 use crate::terminal;
 
 /// One load of a search: `  41,000/s  p50 310 µs  p99 2.10 ms  kept`.
@@ -67,12 +67,13 @@ pub fn text(result: &CapacityResult) -> String {
         (None, None) => format!("  {}: no load was long enough to tell", result.objective),
     };
     let votes = |rate: Option<f64>, of: Votes, did: &str| {
-        Some(format!("{} of {} loads at {}/s {did} it", of.agree, of.loads, number(rate?)))
+        let of_loads = plural(of.loads as u64, "load");
+        Some(format!("{} of {of_loads} at {}/s {did} it", of.agree, number(rate?)))
     };
     let kept = votes(result.kept_rps, result.kept_by, "kept");
     let missed = votes(result.missed_rps, result.missed_by, "missed");
     let how: Vec<String> = [kept, missed].into_iter().flatten().collect();
-    let loads = format!("{} loads in all", count(result.trials.len() as u64));
+    let loads = format!("{} in all", plural(result.trials.len() as u64, "load"));
     let how = how.into_iter().collect::<Vec<String>>().join(", ");
     let mut lines =
         vec![said, format!("  {}", if how.is_empty() { loads } else { format!("{how}; {loads}") })];
