@@ -433,7 +433,7 @@ pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Ve
             metrics.push(metric);
         }
     }
-    let asked = RowsAsked { metrics: &metrics, is_paired: true, gates: &[], scope: Scope::Both };
+    let asked = RowsAsked { metrics: &metrics, is_paired: true, gates: &[], scope: Scope::Either };
     let of_pair = |(a, b): &(usize, usize)| asked.of_plan(side(*a), side(*b), &[(*a, Some(*b))]);
     let of_pairs: Vec<Rows> = pairs.iter().map(of_pair).collect();
     let mut rows: Vec<Row> = of_pairs.iter().flat_map(|of| of.rows.iter().cloned()).collect();
