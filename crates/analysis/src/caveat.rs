@@ -195,6 +195,8 @@ codes! {
     LongerThanTurns = "longer_than_turns",
     /// Other servers were loaded at the same time on the same CPUs, or were to be: throughput and times hold the wait for each other.
     AtOnce = "at_once" => "it was not loaded beside those beside whom it usually is",
+    /// The server was loaded alone, and in other repeats of this step in turns with others.
+    OutOfTurn = "out_of_turn" => "it was loaded alone, and in other repeats in turns",
     /// Connections found the server's queue of connections full.
     AcceptQueueFull = "accept_queue_full",
     /// Segments had to be sent again, by the server or by the generator.

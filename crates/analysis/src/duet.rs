@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::caveat::{Caveat, Code, Severity};
+use crate::cell::CellKey;
 use crate::turns::{RoundResult, cpu_us_per_request, measured};
 use crate::verdict::{Confidence, Limiter, Resource};
 
@@ -64,11 +65,12 @@ type Point = (usize, usize);
 /// A load by its workload and step, its block, and the instant at which it began.
 type Began = (Point, u32, u64);
 
-/// Which arms' loads usually ran at the same time, by workload and step.
+/// Which arms' loads usually ran at the same time, by workload and step, and which took turns.
 #[derive(Debug, Default)]
 pub(crate) struct Company {
     usual: BTreeMap<Point, BTreeSet<usize>>,
     of: BTreeMap<Began, BTreeSet<usize>>,
+    in_turns: BTreeSet<CellKey>,
 }
 
 impl Company {
@@ -92,7 +94,13 @@ impl Company {
             Some(arms.clone())
         };
         let usual = seen.into_iter().filter_map(|(point, all)| Some((point, most(all)?))).collect();
-        Company { usual, of }
+        let turns = trials.iter().filter(|record| record.load.slices_ns.is_some());
+        Company { usual, of, in_turns: turns.map(|record| cell(plan, record)).collect() }
+    }
+
+    /// Whether a load was alone, and others of its cell took turns.
+    pub(crate) fn is_out_of_turn(&self, plan: &Plan, record: &TrialRecord) -> bool {
+        record.load.slices_ns.is_none() && self.in_turns.contains(&cell(plan, record))
     }
 
     fn beside(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
@@ -110,6 +118,11 @@ impl Company {
         };
         loads > 1 && self.usual.get(&began.0).is_none_or(is_of_them)
     }
+}
+
+fn cell(plan: &Plan, record: &TrialRecord) -> CellKey {
+    let planned = &plan.trials[record.trial];
+    CellKey { arm: planned.arm, workload: planned.workload, step: planned.step }
 }
 
 fn began(plan: &Plan, record: &TrialRecord) -> Began {
@@ -294,6 +307,33 @@ mod tests {
         // On the screen each is shown before there are others.
         lost.trials.truncate(1);
         assert_eq!(said(&duets(&lost)[0]), Severity::Info);
+    }
+
+    #[test]
+    fn a_server_of_which_no_repeat_counts_is_told_all_the_same() {
+        let report = crate::report::report(&run(&[[0, 1].as_slice(); 5]));
+        let of_c = report.duets.iter().find(|effect| effect.to == "c").expect("an effect");
+        let said: Vec<&str> = of_c.answers.iter().map(|answer| &*answer.sentence).collect();
+        let lost = "5 of 5 repeats of B do not count";
+        assert!(said.len() == 1 && said[0].contains(lost), "{said:?}");
+    }
+
+    #[test]
+    fn a_repeat_alone_is_none_of_those_in_turns() {
+        let mut run = run(&[&[0, 1, 2], &[0, 1, 2]]);
+        for trial in &mut run.trials {
+            let turns = (trial.trial != 4).then(|| vec![(0, 100 * MS)]);
+            trial.load = LoadRecord { at_once: None, slices_ns: turns, ..trial.load.clone() };
+        }
+        let alone = |run: &Run| -> Vec<usize> {
+            let company = Company::new(&run.header.plan, &run.trials);
+            let is_alone = |record: &&TrialRecord| company.is_out_of_turn(&run.header.plan, record);
+            run.trials.iter().filter(is_alone).map(|record| record.trial).collect()
+        };
+        assert_eq!(alone(&run), [4]);
+        // Where nobody ever took turns with it, all its repeats were made alike.
+        run.trials.retain(|record| record.trial != 1);
+        assert_eq!(alone(&run), [0; 0]);
     }
 
     #[test]

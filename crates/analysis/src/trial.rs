@@ -183,6 +183,7 @@ pub(crate) fn trial(
             facts,
             machine: &machine,
             turns: turns.as_ref(),
+            is_out_of_turn: company.is_out_of_turn(plan, record),
             duet: duet.as_ref(),
             steadiness: steadiness.as_ref(),
         },

@@ -103,6 +103,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) machine: &'a MachineResult,
     /// `None`: the load had all the time.
     pub(crate) turns: Option<&'a TurnsResult>,
+    /// Whether the load was alone, and other repeats of its cell took turns.
+    pub(crate) is_out_of_turn: bool,
     /// `None`: no other server was loaded at the same time.
     pub(crate) duet: Option<&'a DuetResult>,
     /// `None`: too few intervals tell.
@@ -113,6 +115,7 @@ pub(crate) struct Beside<'a> {
 pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Beside<'_>) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
     all.extend(checks_waived(load, beside));
+    all.extend(beside.is_out_of_turn.then(out_of_turn));
     // The load's caveats say that nobody watched the server.
     let Some(server) = server else { return at_once(beside, all) };
     all.extend(server::caveats(server, beside.record, beside.party));
@@ -128,6 +131,14 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     let mut all = at_once(beside, all);
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// A trial of which all others failed, or that was made up for alone when the run was resumed.
+fn out_of_turn() -> Caveat {
+    let message = "This server was loaded alone, and in other repeats of this step in turns with others: \
+                   without the others it finds its caches warm and rests less, so it is no repeat of \
+                   those. Run the suite again.";
+    Caveat::new(Code::OutOfTurn, Severity::Invalid, message.into(), json!({}))
 }
 
 /// With what is said of loads that ran at the same time, and without what is said of waiting.

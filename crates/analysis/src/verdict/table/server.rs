@@ -384,6 +384,15 @@ pub(super) const CASES: &[Case<World>] = &[
         otherwise: None,
     },
     Case {
+        code: Code::OutOfTurn,
+        severity: Severity::Invalid,
+        says: "loaded alone, and in other repeats of this step in turns",
+        evidence: "{}",
+        trips: |w| w.is_out_of_turn = true,
+        just_not: |w| w.turns = resting(0.0),
+        otherwise: None,
+    },
+    Case {
         code: Code::AtOnce,
         severity: Severity::Invalid,
         says: "None of the 1 other",

@@ -55,6 +55,7 @@ pub(super) struct World {
     pub(super) start: StartRecord,
     pub(super) facts: Facts,
     pub(super) turns: Option<TurnsResult>,
+    pub(super) is_out_of_turn: bool,
     pub(super) duet: Option<DuetResult>,
     /// From when on its window counts, nanoseconds since the load began.
     pub(super) counts_from: Option<u64>,
@@ -83,6 +84,7 @@ impl Judged for World {
                     facts: &self.facts,
                     machine: &MachineResult::new(&self.record),
                     turns: self.turns.as_ref(),
+                    is_out_of_turn: self.is_out_of_turn,
                     duet: self.duet.as_ref(),
                     steadiness: steadiness.as_ref(),
                 };
@@ -115,6 +117,7 @@ impl World {
             start: fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS)),
             facts: Facts::default(),
             turns: None,
+            is_out_of_turn: false,
             duet: None,
             counts_from: None,
         }
