@@ -11,7 +11,7 @@ use crate::cell::Shape;
 use crate::grid::Grid;
 use crate::metric::{CPU, Metric, THROUGHPUT};
 use crate::report::Report;
-use crate::stats::{Looks, REPEATS_FOR_INTERVAL, standard_errors};
+use crate::stats::{Looks, REPEATS_FOR_INTERVAL, median, standard_errors};
 use crate::stopping::asked;
 
 pub const SCHEMA: &str = "dyno.budget/1";
@@ -187,6 +187,20 @@ pub fn budget(
     })
 }
 
+/// The smallest change that four of five runs of so many starts find, judged alone: the median over
+/// the comparisons that a run is about, by key of the metric. 0.05 is 5 %.
+#[must_use]
+pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static str, f64)> {
+    let looks = Looks::of(&pilot.header.plan);
+    let noises = noises(pilot, report);
+    let of = |metric: &Metric| {
+        let own = noises.iter().filter(|(row, _)| row.metric == metric.key);
+        let all: Vec<f64> = own.map(|(_, noise)| widths(*noise, looks, repeats, 1.0).1.exp_m1()).collect();
+        Some((metric.key, median(&all).filter(|least| least.is_finite())?))
+    };
+    [&THROUGHPUT, &CPU].into_iter().filter_map(of).collect()
+}
+
 /// When the first load of each block began, in order.
 fn blocks(run: &Run) -> BTreeMap<u32, u64> {
     let plan = &run.header.plan;
@@ -331,6 +345,18 @@ mod tests {
         }
         run.header.plan.load.duration_ns = 1_000_000_000;
         run
+    }
+
+    #[test]
+    fn what_a_run_finds_follows_from_what_varied_in_another() {
+        let run = pilot();
+        let report = crate::report::report(&run);
+        let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();
+        let [(key, least)] = detectable(&run, &report, planned.repeats)[..] else { panic!("one metric") };
+        assert_eq!((key, least), ("throughput_rps", planned.rows[0].detectable));
+        let few = detectable(&run, &report, planned.repeats / 4)[0].1;
+        assert!((1.9..2.2).contains(&(few / least)), "{few} {least}");
+        assert_eq!(detectable(&run, &report, 1), [], "one repeat finds nothing");
     }
 
     #[test]

@@ -662,10 +662,10 @@ pub struct PlanArgs {
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Ns>,
     /// The run that shows what varies [default: the latest of the suite in --runs].
-    #[arg(long, value_name = "RUN", requires = "budget")]
+    #[arg(long, value_name = "RUN")]
     pub pilot: Option<PathBuf>,
     /// Folder in which the pilot is looked for.
-    #[arg(long, value_name = "FOLDER", default_value = "runs", requires = "budget")]
+    #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     /// Form of the plan.
     #[arg(long, value_enum, default_value = "text")]

@@ -8,6 +8,7 @@ use dyno_analysis::cell::{CellKey, Shape};
 use dyno_analysis::compare::Answer;
 use dyno_analysis::comparison::{Comparison, Offered, PairEstimate};
 use dyno_analysis::experiment::Effect;
+use dyno_analysis::metric::{CPU, THROUGHPUT};
 use dyno_analysis::mixture::Mixture;
 use dyno_analysis::overview::{OverviewRow, Tie};
 use dyno_analysis::peak::RatioBound;
@@ -15,6 +16,7 @@ use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{Over, PAIRS_TO_TELL_APART, Repeated};
 
+use crate::budget::differences;
 use crate::format::{list, number, percent, plural, whole_percent};
 use crate::overview::label_in_words;
 use crate::{brackets, compare};
@@ -24,14 +26,15 @@ use crate::{brackets, compare};
 pub fn sentences(report: &Report) -> Vec<String> {
     let is_one_of_another = report.experiment.is_some() || !report.run.at_once.is_empty();
     let first = if is_one_of_another { None } else { winner(report) };
-    let rest = [protocols(report), ties(report).filter(|_| !is_one_of_another), twins(report)];
+    let told = [ties(report), found(report)].map(|said| said.filter(|_| !is_one_of_another));
+    let rest = [protocols(report)].into_iter().chain(told).chain([twins(report)]);
     let judged = [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
     let mut all: Vec<String> = other_programs(report)
         .into_iter()
         .chain(first)
         .chain(effects(report))
         .chain(duets(report))
-        .chain(rest.into_iter().chain(judged).flatten())
+        .chain(rest.chain(judged).flatten())
         .collect();
     if all.is_empty() {
         all.push("There is no result: it ended before the first one, or goes on.".into());
@@ -63,6 +66,20 @@ fn effects(report: &Report) -> Vec<String> {
 fn duets(report: &Report) -> Vec<String> {
     let answers = report.duets.iter().flat_map(|effect| &effect.answers);
     answers.map(|of| format!("{}.", compare::answer(of))).collect()
+}
+
+/// The smallest differences that such a run finds.
+fn found(report: &Report) -> Option<String> {
+    let of = |key| Some((key, report.noise.get(key)?.detectable?));
+    let each: Vec<(&str, f64)> = [THROUGHPUT.key, CPU.key].into_iter().filter_map(of).collect();
+    let baseline = &report.comparisons.first()?.baseline;
+    (!each.is_empty()).then(|| {
+        format!(
+            "The smallest difference from {} that four of five such runs find is {} (median over steps).",
+            title(report, baseline),
+            differences(&each)
+        )
+    })
 }
 
 /// What servers and their twins differ by.

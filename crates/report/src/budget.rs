@@ -1,9 +1,24 @@
 //! A plan for a given time, in words.
 
 use dyno_analysis::budget::{Budget, Expected};
+use dyno_analysis::metric::CPU;
 
-use crate::format::percent;
+use crate::format::{list, percent};
 use crate::overview::label_in_words;
+
+/// Smaller differences are of nobody's interest.
+const LEAST: f64 = 1e-4;
+
+/// `5.2 % in throughput and 1.3 % in CPU time per request`: differences in these two, by key.
+#[must_use]
+pub fn differences(all: &[(&str, f64)]) -> String {
+    let one = |(key, by): &(&str, f64)| {
+        let what = if *key == CPU.key { "CPU time per request" } else { "throughput" };
+        let least = if *by < LEAST { format!("{} or less", percent(LEAST)) } else { percent(*by) };
+        format!("{least} in {what}")
+    };
+    list(&all.iter().map(one).collect::<Vec<String>>())
+}
 
 /// The plan, for a terminal.
 #[must_use]

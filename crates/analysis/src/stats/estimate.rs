@@ -246,9 +246,12 @@ fn beyond_at_every_look(n: f64, alpha: f64) -> f64 {
     if inner > shrunk { ((n - 1.0) * (1.0 - inner) / (inner - shrunk)).sqrt() } else { f64::INFINITY }
 }
 
-/// How many standard errors are half of the interval of the mean of `n` values, and are a difference that is found in four of five.
+/// How many standard errors are half of the interval of the mean of `n` values, and are a difference that is found in four of five. Infinite for one value, which tells no scatter.
 #[must_use]
 pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
+    if n < 2 {
+        return (f64::INFINITY, f64::INFINITY);
+    }
     let freedom = f64::from(n) - 1.0;
     let half = beyond(looks, freedom, ALPHA);
     (half, found(half, freedom))

@@ -4,12 +4,17 @@ mod budget;
 
 use std::time::Duration;
 
+use dyno_analysis::budget::{PILOT, detectable};
+use dyno_analysis::report::report;
+use dyno_analysis::stats::{Looks, standard_errors};
+use dyno_archive::dir::Run;
 use dyno_archive::plan::{
     Arrivals, Backend, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, Stop, Workload,
 };
 use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
+use dyno_report::budget::differences;
 use dyno_report::format::{agreed, micros, number, percent, phases, plural};
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
@@ -36,20 +41,27 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         let plan_of = |suite: SuiteFile| Ok(plan_of(suite)?.plan);
         return budget::run(args, &suite, &plan_of, Duration::from_nanos(ns));
     }
-    let planned = plan_of(suite)?;
+    let planned = plan_of(suite.clone())?;
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";
             print(&super::report::for_reader(None, &plan))?;
         }
         PlanFormat::Text => {
-            print(&dyno_report::terminal::shown(&(describe(&planned.plan) + &describe_shares(&shares))))?;
+            let plan_of = |suite: SuiteFile| Ok(plan_of(suite)?.plan);
+            let pilot = match args.pilot {
+                Some(_) => Some(budget::pilot(args, &suite, &plan_of)?),
+                None => budget::latest(&args.runs, &suite, &plan_of)?.ok(),
+            };
+            let found = describe_found(&planned.plan, pilot.as_ref().map(|(run, _)| run));
+            let text = describe(&planned.plan, found) + &describe_shares(&shares);
+            print(&dyno_report::terminal::shown(&text))?;
         }
     }
     Ok(Exit::Valid)
 }
 
-fn describe(plan: &Plan) -> String {
+fn describe(plan: &Plan, found: Option<String>) -> String {
     let title = format!("{}  {}", plan.suite.name, plan.suite.description);
     let mut lines = vec![title.trim_end().to_string(), String::new()];
     let mut add = |name: &str, text: String| lines.push(format!("  {name:<12}{text}"));
@@ -103,7 +115,35 @@ fn describe(plan: &Plan) -> String {
     });
     let about = clock(Duration::from_nanos(expected_ns(plan)));
     add("time", format!("about {about}, builds not counted{warming}"));
+    if let Some(found) = found {
+        add("finds", found);
+    }
     lines.join("\n") + "\n"
+}
+
+/// The smallest differences that the run is expected to find, by what varied in an earlier one.
+fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
+    if plan.arms.len() < 2 || plan.order == Order::Fixed {
+        return None;
+    }
+    let Some(run) = pilot else {
+        let (_, errors) = standard_errors(Looks::of(plan), plan.repeats);
+        if !errors.is_finite() {
+            return Some("no differences: one repeat tells no scatter; ask for 5 or more".into());
+        }
+        return Some(format!(
+            "differences {} times the scatter of pairs of repeats; after a run of this suite with {PILOT} repeats or more this line tells how much that is",
+            number(errors / f64::from(plan.repeats).sqrt())
+        ));
+    };
+    let least = detectable(run, &report(run), plan.repeats);
+    (!least.is_empty()).then(|| {
+        format!(
+            "differences of {}, in four of five such runs (median over comparisons, by what varied in {})",
+            differences(&least),
+            run.header.id
+        )
+    })
 }
 
 fn describe_backend(backend: &Backend) -> String {

@@ -1,5 +1,6 @@
 //! `dyno plan SUITE --budget TIME`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use dyno_analysis::budget::{Budget, PILOT, budget};
@@ -16,7 +17,7 @@ use crate::exit::{Exit, bad};
 use crate::terminal::{self, print};
 
 /// Plans a suite as it would be run.
-type PlanOf<'a> = dyn Fn(SuiteFile) -> anyhow::Result<Plan> + 'a;
+pub(super) type PlanOf<'a> = dyn Fn(SuiteFile) -> anyhow::Result<Plan> + 'a;
 
 pub(super) fn run(
     args: &PlanArgs,
@@ -50,7 +51,7 @@ fn before_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64> {
 }
 
 /// The run that shows what varies, and the plan of the suite at its rates: the one that is named, or the latest that fits.
-fn pilot(args: &PlanArgs, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<(Run, Plan)> {
+pub(super) fn pilot(args: &PlanArgs, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<(Run, Plan)> {
     if let Some(path) = &args.pilot {
         let run = RunDir::open(path)?.read()?;
         return match plan_as(&run, suite, plan_of)? {
@@ -61,26 +62,44 @@ fn pilot(args: &PlanArgs, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Re
             ))),
         };
     }
-    let entries =
-        std::fs::read_dir(&args.runs).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let mut runs: Vec<Run> = entries.filter_map(|path| RunDir::open(path).ok()?.read().ok()).collect();
-    runs.retain(|run| run.header.plan.suite.name == suite.suite.name && blocks(run) >= PILOT);
-    runs.sort_by(|a, b| b.header.started.cmp(&a.header.started));
-    let mut others = None;
-    for run in runs {
+    latest(&args.runs, suite, plan_of)?.map_err(|other| {
+        let path = terminal::quoted(&args.suite.display().to_string());
+        bad(format!(
+            "{} has no run of this suite as it is with {PILOT} repeats or more, that would show what varies{}: make one, with `dyno run {path} --repeats {PILOT}`, or name one with --pilot",
+            args.runs.display(),
+            other.unwrap_or_default()
+        ))
+    })
+}
+
+/// The latest run of a suite as it is that shows what varies; else in what the latest of the suite
+/// differs from it, if there is one.
+type Latest = Result<(Run, Plan), Option<String>>;
+
+/// Finds the latest run in a folder.
+pub(super) fn latest(runs: &Path, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<Latest> {
+    let entries = std::fs::read_dir(runs).into_iter().flatten();
+    let headers = entries.filter_map(|entry| {
+        let dir = RunDir::open(entry.ok()?.path()).ok()?;
+        let header = dir.header().ok()?;
+        (header.plan.suite.name == suite.suite.name).then_some((header.started, dir))
+    });
+    let mut all: Vec<(String, RunDir)> = headers.collect();
+    all.sort_by(|(a, _), (b, _)| b.cmp(a));
+    let mut other = None;
+    for (_, dir) in all {
+        let Ok(run) = dir.read() else { continue };
+        if blocks(&run) < PILOT {
+            continue;
+        }
         match plan_as(&run, suite, plan_of)? {
-            Ok(plan) => return Ok((run, plan)),
+            Ok(plan) => return Ok(Ok((run, plan))),
             Err(what) => {
-                others = others.or(Some(format!("; {} has {what} other than the suite's", run.header.id)));
+                other = other.or(Some(format!("; {} has {what} other than the suite's", run.header.id)));
             }
         }
     }
-    let path = terminal::quoted(&args.suite.display().to_string());
-    Err(bad(format!(
-        "{} has no run of this suite as it is with {PILOT} repeats or more, that would show what varies{}: make one, with `dyno run {path} --repeats {PILOT}`, or name one with --pilot",
-        args.runs.display(),
-        others.unwrap_or_default()
-    )))
+    Ok(Err(other))
 }
 
 fn blocks(run: &Run) -> usize {
