@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json b7d37dadfb63256723737788e6c31f5581e93c1e7f50daec721bb6b20ac3c346
+// Made by types.mjs from docs/schema/report.schema.json e98418557fdeade74b4399ea4189333bab94775099b6c200dbe91462a4d7d386
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -68,6 +68,7 @@ export type Code =
   | "busy_in_others_turns"
   | "longer_than_turns"
   | "at_once"
+  | "out_of_turn"
   | "accept_queue_full"
   | "retransmissions"
   | "many_writes"
