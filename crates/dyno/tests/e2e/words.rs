@@ -142,6 +142,38 @@ fn a_suite_reads_files_beside_itself_and_nowhere_else() {
 }
 
 #[test]
+fn a_plan_says_which_differences_it_finds() {
+    let place = Place::new();
+    place.add_unruly("one", &[], "");
+    place.add_unruly("two", &[], "");
+    let suite = |repeats: u32, order: &str| {
+        let suite = format!(
+            "subjects = [\"one\", \"two\"]\n[suite]\nrepeats = {repeats}\norder = \"{order}\"\n\
+             [[workloads]]\npath = \"/plaintext\"\n\
+             [load]\nconnections = 2\nwarmup = \"50ms\"\nduration = \"300ms\"\ntimeout = \"5s\"\n"
+        );
+        fs::write(place.path().join("suite.toml"), suite).unwrap();
+        let planned = text(&place.dyno(&["plan", "suite.toml"]));
+        planned
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("finds"))
+            .unwrap_or_default()
+            .trim()
+            .to_string()
+    };
+    assert_eq!(suite(5, "fixed"), "", "which compares nothing");
+    assert!(suite(1, "random").starts_with("no differences: one repeat tells no scatter"));
+    let unknown = suite(3, "random");
+    assert!(unknown.contains("times the scatter of pairs of repeats"), "{unknown}");
+    let output = place.dyno(&["run", "suite.toml"]);
+    let id = place.report()["run"]["id"].as_str().unwrap().to_string();
+    let known = suite(5, "random");
+    for what in ["% in throughput", "CPU time per request", &format!("by what varied in {id}")] {
+        assert!(known.contains(what), "{known}\n{}", text(&output));
+    }
+}
+
+#[test]
 fn a_recorded_status_is_the_expectation_unless_another_is_given() {
     let place = Place::new();
     let server = Server::start(&[]);
