@@ -97,11 +97,10 @@ fn a_duet_is_loaded_at_the_same_time_and_tells_what_a_request_costs() {
             metrics.get("throughput_rps").is_none() && metrics.get("response_p99_us").is_none(),
             "{metrics:#}"
         );
-        assert_eq!(
-            metrics["server_cpu_us_per_request"]["values"].as_array().unwrap().len(),
-            2,
-            "{metrics:#}"
-        );
+        // A busy machine may stop the generator, and such a trial does not count.
+        let valid = trials(&report, subject).iter().filter(|trial| trial["valid"] == true).count();
+        let values = metrics["server_cpu_us_per_request"]["values"].as_array().map_or(0, Vec::len);
+        assert_eq!(values, valid, "{metrics:#}");
     }
     let duets = report["duets"].as_array().unwrap();
     let [only] = &duets[..] else { panic!("{duets:#?}") };
