@@ -6,6 +6,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use dyno_archive::sample::ThreadUse;
+
 /// Most files that stay open by themselves. Of a server with more threads the others are opened each time.
 const MOST_OPEN: usize = 192;
 
@@ -15,6 +17,18 @@ const MOST_OPEN: usize = 192;
 pub struct Files {
     open: RefCell<HashMap<PathBuf, File>>,
     most: usize,
+    threads: RefCell<HashMap<(u32, u32), LastRead>>,
+}
+
+/// Most threads whose counters are kept. Servers that start a thread for each request have no end
+/// of them.
+const MOST_THREADS: usize = 4096;
+
+/// The counters of a thread, and its `schedstat` as they were read.
+#[derive(Debug)]
+struct LastRead {
+    schedstat: String,
+    used: ThreadUse,
 }
 
 impl Default for Files {
@@ -27,7 +41,25 @@ impl Files {
     /// So many at most, where others need open files, too.
     #[must_use]
     pub fn of_at_most(files: usize) -> Files {
-        Files { open: RefCell::default(), most: files.min(MOST_OPEN) }
+        Files { open: RefCell::default(), most: files.min(MOST_OPEN), threads: RefCell::default() }
+    }
+
+    /// The counters of a thread as they were last read, if it has not run since. Its `schedstat`
+    /// then says the same (run time, run delay, number of turns), and who does not run has no
+    /// ticks, switches or faults.
+    pub(crate) fn unless_it_ran(&self, pid: u32, tid: u32, schedstat: &str) -> Option<ThreadUse> {
+        let threads = self.threads.borrow();
+        let last = threads.get(&(pid, tid))?;
+        (!schedstat.is_empty() && last.schedstat == schedstat).then(|| last.used.clone())
+    }
+
+    /// Keeps the counters of a thread, which were read after its `schedstat`.
+    pub(crate) fn keep(&self, schedstat: String, used: &ThreadUse) {
+        let mut threads = self.threads.borrow_mut();
+        if threads.len() >= MOST_THREADS {
+            threads.clear();
+        }
+        threads.insert((used.pid, used.tid), LastRead { schedstat, used: used.clone() });
     }
 
     /// The text of a small file of the kernel. `None`: not there, or not for us.
@@ -89,6 +121,20 @@ mod tests {
             assert_eq!(files.read(&path).map(|text| text.len()), Some(length));
         }
         assert_eq!(files.open.borrow().len(), 1);
+    }
+
+    #[test]
+    fn counters_are_those_of_a_thread_that_has_not_run() {
+        let files = Files::default();
+        let used = |tid: u32| ThreadUse { pid: 7, tid, run_ns: 100, ..ThreadUse::default() };
+        files.keep("100 5 3\n".into(), &used(8));
+        assert_eq!(files.unless_it_ran(7, 8, "100 5 3\n"), Some(used(8)));
+        assert_eq!(files.unless_it_ran(7, 8, "100 5 4\n"), None, "it had a turn");
+        assert_eq!(files.unless_it_ran(7, 9, "100 5 3\n"), None, "another thread");
+        files.keep(String::new(), &used(9));
+        assert_eq!(files.unless_it_ran(7, 9, ""), None, "a kernel that does not say");
+        (0..2 * MOST_THREADS as u32).for_each(|tid| files.keep("1 1 1\n".into(), &used(tid)));
+        assert!(files.threads.borrow().len() <= MOST_THREADS);
     }
 
     #[test]

@@ -191,17 +191,22 @@ pub(crate) fn threads_in(pid: u32, files: &Files) -> Vec<ThreadUse> {
 }
 
 fn thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
+    let tid = task.file_name()?.to_str()?.parse().ok()?;
+    // First: if the thread runs while the others are read, it says something else the next time.
+    let schedstat = files.read(task.join("schedstat")).unwrap_or_default();
+    if let Some(known) = files.unless_it_ran(pid, tid, &schedstat) {
+        return Some(known);
+    }
     let stat = Stat::parse(&files.read(task.join("stat"))?)?;
     let tick = tick_ns();
     let (user_ns, sys_ns) = (stat.user_ticks * tick, stat.sys_ticks * tick);
-    let schedstat = files.read(task.join("schedstat")).unwrap_or_default();
-    let mut schedstat = schedstat.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
+    let mut numbers = schedstat.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
     // Both absent on kernels without CONFIG_SCHED_INFO; then ticks have to do for the first.
-    let (run_ns, run_delay_ns) = (schedstat.next(), schedstat.next());
+    let (run_ns, run_delay_ns) = (numbers.next(), numbers.next());
     let status = files.read(task.join("status")).unwrap_or_default();
-    Some(ThreadUse {
+    let used = ThreadUse {
         pid,
-        tid: task.file_name()?.to_str()?.parse().ok()?,
+        tid,
         began_ticks: Some(stat.began_ticks),
         name: stat.name,
         run_ns: run_ns.unwrap_or(user_ns + sys_ns),
@@ -213,7 +218,9 @@ fn thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
         faults_minor: Some(stat.faults_minor),
         faults_major: Some(stat.faults_major),
         seen: None,
-    })
+    };
+    files.keep(schedstat, &used);
+    Some(used)
 }
 
 fn status_field(status: &str, key: &str) -> Option<u64> {
@@ -439,6 +446,40 @@ mod tests {
         assert!(rss_bytes(pid, &Files::default()).unwrap() > 100_000);
         assert!(own_rss_peak_bytes().unwrap() >= 100_000);
         assert!(session_pids(Stat::of(pid).unwrap().session).contains(&pid));
+    }
+
+    /// Whoever has run since the last reading is read anew, and whoever has not is the same.
+    #[test]
+    fn only_threads_that_ran_are_read_again() {
+        let pid = std::process::id();
+        let (wake, woken) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_pid() as u32).unwrap();
+            while woken.recv().is_ok() {
+                (0..200_000).for_each(|n| {
+                    std::hint::black_box(n);
+                });
+                tell.send(0).unwrap();
+            }
+        });
+        let tid = told.recv().unwrap();
+        let files = Files::default();
+        let seen = |files: &Files| threads_in(pid, files).into_iter().find(|t| t.tid == tid).unwrap();
+        let mut last = seen(&files);
+        for _ in 0..20 {
+            wake.send(()).unwrap();
+            told.recv().unwrap();
+            // It goes to sleep again.
+            while seen(&files) != seen(&Files::default()) {
+                std::thread::yield_now();
+            }
+            let now = seen(&files);
+            assert!(now.run_ns > last.run_ns && now.switches_voluntary > last.switches_voluntary);
+            last = now;
+        }
+        drop(wake);
+        thread.join().unwrap();
     }
 
     #[test]
