@@ -19,6 +19,7 @@ pub enum Change {
     FramingHeader,
     UncarriedHeader,
     ToolHeader,
+    HostHeader,
     CookieHeader,
     TypeHeader,
     QueryString,
@@ -56,6 +57,10 @@ impl Change {
             Change::ToolHeader => {
                 ("tool-header", "headers that the tool adds by itself are not sent (add them with -H)")
             }
+            Change::HostHeader => (
+                "host-header",
+                "headers Host sent all the same, because HTTP/1.1 asks for one (RFC 9112 §3.2)",
+            ),
             Change::CookieHeader => {
                 ("cookie-header", "headers Cookie made from `cookies`, because the entry has no such header")
             }

@@ -196,6 +196,9 @@ impl Command {
                 changes.add(Change::ToolHeader, name);
             }
         }
+        if is_removed("Host") {
+            changes.add(Change::HostHeader, "");
+        }
         let is_long = request.body.as_ref().is_some_and(|body| body.len() > EXPECTED_BODY_BYTES);
         if is_long && !request.has("expect") && !is_removed("expect") {
             changes.add(Change::ToolHeader, "Expect");

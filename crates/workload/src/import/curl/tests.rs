@@ -214,11 +214,12 @@ fn wrong_commands_are_named_with_what_to_do() {
 
 #[test]
 fn options_without_effect_are_listed() {
-    let text = "curl -sSL -c jar -o/dev/null --retry 3 -4 http://a/x/../y#z https://a/ -H 'Content-Length: 3' -F a=b -b c=d\ncurl -sA '' http://b/ -H Accept:";
+    let text = "curl -sSL -c jar -o/dev/null --retry 3 -4 http://a/x/../y#z https://a/ -H 'Content-Length: 3' -F a=b -b c=d\ncurl -sA '' http://b/ -H Accept: -H Host:";
     let lines = curl(text, &read).unwrap().changes.lines();
     let expected = [
         "import: 2 headers left out, because dyno writes Content-Length itself: content-length",
         "import: 4 headers that the tool adds by itself are not sent (add them with -H): Accept, User-Agent",
+        "import: 1 headers Host sent all the same, because HTTP/1.1 asks for one (RFC 9112 §3.2)",
         "import: 1 URL fragments left out, because no client sends them: line 1, URL 1",
         "import: 1 paths with . or .. sent as written, which the tool would shorten: http://a/x/../y",
         "import: 2 form boundaries that are fixed, where the tool draws one for each request",
