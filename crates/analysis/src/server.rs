@@ -110,6 +110,10 @@ pub struct ServerUse {
     pub probe_s: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor took.
     pub steal_share: Option<f64>,
+    /// The same in CPU seconds: the most that it can have taken from the server. Only rules of
+    /// verdicts read it.
+    #[serde(skip)]
+    pub(crate) stolen_s: Option<f64>,
     pub intervals: Vec<ServerInterval>,
 }
 
@@ -348,6 +352,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
         probe_s: Some(probe_ns as f64 / 1e9),
         steal_share: steal_share(first, last),
+        stolen_s: stolen_s(first, last),
         intervals: intervals(record.began_ns, &seen),
         ..of_threads(threads)
     }
@@ -407,6 +412,12 @@ impl Split {
 }
 
 impl ServerUse {
+    /// Share of its allowed CPU time that the hypervisor may have taken from the server: all that
+    /// it took from the machine. `None`: not known.
+    pub(crate) fn stolen_share(&self) -> Option<f64> {
+        Some(self.stolen_s? / self.cpu_allowed_s.filter(|allowed_s| *allowed_s > 0.0)?)
+    }
+
     /// CPUs that the server used in a stretch of the load: those between the two samples around its middle. `None`: not known,
     /// or 0.
     pub(crate) fn cpu_within(&self, (start_s, end_s): (f64, f64)) -> Option<f64> {
@@ -495,6 +506,10 @@ fn steal_share(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let total = |h: &HostUse| h.busy_ns + h.idle_ns + h.steal_ns;
     let all = total(b).saturating_sub(total(a));
     (all > 0).then(|| b.steal_ns.saturating_sub(a.steal_ns) as f64 / all as f64)
+}
+
+fn stolen_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+    Some(last.host?.steal_ns.saturating_sub(first.host?.steal_ns) as f64 / 1e9)
 }
 
 fn intervals(began_ns: u64, seen: &[Seen<'_>]) -> Vec<ServerInterval> {

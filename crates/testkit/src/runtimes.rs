@@ -23,6 +23,13 @@ const fn of(
     Behaviour { name, cause, program, conditions: LONGER, back_end: None, needs, loads }
 }
 
+/// A JVM that has compiled what requests need before it is measured: compiled once, by the quick
+/// compiler, and after a longer warm-up, since few requests come per second.
+const fn warm(behaviour: Behaviour) -> Behaviour {
+    let conditions = Conditions { warmup_ms: Some(5000), ..LONGER };
+    Behaviour { conditions, ..with_options(behaviour, &["-XX:TieredStopAtLevel=1"]) }
+}
+
 const fn with_options(behaviour: Behaviour, options: &'static [&'static str]) -> Behaviour {
     match behaviour.program {
         Program::Server { runtime, mode, .. } => {
@@ -46,21 +53,21 @@ const LONGER: Conditions = Conditions {
 const TIMED: &[Load] = &[at(1, &["concurrency"]), at(8, &["concurrency"]), at(32, &["concurrency"])];
 
 pub const BEHAVIOURS: &[Behaviour] = &[
-    of("java-sleep", "`Thread.sleep`, a thread per request", Java, "sleep", TIMED),
-    of(
+    warm(of("java-sleep", "`Thread.sleep`, a thread per request", Java, "sleep", TIMED)),
+    warm(of(
         "java-pool",
         "`Thread.sleep` in four workers",
         Java,
         "pool",
         &[at(4, &["concurrency", "workers"]), at(16, &["workers"]), at(32, &["workers"])],
-    ),
-    of(
+    )),
+    warm(of(
         "java-lock",
         "`synchronized`, held while asleep",
         Java,
         "lock",
         &[at(1, &["concurrency", "lock"]), at(8, &["lock"]), at(32, &["lock"])],
-    ),
+    )),
     with_options(
         of("java-gc", "a heap that is nearly full", Java, "gc", &[at(4, &["gc"]), at(8, &["gc"])]),
         &["-Xms60m", "-Xmx60m", "-Xmn6m", "-XX:+UseParallelGC"],

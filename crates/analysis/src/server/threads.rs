@@ -48,7 +48,14 @@ pub struct Working {
     pub threads: usize,
     /// Seconds in each state, threads added up.
     pub states_s: BTreeMap<&'static str, f64>,
+    /// Threads that waited for neither a lock nor a peer for most of their time. Threads that take
+    /// turns with a lock are none of these. Only rules of verdicts read it.
+    #[serde(skip)]
+    pub(crate) steady_workers: usize,
 }
+
+/// Share of its time in which a thread that always has work waits for neither a lock nor a peer.
+const STEADY_WORK: f64 = 0.7;
 
 impl Working {
     /// Seconds that they lived in the window, added up.
@@ -185,6 +192,7 @@ impl ThreadDeltas {
             if roles::serves(role) && seen.works() {
                 let working = self.working.get_or_insert_default();
                 working.threads += 1;
+                working.steady_workers += usize::from(seen.is_at_work());
                 for state in State::ALL {
                     *working.states_s.entry(state.name()).or_default() += seen.seconds(state);
                 }
@@ -315,6 +323,13 @@ impl Difference {
         self.seconds(State::Running) >= all_s / 100.0 || self.wakeups as f64 >= 5.0 * all_s
     }
 
+    /// Whether it waited for neither a lock nor a peer for most of its time.
+    fn is_at_work(&self) -> bool {
+        let waited_s = self.seconds(State::Lock) + self.seconds(State::Network);
+        let all_s: f64 = State::ALL.iter().map(|state| self.seconds(*state)).sum();
+        all_s - waited_s >= STEADY_WORK * all_s
+    }
+
     fn seconds(&self, state: State) -> f64 {
         self.ns[state as usize] as f64 / 1e9
     }
@@ -385,6 +400,23 @@ mod tests {
         let other = &deltas.roles["other"];
         assert!((other.cpu_s - 0.045).abs() < 1e-9 && (deltas.run_s - 0.045).abs() < 1e-9, "{other:?}");
         assert_eq!((other.ended, other.threads), (Some(2), 0));
+    }
+
+    #[test]
+    fn threads_that_take_turns_are_no_steady_workers() {
+        let waits = |tid: u32, running_ms: u64, lock_ms: u64| {
+            let mut thread = thread(tid, "server", running_ms, 0);
+            let seen = thread.seen.as_mut().unwrap();
+            seen.states.lock_ns = lock_ms * MS;
+            thread
+        };
+        let of = |threads: &[ThreadUse]| {
+            let first: Vec<ThreadUse> = threads.iter().map(|t| waits(t.tid, 0, 0)).collect();
+            let at = |living| Threads { at_ns: 0, living, ended: None };
+            ThreadDeltas::new(at(&first), at(threads)).working.unwrap().steady_workers
+        };
+        assert_eq!(of(&[waits(1, 500, 500), waits(2, 500, 500)]), 0);
+        assert_eq!(of(&[waits(1, 950, 50), waits(2, 20, 980), waits(3, 700, 300)]), 2);
     }
 
     #[test]

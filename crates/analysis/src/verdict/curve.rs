@@ -7,16 +7,19 @@
 //!   Little's law the queue serves as many at a time as its throughput times the response time of a
 //!   request that does not wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::Model;
+use dyno_archive::sample::State;
 use serde_json::json;
 
 use super::limiter::Limiter;
+use super::polling::{idle_waits, polls};
 use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
-use super::waits::polls;
+use super::waits::asleep_threads;
 use crate::caveat::Code;
+use crate::server::ServerUse;
 use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::words::percent;
@@ -38,9 +41,34 @@ const GROWS_MUCH: f64 = 1.5;
 /// queues.
 const NO_QUEUE: f64 = 1.25;
 
+/// How many times as many threads may be asleep as requests are served at a time, or the reverse,
+/// where each of these requests has one of these threads. A response time of one alone holds the
+/// way there and back, too.
+const ALIKE: f64 = 1.5;
+
+/// Share of the requests in flight whose threads wait for each other that shows where they queue.
+const MOST_REQUESTS: f64 = 0.5;
+
+/// Share of the time in which threads wait for peers that shows that the queue is behind them.
+const MOST_OF_TIME: f64 = 0.5;
+
+/// Waits for events per response that end without one, from which on requests may wait for time.
+const A_TIMER_EACH: f64 = 0.5;
+
 /// Caveats of steps whose throughput may be that of the machine and not of the server: what rests
 /// on them is likely at most.
-const DISTURBED: [Code; 4] = [Code::ServerStarved, Code::GeneratorStarved, Code::Steal, Code::Contaminated];
+const DISTURBED: [Code; 3] = [Code::ServerStarved, Code::GeneratorStarved, Code::Contaminated];
+
+/// Share of its allowed CPU time that the hypervisor may have taken from a server without changing
+/// what its steps tell: throughput that differs by as much counts as flat.
+const MOST_STOLEN: f64 = FLAT - 1.0;
+
+/// Whether others may have changed the throughput of a step.
+fn is_disturbed(trial: &TrialResult) -> bool {
+    let is_stolen = trial.caveats.iter().any(|caveat| caveat.code == Code::Steal)
+        && trial.server.stolen_share().is_none_or(|share| share > MOST_STOLEN);
+    is_stolen || trial.caveats.iter().any(|caveat| DISTURBED.contains(&caveat.code))
+}
 
 /// Lets the steps of each server explain each other. Trials that are not valid keep their verdict.
 pub(crate) fn settle(trials: &mut [TrialResult]) {
@@ -55,10 +83,16 @@ pub(crate) fn settle(trials: &mut [TrialResult]) {
     doubt_full_cpus(trials);
 }
 
-/// A full CPU is no certain limit of a server whose CPU was as full at a much lower throughput,
-/// whatever the load: it polls, or was cold.
+/// A full CPU is no certain limit of a server that polls at one of its steps, nor of one whose CPU
+/// was as full at a much lower throughput, whatever the load: it polls, or was cold. One whose CPU
+/// was idle at another step does not poll.
 fn doubt_full_cpus(trials: &mut [TrialResult]) {
     let server = |t: &TrialResult| (t.cell.arm, t.cell.workload);
+    let arms = |has: &dyn Fn(&TrialResult) -> bool| -> BTreeSet<usize> {
+        trials.iter().filter(|t| t.valid && has(t)).map(|t| t.cell.arm).collect()
+    };
+    let polling = arms(&|t| polls(&t.load, &t.server).is_some());
+    let idle = arms(&|t| t.server.cpu_utilisation.is_some_and(|used| used < SERVER_IDLE));
     let is_full =
         |t: &&TrialResult| t.valid && t.server.cpu_utilisation.is_some_and(|used| used >= SERVER_BUSY);
     // The lowest and the highest throughput at which it was full.
@@ -72,14 +106,18 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
         let is_of_cpu = matches!(t.limiter.resource, Resource::ServerCpu | Resource::ServerThread);
         let is_sure = t.limiter.confidence == Confidence::High;
         let is_wide = |(least, most): &(f64, f64)| *most >= GROWS_MUCH * least;
-        t.valid && is_of_cpu && is_sure && ranges.get(&server(t)).is_some_and(is_wide)
+        let is_as_full = || ranges.get(&server(t)).is_some_and(is_wide) && !idle.contains(&t.cell.arm);
+        t.valid && is_of_cpu && is_sure && (polling.contains(&t.cell.arm) || is_as_full())
     };
     for trial in trials.iter_mut().filter(|trial| is_doubtful(trial)) {
         let own = &trial.limiter;
-        let sentence = format!(
-            "{} But its CPU was as full at throughputs that differ by half and more, as that of a server that polls is.",
-            own.sentence
-        );
+        let doubt = match polling.contains(&trial.cell.arm) {
+            true => "But this server polls, as another of its steps shows, so that its CPU is always full.",
+            false => {
+                "But its CPU was as full at throughputs that differ by half and more, as that of a server that polls is."
+            }
+        };
+        let sentence = format!("{} {doubt}", own.sentence);
         trial.limiter = Limiter::new(own.resource, Confidence::Medium, sentence, own.evidence.clone())
             .with_confidence_said();
     }
@@ -115,13 +153,16 @@ struct Level {
     cpu: Option<f64>,
     /// Neither side used most of its CPU.
     has_room: bool,
+    /// Threads that were asleep at a time, or may have been, and those that waited for each other
+    /// (futex), which sleep may be, too. `None`: not known.
+    asleep: Option<f64>,
+    waiting: Option<f64>,
     /// Others used the machine in all of its repeats.
     is_disturbed: bool,
 }
 
 impl Level {
     fn new(planned: u64, trials: &[&TrialResult]) -> Option<Level> {
-        let is_disturbed = |t: &TrialResult| t.caveats.iter().any(|caveat| DISTURBED.contains(&caveat.code));
         let quiet: Vec<&TrialResult> = trials.iter().copied().filter(|t| !is_disturbed(t)).collect();
         let trials = if quiet.is_empty() { trials } else { &quiet[..] };
         let middle = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
@@ -140,6 +181,8 @@ impl Level {
             confidence: leading.limiter.confidence,
             cpu,
             has_room: [cpu, need].into_iter().all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
+            asleep: middle(&|t| asleep_threads(&t.server)),
+            waiting: middle(&|t| t.server.working.as_ref().map(|w| w.share(State::Lock) * w.threads as f64)),
             is_disturbed: quiet.is_empty(),
         })
     }
@@ -168,7 +211,25 @@ impl Curve {
             by_level.entry(trial.step.in_flight).or_default().push(trial);
         }
         let levels = by_level.iter().filter_map(|(planned, trials)| Level::new(*planned, trials));
-        Curve { levels: levels.collect() }
+        let mut curve = Curve { levels: levels.collect() };
+        let refuted: Vec<bool> = curve.levels.iter().map(|l| curve.are_workers_refuted(l)).collect();
+        for (level, _) in curve.levels.iter_mut().zip(refuted).filter(|(_, is_refuted)| *is_refuted) {
+            level.resource = Resource::Elsewhere;
+        }
+        curve
+    }
+
+    /// Whether threads that are asleep are no workers that requests wait for: they are more than
+    /// the requests that are served at a time, so that some of them have none.
+    fn are_workers_refuted(&self, level: &Level) -> bool {
+        let many = level.asleep.zip(self.width(level)).is_some_and(|(asleep, width)| asleep > ALIKE * width);
+        level.resource == Resource::Workers && many
+    }
+
+    /// Whether each request that is served has one of the threads that are asleep.
+    fn are_workers_confirmed(&self, level: &Level) -> bool {
+        let alike = |(asleep, width): (f64, f64)| (width / ALIKE..=width * ALIKE).contains(&asleep);
+        level.asleep.zip(self.width(level)).is_some_and(alike)
     }
 
     fn level(&self, planned: u64) -> Option<&Level> {
@@ -200,6 +261,13 @@ impl Curve {
         fewest.is_some_and(|fewest| level.response_us <= NO_QUEUE * fewest.response_us)
     }
 
+    /// Whether most requests have threads that wait for each other although few are served at a
+    /// time. Those that are served may be asleep in the same way.
+    fn waits_for_turn(&self, level: &Level) -> bool {
+        let without_turn = level.waiting.zip(self.width(level)).map(|(waiting, width)| waiting - width);
+        without_turn.is_some_and(|threads| threads >= (MOST_REQUESTS * level.in_flight).max(1.0))
+    }
+
     /// Requests that a queue serves at a time; `None`: no level shows a request that does not wait.
     fn width(&self, level: &Level) -> Option<f64> {
         let fewest = self.levels.first().filter(|fewest| fewest.in_flight < 1.5)?;
@@ -212,6 +280,13 @@ impl Curve {
         let own = &trial.limiter;
         match own.resource {
             Resource::Concurrency | Resource::Unknown | Resource::Elsewhere => self.of_idle(trial, level),
+            // Other programs that do not make requests take longer are no limit.
+            Resource::OtherPrograms if own.confidence == Confidence::Low => {
+                self.has_no_queue(level).then(|| self.no_queue(trial, level))
+            }
+            Resource::Workers if level.resource == Resource::Elsewhere => {
+                Some(self.of_idle(trial, level).unwrap_or_else(|| with_doubt(own)))
+            }
             // A disk serves many at a time, so that growth does not exclude it.
             Resource::Disk => match self.course(level) {
                 Course::Flat(other) => self.with_width(trial, level, other),
@@ -229,7 +304,8 @@ impl Curve {
 
     /// Of a server that was idle, or nearly.
     fn of_idle(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
-        let is_busy = level.cpu.is_none_or(|used| used >= SERVER_BUSY) && polls(&trial.server).is_none();
+        let is_busy =
+            level.cpu.is_none_or(|used| used >= SERVER_BUSY) && polls(&trial.load, &trial.server).is_none();
         if let Some(full) = self.of_nearly_full(trial, level) {
             return Some(full);
         }
@@ -308,12 +384,17 @@ impl Curve {
         let (resource, confidence, sentence) = match known {
             Some((known, name)) => (
                 known.resource,
-                known.confidence,
+                self.confidence_of_queue(known.resource, known.confidence, known),
                 format!("{name}, as the step with {} in flight shows: {grew}", known.planned),
+            ),
+            None if behind.is_empty() && self.waits_for_turn(more) => (
+                Resource::Lock,
+                Confidence::Medium,
+                format!("A lock, or a pool in the server, for which its threads wait (futex): {grew}"),
             ),
             None if behind.is_empty() => (
                 Resource::Elsewhere,
-                Confidence::High,
+                confidence_of_elsewhere(&trial.server),
                 format!(
                     "A queue in the server or behind it: {grew} It is a lock, a pool or a limit of the server, or a service that dyno does not watch: name those as `[[backends]]`."
                 ),
@@ -334,8 +415,28 @@ impl Curve {
         let mut evidence = own.evidence.clone();
         evidence["served_at_a_time"] = json!(width);
         evidence["steps"] = steps(level, other);
-        let sentence = format!("{} About {width:.1} are served at a time.", own.sentence);
-        Some(Limiter::new(own.resource, own.confidence, sentence, evidence))
+        let confidence = self.confidence_of_queue(own.resource, own.confidence, level);
+        let doubt = match own.resource {
+            Resource::Lock if confidence > own.confidence => {
+                " A lock serves one at a time: it may also be a pool that they wait for."
+            }
+            _ => "",
+        };
+        let said = own.sentence.strip_suffix(own.confidence.sentence(own.resource)).unwrap_or(&own.sentence);
+        let sentence = format!("{said} About {width:.1} are served at a time.{doubt}");
+        Some(Limiter::new(own.resource, confidence, sentence, evidence).with_confidence_said())
+    }
+
+    /// How sure a queue that a step names is by what all steps tell: a lock serves one at a time,
+    /// and each request that workers serve has one of them.
+    fn confidence_of_queue(&self, resource: Resource, own: Confidence, level: &Level) -> Confidence {
+        match resource {
+            Resource::Lock if self.width(level).is_some_and(|width| width > ALIKE) => {
+                own.max(Confidence::Medium)
+            }
+            Resource::Workers if self.are_workers_confirmed(level) && !level.is_disturbed => Confidence::High,
+            _ => own,
+        }
     }
 
     fn told(
@@ -352,6 +453,22 @@ impl Curve {
         let confidence = if is_sure { Confidence::High } else { confidence.max(Confidence::Medium) };
         Limiter::new(resource, confidence, sentence, evidence).with_confidence_said()
     }
+}
+
+/// A verdict of a step that its server's other steps do not bear out: likely at most.
+fn with_doubt(own: &Limiter) -> Limiter {
+    let said = own.sentence.strip_suffix(own.confidence.sentence(own.resource)).unwrap_or(&own.sentence);
+    let confidence = own.confidence.max(Confidence::Medium);
+    Limiter::new(own.resource, confidence, said.into(), own.evidence.clone()).with_confidence_said()
+}
+
+/// How sure it is that nothing that dyno can name is the queue. Where threads are seen, they wait
+/// for peers, and not for time to pass.
+fn confidence_of_elsewhere(server: &ServerUse) -> Confidence {
+    let waits_for_time = server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= A_TIMER_EACH);
+    let waits_for_peers =
+        server.working.as_ref().is_none_or(|working| working.share(State::Network) >= MOST_OF_TIME);
+    if waits_for_peers && !waits_for_time { Confidence::High } else { Confidence::Medium }
 }
 
 /// Where requests queue, for a sentence to begin with; `None`: the resource is no queue.

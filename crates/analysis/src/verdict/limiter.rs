@@ -6,12 +6,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::polling::{is_full, polling, polls};
 use super::programs;
 use super::resource::{Confidence, Resource};
 use super::room::Bound;
 use super::server::{MOST_WAITING, starved};
 use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
-use super::waits::{accept_queue, delayed_ack, disk, gc, is_full, lock, memory, polls, sleep, workers};
+use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, sleep, workers};
 use crate::backend::BackendUse;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
@@ -126,7 +127,7 @@ fn told_by(caveat: &Caveat, resource: Resource) -> Limiter {
 fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let bound = Bound::of(load)?;
     let server_share = server.cpu_utilisation;
-    (!is_full(server)).then(|| {
+    (!is_full(load, server)).then(|| {
         let beside = |share| format!(", while the server used {} of its CPU", percent(share));
         let of_server = server_share.map_or(String::new(), beside);
         let sentence = format!("The generator: {}{of_server}.", bound.clause());
@@ -176,30 +177,17 @@ fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let pace = load.pace()?;
     // A server that is full was the limit, even if it has nearly kept up: its queue grows.
-    (pace.is_kept && !is_full(server)).then(|| {
+    (pace.is_kept && !is_full(load, server)).then(|| {
+        let polls = polls(load, server).map_or(String::new(), |how| format!(" It polls: {}.", how.clause()));
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
-            "The offered rate: the server kept up with {} requests per second{changes}{}{}.",
+            "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}",
             rate_of(pace.offered_rps()),
             pace.when(),
             server.cpu_utilisation.map_or(String::new(), |u| format!(" with {} of its CPU", percent(u)))
         );
         verdict(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
     })?
-}
-
-/// A server that asks again and again whether there is something to do fills its CPU at any load.
-fn polling(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
-    let idle = polls(server).filter(|_| load.config.model == Model::Closed)?;
-    let sentence = format!(
-        "Too few requests in flight: the server used {} of its CPU, but to poll: {idle:.0} calls per response asked for something to do and got nothing.",
-        percent(used)
-    );
-    let evidence = json!({
-        "cpu_utilisation": used, "idle_polls_per_response": idle, "in_flight": load.in_flight.mean,
-    });
-    verdict(Resource::Concurrency, Confidence::Medium, sentence, evidence)
 }
 
 fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -319,11 +307,26 @@ fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !is_robbed(load, server)).then_some(used)
 }
 
-/// Whether others took CPUs from the server or the generator.
+/// Whether a side may have had no room without what others took of its CPU time. The generator's
+/// need holds what it waited for CPUs.
 pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
-    server.steal_share.is_some_and(|share| share > STEAL)
-        || starved(server).is_some()
-        || is_generator_starved(load)
+    let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
+    let waited = starved(server).map(|waited_s| waited_s / allowed_s);
+    let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
+    let of_steal = |share: Option<f64>| is_stolen.then(|| share.unwrap_or(f64::INFINITY));
+    // All that the hypervisor took may have been the time of one side. The kernel counts as stolen
+    // only what somebody wanted to use.
+    let of_server = [waited, of_steal(server.stolen_share())];
+    let of_generator = of_steal(server.stolen_s.map(|stolen_s| stolen_s / server.window_s));
+    let is_short = |used: f64, taken: f64| taken > 0.0 && used + taken >= SERVER_IDLE;
+    let used = server.cpu_utilisation.unwrap_or(f64::INFINITY);
+    is_short(used, of_server.into_iter().flatten().sum())
+        || is_short(load.client.room.need, of_generator.unwrap_or(0.0))
+}
+
+/// Whether others took CPU time, so that requests took longer than the two sides alone would need.
+pub(super) fn is_disturbed(load: &LoadResult, server: &ServerUse) -> bool {
+    starved(server).is_some() || is_generator_starved(load) || is_robbed(load, server)
 }
 
 pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
@@ -357,7 +360,7 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         // threads ended with their counters.
         let is_likely = load.in_flight.mean < FEW_IN_FLIGHT && server.unread_counters.is_none();
         let confidence = match is_likely {
-            true if is_quick(load, server) => Confidence::High,
+            true if is_quick(load, server) && !is_disturbed(load, server) => Confidence::High,
             true => Confidence::Medium,
             false => Confidence::Low,
         };

@@ -6,6 +6,7 @@ mod levels;
 mod limiter;
 mod load;
 mod pauses;
+mod polling;
 mod programs;
 mod resource;
 mod room;
@@ -60,13 +61,13 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// The server's CPU utilisation, if it needed all of its CPU.
-    fn full_server(&self) -> Option<f64> {
-        self.server.filter(|server| waits::is_full(server))?.cpu_utilisation
+    fn full_server(&self, load: &LoadResult) -> Option<f64> {
+        self.server.filter(|server| polling::is_full(load, server))?.cpu_utilisation
     }
 
     /// How severe it is that the generator had no room.
-    fn weight_of_room(&self) -> Severity {
-        match self.full_server() {
+    fn weight_of_room(&self, load: &LoadResult) -> Severity {
+        match self.full_server(load) {
             _ if self.control => Severity::Info,
             Some(_) => Severity::Warning,
             None => Severity::Invalid,

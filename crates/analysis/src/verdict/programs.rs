@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::limiter::{Limiter, is_generator_starved, verdict};
+use super::polling::is_full;
 use super::resource::{Confidence, Resource};
 use super::room::Bound;
 use super::server::{MOST_WAITING, starved};
 use super::thresholds::{SERVER_BUSY, STEAL};
-use super::waits::is_full;
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
 use crate::server::ServerUse;
@@ -51,7 +51,7 @@ pub(super) fn of_generator(
     let room = &load.client.room;
     let others = share_waited_for(load, server)?;
     let used = server.cpu_utilisation;
-    (!is_full(server) && others >= MOSTLY_OTHERS * room.busy?).then(|| {
+    (!is_full(load, server) && others >= MOSTLY_OTHERS * room.busy?).then(|| {
         let of_server =
             used.map_or(String::new(), |used| format!(" The server used {} of its CPU.", percent(used)));
         let sentence = format!(

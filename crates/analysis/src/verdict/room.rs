@@ -133,7 +133,7 @@ fn crowded(result: &LoadResult) -> Option<Bound> {
 pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let bound = Bound::of(result)?;
     let clause = bound.clause();
-    let message = match context.full_server() {
+    let message = match context.full_server(result) {
         _ if context.control => format!(
             "The generator's end: {clause}. This control shows the most that it can do on this machine."
         ),
@@ -146,7 +146,7 @@ pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat
             bound.mend(result, context)
         ),
     };
-    Some(Caveat::new(bound.code(), context.weight_of_room(), message, evidence(result)))
+    Some(Caveat::new(bound.code(), context.weight_of_room(result), message, evidence(result)))
 }
 
 fn evidence(result: &LoadResult) -> Value {
@@ -164,7 +164,10 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
             "{threads} threads of the generator share {cpus} CPU{}: they wait for each other, up to a time slice of the scheduler each time. Ask for no more threads than CPUs: `--threads {cpus}`.",
             if cpus == 1 { "" } else { "s" }
         );
-        let severity = if Bound::of(result).is_some() { context.weight_of_room() } else { Severity::Warning };
+        let severity = match Bound::of(result) {
+            Some(_) => context.weight_of_room(result),
+            None => Severity::Warning,
+        };
         Caveat::new(Code::Oversubscribed, severity, message, json!({"threads": threads, "cpus": cpus}))
     })
 }

@@ -2,12 +2,11 @@
 
 use dyno_archive::plan::Model;
 use dyno_archive::sample::State;
-use dyno_archive::syscall::{Amount, amount};
 use serde_json::{Value, json};
 
-use super::limiter::{Limiter, is_robbed, verdict};
+use super::limiter::{Limiter, is_disturbed, is_robbed, verdict};
 use super::resource::{Confidence, Resource};
-use super::thresholds::{SERVER_BUSY, SERVER_FULL};
+use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
 use crate::server::{Call, ServerUse, Working};
 use crate::words::percent;
@@ -21,6 +20,10 @@ const MUCH_OF_TIME: f64 = 0.3;
 /// Page faults per second that read from a disk from which on memory is what is short.
 const MAJOR_FAULTS_PER_S: f64 = 50.0;
 
+/// The same per response, from which on requests wait for a disk whatever the states of threads
+/// say: those of a fast disk are short, and the kernel computes for each.
+const MAJOR_FAULTS_EACH: f64 = 1.0;
+
 /// Share of the server's CPU time that its garbage collector may use without being its limit.
 const GC_SHARE: f64 = 0.3;
 
@@ -32,6 +35,16 @@ const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
 
 /// Least share of new connections that found the queue full which holds a load up.
 const LEAST_OVERFLOWS: f64 = 0.001;
+
+/// Share of the requests in flight that wait in a listener's queue from which on that holds them up.
+const MOST_QUEUED: f64 = 0.5;
+
+/// Sleeping calls per response from which on requests sleep. Slices of the window count them, so
+/// that a response may miss its own.
+const A_SLEEP_EACH: f64 = 0.5;
+
+/// Threads at work at a time up to which they take turns with one lock.
+const ONE_HOLDER: f64 = 1.5;
 
 /// Requests per thread from which on requests wait for threads.
 const MORE_REQUESTS: f64 = 1.2;
@@ -87,32 +100,65 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
 
 /// Connections that found the server's queue of connections full are tried again a second later.
 pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let used = has_room(server)?;
-    let overflows = server.network?.listen_overflows.filter(|n| *n > 0)?;
-    // Where connections live on, a queue that was full once limits nothing; nor do a few of very many.
-    load.config.requests_per_connection?;
-    if (overflows as f64) < LEAST_OVERFLOWS * load.connections.opened as f64 {
+    let used = server.cpu_utilisation;
+    if used.is_some_and(|used| used >= SERVER_BUSY) {
         return None;
     }
+    // Where connections live on, a queue that was full once limits nothing; nor do a few of very many.
+    load.config.requests_per_connection?;
+    let is_many = |n: &u64| *n > 0 && *n as f64 >= LEAST_OVERFLOWS * load.connections.opened as f64;
+    let overflows = server.network.and_then(|network| network.listen_overflows).filter(is_many);
+    let queued = queued_connections(load, server);
+    let seen = match (overflows, queued) {
+        (Some(overflows), _) => {
+            format!("{overflows} found it full, and wait a second before they try again")
+        }
+        (None, Some(queued)) => {
+            format!("{queued} of {:.0} waited in it to be accepted", load.in_flight.mean)
+        }
+        (None, None) => return None,
+    };
     let sentence = format!(
-        "The server's queue of connections: {overflows} found it full, and wait a second before they try again, while the server used {} of its CPU. Let it listen with a longer backlog (net.core.somaxconn is the most), or accept faster.",
-        percent(used)
+        "The server's queue of connections: {seen}{}. Let it listen with a longer backlog (net.core.somaxconn is the most), or accept faster.",
+        used.map_or(String::new(), |used| format!(", while the server used {} of its CPU", percent(used)))
     );
-    verdict(Resource::AcceptQueue, Confidence::Medium, sentence, json!({"listen_overflows": overflows}))
+    // A full CPU would be why it accepts no faster.
+    let confidence = if used.is_some() { Confidence::Medium } else { Confidence::Low };
+    let evidence = json!({"listen_overflows": overflows, "queued": queued});
+    verdict(Resource::AcceptQueue, confidence, sentence, evidence)
+}
+
+/// Connections that waited to be accepted when the sockets were looked at. `None`: they were fewer
+/// than half of the requests in flight, or are not known.
+fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
+    let queued: u64 = server.sockets.as_ref()?.listeners.iter().map(|listener| listener.queued).sum();
+    (queued > 1 && queued as f64 >= MOST_QUEUED * load.in_flight.mean).then_some(queued)
 }
 
 /// Memory that was written out, or let go, and has to be read again.
-pub(super) fn memory(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     has_room(server)?;
-    let waited = server.working.as_ref().map(|w| w.share(State::Disk)).filter(|s| *s >= MUCH_OF_TIME)?;
+    let waited = server.working.as_ref().map(|w| w.share(State::Disk));
+    let waited_much = waited.filter(|share| *share >= MUCH_OF_TIME);
     let faults = server.page_faults_major? as f64 / server.window_s;
-    (faults >= MAJOR_FAULTS_PER_S).then(|| {
-        let sentence = format!(
-            "Memory: {faults:.0} page faults per second were served from a disk, and the threads that serve waited {} of their time for it. Give the server more memory.",
-            percent(waited)
-        );
-        verdict(Resource::Memory, Confidence::High, sentence, json!({"major_faults_per_s": faults, "disk_share": waited}))
-    })?
+    let each = Some(faults / load.throughput_rps).filter(|each| each.is_finite());
+    let is_of_requests = each.is_some_and(|each| each >= MAJOR_FAULTS_EACH);
+    if faults < MAJOR_FAULTS_PER_S || (waited_much.is_none() && !is_of_requests) {
+        return None;
+    }
+    let (confidence, wait) = match waited_much {
+        Some(share) => (
+            Confidence::High,
+            format!(", and the threads that serve waited {} of their time for it", percent(share)),
+        ),
+        None => (Confidence::Medium, each.map_or(String::new(), |each| format!(", {each:.1} per response"))),
+    };
+    let sentence = format!(
+        "Memory: {faults:.0} page faults per second were served from a disk{wait}. Give the server more memory."
+    );
+    let evidence =
+        json!({"major_faults_per_s": faults, "major_faults_per_response": each, "disk_share": waited});
+    verdict(Resource::Memory, confidence, sentence, evidence)
 }
 
 pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -124,20 +170,33 @@ pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// A lock, or any other turn that requests have to wait for.
 pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::of(load, server, &[State::Lock]).filter(|wait| wait.working.threads > 1)?;
-    if is_timed(server) {
+    if Timed::of(server) != Timed::Few {
         return None;
     }
     let sentence = format!("A lock: the server's {wait} waiting for each other (futex)");
-    let (confidence, advice) = match (wait.is_each_with_a_request(), wait.has_holder(server)) {
-        (true, true) => (Confidence::High, ""),
-        (true, false) => (
-            Confidence::Medium,
-            " No thread is seen that holds it: it may also be an answer that they wait for, of something that dyno does not watch.",
-        ),
-        (false, _) => (
+    let holders = wait.at_work(server);
+    let (confidence, advice) = if !wait.is_each_with_a_request() {
+        (
             Confidence::Medium,
             " It may also be work that they wait for, which something that dyno does not watch holds up.",
-        ),
+        )
+    } else if holders < MOST_OF_TIME {
+        (
+            Confidence::Medium,
+            " No thread is seen that holds it: it may also be an answer that they wait for, of something that dyno does not watch.",
+        )
+    } else if holders > ONE_HOLDER {
+        (
+            Confidence::Medium,
+            " Several threads were at work at a time: it may also be a pool that they wait for.",
+        )
+    } else if wait.working.steady_workers > 0 {
+        (
+            Confidence::Medium,
+            " The same thread was at work all the time: it may also be a worker that they wait for.",
+        )
+    } else {
+        (Confidence::High, "")
     };
     wait.verdict(Resource::Lock, confidence, &sentence, advice)
 }
@@ -146,9 +205,12 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::of_time(load, server).filter(Wait::has_waiting_requests)?;
     let sentence = format!("The server's workers: its {wait} asleep");
+    // Threads of runtimes wait with a time-out, too, while they have no work.
+    let is_sure = Timed::of(server) == Timed::Few && is_sleep_of_requests(server) == Some(true);
+    let confidence = if is_sure { Confidence::High } else { Confidence::Medium };
     wait.verdict(
         Resource::Workers,
-        Confidence::High,
+        confidence,
         &sentence,
         " More of them would serve more, or none that sleep.",
     )
@@ -162,41 +224,64 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     }
     let sentence =
         format!("Too few requests in flight: each waits for time to pass. The server's {wait} asleep");
-    wait.verdict(Resource::Concurrency, Confidence::Medium, &sentence, "")
-}
-
-/// Whether most waits for a futex ended because their time was over, so that they are sleep:
-/// `Thread.sleep` and condition variables with a time-out wait like that. `false`, too, if they were
-/// not counted.
-fn is_timed(server: &ServerUse) -> bool {
-    let waits = server.calls.as_ref().and_then(|calls| calls.by_name.get("futex(wait)"));
-    let timed = |call: &Call| Some(call.errors?.saturating_sub(call.again?));
-    waits.is_some_and(|call| timed(call).is_some_and(|timed| 2 * timed >= call.count))
-}
-
-/// Whether a server fills its CPUs because it needs them.
-pub(super) fn is_full(server: &ServerUse) -> bool {
-    server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL) && polls(server).is_none()
-}
-
-/// Calls per response that asked for something to do and got nothing, from which on a server polls:
-/// one that reads until nothing is left asks once too often.
-const MANY_IDLE_POLLS: f64 = 3.0;
-
-/// Calls per response that asked for something to do and got nothing: waits for events that
-/// returned none, and reads that had to be tried again. `None`: few, or they were not counted.
-pub(super) fn polls(server: &ServerUse) -> Option<f64> {
-    let calls = server.calls.as_ref()?;
-    let idle = |(name, call): (&String, &Call)| match amount(name)? {
-        // It returns what it submitted, which is nothing where it only waits.
-        Amount::Events if name == "io_uring_enter" => None,
-        // Each wait that returned something returned at least one event.
-        Amount::Events => Some(call.per_response * (1.0 - call.returned_mean?.min(1.0))),
-        Amount::Read => Some(call.again? as f64 / call.count as f64 * call.per_response),
-        _ => None,
+    // Where requests both sleep and wait for other threads, one may sleep while it holds a lock.
+    let confidence = match Timed::of(server) {
+        Timed::OncePerResponse => Confidence::Low,
+        Timed::Most | Timed::Few => Confidence::Medium,
     };
-    let sum: f64 = calls.by_name.iter().filter_map(idle).sum();
-    (sum >= MANY_IDLE_POLLS).then_some(sum)
+    wait.verdict(Resource::Concurrency, confidence, &sentence, "")
+}
+
+/// How many waits for a futex ended because their time was over, so that they are sleep:
+/// `Thread.sleep` and condition variables with a time-out wait like that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timed {
+    /// Most of them.
+    Most,
+    /// Fewer, but as many as responses came: each request sleeps once, and waits for other threads.
+    OncePerResponse,
+    /// So few that requests have none, or they were not counted.
+    Few,
+}
+
+impl Timed {
+    fn of(server: &ServerUse) -> Timed {
+        let timed = |call: &Call| Some(call.errors?.saturating_sub(call.again?));
+        let waits = futex_waits(server).and_then(|call| Some((call, timed(call)?)));
+        match waits {
+            Some((call, timed)) if timed > 0 && 2 * timed >= call.count => Timed::Most,
+            Some((call, timed)) if per_response(call, timed) >= A_SLEEP_EACH => Timed::OncePerResponse,
+            _ => Timed::Few,
+        }
+    }
+}
+
+/// Threads that serve and were asleep, at a time on average: those that wait for each other, too,
+/// where sleep waits like that. `None`: nobody looked.
+pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
+    let working = server.working.as_ref()?;
+    let waiting = match Timed::of(server) {
+        Timed::Few => 0.0,
+        Timed::Most | Timed::OncePerResponse => working.share(State::Lock),
+    };
+    Some((working.share(State::Sleep) + waiting) * working.threads as f64)
+}
+
+fn futex_waits(server: &ServerUse) -> Option<&Call> {
+    server.calls.as_ref()?.by_name.get("futex(wait)")
+}
+
+fn per_response(call: &Call, part: u64) -> f64 {
+    part as f64 / call.count.max(1) as f64 * call.per_response
+}
+
+/// Whether the sleep of threads may be that of requests. Threads with other tasks sleep, too, but
+/// not once per response. `None`: calls were not counted.
+fn is_sleep_of_requests(server: &ServerUse) -> Option<bool> {
+    let calls = server.calls.as_ref()?;
+    let sleeps = ["nanosleep", "clock_nanosleep"].into_iter().filter_map(|name| calls.by_name.get(name));
+    let each: f64 = sleeps.map(|call| call.per_response).sum();
+    Some(each >= A_SLEEP_EACH)
 }
 
 /// The server's CPU utilisation, if it has CPU time left.
@@ -211,28 +296,35 @@ struct Wait<'a> {
     requests: f64,
     used: f64,
     futex_waits: Option<f64>,
+    /// Others took CPU time.
+    is_disturbed: bool,
 }
 
 impl<'a> Wait<'a> {
     /// Most of the time spent in these states.
     fn of(load: &LoadResult, server: &'a ServerUse, states: &[State]) -> Option<Wait<'a>> {
-        // Whoever waits for a CPU that others took keeps others waiting.
-        let used = has_room(server).filter(|_| !is_robbed(load, server))?;
+        let used = has_room(server)?;
+        let is_robbed = is_robbed(load, server);
+        // A thread that waits for a CPU prolongs the wait for a lock that it holds. It prolongs
+        // neither a sleep nor a wait for a disk: what a thread waits then is another state.
+        let states = states.iter().filter(|state| !is_robbed || **state != State::Lock);
         let working = server.working.as_ref()?;
-        let share: f64 = states.iter().map(|state| working.share(*state)).sum();
+        let share: f64 = states.map(|state| working.share(*state)).sum();
         let requests = load.at_server();
         // With fewer requests than threads some of them have nothing to do, and wait for work: so much of the time is theirs.
         let idle = (1.0 - requests / working.threads as f64).max(0.0);
         let is_held_up = share - idle >= MOST_OF_TIME;
-        let waits = server.calls.as_ref().and_then(|calls| calls.by_name.get("futex(wait)"));
-        let futex_waits = waits.map(|call| call.per_response);
-        is_held_up.then_some(Wait { working, share, requests, used, futex_waits })
+        let futex_waits = futex_waits(server).map(|call| call.per_response);
+        let is_disturbed = is_disturbed(load, server);
+        is_held_up.then_some(Wait { working, share, requests, used, futex_waits, is_disturbed })
     }
 
     /// Most of the time spent waiting for time to pass.
     fn of_time(load: &LoadResult, server: &'a ServerUse) -> Option<Wait<'a>> {
-        let states: &[State] = if is_timed(server) { &[State::Sleep, State::Lock] } else { &[State::Sleep] };
-        Wait::of(load, server, states)
+        if Timed::of(server) != Timed::Few {
+            return Wait::of(load, server, &[State::Sleep, State::Lock]);
+        }
+        Wait::of(load, server, &[State::Sleep]).filter(|_| is_sleep_of_requests(server) != Some(false))
     }
 
     /// Whether so many more requests than threads were there that some waited for one.
@@ -240,12 +332,12 @@ impl<'a> Wait<'a> {
         self.requests >= MORE_REQUESTS * self.working.threads as f64
     }
 
-    /// Whether one of the threads was not waiting for the lock, nor for a peer, most of the time: a
-    /// lock has a holder, who computes, sleeps or waits for a disk meanwhile.
-    fn has_holder(&self, server: &ServerUse) -> bool {
+    /// Threads that waited neither for the lock nor for a peer, at a time on average: a lock has a
+    /// holder, which computes, sleeps or waits for a disk meanwhile.
+    fn at_work(&self, server: &ServerUse) -> f64 {
         let held = [State::Running, State::Runnable, State::Sleep, State::Disk, State::Other];
         let held_s: f64 = held.iter().map(|state| self.working.share(*state) * self.working.lived_s()).sum();
-        held_s >= MOST_OF_TIME * server.window_s
+        held_s / server.window_s
     }
 
     fn verdict(
@@ -266,6 +358,7 @@ impl<'a> Wait<'a> {
             },
             percent(self.used)
         );
+        let confidence = if self.is_disturbed { confidence.max(Confidence::Medium) } else { confidence };
         verdict(resource, confidence, sentence, self.evidence())
     }
 

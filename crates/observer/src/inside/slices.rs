@@ -29,6 +29,14 @@ const BUDGET: f64 = 0.008;
 /// Length of a slice where calls are not counted all the time.
 const SLICE: Duration = Duration::from_millis(20);
 
+/// Shortest slice: a server that makes so many calls that no longer one fits the budget makes
+/// thousands in this time.
+const SHORTEST_SLICE: Duration = Duration::from_millis(2);
+
+/// Mean time between slices that shorter slices keep, so that a window of half a second has one.
+/// A server that polls makes a million calls per second.
+const USUAL_GAP: Duration = Duration::from_millis(250);
+
 /// Length of what is counted at once where they are: how soon a higher rate is noticed.
 const ALWAYS: Duration = Duration::from_millis(100);
 
@@ -73,9 +81,20 @@ impl Slices {
         if cost <= BUDGET {
             return Slice { counted: ALWAYS, gap: Duration::ZERO };
         }
-        let slice = SLICE.mul_f64(cost) + Duration::from_nanos(self.price.slice_ns as u64);
-        let gap = slice.div_f64(BUDGET).saturating_sub(SLICE).mul_f64(self.stretch());
-        Slice { counted: SLICE, gap: gap.min(LONGEST_GAP) }
+        let counted = self.length(cost);
+        let slice = counted.mul_f64(cost) + Duration::from_nanos(self.price.slice_ns as u64);
+        let gap = slice.div_f64(BUDGET).saturating_sub(counted).mul_f64(self.stretch());
+        Slice { counted, gap: gap.min(LONGEST_GAP) }
+    }
+
+    /// Length of a slice in which counting costs this part of a CPU. Where each slice has a price
+    /// of its own, shorter ones would save little.
+    fn length(&self, cost: f64) -> Duration {
+        if self.price.slice_ns > 0.0 {
+            return SLICE;
+        }
+        let affordable = USUAL_GAP.as_secs_f64() * BUDGET / cost;
+        Duration::from_secs_f64(affordable.min(SLICE.as_secs_f64())).max(SHORTEST_SLICE)
     }
 
     /// Between 0.5 and 1.5, spread evenly: slices at even distances could keep in step with something that the server does.
@@ -111,6 +130,23 @@ mod tests {
             assert!(all.windows(2).any(|pair| pair[0].gap != pair[1].gap));
             assert_eq!(slices.next(Some(1e9)).gap, LONGEST_GAP);
         }
+    }
+
+    /// A server that polls makes a million calls per second or more.
+    #[test]
+    fn slices_of_a_polling_server_fit_a_short_window() {
+        for rate in [500_000.0, 1_000_000.0, 3_000_000.0] {
+            let mut slices = Slices::new(false, Price::PROGRAM);
+            let all: Vec<Slice> = (0..100).map(|_| slices.next(Some(rate))).collect();
+            let longest = all.iter().map(|s| s.counted + s.gap).max().unwrap();
+            assert!(longest < Duration::from_millis(500), "{rate}: {longest:?}");
+            let counted: f64 = all.iter().map(|s| s.counted.as_secs_f64()).sum();
+            let whole: f64 = all.iter().map(|s| (s.counted + s.gap).as_secs_f64()).sum();
+            let cost = counted / whole * rate * Price::PROGRAM.call_ns / 1e9;
+            assert!(cost < 1.1 * BUDGET, "{rate}: {cost}");
+        }
+        let dear = Slices::new(false, Price::COUNTERS).next(Some(1_000_000.0));
+        assert_eq!(dear.counted, SLICE);
     }
 
     #[test]

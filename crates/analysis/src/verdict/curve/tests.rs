@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::backend::BackendUse;
 use crate::fixture::reported;
+use crate::server::{Call, Calls, Working};
 
 use Confidence::{High, Low, Medium};
 use Resource::{Concurrency, Elsewhere, Lock, ServerCpu, Unknown, Workers};
@@ -25,6 +26,10 @@ fn trials(steps: &[Step]) -> Vec<TrialResult> {
         // Little's law.
         trial.load.response_time_us.mean = Some(f64::from(in_flight) / throughput_rps * 1e6);
         trial.server.cpu_utilisation = Some(cpu);
+        // It sleeps once per response, and nobody looked at what its threads wait for.
+        let responses = throughput_rps * trial.server.window_s;
+        trial.server.context_switches_voluntary = Some(responses as u64);
+        (trial.server.working, trial.server.calls) = (None, None);
         trial.limiter = Limiter::new(resource, confidence, "It.".into(), json!({"own": 1}));
         trial
     };
@@ -198,4 +203,158 @@ fn disturbed_steps_make_nothing_certain() {
     let all: Vec<_> = trials.iter().map(|t| (t.limiter.resource, t.limiter.confidence)).collect();
     assert_eq!(all, [(Elsewhere, Medium); 2]);
     assert!(trials[0].limiter.sentence.ends_with("This is likely, not certain."));
+}
+
+/// Threads that spend these shares of their time in these states.
+fn working(threads: usize, shares: &[(State, f64)]) -> Option<Working> {
+    let states_s = shares.iter().map(|(state, share)| (state.name(), share * threads as f64)).collect();
+    Some(Working { threads, states_s, steady_workers: 0 })
+}
+
+/// So many calls of a name per response, of which some failed for their time-out, or returned
+/// nothing.
+fn calls(name: &str, per_response: f64, timed: f64) -> Option<Calls> {
+    let call = Call {
+        count: (1000.0 * per_response) as u64,
+        per_response,
+        errors: Some((1000.0 * timed) as u64),
+        again: Some(0),
+        returned_mean: Some(1.0 - timed / per_response),
+    };
+    Some(Calls { answers: 1000, by_name: [(name.to_string(), call)].into(), ..Calls::default() })
+}
+
+fn settled_with(steps: &[Step], change: impl Fn(&mut TrialResult)) -> Vec<(Resource, Confidence)> {
+    let mut trials = trials(steps);
+    trials.iter_mut().for_each(change);
+    settle(&mut trials);
+    trials.iter().map(|t| (t.limiter.resource, t.limiter.confidence)).collect()
+}
+
+/// A runtime of two idle threads that wait with a time-out, and requests that take turns.
+#[test]
+fn idle_threads_are_no_workers() {
+    let steps = [
+        (1, 280.0, 0.1, Concurrency, Medium),
+        (8, 275.0, 0.1, Workers, High),
+        (32, 282.0, 0.1, Workers, Medium),
+    ];
+    let go = |t: &mut TrialResult| {
+        t.server.working = working(3, &[(State::Lock, 0.62), (State::Network, 0.3), (State::Running, 0.08)]);
+        t.server.calls = calls("futex(wait)", 2.0, 1.1);
+    };
+    assert_eq!(settled_with(&steps, go), [(Elsewhere, Medium); 3]);
+}
+
+/// Four workers wait 10 ms each on a condition variable with a time-out.
+#[test]
+fn workers_are_certain_where_each_served_request_has_one() {
+    let steps = [
+        (1, 98.0, 0.01, Concurrency, Medium),
+        (8, 390.0, 0.02, Workers, Medium),
+        (32, 392.0, 0.02, Workers, Medium),
+    ];
+    let asleep = |threads: usize| {
+        move |t: &mut TrialResult| {
+            t.server.working = working(threads, &[(State::Lock, 0.98), (State::Running, 0.02)]);
+            t.server.calls = calls("futex(wait)", 1.0, 1.0);
+        }
+    };
+    assert_eq!(settled_with(&steps, asleep(4)), [(Concurrency, High), (Workers, High), (Workers, High)]);
+    // Without a look at threads, or with fewer asleep than are served, it stays likely.
+    assert_eq!(settled_with(&steps, |_| {})[2], (Workers, Medium));
+    assert_eq!(settled_with(&steps, asleep(2))[2], (Workers, Medium));
+}
+
+/// Four are served at a time: no single lock does that.
+#[test]
+fn locks_serve_one_at_a_time() {
+    let of = |width: f64| {
+        let rps = 100.0 * width;
+        [(1, 100.0, 0.02, Concurrency, Medium), (8, rps, 0.02, Lock, High), (32, rps, 0.02, Lock, High)]
+    };
+    assert_eq!(verdicts(&of(1.5))[1..], [(Lock, High); 2]);
+    assert_eq!(verdicts(&of(1.51))[1..], [(Lock, Medium); 2]);
+}
+
+/// The holder of a Java monitor sleeps as the threads wait that want it: both by futex.
+#[test]
+fn threads_that_wait_for_their_turn_wait_for_a_lock() {
+    let steps = [
+        (1, 250.0, 0.1, Concurrency, Medium),
+        (8, 280.0, 0.1, Concurrency, Low),
+        (32, 281.0, 0.1, Concurrency, Low),
+    ];
+    let java = |lock: f64| {
+        move |t: &mut TrialResult| {
+            let threads = t.step.in_flight as usize + 1;
+            t.server.working = working(threads, &[(State::Lock, lock), (State::Network, 1.0 - lock)]);
+        }
+    };
+    let all = settled_with(&steps, java(0.9));
+    assert_eq!(all[1..], [(Lock, Medium); 2]);
+    // Few of the requests have a thread that waits.
+    assert_eq!(settled_with(&steps, java(0.4))[1..], [(Elsewhere, High); 2]);
+}
+
+#[test]
+fn queue_of_a_server_that_waits_for_time_is_not_certain() {
+    let steps = [(1, 50.0, 0.02, Concurrency, Medium), (8, 50.0, 0.02, Concurrency, Medium)];
+    let timed = |waits: f64| move |t: &mut TrialResult| t.server.calls = calls("epoll_wait", 2.0, waits);
+    assert_eq!(settled_with(&steps, timed(0.4)), [(Elsewhere, High); 2]);
+    assert_eq!(settled_with(&steps, timed(0.5)), [(Elsewhere, Medium); 2]);
+}
+
+/// The threads of 32 connections wake up at the same time, and wait for each other's CPU.
+#[test]
+fn other_programs_that_delay_no_request_are_no_limit() {
+    let steps = |in_flight, rps| {
+        [(1, 48.0, 0.01, Concurrency, Medium), (in_flight, rps, 0.1, Resource::OtherPrograms, Low)]
+    };
+    assert_eq!(verdicts(&steps(32, 1_530.0))[1], (Concurrency, High));
+    assert_eq!(verdicts(&steps(32, 1_200.0))[1], (Resource::OtherPrograms, Low));
+    let likely = [(1, 48.0, 0.01, Concurrency, Medium), (32, 1_530.0, 0.1, Resource::OtherPrograms, Medium)];
+    assert_eq!(verdicts(&likely)[1], (Resource::OtherPrograms, Medium));
+}
+
+/// Requests get dearer from step to step; at another step the server had time left.
+#[test]
+fn server_that_was_idle_at_a_step_does_not_poll() {
+    let steps = |first: f64| {
+        [
+            (1, 1_000.0, first, Concurrency, Low),
+            (4, 3_000.0, 1.0, ServerCpu, High),
+            (16, 2_000.0, 1.0, ServerCpu, High),
+        ]
+    };
+    assert_eq!(verdicts(&steps(0.74))[1..], [(ServerCpu, High); 2]);
+    assert_eq!(verdicts(&steps(0.76))[1..], [(ServerCpu, Medium); 2]);
+}
+
+/// A server that polls does so under any load.
+#[test]
+fn full_cpu_is_doubted_where_another_step_shows_polling() {
+    let steps = [(1, 36_000.0, 1.0, Concurrency, Medium), (4, 40_000.0, 1.0, ServerCpu, High)];
+    assert_eq!(verdicts(&steps)[1], (ServerCpu, High));
+    let polls = |t: &mut TrialResult| t.server.context_switches_voluntary = Some(0);
+    assert_eq!(settled_with(&steps, polls)[1], (ServerCpu, Medium));
+}
+
+/// What the hypervisor took is set against what the server may use.
+#[test]
+fn little_steal_changes_no_step() {
+    let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];
+    let stolen = |share: f64| {
+        move |t: &mut TrialResult| {
+            t.caveats.push(crate::caveat::info(Code::Steal, ""));
+            t.server.cpu_allowed_s = Some(1.0);
+            t.server.stolen_s = Some(share);
+        }
+    };
+    assert_eq!(settled_with(&flat, stolen(0.1)), [(Elsewhere, High); 2]);
+    assert_eq!(settled_with(&flat, stolen(0.101)), [(Elsewhere, Medium); 2]);
+    assert_eq!(
+        settled_with(&flat, |t| t.caveats.push(crate::caveat::info(Code::Steal, ""))),
+        [(Elsewhere, Medium); 2]
+    );
 }

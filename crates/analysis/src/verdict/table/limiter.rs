@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::machine::OtherUse;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 
 use super::world::{MS, S, World};
-use super::{missing_in, waits};
+use super::{missing_in, others, polling, waits};
 use crate::backend::BackendUse;
 use crate::server::ServerUse;
 use crate::verdict::{Confidence, Limiter, Resource};
@@ -145,25 +144,6 @@ const CASES: &[Case] = &[
         },
         just_not: |w| w.record.samples.clear(),
         otherwise: (Resource::Unknown, Confidence::Low),
-    },
-    // Others took the CPUs: the generator had no part in it.
-    Case {
-        resource: Resource::OtherPrograms,
-        confidence: Confidence::Medium,
-        says: "Other programs (none is visible from here): they used 70 % of the generator's CPUs, and the generator waited for them. The server used 1.0 % of its CPU.",
-        evidence: r#"{"generator_cpus_used_by_others": 0.7, "others_cpu_s": 1.4}"#,
-        trips: |w| {
-            w.generate(&[(280 * MS, 600 * MS)]);
-            crowd(w, 700 * MS);
-            w.serve_by(&[(10 * MS, 0)], 1400 * MS);
-        },
-        // The server itself is what used the generator's CPUs.
-        just_not: |w| {
-            w.generate(&[(280 * MS, 600 * MS)]);
-            crowd(w, 700 * MS);
-            w.serve_by(&[(10 * MS, 0)], 0);
-        },
-        otherwise: (Resource::Generator, Confidence::High),
     },
     Case {
         resource: Resource::Jit,
@@ -417,52 +397,6 @@ const CASES: &[Case] = &[
         },
         otherwise: (Resource::Unknown, Confidence::Low),
     },
-    // No such verdict if their CPUs were taken: by the hypervisor, or by others from the generator or the server.
-    Case {
-        resource: Resource::Elsewhere,
-        confidence: Confidence::Medium,
-        says: "the server used 50 % of its CPU.",
-        evidence: "{}",
-        trips: |w| {
-            w.hold(64 * S);
-            steal(w, 20 * MS);
-        },
-        just_not: |w| {
-            w.hold(64 * S);
-            steal(w, 20 * MS + 1);
-        },
-        otherwise: (Resource::Unknown, Confidence::Low),
-    },
-    Case {
-        resource: Resource::Elsewhere,
-        confidence: Confidence::Medium,
-        says: "the server used 50 % of its CPU.",
-        evidence: "{}",
-        trips: |w| {
-            w.hold(64 * S);
-            w.generate(&[(300 * MS, 50 * MS)]);
-        },
-        just_not: |w| {
-            w.hold(64 * S);
-            w.generate(&[(300 * MS, 50 * MS + 1)]);
-        },
-        otherwise: (Resource::Unknown, Confidence::Low),
-    },
-    Case {
-        resource: Resource::Elsewhere,
-        confidence: Confidence::Medium,
-        says: "the server used 50 % of its CPU.",
-        evidence: "{}",
-        trips: |w| {
-            w.hold(64 * S);
-            w.serve_by(&[(500 * MS, 100 * MS)], 300 * MS);
-        },
-        just_not: |w| {
-            w.hold(64 * S);
-            w.serve_by(&[(500 * MS, 100 * MS + 1)], 300 * MS);
-        },
-        otherwise: (Resource::OtherPrograms, Confidence::Low),
-    },
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
@@ -512,81 +446,6 @@ const CASES: &[Case] = &[
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
-        resource: Resource::Unknown,
-        confidence: Confidence::Low,
-        says: "neither is full. The hypervisor gave 2.0 % of this machine's CPU time to others",
-        evidence: r#"{"generator_starved": false}"#,
-        trips: |w| steal(w, 20 * MS + 1),
-        just_not: |w| steal(w, 20 * MS),
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::Unknown,
-        confidence: Confidence::Low,
-        says: "neither is full. The generator waited for a CPU that something else used",
-        evidence: r#"{"generator_starved": true, "steal_share": 0.0}"#,
-        trips: |w| w.generate(&[(300 * MS, 50 * MS + 1)]),
-        just_not: |w| w.generate(&[(300 * MS, 50 * MS)]),
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    // Other programs used CPUs that the server waited for: it would have filled its own, or not.
-    Case {
-        resource: Resource::OtherPrograms,
-        confidence: Confidence::Low,
-        says: "Other programs (none is visible from here): they used 0.30 s of this machine's CPUs, and the server's threads waited 0.20 s in 1.00 s for CPUs.",
-        evidence: r#"{"run_delay_s": 0.2, "programs": []}"#,
-        trips: |w| w.serve_by(&[(500 * MS, 200 * MS)], 300 * MS),
-        just_not: |w| w.serve_by(&[(500 * MS, 200 * MS)], 0),
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::OtherPrograms,
-        confidence: Confidence::Medium,
-        says: "Other programs (rustc, python3): they used 0.40 s of this machine's CPUs",
-        evidence: r#"{"programs": ["rustc", "python3"]}"#,
-        trips: |w| {
-            w.serve_by(&[(600 * MS, 310 * MS)], 400 * MS);
-            w.machine().everywhere = Some(programs());
-        },
-        just_not: |w| w.serve_by(&[(600 * MS, 290 * MS)], 400 * MS),
-        otherwise: (Resource::OtherPrograms, Confidence::Low),
-    },
-    // The generator waited for what other programs used.
-    Case {
-        resource: Resource::OtherPrograms,
-        confidence: Confidence::Low,
-        says: "they used 0.30 s of this machine's CPUs, and the generator waited for CPUs.",
-        evidence: r#"{"generator_starved": true}"#,
-        trips: |w| {
-            w.generate(&[(300 * MS, 50 * MS + 1)]);
-            w.serve_by(&[(500 * MS, 0)], 300 * MS);
-        },
-        // It is not known what used them.
-        just_not: |w| {
-            w.generate(&[(300 * MS, 50 * MS + 1)]);
-            w.serve_by(&[(500 * MS, 0)], 0);
-        },
-        otherwise: (Resource::Unknown, Confidence::Low),
-    },
-    // Other programs had a part of the generator's CPUs: without them it may have had room.
-    Case {
-        resource: Resource::Generator,
-        confidence: Confidence::Low,
-        says: "The generator: one of its threads was busy for 60 % of the time and waited 30 % of it for a CPU, while the server used 1.0 % of its CPU. This is a guess.",
-        evidence: r#"{"generator_utilisation": 0.6}"#,
-        trips: |w| {
-            w.generate(&[(600 * MS, 300 * MS)]);
-            crowd(w, 300 * MS);
-            w.serve_by(&[(10 * MS, 0)], 300 * MS);
-        },
-        just_not: |w| {
-            w.generate(&[(600 * MS, 300 * MS)]);
-            crowd(w, 300 * MS);
-            w.serve_by(&[(10 * MS, 0)], 0);
-        },
-        otherwise: (Resource::Generator, Confidence::High),
-    },
-    Case {
         resource: Resource::Link,
         confidence: Confidence::Medium,
         says: "A network link: eth0 carried 90 % of the 1000 Mbit/s that it can, while the server used 50 % of its CPU. This is likely",
@@ -623,7 +482,7 @@ const CASES: &[Case] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(waits::CASES)
+    [CASES, others::CASES, polling::CASES, waits::CASES].into_iter().flatten()
 }
 
 /// A back end that used this part of its CPU.
@@ -680,26 +539,6 @@ fn throttle(w: &mut World, periods: u64) {
     w.group().throttled_ns = Some(1600 * MS);
 }
 
-/// Sets how much of one CPU second the hypervisor took.
-fn steal(w: &mut World, steal_ns: u64) {
-    let host = w.sample().host.as_mut().expect("a machine");
-    host.steal_ns = steal_ns;
-    host.idle_ns = S - host.busy_ns - steal_ns;
-}
-
 fn trace() -> Arrivals {
     Arrivals::Trace { file: "t".into(), count: 1000, sha256: String::new() }
-}
-
-/// Programs that used CPU time, the most first; one of them twice.
-fn programs() -> Vec<OtherUse> {
-    let of = |pid, name: &str| OtherUse { pid, name: name.into(), run_ns: 200 * MS };
-    vec![of(77, "rustc"), of(78, "rustc"), of(79, "python3")]
-}
-
-/// Others use so much of the generator's CPU beside it.
-fn crowd(w: &mut World, others_ns: u64) {
-    let cpu = &mut w.machine().cpus[0];
-    cpu.busy_ns += others_ns;
-    cpu.idle_ns = cpu.idle_ns.saturating_sub(others_ns);
 }

@@ -1,9 +1,9 @@
 //! Cases: what a step waited for, as what is seen inside the server tells.
 
-use dyno_archive::sample::{CallUse, State};
+use dyno_archive::sample::{CallUse, ListenerUse, SocketsUse, State, StateTimes};
 
 use super::limiter::Case;
-use super::world::{MS, S};
+use super::world::{MS, S, World};
 use crate::verdict::{Confidence, Resource};
 
 pub(super) const CASES: &[Case] = &[
@@ -103,7 +103,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         resource: Resource::Lock,
-        confidence: Confidence::High,
+        confidence: Confidence::Medium,
         says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for 50 % of their time, while 8.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 8.0, "server_utilisation": 0.5}"#,
         trips: |w| {
@@ -120,7 +120,7 @@ pub(super) const CASES: &[Case] = &[
     // One thread of eight has nothing to do, which explains an eighth of the time.
     Case {
         resource: Resource::Lock,
-        confidence: Confidence::High,
+        confidence: Confidence::Medium,
         says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for 63 % of their time, while 7.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 7.0}"#,
         trips: |w| {
@@ -137,14 +137,14 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Lock,
         confidence: Confidence::Medium,
         says: "It may also be work that they wait for",
-        evidence: r#"{"threads": 8, "in_flight": 9.0}"#,
+        evidence: r#"{"threads": 8, "in_flight": 15.0}"#,
         trips: |w| {
-            w.hold(9 * S);
-            w.spend(8, State::Lock, 500);
+            w.hold(15 * S);
+            w.spend(8, State::Lock, 875);
         },
         just_not: |w| {
-            w.hold(8 * S);
-            w.spend(8, State::Lock, 500);
+            w.hold(14 * S);
+            w.spend(8, State::Lock, 875);
         },
         otherwise: (Resource::Lock, Confidence::High),
     },
@@ -156,12 +156,131 @@ pub(super) const CASES: &[Case] = &[
         trips: |w| {
             w.hold(64 * S);
             w.spend(8, State::Sleep, 900);
+            w.sleep_each();
         },
         just_not: |w| {
             w.hold(64 * S);
             w.spend(8, State::Sleep, 400);
+            w.sleep_each();
         },
         otherwise: (Resource::Elsewhere, Confidence::Medium),
+    },
+    // Threads that sleep, but not for requests.
+    Case {
+        resource: Resource::Workers,
+        confidence: Confidence::High,
+        says: "its 8 threads that serve were asleep",
+        evidence: "{}",
+        trips: |w| {
+            w.hold(64 * S);
+            w.spend(8, State::Sleep, 900);
+            w.call("clock_nanosleep", CallUse { count: 500, ..CallUse::default() });
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            w.spend(8, State::Sleep, 900);
+            w.call("clock_nanosleep", CallUse { count: 499, ..CallUse::default() });
+        },
+        otherwise: (Resource::Elsewhere, Confidence::Medium),
+    },
+    // It is not known for what they sleep.
+    Case {
+        resource: Resource::Workers,
+        confidence: Confidence::Medium,
+        says: "its 8 threads that serve were asleep",
+        evidence: "{}",
+        trips: |w| {
+            w.hold(64 * S);
+            w.spend(8, State::Sleep, 900);
+            w.used().calls = None;
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            w.spend(8, State::Sleep, 900);
+            w.sleep_each();
+        },
+        otherwise: (Resource::Workers, Confidence::High),
+    },
+    // A lock has one holder, and each thread is that for a while.
+    Case {
+        resource: Resource::Lock,
+        confidence: Confidence::Medium,
+        says: "Several threads were at work at a time: it may also be a pool that they wait for.",
+        evidence: "{}",
+        trips: |w| {
+            w.hold(8 * S);
+            w.spend(8, State::Lock, 812);
+        },
+        just_not: |w| {
+            w.hold(8 * S);
+            w.spend(8, State::Lock, 813);
+        },
+        otherwise: (Resource::Lock, Confidence::High),
+    },
+    Case {
+        resource: Resource::Lock,
+        confidence: Confidence::Medium,
+        says: "The same thread was at work all the time: it may also be a worker that they wait for.",
+        evidence: "{}",
+        trips: |w| {
+            w.hold(8 * S);
+            work_in_one(w, 700);
+        },
+        just_not: |w| {
+            w.hold(8 * S);
+            work_in_one(w, 699);
+        },
+        otherwise: (Resource::Lock, Confidence::High),
+    },
+    // Requests that sleep and wait for other threads, as those of a JVM do.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Low,
+        says: "each waits for time to pass. The server's 8 threads that serve were asleep for 90 %",
+        evidence: r#"{"futex_waits_per_response": 3.0}"#,
+        trips: |w| {
+            w.hold(8 * S);
+            w.spend(8, State::Lock, 900);
+            w.call(
+                "futex(wait)",
+                CallUse { count: 3000, errors: Some(600), again: Some(100), ..CallUse::default() },
+            );
+        },
+        just_not: |w| {
+            w.hold(8 * S);
+            w.spend(8, State::Lock, 900);
+            w.call(
+                "futex(wait)",
+                CallUse { count: 3000, errors: Some(599), again: Some(100), ..CallUse::default() },
+            );
+        },
+        otherwise: (Resource::Lock, Confidence::High),
+    },
+    // Connections that wait to be accepted are requests that wait.
+    Case {
+        resource: Resource::AcceptQueue,
+        confidence: Confidence::Medium,
+        says: "The server's queue of connections: 5 of 10 waited in it to be accepted, while the server used 50 %",
+        evidence: r#"{"listen_overflows": null, "queued": 5}"#,
+        trips: |w| queue(w, 5),
+        just_not: |w| queue(w, 4),
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    // A fast disk leaves little to wait for.
+    Case {
+        resource: Resource::Memory,
+        confidence: Confidence::Medium,
+        says: "Memory: 1000 page faults per second were served from a disk, 1.0 per response. Give",
+        evidence: r#"{"major_faults_per_response": 1.0, "disk_share": null}"#,
+        trips: |w| {
+            w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
+            w.used().threads[0].faults_major = Some(1000);
+        },
+        just_not: |w| {
+            w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
+            w.used().threads[0].faults_major = Some(999);
+        },
+        otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
         resource: Resource::Elsewhere,
@@ -196,7 +315,7 @@ pub(super) const CASES: &[Case] = &[
     // As `Thread.sleep` of a JVM waits, and condition variables with a time-out.
     Case {
         resource: Resource::Workers,
-        confidence: Confidence::High,
+        confidence: Confidence::Medium,
         says: "The server's workers: its 8 threads that serve were asleep for 90 % of their time",
         evidence: r#"{"threads": 8, "futex_waits_per_response": 1.0}"#,
         trips: |w| {
@@ -226,53 +345,29 @@ pub(super) const CASES: &[Case] = &[
         trips: |w| {
             w.hold(9599 * MS);
             w.spend(8, State::Sleep, 900);
+            w.sleep_each();
         },
         just_not: |w| {
             w.hold(9600 * MS);
             w.spend(8, State::Sleep, 900);
+            w.sleep_each();
         },
         otherwise: (Resource::Workers, Confidence::High),
     },
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::Medium,
-        says: "the server used 100 % of its CPU, but to poll: 3 calls per response asked for something to do and got nothing",
-        evidence: r#"{"cpu_utilisation": 1.0}"#,
-        trips: |w| {
-            w.serve(S);
-            w.call(
-                "epoll_wait",
-                CallUse { count: 4000, returned: Some(1000), errors: Some(0), ..CallUse::default() },
-            );
-        },
-        just_not: |w| {
-            w.serve(S);
-            w.call(
-                "epoll_wait",
-                CallUse { count: 3999, returned: Some(1000), errors: Some(0), ..CallUse::default() },
-            );
-        },
-        otherwise: (Resource::ServerCpu, Confidence::High),
-    },
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::Medium,
-        says: "but to poll: 3 calls per response",
-        evidence: r#"{"idle_polls_per_response": 3.0}"#,
-        trips: |w| {
-            w.serve(S);
-            w.call(
-                "recvfrom",
-                CallUse { count: 4000, errors: Some(3000), again: Some(3000), ..CallUse::default() },
-            );
-        },
-        just_not: |w| {
-            w.serve(S);
-            w.call(
-                "recvfrom",
-                CallUse { count: 4000, errors: Some(3000), again: Some(2999), ..CallUse::default() },
-            );
-        },
-        otherwise: (Resource::ServerCpu, Confidence::High),
-    },
 ];
+
+/// Eight threads, of which one is at work for so many milliseconds of the second and the others for
+/// ten; they wait for a lock otherwise.
+fn work_in_one(w: &mut World, ms: u64) {
+    w.spend(8, State::Lock, 990);
+    let seen = w.used().threads[0].seen.as_mut().expect("it was seen");
+    seen.states = StateTimes { running_ns: ms * MS, lock_ns: (1000 - ms) * MS, ..StateTimes::default() };
+}
+
+/// Ten requests in flight, each with a connection, of which so many wait to be accepted.
+fn queue(w: &mut World, queued: u64) {
+    w.hold(10 * S);
+    w.plan.requests_per_connection = Some(1);
+    let listeners = vec![ListenerUse { port: 80, queued, backlog: 8 }];
+    w.used().sockets = Some(SocketsUse { listeners, ..SocketsUse::default() });
+}

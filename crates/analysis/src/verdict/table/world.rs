@@ -257,6 +257,8 @@ impl World {
     pub(super) fn serve_by(&mut self, threads: &[(u64, u64)], others_ns: u64) {
         let run: u64 = threads.iter().map(|(run, _)| run).sum();
         self.serve(run);
+        let switches_voluntary = Some(1000);
+        let thread = |run, delay| ThreadUse { switches_voluntary, ..thread(run, delay) };
         self.used().threads =
             (0..).zip(threads).map(|(tid, (run, delay))| ThreadUse { tid, ..thread(*run, *delay) }).collect();
         self.sample().host.as_mut().expect("a machine").busy_ns += others_ns;
@@ -271,6 +273,16 @@ impl World {
         let seen = Seen { states, wakeups: 100, ..Seen::default() };
         let one = ThreadUse { seen: Some(seen), ..thread(cpu_ns / u64::from(threads), 0) };
         self.used().threads = (0..threads).map(|tid| ThreadUse { tid, ..one.clone() }).collect();
+    }
+
+    /// Has the server's threads make so many voluntary context switches.
+    pub(super) fn sleep_times(&mut self, switches: u64) {
+        self.used().threads[0].switches_voluntary = Some(switches);
+    }
+
+    /// Has each of 1,000 responses sleep once.
+    pub(super) fn sleep_each(&mut self) {
+        self.call("clock_nanosleep", CallUse { count: 1000, ..CallUse::default() });
     }
 
     /// Sets the system calls of a name.
@@ -413,7 +425,8 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
             memory_file_bytes: Some(MS),
             ..CgroupUse::default()
         }),
-        threads: vec![thread(cpu_ns, 0)],
+        // It sleeps once per response.
+        threads: vec![ThreadUse { switches_voluntary: Some(1000 * seconds), ..thread(cpu_ns, 0) }],
         processes: 1,
         rss_bytes: Some(5 * MS),
         network: Some(NetworkUse {
