@@ -2,7 +2,7 @@
 
 mod world;
 
-use dyno_archive::interval::Phase;
+use dyno_archive::interval::{Interval, Phase};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, Theft, When, World};
@@ -94,6 +94,28 @@ fn stops_of_a_closed_loop_show_wake_lag() {
         let played = sim::play(world, config(4, &Arrivals::Closed, 3));
         let lag_ns = times(&played, |i| &i.wake_lag).max().unwrap();
         assert!((55 * MS..61 * MS).contains(&lag_ns), "stopped at {at_ns}: {lag_ns}");
+    }
+}
+
+/// A stop that begins in the warm-up and reaches into the window is one of the window, by its part
+/// there.
+#[test]
+fn stops_across_the_opening_count_in_the_window() {
+    for arrivals in [Arrivals::Closed, Arrivals::Constant { rate: 300.0 }] {
+        for (before_ms, after_ms) in [(450, 450), (100, 300), (700, 60), (200, 0)] {
+            let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+            let mut world = World::new(1, model);
+            let at_ns = 2 * SECOND - before_ms * MS;
+            let for_ns = (before_ms + after_ms) * MS;
+            world.thefts.push(Theft { at_ns, for_ns, when: When::Asleep });
+            let mut config = config(4, &arrivals, 2);
+            config.window.warmup_ns = 2 * SECOND;
+            let played = sim::play(world, config);
+            let of = |i: &Interval| i.wake_lag.max().max(i.loop_lag.max()).unwrap_or(0);
+            let measured = played.intervals.iter().filter(|i| i.phase == Phase::Measured);
+            let lag_ns = measured.map(of).max().unwrap();
+            assert!(lag_ns.abs_diff(after_ms * MS) < 8 * MS, "{before_ms} and {after_ms}: {lag_ns}");
+        }
     }
 }
 

@@ -75,10 +75,11 @@ impl Worker {
     /// Control came back: moves the phases on and keeps the two lags.
     pub fn woke<D: Driver>(&mut self, turn: Turn, wait: Wait, driver: &mut D) {
         let loading = matches!(self.stage, Stage::Warmup | Stage::Measured);
-        if loading && self.woke >= self.began {
+        let began = self.woke;
+        let due = wait.until.max(turn.entered);
+        if loading && began >= self.began {
             // From the last wake-up to the hand-over: how long the turn kept every stamp waiting.
-            self.recorder.distributions.loop_lag.record(turn.entered.since(self.woke));
-            let due = wait.until.max(turn.entered);
+            self.recorder.distributions.loop_lag.record(turn.entered.since(began));
             let late_ns = turn.woke.since(due);
             // Only a wait that ran to its deadline says how late the machine wakes us, and a turn
             // without a wait that took as long as no system call does.
@@ -103,11 +104,27 @@ impl Worker {
         if self.stage == Stage::Warmup && turn.woke >= self.recorder.opens() {
             self.stage = Stage::Measured;
             self.open_window(driver);
+            self.keep_lags_of_window(began, turn, due);
         }
         if self.stage == Stage::Measured && turn.woke >= self.recorder.closes() {
             self.stage = Stage::Drain;
             self.drain_ends = turn.woke.after(self.config.window.drain_ns);
             self.close_window(driver);
+        }
+    }
+
+    /// Lags count in the interval in which they began. Of a long one that began in the warm-up, the
+    /// part after the window's opening counts in the window, too. `due`: when the wait was to end.
+    fn keep_lags_of_window(&mut self, began: Instant, turn: Turn, due: Instant) {
+        let opens = self.recorder.opens();
+        let part = |from: Instant, to: Instant| to.since(from.max(opens).min(to));
+        let (turned_ns, late_ns) = (part(began, turn.entered), part(due, turn.woke));
+        let lags = &mut self.recorder.distributions;
+        if turned_ns > limits::STANDSTILL_NS {
+            lags.loop_lag.record(turned_ns);
+        }
+        if late_ns > limits::STANDSTILL_NS {
+            lags.wake_lag.record(late_ns);
         }
     }
 
