@@ -381,6 +381,18 @@ fn final_response_instead_of_continue_ends_the_connection() {
     assert_eq!((played.report.connections.opened, played.report.connections.closed_by_us), (10, 10));
 }
 
+/// The server asked for the body, and answered before a byte of it could leave.
+#[test]
+fn final_response_right_behind_continue_is_early() {
+    let played = sim::play(World::new(1, expecting(Expecting::Both)), config_of(2, 1, 10, &[POST_EXPECT]));
+    assert_eq!((of_all(&played, Outcome::Ok), played.truth.requests), (10, 0));
+    let continues = played.report.continues.unwrap();
+    assert_eq!((continues.asked, continues.continued, continues.answered_instead), (10, 0, 10));
+    let early = played.intervals.iter().filter_map(|i| i.answered_early.as_ref());
+    let early: Vec<(u64, u64)> = early.map(|of| (of.responses, of.unsent_bytes)).collect();
+    assert_eq!(early.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1)), (10, 20));
+}
+
 #[test]
 fn request_without_expectation_sends_its_body_at_once() {
     let played = sim::play(World::new(1, expecting(Expecting::Continue)), config_of(1, 1, 3, &[POST]));

@@ -136,6 +136,8 @@ pub enum Expecting {
     Continue,
     /// 417.
     Refuse,
+    /// 100 and 200 at once, without a look at the body.
+    Both,
 }
 
 impl Model {
@@ -362,6 +364,12 @@ impl Server {
             Expecting::Refuse => {
                 peer.done = true;
                 encode::response(417, "Expectation Failed", "text/plain", 0, false, b"")
+            }
+            Expecting::Both => {
+                peer.done = true;
+                let mut both = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
+                both.extend(encode::response(200, "OK", "text/plain", 0, false, &self.model.body));
+                both
             }
         };
         peer.continues_at_ns = Some(at_ns);

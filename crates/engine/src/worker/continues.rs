@@ -46,7 +46,8 @@ impl Worker {
     }
 
     /// A final response began on an HTTP/1.1 connection. A body that it found waiting is not sent
-    /// any more, and only a new connection shows the server that (RFC 9110 §10.1.1).
+    /// any more, and only a new connection shows the server that (RFC 9110 §10.1.1). That is so
+    /// also if the 100 came just before it, and its request was not sent in full.
     #[inline]
     pub(super) fn drop_held(&mut self, conn: ConnId, status: u16) {
         let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return };
@@ -55,8 +56,12 @@ impl Worker {
             && let Some(held) = h1.held.take()
         {
             h1.said_close = true;
-            if !held.is_wanted {
-                self.count_answered_instead(status);
+            self.count_answered_instead(status);
+            self.count_early(held.bytes.len() as u64);
+            if held.is_wanted
+                && let Some(books) = &mut self.continues
+            {
+                books.counts.continued -= 1;
             }
         }
     }
