@@ -53,6 +53,9 @@ pub struct SideRepeats {
     pub counted: usize,
     /// The others, by reason.
     pub not_counted: Vec<NotCounted>,
+    /// Of the others those in which the server served and did not fail: the generator, the machine
+    /// or another server spoiled them.
+    pub served: usize,
 }
 
 /// The repeats of both sides of a cell.
@@ -101,10 +104,13 @@ impl SideRepeats {
         let trials = grid.get(key).map_or(&[][..], Cell::trials);
         for block in planned {
             let trial = trials.iter().find(|trial| trial.block == block);
-            match trial.map_or_else(|| Some(unmeasured(side, key, block)), |trial| refused(trial)) {
-                None => found.counted += 1,
-                Some((cause, reason)) => found.leave_out(cause, reason, block),
-            }
+            let lack = trial.map_or_else(|| Some(unmeasured(side, key, block)), |trial| refused(trial));
+            let Some((cause, reason)) = lack else {
+                found.counted += 1;
+                continue;
+            };
+            found.served += usize::from(trial.is_some() && cause == Cause::Measurement);
+            found.leave_out(cause, reason, block);
         }
         found
     }
@@ -127,7 +133,7 @@ impl SideRepeats {
 
     pub(super) fn failures(&self) -> Failures {
         let failed = self.of_cause(Cause::is_failure);
-        Failures { failed, all: failed + self.counted }
+        Failures { failed, all: failed + self.counted + self.served }
     }
 
     pub(super) const fn are_all_counted(&self) -> bool {
@@ -141,7 +147,7 @@ impl SideRepeats {
     }
 
     fn is_in_order(&self) -> bool {
-        2 * self.counted > self.planned - self.without_record()
+        2 * (self.counted + self.served) > self.planned - self.without_record()
     }
 
     /// `7 of 14 repeats of B do not count (the server failed: 7)`; `None`: all count.

@@ -538,6 +538,19 @@ fn failures_of_half_the_repeats_miss_any_gate() {
     }
 }
 
+/// Where the generator was the limit, or the others of a duet were gone, the server served.
+#[test]
+fn repeats_that_others_spoiled_are_no_failures_of_their_server() {
+    let mut run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
+    spoil(&mut run, 0, 14, Fate::GeneratorBusy);
+    spoil(&mut run, 1, 14, Fate::Crashed);
+    let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    let sentence = seen.repeats[0].sentence.clone().unwrap();
+    assert!(sentence.contains("failed in 0 of 14 repeats of A and in 14 of 14 of B"), "{sentence}");
+    assert!(seen.repeats[0].p_failed.unwrap() < 1e-6);
+    assert_eq!(seen.gates[0].state, GateState::Missed, "{:?}", seen.gates);
+}
+
 #[test]
 fn ratio_beyond_the_gate_misses_it_with_lost_repeats() {
     let slow: Vec<u64> = FOURTEEN.iter().map(|value| value / 2).collect();
