@@ -98,6 +98,8 @@ codes! {
     Unanswered = "unanswered",
     /// Fewer requests were answered per second than were scheduled.
     RateNotReached = "rate_not_reached",
+    /// More requests were answered per second than were scheduled: those of the warm-up that the server had left behind.
+    WarmupBacklog = "warmup_backlog" => "requests of the warm-up were answered in the window",
     /// Arrivals were dropped because too many were waiting already.
     Dropped = "dropped",
     /// In a closed loop nothing was answered for a long part of the window although requests were

@@ -124,6 +124,21 @@ impl LoadResult {
         })
     }
 
+    /// What was offered and answered in the whole window, if more was answered than was offered:
+    /// requests of the warm-up that the server had left behind. `None`: no more was, or the loop is
+    /// closed.
+    pub(crate) fn worked_off(&self) -> Option<Pace> {
+        self.offered_rps()?;
+        let (from_s, to_s) = (self.window().next()?.start_s, self.window().next_back()?.end_s);
+        let service_s = self.service_s();
+        let answers = self.window().map(|i| (i.start_s, i.end_s, i.completed));
+        let (offered, answered) = (self.arrivals_within(from_s, to_s), within(answers, (from_s, to_s)));
+        let before = self.arrivals_within(from_s - service_s, from_s);
+        let last = self.arrivals_within(to_s - service_s, to_s);
+        let is_kept = answered - offered <= offered * LEFT_BEHIND + may_be_in_hand(offered, last, before);
+        (!is_kept).then_some(Pace { from_s, to_s, is_whole: true, offered, answered, is_kept })
+    }
+
     /// The last interval that is full of arrivals. A load of a given number of requests goes on until all are answered, and
     /// the last interval with arrivals is only partly full: the one before it is taken if there is one.
     fn last_of_arrivals(&self) -> Option<&IntervalResult> {
@@ -308,6 +323,13 @@ mod tests {
         assert_eq!(late.is_some(), !kept, "{name}");
         let rate = |c: &Caveat, key: &str| c.evidence[key].as_f64().unwrap();
         assert!(late.is_none_or(|c| rate(c, "answered") < rate(c, "offered")), "{name}: {late:?}");
+        let more = result.caveats.iter().find(|c| c.code == Code::WarmupBacklog);
+        assert_eq!(
+            more.is_some(),
+            name.starts_with("a backlog of the warm-up that melts"),
+            "{name}: {more:?}"
+        );
+        assert!(more.is_none_or(|c| rate(c, "answered") > rate(c, "offered")), "{name}: {more:?}");
     }
 
     #[test]
@@ -347,6 +369,15 @@ mod tests {
                     rate: |t| if t < -1.0 { 2500.0 } else { 1000.0 },
                     warmup_s: 2.0,
                     ..slow(|_| 0.0, 1200.0)
+                },
+            ),
+            (
+                "a backlog of the warm-up that melts at once",
+                Load {
+                    rate: |t| if t < -0.5 { 2500.0 } else { 1000.0 },
+                    warmup_s: 1.0,
+                    interval_s: 0.5,
+                    ..slow(|_| 0.0, 1300.0)
                 },
             ),
         ] {

@@ -35,6 +35,7 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
         unanswered(result),
         dropped(result),
         rate_not_reached(result),
+        warmup_backlog(result),
         connections(result),
         unsolicited(result),
         pauses::generator_stopped(result, record),
@@ -279,6 +280,17 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
         );
         Caveat::new(Code::RateNotReached, Severity::Warning, message, pace.evidence())
     })
+}
+
+/// A server that had fallen behind before the window opened.
+fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
+    let pace = result.worked_off()?;
+    let message = format!(
+        "{} requests per second were answered of {} offered: when the window opened, requests of the warm-up were still unanswered, and the server worked them off. Its throughput is more than was offered, and the response times of these requests are in no percentile. Use a longer warm-up.",
+        rate_of(pace.answered_rps()),
+        rate_of(pace.offered_rps())
+    );
+    Some(Caveat::new(Code::WarmupBacklog, Severity::Invalid, message, pace.evidence()))
 }
 
 fn connections(result: &LoadResult) -> Option<Caveat> {
