@@ -50,6 +50,14 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
             value.iter_mut().for_each(|value| secrets.header(name, value));
         }
         request.path = secrets.without_password(&request.path);
+        for body in request.body.iter_mut().chain(&mut request.expect.body) {
+            if let Ok(text) = str::from_utf8(&body.0) {
+                body.0 = secrets.fields(text).into_bytes();
+            }
+        }
+        for (pointer, value) in &mut request.expect.json {
+            secrets.json_fields(pointer, value);
+        }
     }
     for config in shared.trials.iter_mut().map(|trial| &mut trial.load.config) {
         config.url = secrets.without_password(&config.url);
@@ -321,7 +329,8 @@ impl Secrets {
                     None => word.clone(),
                 }
             };
-            shown.push(self.without_password(&word));
+            let word = self.without_password(&word);
+            shown.push(self.fields(&word));
         }
         shown
     }
@@ -374,6 +383,34 @@ impl Secrets {
         }
     }
 
+    /// A body without the values of fields that hold secrets: a form
+    /// (`application/x-www-form-urlencoded`), or JSON. Other texts are as they were.
+    fn fields(&mut self, text: &str) -> String {
+        if is_form(text) {
+            let pairs: Vec<String> = text.split('&').map(|pair| self.pair(pair)).collect();
+            return pairs.join("&");
+        }
+        let is_json = text.trim_start().starts_with(['{', '[']);
+        let Some(json) = is_json.then(|| serde_json::from_str::<Value>(text).ok()).flatten() else {
+            return text.into();
+        };
+        let mut hidden = json.clone();
+        self.json_fields("", &mut hidden);
+        if hidden == json { text.into() } else { hidden.to_string() }
+    }
+
+    /// Withholds texts and numbers of fields whose names say that they are secrets. `name`: that of
+    /// the value.
+    fn json_fields(&mut self, name: &str, value: &mut Value) {
+        match value {
+            Value::Object(all) => all.iter_mut().for_each(|(name, value)| self.json_fields(name, value)),
+            Value::Array(all) => all.iter_mut().for_each(|value| self.json_fields(name, value)),
+            Value::String(text) if is_secret(name) || is_credential(text) => *text = self.withhold(text),
+            Value::Number(number) if is_secret(name) => *value = self.withhold(&number.to_string()).into(),
+            Value::String(_) | Value::Number(_) | Value::Null | Value::Bool(_) => {}
+        }
+    }
+
     /// A text with URLs without their passwords, and without a user that has none: that is a token, as often as not.
     fn without_user(&mut self, text: &str) -> String {
         let mut shown = String::new();
@@ -421,7 +458,10 @@ impl Secrets {
             let is_setting = || settings.contains(&meant(quote, value));
             let value_shown = match may_be_secret(name) || !settings.is_empty() && is_setting() {
                 true => self.withhold(value),
-                false => self.without_password(value),
+                false => {
+                    let value = self.without_password(value);
+                    self.fields(&value)
+                }
             };
             let closing = if after.starts_with(quote) { quote } else { "" };
             shown.extend([outside, quote, &value_shown, closing]);
@@ -547,6 +587,15 @@ fn is_ended(after: &str) -> bool {
 fn free_name(name: String, taken: &BTreeSet<String>) -> String {
     let numbered = (2_u64..).map(|n| format!("{name} {n}"));
     [name.clone()].into_iter().chain(numbered).find(|n| !taken.contains(n)).unwrap_or(name)
+}
+
+/// Whether a text is a form of names and values, without the parts of a URL or of a sentence.
+fn is_form(text: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.-+%[]/".contains(c);
+    let is_pair = |pair: &str| {
+        pair.split_once('=').is_some_and(|(name, _)| !name.is_empty() && name.chars().all(is_of_name))
+    };
+    !text.contains(['\n', ' ']) && text.split('&').all(is_pair)
 }
 
 /// Whether a value is unlikely to be an ordinary word: long, with letters and digits.
@@ -774,6 +823,39 @@ mod tests {
         ] {
             assert_eq!(Secrets::default().without_password(url), shown);
         }
+    }
+
+    #[test]
+    fn secrets_in_bodies_are_withheld_by_the_names_of_their_fields() {
+        let shown = |text: &str| Secrets::default().fields(text);
+        for (text, wanted) in [
+            ("password=formpw&x=1", "password=(withheld)&x=1"),
+            ("user=a&client_secret=b%20c", "user=a&client_secret=(withheld)"),
+            (r#"{"user":"a","password":"b","n":1}"#, r#"{"n":1,"password":"(withheld)","user":"a"}"#),
+            (r#"[{"access_token":12345}]"#, r#"[{"access_token":"(withheld)"}]"#),
+            (r#"{"a":{"api_key":["b","c"]}}"#, r#"{"a":{"api_key":["(withheld)","(withheld)"]}}"#),
+        ] {
+            let without_order = |text: &str| serde_json::from_str::<Value>(text).ok();
+            let same =
+                without_order(wanted).is_some() && without_order(&shown(text)) == without_order(wanted);
+            assert!(same || shown(text) == wanted, "{text}: {}", shown(text));
+        }
+        for plain in [
+            "a=1&b=2",
+            r#"{ "name": "a",  "n": 1 }"#,
+            "the password is long",
+            "{not json, token}",
+            "password",
+            "",
+        ] {
+            assert_eq!(shown(plain), plain);
+        }
+        assert_eq!(words_shown("dyno load http://h/ -b 'password=formpw&x=1'"), "-b password=(withheld)&x=1");
+    }
+
+    /// The end of a command, from its fourth word on.
+    fn words_shown(line: &str) -> String {
+        Secrets::default().command(&words(line))[3..].join(" ")
     }
 
     #[test]
