@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json e98418557fdeade74b4399ea4189333bab94775099b6c200dbe91462a4d7d386
+// Made by types.mjs from docs/schema/report.schema.json d0f11c1de18e035c9f3e02f2559559aab7d0edbfd0db707956a744b29687d160
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -23,6 +23,7 @@ export type Code =
   | "errors"
   | "unanswered"
   | "rate_not_reached"
+  | "warmup_backlog"
   | "dropped"
   | "stalled"
   | "answered_early"
