@@ -311,7 +311,10 @@ fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
 /// need holds what it waited for CPUs.
 pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
     let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
-    let waited = starved(server).map(|waited_s| waited_s / allowed_s);
+    // Where the waits of its threads are unknown, all that other programs used may have been taken
+    // from it.
+    let waited_s = server.run_delay_s.map_or(server.others_cpu_s, |_| starved(server));
+    let waited = waited_s.map(|waited_s| waited_s / allowed_s);
     let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
     let of_steal = |share: Option<f64>| is_stolen.then(|| share.unwrap_or(f64::INFINITY));
     // All that the hypervisor took may have been the time of one side. The kernel counts as stolen

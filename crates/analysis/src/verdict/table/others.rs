@@ -173,6 +173,16 @@ pub(super) const CASES: &[Case] = &[
         just_not: |w| w.serve_by(&[(500 * MS, 250 * MS)], 0),
         otherwise: (Resource::Concurrency, Confidence::High),
     },
+    // Nobody knows how long they waited: all that others used may have been the server's.
+    Case {
+        resource: Resource::Unknown,
+        confidence: Confidence::Low,
+        says: "neither is full",
+        evidence: "{}",
+        trips: |w| serve_unread(w, 250 * MS),
+        just_not: |w| serve_unread(w, 249 * MS),
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
     // With all that its threads waited for CPUs the server would have had room.
     Case {
         resource: Resource::Concurrency,
@@ -233,6 +243,14 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Sets how much of four CPU seconds the hypervisor took.
+/// A thread works half of the time, and how long it waited for CPUs was not read.
+fn serve_unread(w: &mut World, others_ns: u64) {
+    w.serve_by(&[(500 * MS, 0)], others_ns);
+    for used in w.each_used() {
+        used.threads.iter_mut().for_each(|thread| thread.run_delay_ns = None);
+    }
+}
+
 fn steal(w: &mut World, steal_ns: u64) {
     let host = w.sample().host.as_mut().expect("a machine");
     host.steal_ns = steal_ns;
