@@ -98,7 +98,13 @@ fn is_robbed(told: &Value) -> bool {
     let is_starved = above("server_run_delay_s", 0.1)
         || above("steal_share", 0.02)
         || evidence["generator_starved"] == true;
-    told["resource"] == "other_programs" || (told["resource"] == "unknown" && is_starved)
+    match told["resource"].as_str() {
+        Some("other_programs") => true,
+        Some("unknown") => is_starved,
+        // It is a guess where others had a part of its CPUs.
+        Some("generator") => told["confidence"] == "low",
+        _ => false,
+    }
 }
 
 #[test]
