@@ -137,12 +137,13 @@ fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
             number(errors / f64::from(plan.repeats).sqrt())
         ));
     };
-    let least = detectable(run, &report(run), plan.repeats);
-    (!least.is_empty()).then(|| {
+    let (least, id) = (detectable(run, &report(run), plan.repeats), &run.header.id);
+    Some(if least.is_empty() {
+        format!("not known: in {id} no two servers have {PILOT} valid repeats of one step")
+    } else {
         format!(
-            "differences of {}, in four of five such runs (median over comparisons, by what varied in {})",
-            differences(&least),
-            run.header.id
+            "differences of {}, in four of five such runs (median over comparisons, by what varied in {id})",
+            differences(&least)
         )
     })
 }
