@@ -1,6 +1,6 @@
 //! The cell (arm × workload × step), and the numbers that tell its step from others.
 
-use dyno_archive::plan::Step;
+use dyno_archive::plan::{Step, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,6 +16,12 @@ pub struct CellKey {
 }
 
 impl CellKey {
+    /// The cell of a planned trial.
+    #[must_use]
+    pub const fn of_trial(trial: &Trial) -> CellKey {
+        CellKey { arm: trial.arm, workload: trial.workload, step: trial.step }
+    }
+
     /// The cell of another arm with the same workload at the same step.
     #[must_use]
     pub const fn of_arm(self, arm: usize) -> CellKey {

@@ -95,12 +95,17 @@ impl Company {
         };
         let usual = seen.into_iter().filter_map(|(point, all)| Some((point, most(all)?))).collect();
         let turns = trials.iter().filter(|record| record.load.slices_ns.is_some());
-        Company { usual, of, in_turns: turns.map(|record| cell(plan, record)).collect() }
+        Company {
+            usual,
+            of,
+            in_turns: turns.map(|record| CellKey::of_trial(&plan.trials[record.trial])).collect(),
+        }
     }
 
     /// Whether a load was alone, and others of its cell took turns.
     pub(crate) fn is_out_of_turn(&self, plan: &Plan, record: &TrialRecord) -> bool {
-        record.load.slices_ns.is_none() && self.in_turns.contains(&cell(plan, record))
+        record.load.slices_ns.is_none()
+            && self.in_turns.contains(&CellKey::of_trial(&plan.trials[record.trial]))
     }
 
     fn beside(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
@@ -118,11 +123,6 @@ impl Company {
         };
         loads > 1 && self.usual.get(&began.0).is_none_or(is_of_them)
     }
-}
-
-fn cell(plan: &Plan, record: &TrialRecord) -> CellKey {
-    let planned = &plan.trials[record.trial];
-    CellKey { arm: planned.arm, workload: planned.workload, step: planned.step }
 }
 
 fn began(plan: &Plan, record: &TrialRecord) -> Began {
@@ -331,7 +331,7 @@ mod tests {
             run.trials.iter().filter(is_alone).map(|record| record.trial).collect()
         };
         assert_eq!(alone(&run), [4]);
-        // Where nobody ever took turns with it, all its repeats were made alike.
+        // If a cell never took turns, all its repeats are comparable.
         run.trials.retain(|record| record.trial != 1);
         assert_eq!(alone(&run), [0; 0]);
     }

@@ -6,7 +6,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use dyno_archive::plan::Plan;
 use dyno_archive::profile::{Frame, FrameKind, ProfileRecord, Stack, Stacks};
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
@@ -176,16 +175,9 @@ pub fn profiles(run: &Run) -> Vec<ProfileResult> {
     let plan = &run.header.plan;
     let mut cells: BTreeMap<CellKey, Vec<&ProfileRecord>> = BTreeMap::new();
     for profile in &run.profiles {
-        cells.entry(cell(plan, profile.trial)).or_default().push(profile);
+        cells.entry(CellKey::of_trial(&plan.trials[profile.trial])).or_default().push(profile);
     }
     cells.into_iter().map(|(cell, profiles)| result(cell, &profiles)).collect()
-}
-
-/// The cell of a trial.
-#[must_use]
-pub fn cell(plan: &Plan, trial: usize) -> CellKey {
-    let trial = &plan.trials[trial];
-    CellKey { arm: trial.arm, workload: trial.workload, step: trial.step }
 }
 
 fn result(cell: CellKey, all: &[&ProfileRecord]) -> ProfileResult {

@@ -90,7 +90,7 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
     let mut curves: BTreeMap<CurveKey, (Vec<Point>, BTreeSet<u64>)> = BTreeMap::new();
     for trial in &plan.trials {
         let step = &plan.load.steps[trial.step];
-        let key = CellKey { arm: trial.arm, workload: trial.workload, step: trial.step };
+        let key = CellKey::of_trial(trial);
         // A level that was planned and did not run is as open as one that was refused.
         if step.arrivals.is_closed()
             && grid.get(key).is_none_or(|cell| is_open(cell) || not_run(plan, key, cell) > 0)

@@ -192,7 +192,7 @@ pub(crate) fn trial(
     let backends = backend::of_trial(plan, start, (record.trial, &own), &server);
     let limiter = limiter(&load, &server, &backends, &machine);
     TrialResult {
-        cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
+        cell: CellKey::of_trial(&planned),
         subject: subject.name.clone(),
         variant: subject.variant.clone(),
         subject_id: arm.name.clone(),
