@@ -111,9 +111,7 @@ impl LoadResult {
         // No answer comes before the first service time is over.
         let answers = self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
         let (offered, answered) = (self.arrivals_within(from_s, to_s), within(answers, (from_s, to_s)));
-        // Arrivals in the last service time before either end of the stretch.
-        let before = self.arrivals_within(from_s - service_s, from_s);
-        let last = self.arrivals_within(to_s - service_s, to_s);
+        let (before, last) = self.arrivals_before((from_s, to_s), service_s);
         Some(Pace {
             from_s,
             to_s,
@@ -124,17 +122,14 @@ impl LoadResult {
         })
     }
 
-    /// What was offered and answered in the whole window, if more was answered than was offered:
-    /// requests of the warm-up that the server had left behind. `None`: no more was, or the loop is
-    /// closed.
+    /// Offered and answered requests of the whole window, if the server answered more than was
+    /// offered: the others are requests of the warm-up. `None`: it did not, or the loop is closed.
     pub(crate) fn worked_off(&self) -> Option<Pace> {
         self.offered_rps()?;
         let (from_s, to_s) = (self.window().next()?.start_s, self.window().next_back()?.end_s);
-        let service_s = self.service_s();
-        let answers = self.window().map(|i| (i.start_s, i.end_s, i.completed));
-        let (offered, answered) = (self.arrivals_within(from_s, to_s), within(answers, (from_s, to_s)));
-        let before = self.arrivals_within(from_s - service_s, from_s);
-        let last = self.arrivals_within(to_s - service_s, to_s);
+        let offered = self.arrivals_within(from_s, to_s);
+        let answered = self.window().map(|i| i.completed).sum::<u64>() as f64;
+        let (before, last) = self.arrivals_before((from_s, to_s), self.service_s());
         let is_kept = answered - offered <= offered * LEFT_BEHIND + may_be_in_hand(offered, last, before);
         (!is_kept).then_some(Pace { from_s, to_s, is_whole: true, offered, answered, is_kept })
     }
@@ -155,6 +150,12 @@ impl LoadResult {
         let of = |i: &IntervalResult| i.service_time_us.mean.unwrap_or(0.0) * i.service_time_us.count as f64;
         let count: u64 = self.window().map(|i| i.service_time_us.count).sum();
         if count == 0 { 0.0 } else { self.window().map(of).sum::<f64>() / count as f64 / 1e6 }
+    }
+
+    /// Arrivals in the last service time before either end of a stretch.
+    fn arrivals_before(&self, (from_s, to_s): (f64, f64), service_s: f64) -> (f64, f64) {
+        let before = |at_s: f64| self.arrivals_within(at_s - service_s, at_s);
+        (before(from_s), before(to_s))
     }
 
     /// Requests taken on or dropped between two instants of the load, the drain left out.
