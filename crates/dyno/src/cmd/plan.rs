@@ -124,7 +124,7 @@ fn describe(plan: &Plan, found: Option<String>) -> String {
 /// The smallest differences that the run is expected to find, by what varied in an earlier one.
 fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
     let servers = (0..plan.arms.len()).filter(|arm| !plan.subject_of(*arm).control).count();
-    if servers < 2 || plan.order == Order::Fixed {
+    if (servers < 2 && plan.experiment.is_none()) || plan.order == Order::Fixed {
         return None;
     }
     let Some(run) = pilot else {
