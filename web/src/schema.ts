@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d0f11c1de18e035c9f3e02f2559559aab7d0edbfd0db707956a744b29687d160
+// Made by types.mjs from docs/schema/report.schema.json 5cfc4191791a0dbe3267ba7b0047e350135e72c389db07fae3b1e1e05c700407
 
 /**
  * What a caveat is about, by the name that it has in every report.

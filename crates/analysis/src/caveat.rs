@@ -98,7 +98,7 @@ codes! {
     Unanswered = "unanswered",
     /// Fewer requests were answered per second than were scheduled.
     RateNotReached = "rate_not_reached",
-    /// More requests were answered per second than were scheduled: those of the warm-up that the server had left behind.
+    /// More requests were answered per second than were scheduled, because of a backlog of the warm-up.
     WarmupBacklog = "warmup_backlog" => "requests of the warm-up were answered in the window",
     /// Arrivals were dropped because too many were waiting already.
     Dropped = "dropped",

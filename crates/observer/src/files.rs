@@ -45,8 +45,8 @@ impl Files {
     }
 
     /// The counters of a thread as they were last read, if it has not run since. Its `schedstat`
-    /// then says the same (run time, run delay, number of turns), and who does not run has no
-    /// ticks, switches or faults.
+    /// is then unchanged (run time, run delay, number of time slices), and a thread that does not
+    /// run has no ticks, switches or faults.
     pub(crate) fn unless_it_ran(&self, pid: u32, tid: u32, schedstat: &str) -> Option<ThreadUse> {
         let threads = self.threads.borrow();
         let last = threads.get(&(pid, tid))?;

@@ -448,7 +448,7 @@ mod tests {
         assert!(session_pids(Stat::of(pid).unwrap().session).contains(&pid));
     }
 
-    /// Whoever has run since the last reading is read anew, and whoever has not is the same.
+    /// A thread that ran since the last reading is read again. The counters of others are kept.
     #[test]
     fn only_threads_that_ran_are_read_again() {
         let pid = std::process::id();

@@ -246,7 +246,8 @@ fn beyond_at_every_look(n: f64, alpha: f64) -> f64 {
     if inner > shrunk { ((n - 1.0) * (1.0 - inner) / (inner - shrunk)).sqrt() } else { f64::INFINITY }
 }
 
-/// How many standard errors are half of the interval of the mean of `n` values, and are a difference that is found in four of five. Infinite for one value, which tells no scatter.
+/// How many standard errors are half of the interval of the mean of `n` values, and are a difference that is found in four of five.
+/// Infinite for one value, which has no scatter.
 #[must_use]
 pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
     if n < 2 {

@@ -282,11 +282,11 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// A server that had fallen behind before the window opened.
+/// A backlog of the warm-up that was answered in the window.
 fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
     let pace = result.worked_off()?;
     let message = format!(
-        "{} requests per second were answered of {} offered: when the window opened, requests of the warm-up were still unanswered, and the server worked them off. Its throughput is more than was offered, and the response times of these requests are in no percentile. Use a longer warm-up.",
+        "{} requests per second were answered of {} offered: when the window opened, requests of the warm-up were unanswered. Throughput is above the offered rate, and the percentiles leave these requests out. Use a longer warm-up (`--warmup`, or `warmup` in a suite).",
         rate_of(pace.answered_rps()),
         rate_of(pace.offered_rps())
     );

@@ -134,11 +134,11 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all
 }
 
-/// A trial of which all others failed, or that was made up for alone when the run was resumed.
+/// A trial whose companions failed, or that a resumed run measured alone.
 fn out_of_turn() -> Caveat {
-    let message = "This server was loaded alone, and in other repeats of this step in turns with others: \
-                   without the others it finds its caches warm and rests less, so it is no repeat of \
-                   those. Run the suite again.";
+    let message = "This server was loaded alone, and in other repeats of this step in turns with others. \
+                   Without the others its caches stay warm, so this repeat is not comparable. Run the \
+                   suite again.";
     Caveat::new(Code::OutOfTurn, Severity::Invalid, message.into(), json!({}))
 }
 

@@ -257,7 +257,7 @@ impl Timed {
 }
 
 /// Threads that serve and were asleep, at a time on average: those that wait for each other, too,
-/// where sleep waits like that. `None`: nobody looked.
+/// where sleep waits like that. `None`: thread states were not observed.
 pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
     let working = server.working.as_ref()?;
     let waiting = match Timed::of(server) {

@@ -26,7 +26,7 @@ fn trials(steps: &[Step]) -> Vec<TrialResult> {
         // Little's law.
         trial.load.response_time_us.mean = Some(f64::from(in_flight) / throughput_rps * 1e6);
         trial.server.cpu_utilisation = Some(cpu);
-        // It sleeps once per response, and nobody looked at what its threads wait for.
+        // It sleeps once per response, and its thread states were not observed.
         let responses = throughput_rps * trial.server.window_s;
         trial.server.context_switches_voluntary = Some(responses as u64);
         (trial.server.working, trial.server.calls) = (None, None);
