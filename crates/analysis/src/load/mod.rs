@@ -331,7 +331,11 @@ pub(crate) fn responses(record: &LoadRecord) -> (Times, Missing) {
 /// Computes the result of a load, not yet judged: callers outside use [`crate::verdict::load`].
 #[must_use]
 pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
-    let sums = Sums::new(record);
+    let mut sums = Sums::new(record);
+    if config.requests.is_some() {
+        // The window ends with the last response, which may come before all of its request has left.
+        sums.bytes.sent += sums::sent_in_drain(record);
+    }
     let response = &sums.times.response;
     let response_time_us = Percentiles::of_due(response, sums.missing).with_bounds(response);
     LoadResult {

@@ -82,6 +82,11 @@ impl Sums {
     }
 }
 
+/// Bytes that the kernel took after the measured window.
+pub(super) fn sent_in_drain(record: &LoadRecord) -> u64 {
+    record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.bytes_sent).sum()
+}
+
 /// Time that exchanges spent in flight inside the measured window, in nanoseconds, by the distributions: the sum of all
 /// times and ages, less their parts before the window and in the drain, plus the part of exchanges that do not belong to the
 /// window.

@@ -76,6 +76,22 @@ fn bytes_are_divided_by_the_answers_they_came_with() {
     assert_eq!(Bytes::default().per_response(0), None);
 }
 
+/// Of a request that was answered early the rest may leave after the last response, with which the
+/// window of a number of requests ends.
+#[test]
+fn bytes_of_a_number_of_requests_are_all_that_were_sent() {
+    let mut record = fixture::record(10);
+    record.intervals[0].bytes_sent = 700;
+    let mut drain = Interval::new(Phase::Drain, 1_000_000_000, 1_500_000_000);
+    drain.bytes_sent = 65;
+    record.intervals.push(drain);
+    let mut config = fixture::result(&record, None).config;
+    for (requests, sent) in [(None, 700), (Some(10), 765)] {
+        config.requests = requests;
+        assert_eq!(result(&record, config.clone()).bytes.sent, sent);
+    }
+}
+
 #[test]
 fn an_answer_without_the_kernels_stamp_makes_no_percentile_better() {
     let mut record = fixture::record(100);
