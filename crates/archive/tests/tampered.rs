@@ -150,6 +150,41 @@ fn a_counter_that_falls_is_refused() {
     }
 }
 
+/// Counters that the golden run need not have.
+#[test]
+fn a_counter_of_the_machine_a_network_or_a_process_that_falls_is_refused() {
+    let process = |minor: u64| {
+        json!([{
+            "pid": 7, "began_ticks": 77, "user_ns": 5, "sys_ns": 5, "faults_minor": minor, "faults_major": 5,
+            "children_user_ns": 5, "children_sys_ns": 5, "children_faults_minor": 5, "children_faults_major": 5,
+        }])
+    };
+    let network = |drops: u64| {
+        json!({
+            "listen_overflows": null, "listen_drops": 5, "segments_out": 5, "segments_retransmitted": 5,
+            "retransmit_timeouts": 5, "delayed_acks": 5, "syn_queue_drops": drops,
+        })
+    };
+    let cases = [
+        ("/host/births", json!(9), json!(8), "`births` of the machine"),
+        ("/parties/0/network", network(9), network(8), "`syn_queue_drops` of the network"),
+        ("/parties/0/each", process(9), process(8), "`faults_minor` of process 7"),
+    ];
+    for (place, before, now, said) in cases {
+        let (parent, key) = place.rsplit_once('/').unwrap();
+        let put = |load: &mut Value, [first, second]: [&Value; 2]| {
+            let last = load["samples"].as_array().unwrap().len() - 1;
+            for (index, value) in [(last - 1, first), (last, second)] {
+                let parent = load["samples"][index].pointer_mut(parent).unwrap();
+                parent[key] = value.clone();
+            }
+        };
+        assert_refused(place, said, &|load| put(load, [&before, &now]));
+        let kept = refusal(&|load| put(load, [&now, &before]));
+        assert!(kept.is_none_or(|said| !said.contains(key)), "{place} that grows is refused");
+    }
+}
+
 /// Counters of another thread of the same number, or of an older archive that does not tell, begin
 /// anew.
 #[test]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Checked;
 use crate::sample::{
-    CallUse, CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, PressureUse, Seen, ThreadUse,
+    CallUse, CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, PressureUse, ProcessUse, Seen, ThreadUse,
 };
 use crate::{Party, Sample};
 
@@ -63,6 +63,8 @@ fn machine(before: &HostUse, now: &HostUse) -> Checked {
         vec![
             ("context_switches", Some(host.context_switches)),
             ("interrupts", host.interrupts),
+            ("births", host.births),
+            ("neighbour_overflows", host.neighbour_overflows),
             ("cpu_ns", pressure.cpu_ns),
             ("memory_ns", pressure.memory_ns),
             ("io_ns", pressure.io_ns),
@@ -104,6 +106,8 @@ struct Latest<'a> {
     network: Option<&'a NetworkUse>,
     calls: Option<&'a CallsUse>,
     ended: HashMap<&'a str, &'a EndedThreads>,
+    /// By process and beginning.
+    processes: HashMap<(u32, u64), &'a ProcessUse>,
     /// By process, identifier and beginning, with the end of their sample.
     threads: HashMap<(u32, u32, Option<u64>), (u64, &'a ThreadUse)>,
 }
@@ -130,7 +134,19 @@ impl<'a> Latest<'a> {
                 none_falls("ended threads", &of_ended(before), &of_ended(now), 0)?;
             }
         }
+        used.each.iter().try_for_each(|process| self.see_process(process))?;
         used.threads.iter().try_for_each(|thread| self.see_thread(at_ns, thread))
+    }
+
+    /// A process that ends while it is read shows nothing but zeros (`do_task_stat` in the kernel's
+    /// fs/proc/array.c, once its signals are gone).
+    fn see_process(&mut self, now: &'a ProcessUse) -> Checked {
+        let Some(before) = self.processes.insert((now.pid, now.began_ticks), now) else { return Ok(()) };
+        let (before, counters) = (of_process(before), of_process(now));
+        if is_anew(&before, &counters) {
+            return Ok(());
+        }
+        none_falls(&format!("process {}", now.pid), &before, &counters, 0)
     }
 
     fn see_thread(&mut self, at_ns: u64, now: &'a ThreadUse) -> Checked {
@@ -165,6 +181,27 @@ fn of_network(network: &NetworkUse) -> Counters<'static> {
         ("segments_retransmitted", network.segments_retransmitted),
         ("retransmit_timeouts", network.retransmit_timeouts),
         ("delayed_acks", network.delayed_acks),
+        ("syn_queue_drops", network.syn_queue_drops),
+        ("syn_cookies", network.syn_cookies),
+        ("memory_pressures", network.memory_pressures),
+        ("aborts_on_memory", network.aborts_on_memory),
+        ("receive_queue_drops", network.receive_queue_drops),
+        ("socket_backlog_drops", network.socket_backlog_drops),
+        ("prunes", network.prunes),
+        ("reserve_drops", network.reserve_drops),
+    ]
+}
+
+fn of_process(process: &ProcessUse) -> Counters<'static> {
+    vec![
+        ("user_ns", Some(process.user_ns)),
+        ("sys_ns", Some(process.sys_ns)),
+        ("faults_minor", Some(process.faults_minor)),
+        ("faults_major", Some(process.faults_major)),
+        ("children_user_ns", Some(process.children_user_ns)),
+        ("children_sys_ns", Some(process.children_sys_ns)),
+        ("children_faults_minor", Some(process.children_faults_minor)),
+        ("children_faults_major", Some(process.children_faults_major)),
     ]
 }
 
