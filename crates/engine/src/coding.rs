@@ -38,13 +38,55 @@ fn decode_one(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
     match name {
         "gzip" | "x-gzip" => read(name, flate2::read::MultiGzDecoder::new(body)),
         // What RFC 9110 §8.4.1.2 calls deflate has zlib's frame; some servers leave it out.
-        "deflate" => read(name, flate2::read::ZlibDecoder::new(body))
-            .or_else(|why| read(name, flate2::read::DeflateDecoder::new(body)).map_err(|_| why)),
-        "br" => read(name, brotli_decompressor::Decompressor::new(body, 4096)),
+        "deflate" => {
+            let (mut framed, mut bare) =
+                (flate2::bufread::ZlibDecoder::new(body), flate2::bufread::DeflateDecoder::new(body));
+            read(name, &mut framed).and_then(|text| whole(name, text, framed.total_in(), body)).or_else(
+                |why| {
+                    read(name, &mut bare)
+                        .and_then(|text| whole(name, text, bare.total_in(), body))
+                        .map_err(|_| why)
+                },
+            )
+        }
+        "br" => decode_brotli(body),
         "zstd" => decode_zstd(body),
         _ => Err(format!(
             "the body has the content coding {name:?}, which dyno does not decode; ask for gzip, br, zstd, deflate or identity (Accept-Encoding)"
         )),
+    }
+}
+
+/// The decoder as a reader would not tell how much of the body it took.
+fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
+    use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+
+    let alloc = StandardAlloc::default;
+    let mut state = BrotliState::new(alloc(), alloc(), alloc());
+    let mut piece = vec![0; 64 * 1024];
+    let (mut decoded, mut total) = (Vec::new(), 0);
+    let (mut left, mut at) = (body.len(), 0);
+    loop {
+        let (mut room, mut filled) = (piece.len(), 0);
+        let result = BrotliDecompressStream(
+            &mut left,
+            &mut at,
+            body,
+            &mut room,
+            &mut filled,
+            &mut piece,
+            &mut total,
+            &mut state,
+        );
+        decoded.extend_from_slice(&piece[..filled]);
+        if decoded.len() > CHECKED_BODY_BYTES {
+            return Err(too_long("br"));
+        }
+        match result {
+            BrotliResult::NeedsMoreOutput => {}
+            BrotliResult::ResultSuccess => return whole("br", decoded, at as u64, body),
+            BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => return Err(malformed("br")),
+        }
     }
 }
 
@@ -68,12 +110,21 @@ fn read_up_to(name: &str, decoder: impl Read, most: usize) -> Result<Vec<u8>, St
     let mut decoded = Vec::new();
     decoder.take(most as u64 + 1).read_to_end(&mut decoded).map_err(|_| malformed(name))?;
     if decoded.len() > most {
-        return Err(format!(
-            "the body is longer than {} MiB once decoded from {name}, and is not checked",
-            CHECKED_BODY_BYTES >> 20
-        ));
+        return Err(too_long(name));
     }
     Ok(decoded)
+}
+
+fn too_long(name: &str) -> String {
+    format!(
+        "the body is longer than {} MiB once decoded from {name}, and is not checked",
+        CHECKED_BODY_BYTES >> 20
+    )
+}
+
+/// The decoded text, if its coding took the whole body.
+fn whole(name: &str, text: Vec<u8>, taken: u64, body: &[u8]) -> Result<Vec<u8>, String> {
+    if taken == body.len() as u64 { Ok(text) } else { Err(malformed(name)) }
 }
 
 fn malformed(name: &str) -> String {
@@ -144,6 +195,18 @@ mod tests {
             assert!(error(b"\xffplain text", coding).contains("is not in the content coding"), "{coding}");
         }
         assert!(error(&gzip(TEXT)[..20], "gzip").contains("is not in the content coding"));
+        // Anything may hide behind the end of a coding.
+        let whole = [
+            ("gzip", gzip(TEXT)),
+            ("deflate", zlib(TEXT)),
+            ("deflate", deflate(TEXT)),
+            ("br", BROTLI.to_vec()),
+            ("zstd", zstd(TEXT)),
+        ];
+        for (coding, whole) in whole {
+            let more = [&whole[..], b"more"].concat();
+            assert!(error(&more, coding).contains("is not in the content coding"), "{coding}");
+        }
         let bomb = gzip(&vec![0; CHECKED_BODY_BYTES + 1]);
         assert!(bomb.len() < 1 << 20 && error(&bomb, "gzip").contains("longer than 64 MiB once decoded"));
     }
