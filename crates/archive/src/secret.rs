@@ -64,10 +64,43 @@ const PARAMETERS: [&str; 9] = ["key", "auth", "pass", "pwd", "sig", "code", "otp
 /// search for: `sort_key`.
 #[must_use]
 pub fn is_secret_parameter(name: &str) -> bool {
+    let name = without_escapes(name);
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.to_ascii_lowercase();
     let is_key_of = ["subscriptionkey", "accesskey"].iter().any(|end| plain.ends_with(end));
-    is_secret(name) || is_key_of || PARAMETERS.contains(&&*plain)
+    is_secret(&name) || is_key_of || PARAMETERS.contains(&&*plain)
+}
+
+/// The text of a part of a URL whose characters may be percent-encoded (RFC 3986 §2.1): `%74oken` is
+/// `token`. Bytes beyond ASCII stay encoded: no name of a secret has them.
+#[must_use]
+pub fn without_escapes(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('%') {
+        shown.push_str(&rest[..at]);
+        let byte = rest.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let (c, taken) = byte.filter(u8::is_ascii).map_or(('%', 1), |byte| (char::from(byte), 3));
+        shown.push(c);
+        rest = &rest[at + taken..];
+    }
+    shown + rest
+}
+
+/// A URL, or the part of one from its path on, with `shown` in place of each of its parameters: of
+/// its query (`name=value` between `&`), and of segments of its path (`;name=value`, RFC 3986 §3.3).
+#[must_use]
+pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> String {
+    let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
+    let segments = path.split('/').map(|segment| {
+        let mut parts = segment.split(';');
+        let first = parts.next().unwrap_or_default().to_string();
+        parts.fold(first, |all, part| all + ";" + &shown(part))
+    });
+    let path = segments.collect::<Vec<String>>().join("/");
+    let Some(query) = query else { return path };
+    let query: Vec<String> = query.split('&').map(shown).collect();
+    format!("{path}?{}", query.join("&"))
 }
 
 /// Schemes of HTTP authentication whose credentials are one word after the scheme (RFC 9110 §11.4).
@@ -75,12 +108,18 @@ const SCHEMES: [&str; 6] = ["basic", "bearer", "negotiate", "ntlm", "token", "ap
 
 /// How tokens begin that services issue, in the form that their scanners for leaked secrets look
 /// for.
-const PREFIXES: [&str; 24] = [
+const PREFIXES: [&str; 41] = [
+    "AGE-SECRET-KEY-",
     "AIza",
     "AKIA",
     "ASIA",
+    "PMAK-",
     "SG.",
+    "dckr_pat_",
+    "doo_v1_",
     "dop_v1_",
+    "dor_v1_",
+    "figd_",
     "ghp_",
     "gho_",
     "ghu_",
@@ -88,13 +127,24 @@ const PREFIXES: [&str; 24] = [
     "ghr_",
     "github_pat_",
     "glpat-",
+    "glsa_",
     "hf_",
+    "hvs.",
+    "lin_api_",
     "npm_",
+    "pscale_",
     "pypi-",
     "rk_live_",
+    "rubygems_",
+    "shpat_",
+    "shpca_",
+    "shppa_",
+    "shpss_",
     "sk-",
     "sk_live_",
     "sk_test_",
+    "tskey-",
+    "whsec_",
     "xapp-",
     "xoxb-",
     "xoxp-",
@@ -204,9 +254,26 @@ mod tests {
         for parameter in ["jwt", "id_token", "code", "otp", "ticket", "X-Amz-Signature"] {
             assert!(is_secret_parameter(parameter), "{parameter}");
         }
+        for escaped in ["%74oken", "api%5Fkey", "p%61ss%77ord", "%63ode"] {
+            assert!(is_secret_parameter(escaped), "{escaped}");
+        }
         for plain in ["country_code", "zip_code", "sort_key", "tickets", "page"] {
             assert!(!is_secret_parameter(plain), "{plain}");
         }
+    }
+
+    #[test]
+    fn parameters_of_queries_and_paths_are_shown_as_asked() {
+        let shown = |pair: &str| format!("<{pair}>");
+        for (url, expected) in [
+            ("/a/b", "/a/b"),
+            ("/a;x=1/b;y;z=2?p=1&q", "/a;<x=1>/b;<y>;<z=2>?<p=1>&<q>"),
+            ("http://h/a;jsessionid=1#f", "http://h/a;<jsessionid=1#f>"),
+            ("/a?p=;&q=/;r=1", "/a?<p=;>&<q=/;r=1>"),
+        ] {
+            assert_eq!(with_parameters(url, shown), expected);
+        }
+        assert_eq!(without_escapes("a%2Bb%zz%C3%A4%"), "a+b%zz%C3%A4%");
     }
 
     #[test]
@@ -221,6 +288,7 @@ mod tests {
             "v=1; key=glpat-abcdefghij0123456789",
             "AKIAIOSFODNN7EXAMPLE",
             "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+            "shpat_0123456789abcdef0123456789abcdef",
         ] {
             assert!(is_credential(value) && holds_secret(value), "{value}");
         }

@@ -14,7 +14,7 @@ use dyno_analysis::{Code, Report};
 use dyno_archive::plan::{Body, Request};
 use dyno_archive::secret::{
     end_of_authority, holds_secret, is_credential, is_secret, is_secret_parameter, may_be_secret,
-    may_be_secret_header,
+    may_be_secret_header, with_parameters, without_escapes,
 };
 use serde_json::Value;
 
@@ -349,7 +349,7 @@ impl Secrets {
     fn header_line(&mut self, line: &str) -> String {
         match line.split_once(':') {
             Some((name, value)) if is_credential(value) || may_be_secret_header(name) => {
-                let is = is_secret(name) || is_credential(value);
+                let is = is_secret(&without_escapes(name)) || is_credential(value);
                 format!("{name}: {}", self.withheld_by(is, true, value.trim()))
             }
             _ => line.into(),
@@ -367,12 +367,10 @@ impl Secrets {
     /// A URL such as `https://user:password@host/?token=…` without the password and the values of secret parameters.
     fn without_password(&mut self, url: &str) -> String {
         let url = self.without_user(url);
-        let Some((before, query)) = url.split_once('?') else { return url };
-        let pairs: Vec<String> = query.split('&').map(|pair| self.pair(pair)).collect();
-        format!("{before}?{}", pairs.join("&"))
+        with_parameters(&url, |pair| self.pair(pair))
     }
 
-    /// `name=value` of a query, without a secret value.
+    /// `name=value` of a query or a form, without a secret value.
     fn pair(&mut self, pair: &str) -> String {
         match pair.split_once('=') {
             Some((name, value)) if is_credential(value) || is_secret_parameter(name) => {

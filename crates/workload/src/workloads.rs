@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
-use dyno_archive::secret::is_secret_parameter;
+use dyno_archive::secret::{is_secret_parameter, with_parameters};
 use dyno_engine::Protocol;
 use serde::Deserialize;
 
@@ -484,17 +484,11 @@ const HIDDEN: &str = "=…";
 
 /// The name of a request that is given none. Names stand everywhere, so that no value is in one whose own name says that it is secret.
 fn name_of(path: &str) -> String {
-    let shown = match path.split_once('?') {
-        Some((path, query)) => {
-            let shown = |pair: &str| match pair.split_once('=') {
-                Some((name, _)) if is_secret_parameter(name) => format!("{name}{HIDDEN}"),
-                _ => pair.into(),
-            };
-            format!("{path}?{}", query.split('&').map(shown).collect::<Vec<String>>().join("&"))
-        }
-        None => path.into(),
+    let shown = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if is_secret_parameter(name) => format!("{name}{HIDDEN}"),
+        _ => pair.into(),
     };
-    match shown.trim_matches('/') {
+    match with_parameters(path, shown).trim_matches('/') {
         "" => "root".into(),
         path => path.replace('/', "-"),
     }
