@@ -664,6 +664,9 @@ mod tests {
         let none = "subjects = [\"a\"]\n[profile.none]\nlimits.cpus = 0.3\n";
         let told = profile::names(&file, none).unwrap_err().to_string();
         assert!(told.contains(":2:") && told.contains("give it another name"), "{told}");
+        let alike = source.replace("cpus_below = 2", "cpus_below = 8");
+        let told = profile::names(&file, &alike).unwrap_err().to_string();
+        assert!(told.contains("profile \"small\" holds on the same machines as \"few\""), "{told}");
     }
 
     #[test]

@@ -63,7 +63,19 @@ impl<'s> Apart<'s> {
             }
             Ok(Profile { name, when, table })
         });
-        let profiles = profiles.collect::<Result<_, FileError>>()?;
+        let profiles = profiles.collect::<Result<Vec<Profile<'s>>, FileError>>()?;
+        for (i, profile) in profiles.iter().enumerate() {
+            let is_alike = |other: &&Profile<'_>| {
+                other.when.cpus_below.is_some() && other.when.cpus_below == profile.when.cpus_below
+            };
+            if let Some(other) = profiles[..i].iter().find(is_alike) {
+                let message = format!(
+                    "profile {:?} holds on the same machines as {:?}, and nothing says which of them is above the other; give them different values of `cpus_below`, or make them one",
+                    profile.name, other.name
+                );
+                return Err(mistake(PROFILE, message).below(profile.name.clone()).locate(path, source));
+            }
+        }
         Ok(Apart { document, profiles })
     }
 }
