@@ -135,7 +135,7 @@ pub(crate) fn friendly(message: &str) -> String {
     let Some(rest) =
         message.strip_prefix("unknown field ").or_else(|| message.strip_prefix("unknown variant "))
     else {
-        return message.to_string();
+        return in_words(message);
     };
     let what = if message.starts_with("unknown field") { "key" } else { "value" };
     let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
@@ -145,6 +145,29 @@ pub(crate) fn friendly(message: &str) -> String {
         None => format!("known here: {}", known.join(", ")),
     };
     format!("unknown {what} `{wrong}`; {hint}")
+}
+
+/// The same without the names that Rust has for the types of values.
+fn in_words(message: &str) -> String {
+    let Some((found, wanted)) = message.split_once(", expected ") else { return message.into() };
+    let is_number = found.contains("integer `") || found.contains("floating point `");
+    let wanted = match wanted {
+        "u8" => "a whole number from 0 to 255, without quotes",
+        "u16" => "a whole number from 0 to 65535, without quotes",
+        "u32" => "a whole number from 0 to 4294967295, without quotes",
+        "u64" | "usize" => "a whole number, 0 or more, without quotes",
+        "i32" | "i64" => "a whole number without quotes",
+        "f64" => "a number without quotes",
+        "a boolean" => "`true` or `false`",
+        "a sequence" => "a list, `[…]`",
+        "a map" => "a table, `{ name = … }`",
+        "a string" if is_number => {
+            "a text in quotes; times and sizes have units, such as \"10s\" and \"64KiB\""
+        }
+        "a string" => "a text in quotes",
+        other => other,
+    };
+    format!("{found}, expected {wanted}")
 }
 
 /// The known word that is most like `wrong`, if any is alike at all.

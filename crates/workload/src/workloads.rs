@@ -2,11 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_archive::secret::{is_secret_parameter, with_parameters};
 use dyno_engine::Protocol;
-use serde::Deserialize;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, IntoDeserializer as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::compile::{Field, Wrong};
 use crate::inside::Inside;
@@ -84,7 +88,10 @@ struct RawExpect {
 
 /// A header that must be there: `true`, the value that it must have, or an expression that must match in it.
 #[derive(Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "an expected header is `true`, which means present, its value as a text, or `{ matches = \"…\" }`"
+)]
 enum RawHeader {
     Present(bool),
     Value(String),
@@ -93,6 +100,9 @@ enum RawHeader {
 
 impl RawExpect {
     fn check(self) -> Result<Expect, Mistake> {
+        if let Some(status) = self.status.filter(|status| !(100..=599).contains(status)) {
+            return Err(mistake("status", format!("{status} is no status of HTTP; those are 100 to 599")));
+        }
         let mut expect = Expect {
             status: self.status,
             body: self.body.map(|text| Body(text.into_bytes())),
@@ -123,25 +133,62 @@ impl RawExpect {
 }
 
 /// One value, or a list of them.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum OneOrMany<T> {
-    One(T),
-    Many(Vec<T>),
-}
+#[derive(Clone, Debug)]
+pub struct OneOrMany<T>(Vec<T>);
 
 impl<T> OneOrMany<T> {
+    pub fn one(value: T) -> OneOrMany<T> {
+        OneOrMany(vec![value])
+    }
+
     pub fn all(self) -> Vec<T> {
-        match self {
-            OneOrMany::One(one) => vec![one],
-            OneOrMany::Many(many) => many,
+        self.0
+    }
+}
+
+/// An untagged enum would forget what is wrong with a value, and where in the list it is.
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Values<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Values<T> {
+            type Value = Vec<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value, or a list of values")
+            }
+
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Vec<T>, E> {
+                T::deserialize(value.into_deserializer()).map(|one| vec![one])
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Vec<T>, E> {
+                T::deserialize(value.into_deserializer()).map(|one| vec![one])
+            }
+
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Vec<T>, E> {
+                T::deserialize(value.into_deserializer()).map(|one| vec![one])
+            }
+
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<Vec<T>, E> {
+                T::deserialize(value.into_deserializer()).map(|one| vec![one])
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<T>, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list))
+            }
         }
+
+        from.deserialize_any(Values(PhantomData)).map(OneOrMany)
     }
 }
 
 /// Requests per second: a number, or a text with a unit or a shape.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a rate is a number of requests per second, or a text such as \"2k\", \"50%\" or \"find\""
+)]
 pub enum Rate {
     Number(f64),
     Text(String),

@@ -108,7 +108,7 @@ impl Asked<'_> {
                     shaped.steps.rate = rates.map(Iterator::collect);
                 }
                 // A workload that nobody serves has no capacity, and no trials.
-                load.rate = Some(OneOrMany::One(Rate::Number(1.0)));
+                load.rate = Some(OneOrMany::one(Rate::Number(1.0)));
                 Ok(Vec::new())
             }
         }

@@ -27,7 +27,7 @@ pub(super) struct RawExperiment {
 
 /// One value of what is varied.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a level is a number, or a text in quotes")]
 pub(super) enum Level {
     Whole(i64),
     Number(f64),

@@ -119,7 +119,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[[workloads]]\npath = \"/\"\nexpect = { status = \"ok\" }",
         10,
         "\"ok\"",
-        "invalid type: string \"ok\", expected u16",
+        "invalid type: string \"ok\", expected a whole number from 0 to 65535, without quotes",
     ),
     (
         "[[workloads]]\nrequests = [{ path = \"/a\" }, { path = \"b\" }]",
@@ -155,7 +155,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[[workloads]]\nrequests = [{ path = \"/a\" }, { path = \"/\", weight = -1 }]",
         9,
         "-1",
-        "invalid value: integer `-1`, expected u32",
+        "invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
     ),
     ("[[workloads]]\nrequests = []", 9, "[]", "a mix of `requests` has at least one"),
     (
@@ -180,7 +180,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[[workloads]]\npath = \"/\"\nexpect.status = 1.5",
         10,
         "1.5",
-        "invalid type: floating point `1.5`, expected u16",
+        "invalid type: floating point `1.5`, expected a whole number from 0",
     ),
     (
         "[[workloads]]\npath = \"/\"\npage = { resources = [\"/a\", \"b\"] }",
@@ -214,7 +214,40 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ),
     // Other tables.
     ("[suite]\nrepeats = 0", 9, "0", "`repeats` must be at least 1"),
-    ("[suite]\nname = 1", 9, "1", "invalid type: integer `1`, expected a string"),
+    ("[suite]\nname = 1", 9, "1", "invalid type: integer `1`, expected a text in quotes"),
+    (
+        "[load]\nconnections = \"64\"",
+        9,
+        "\"64\"",
+        "invalid type: string \"64\", expected a whole number from 0 to 4294967295, without quotes",
+    ),
+    (
+        "[load]\nconnections = [1, \"64\"]",
+        9,
+        "\"64\"",
+        "invalid type: string \"64\", expected a whole number",
+    ),
+    (
+        "[load]\nconnections = { a = 1 }",
+        9,
+        "{ a = 1 }",
+        "invalid type: map, expected a value, or a list of values",
+    ),
+    ("[load]\nconnections = -1", 9, "-1", "invalid value: integer `-1`, expected a whole number from 0"),
+    ("[load]\nrate = true", 9, "true", "a rate is a number of requests per second, or a text such as"),
+    ("[load]\nrate = [1, [2]]", 9, "[1, [2]]", "a rate is a number of requests per second"),
+    (
+        "[[workloads]]\npath = \"/\"\nexpect = { headers = { Date = 1 } }",
+        10,
+        "1",
+        "an expected header is `true`, which means present",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nexpect = { status = 99 }",
+        10,
+        "99",
+        "99 is no status of HTTP; those are 100 to 599",
+    ),
     ("[limits]\ncpus = 0", 9, "0", "`cpus` is a quota"),
     ("[limits]\nmemory = \"1\"", 9, "\"1\"", "a memory limit below 1MiB"),
     ("[load]\nconnections = [1, 0, 2]", 9, "0", "`connections` must be at least 1"),
@@ -223,7 +256,12 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ("[load]\nin_flight = [16, 100]\npipeline = 16", 9, "100", "100 requests in flight do not come"),
     ("[load]\nmodel = \"open\"", 9, "\"open\"", "an open loop needs a `rate`"),
     ("[load]\nduration = \"1ms\"", 9, "\"1ms\"", "`duration` must be at least 10ms"),
-    ("[load]\ntimeout = \"1s\"\nduration = 5", 10, "5", "invalid type: integer `5`, expected a string"),
+    (
+        "[load]\ntimeout = \"1s\"\nduration = 5",
+        10,
+        "5",
+        "invalid type: integer `5`, expected a text in quotes; times and sizes have units",
+    ),
     (
         "[report]\nmarkers = [{ connections = 1, label = \"a\" }, { label = \"b\" }]",
         9,
