@@ -11,7 +11,7 @@ use crate::duet::Company;
 use crate::experiment;
 use crate::report::Report;
 use crate::stats::Looks;
-use crate::trial::trial;
+use crate::trial::{TrialResult, trial};
 
 impl Looks {
     /// How a run's repeats were looked at while they were made.
@@ -57,16 +57,29 @@ pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
     pairs.into_iter().filter(|(a, b)| plan.takes_part(*a) && plan.takes_part(*b)).collect()
 }
 
-/// Whether the machine was not itself while a trial was measured: the hypervisor's other guests or other processes used it, or heat made it slower. Asked before it is
-/// known what was measured, so that a trial that is done again for that is no choice by its result.
+/// Whether trials that were measured side by side are to be measured again: the hypervisor's other
+/// guests or other processes used the machine meanwhile, or heat made it slower. Asked before it is
+/// known how fast they were, so that this is no choice by the result. What a server did wrong is
+/// no fault of others, and would be lost with the trial: then they count.
 #[must_use]
-pub fn is_contaminated(plan: &Plan, facts: &Facts, start: &StartRecord, record: &TrialRecord) -> bool {
+pub fn are_contaminated<'a>(
+    plan: &Plan,
+    facts: &Facts,
+    side_by_side: impl Iterator<Item = (&'a StartRecord, &'a TrialRecord)>,
+) -> bool {
+    let results: Vec<(usize, TrialResult)> = side_by_side
+        .map(|(start, record)| (start.launch, trial(plan, facts, Some(start), record, &Company::default())))
+        .collect();
+    results.iter().any(|(launch, result)| is_contaminated(plan, *launch, result))
+        && !results.iter().any(|(_, result)| result.shows_a_failure())
+}
+
+fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
     const OTHERS: [Code; 4] = [Code::Steal, Code::Contaminated, Code::ThermalThrottling, Code::ServerStarved];
     // With these a generator that waits for a CPU waits for the server, or for itself.
     const OURS: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
-    let result = trial(plan, facts, Some(start), record, &Company::default());
     let has = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
-    let shares = plan.launches[start.launch].arms.iter().any(|arm| !plan.has_generator_apart(*arm));
+    let shares = plan.launches[launch].arms.iter().any(|arm| !plan.has_generator_apart(*arm));
     // Loads that take turns are of several generators on one CPU, which wait for each other.
     let is_alone = !shares && plan.slice_ns.is_none() && !OURS.iter().any(has);
     OTHERS.iter().any(has) || is_alone && has(&Code::GeneratorStarved)
@@ -74,7 +87,10 @@ pub fn is_contaminated(plan: &Plan, facts: &Facts, start: &StartRecord, record: 
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::machine::{MachineUse, OtherUse};
+    use dyno_archive::outcome::Outcome;
     use dyno_archive::plan::{Stop, Subject};
+    use dyno_archive::start::WarmUpEnd;
 
     use super::*;
     use crate::fixture;
@@ -121,5 +137,38 @@ mod tests {
         let mut run = run(8, 1.2, None);
         run.header.plan.subjects[1].skipped = Some("no".into());
         assert!(!is_answered(&run, &crate::report::report(&run)), "nothing is left to compare");
+    }
+    /// Two servers side by side, beside a compiler that uses half a CPU.
+    #[test]
+    fn trials_with_failures_are_not_measured_again() {
+        let mut run = run(1, 1.0, None);
+        for record in &mut run.trials {
+            record.load = fixture::observed(&[(500, 0)]);
+        }
+        let again = |run: &Run| {
+            let start = fixture::warm_up(WarmUpEnd::Steady, 0, None);
+            let side_by_side = run.trials.iter().map(|record| (&start, record));
+            are_contaminated(&run.header.plan, &run.header.facts, side_by_side)
+        };
+        assert!(!again(&run), "nothing else ran");
+        let compiler = OtherUse { pid: 77, name: "cc1".into(), run_ns: 500_000_000 };
+        run.trials[1].load.client.machine = Some(MachineUse {
+            everywhere: Some(vec![compiler]),
+            everywhere_ns: Some(1_000_000_000),
+            ..MachineUse::default()
+        });
+        assert!(again(&run));
+        let failures = [Outcome::UnexpectedBody, Outcome::UnexpectedStatus, Outcome::Timeout, Outcome::Reset];
+        for outcome in failures {
+            let mut failed = run.clone();
+            failed.trials[0].load.intervals[0].outcomes.count(outcome);
+            assert!(!again(&failed), "{} of a server would be lost", outcome.name());
+        }
+        let mut failed = run.clone();
+        failed.trials[1].load.connections.unsolicited = 1;
+        assert!(!again(&failed), "responses to no request would be lost");
+        failed.trials[1].load.connections.unsolicited = 0;
+        failed.trials[1].load.server_failure = Some("it left".into());
+        assert!(!again(&failed), "a failure would be lost");
     }
 }

@@ -114,6 +114,13 @@ const LOSES: [Code; 2] = [Code::NoAnswers, Code::Errors];
 /// Caveats that explain why requests got no response, where that is not due to the server.
 const EXCUSES: [Code; 2] = [Code::DroppedPackets, Code::GeneratorStopped];
 
+/// Sorts caveats, the gravest first. Of those that refuse a trial, what the server did wrong comes
+/// before what explains it otherwise: readers see the first.
+pub(crate) fn sort_by_gravity(caveats: &mut [Caveat]) {
+    let rank = |code: &Code| [&BREAKS[..], &EXCUSES, &LOSES].iter().position(|codes| codes.contains(code));
+    caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(&c.code).unwrap_or(usize::MAX)));
+}
+
 impl TrialResult {
     /// Whether it does not count for what its server did: it answered wrong, failed, or broke a promise.
     #[must_use]
@@ -129,6 +136,13 @@ impl TrialResult {
     /// Whether it does not count because too many requests got no answer. A machine that stalls does that, too.
     pub(crate) fn has_lost(&self) -> bool {
         self.is_refused_for(&LOSES) && !self.is_refused_for(&EXCUSES)
+    }
+
+    /// Whether a request was answered wrong or not at all, or the server broke a promise, however
+    /// many did and whatever else happened.
+    pub(crate) fn shows_a_failure(&self) -> bool {
+        let is_told = self.caveats.iter().any(|caveat| TrialResult::is_servers_code(caveat.code));
+        !self.refused && (is_told || self.load.outcomes.not_ok().next().is_some())
     }
 
     /// Whether a caveat that refuses a trial is about what its server did.

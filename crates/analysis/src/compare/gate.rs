@@ -22,6 +22,10 @@ const SHORT: [(&str, &str); 7] = [
     ("memory", "server_memory_bytes"),
 ];
 
+/// The smallest share of a gate, in per cent. A share is kept as a ratio, in which less is lost
+/// beside the 1.
+const LEAST_PERCENT: f64 = 0.001;
+
 /// The most by which a metric may change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gate {
@@ -62,6 +66,11 @@ impl Gate {
                 if wants_above { "lower" } else { "higher" }
             ));
         }
+        if share.abs() < LEAST_PERCENT {
+            return Err(format!(
+                "{text:?} is less than any measurement tells; the smallest share is {LEAST_PERCENT} %"
+            ));
+        }
         if share <= -100.0 {
             return Err(format!("{text:?} can never be missed: nothing falls by more than 100 %"));
         }
@@ -72,7 +81,7 @@ impl Gate {
     #[must_use]
     pub fn text(&self) -> String {
         let sign = if self.ratio > 1.0 { ">+" } else { "<-" };
-        // Rounded to what was written: 1.03 is not exactly 1 + 0.03.
+        // Rounded to what was written: 1.03 is not exactly 1 + 0.03. See `LEAST_PERCENT`.
         let share = ((self.ratio - 1.0).abs() * 1e10).round() / 1e8;
         format!("{}{sign}{share}%", self.metric.key)
     }

@@ -217,6 +217,8 @@ fn gates_are_read_as_they_are_written() {
         ("p99<-10%", "would fail what got better: of p99 the lower is the better"),
         ("throughput>+5%", "would fail what got better: of throughput the higher"),
         ("throughput<-100%", "can never be missed"),
+        ("p99>+0.00000000000001%", "the smallest share is 0.001 %"),
+        ("throughput<-1e-15%", "the smallest share is 0.001 %"),
         ("pages>+5%", "there is no metric \"pages\""),
         ("error_share>+5%", "there is no metric"),
         ("", "is no gate"),

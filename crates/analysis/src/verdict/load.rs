@@ -13,6 +13,7 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{Explained, MachineDrops};
 use crate::load::offered::rate_of;
 use crate::load::{InFlight, LoadResult, at_quantile, response_times};
+use crate::trial::sort_by_gravity;
 use crate::words::percent;
 
 /// Every reason to distrust this result, the gravest first.
@@ -65,7 +66,7 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
     if context.server.is_none() && record.slices_ns.is_none() && record.at_once.is_none() {
         all.extend(levels::of_unobserved(result));
     }
-    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
+    sort_by_gravity(&mut all);
     all
 }
 

@@ -41,6 +41,7 @@ use crate::load::{Ceiling, Config, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, SplitBy};
 use crate::steadiness::Steadiness;
+use crate::trial::sort_by_gravity;
 use crate::turns::TurnsResult;
 use crate::words::percent;
 
@@ -130,7 +131,7 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(beside.turns.and_then(busy_in_others_turns));
     all.extend(beside.turns.and_then(|turns| longer_than_turns(load, turns)));
     let mut all = at_once(beside, all);
-    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
+    sort_by_gravity(&mut all);
     all
 }
 

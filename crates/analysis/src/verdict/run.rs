@@ -1,5 +1,6 @@
 //! The reasons to distrust a whole run.
 
+use dyno_archive::Phase;
 use dyno_archive::plan::{NotServed, Plan, Subject};
 use dyno_archive::run::Run;
 use serde_json::{Map, Value, json};
@@ -129,8 +130,20 @@ fn done_again(run: &Run) -> Option<Caveat> {
         1 => "One step was measured again, because something else used the machine meanwhile, or heat slowed it. The second measurement counts, whatever it says".to_string(),
         n => format!("{n} steps were measured again, because something else used the machine meanwhile, or heat slowed it, or had to be with others of their turn. The second measurement counts, whatever it says"),
     };
-    let message = format!("{message}; the first is in the archive (`contaminated/`).");
-    Some(Caveat::new(Code::DoneAgain, Severity::Info, message, json!({"trials": places})))
+    let mut message = format!("{message}; the first is in the archive (`contaminated/`).");
+    // Older versions measured also those again in which the server had failed.
+    let after_warmup = run.contaminated.iter().flat_map(|record| {
+        record.load.intervals.iter().filter(|interval| interval.phase != Phase::Warmup)
+    });
+    let failed: u64 = after_warmup.flat_map(|interval| interval.outcomes.not_ok()).map(|(_, n)| n).sum();
+    if failed > 0 {
+        message += &format!(
+            " In what was measured first, {failed} {} failed or got a wrong response.",
+            if failed == 1 { "request" } else { "requests" }
+        );
+    }
+    let severity = if failed > 0 { Severity::Warning } else { Severity::Info };
+    Some(Caveat::new(Code::DoneAgain, severity, message, json!({"trials": places, "failed": failed})))
 }
 
 /// A run that the user resumed although something had changed: its parts are not one experiment.

@@ -362,10 +362,8 @@ impl Runner<'_> {
             return Ok(false);
         }
         let facts = self.dir.header()?.facts;
-        let mut each = of.iter().zip(records);
-        let is_contaminated = each
-            .any(|((_, start), record)| stopping::is_contaminated(self.plan, &facts, &start.record, record));
-        if !is_contaminated {
+        let side_by_side = of.iter().zip(records).map(|((_, start), record)| (&start.record, record));
+        if !stopping::are_contaminated(self.plan, &facts, side_by_side) {
             return Ok(false);
         }
         let before = self.dir.read()?.contaminated;

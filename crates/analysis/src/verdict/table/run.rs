@@ -1,5 +1,6 @@
 //! Cases: a whole run.
 
+use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{NotServed, Order, Plan, Subject, Trial};
 use dyno_archive::profile::ProfileRecord;
 use dyno_archive::resumption::{Difference, Resumption};
@@ -54,10 +55,27 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::DoneAgain,
         severity: Severity::Info,
         says: "One step was measured again, because something else used the machine meanwhile, or heat slowed it. The second measurement counts, whatever it says; the first is in the archive",
-        evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}]}"#,
+        evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}], "failed": 0}"#,
         trips: |w| {
             w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
             w.run.contaminated.push(w.run.trials[0].clone());
+        },
+        just_not: |w| {
+            w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::DoneAgain,
+        severity: Severity::Warning,
+        says: "(`contaminated/`). In what was measured first, 2 requests failed or got a wrong response.",
+        evidence: r#"{"failed": 2}"#,
+        trips: |w| {
+            w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
+            let mut first = w.run.trials[0].clone();
+            first.load.intervals[0].outcomes.count(Outcome::UnexpectedBody);
+            first.load.intervals[0].outcomes.count(Outcome::Timeout);
+            w.run.contaminated.push(first);
         },
         just_not: |w| {
             w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
