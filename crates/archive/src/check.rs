@@ -4,6 +4,7 @@
 
 mod books;
 mod counters;
+mod planned;
 
 use std::collections::BTreeSet;
 
@@ -19,6 +20,8 @@ use crate::run::Header;
 use crate::search::SearchRecord;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
+
+pub(crate) use planned::together;
 
 /// `Err`: what is wrong, as the second half of a sentence about the file.
 pub(crate) type Checked = Result<(), String>;
@@ -161,7 +164,8 @@ fn part(part: &PartStart) -> Checked {
 const FIRST_WITH_AGES: u32 = 3;
 
 /// `version`: that of the archive's format.
-pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], version: u32, trial: &TrialRecord) -> Checked {
+pub(crate) fn trial(header: &Header, starts: &[StartRecord], version: u32, trial: &TrialRecord) -> Checked {
+    let plan = &header.plan;
     let Some(planned) = plan.trials.get(trial.trial) else {
         return known("this file", "trial", trial.trial, plan.trials.len());
     };
@@ -178,7 +182,9 @@ pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], version: u32, trial: &T
         party("a sample", plan, &plan.launches[planned.launch], used.party)?;
     }
     positive("`throughput_rps` of its ceiling", trial.ceiling.as_ref().map(|c| c.throughput_rps))?;
-    load(&trial.load, version >= FIRST_WITH_AGES)
+    load(&trial.load, version >= FIRST_WITH_AGES)?;
+    planned::load(plan, planned, &trial.load)?;
+    if header.resumptions.is_empty() { planned::possible(&header.facts, &trial.load) } else { Ok(()) }
 }
 
 fn frame(frame: &Frame) -> Checked {
@@ -230,6 +236,7 @@ pub(crate) fn search(trials: usize, search: &SearchRecord) -> Checked {
             return Err(format!("a rate of its loads is {}", one.rate));
         }
         load(&one.load, true)?;
+        planned::searched(one)?;
     }
     Ok(())
 }
@@ -247,13 +254,19 @@ fn load(load: &LoadRecord, has_ages: bool) -> Checked {
     samples(&load.samples)?;
     books::load(load, has_ages)?;
     counters::grow(&load.samples)?;
-    load.slices_ns.as_deref().map_or(Ok(()), slices)
+    load.slices_ns.as_deref().map_or(Ok(()), |all| slices(load, all))
 }
 
-fn slices(all: &[(u64, u64)]) -> Checked {
+fn slices(load: &LoadRecord, all: &[(u64, u64)]) -> Checked {
     at_most("the number of turns", all.len() as u64, INTERVALS as u64)?;
     if !all.iter().all(|(start, end)| start < end) || !all.is_sorted_by(|a, b| a.1 <= b.0) {
         return Err("the turns of its load are not in order".into());
+    }
+    let (_, closes) = load.window_ns;
+    if let Some((start, end)) = all.iter().find(|(_, end)| *end > closes) {
+        return Err(format!(
+            "a turn of its load is from {start} to {end} ns, and its window ends at {closes} ns"
+        ));
     }
     Ok(())
 }

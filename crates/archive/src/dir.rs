@@ -219,6 +219,7 @@ impl RunDir {
         let mut all: Vec<TrialRecord> = self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
         let twice = check::no_two_alike("trials", all.iter().map(|t| t.trial));
         holds_together(&self.path.join(folder), twice)?;
+        holds_together(&self.path.join(folder), check::together(&all))?;
         all.sort_by_key(|t| t.trial);
         Ok(all)
     }
@@ -314,7 +315,7 @@ fn read_trial(header: &Header, starts: &[StartRecord], path: &Path) -> Result<Tr
     holds_together(path, check::numbers(&value))?;
     let version = version(&header.schema).unwrap_or(VERSION);
     let trial = of_value(path, upgrade::trial(version, value))?;
-    holds_together(path, check::trial(&header.plan, starts, version, &trial))?;
+    holds_together(path, check::trial(header, starts, version, &trial))?;
     Ok(trial)
 }
 

@@ -16,6 +16,17 @@ fn golden() -> PathBuf {
 /// Why a copy of the golden run is refused in which the load of a trial was changed; `None`: it is
 /// read.
 fn refusal(change: &dyn Fn(&mut Value)) -> Option<String> {
+    let folder = copied();
+    let path = folder.path().join("trials/0003.json");
+    let mut trial: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut trial["load"]);
+    fs::write(&path, serde_json::to_vec(&trial).unwrap()).unwrap();
+    let read = RunDir::open(folder.path()).and_then(|dir| dir.read());
+    read.err().map(|error| error.to_string())
+}
+
+/// A copy of the golden run.
+fn copied() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for part in ["", "starts", "trials"] {
         fs::create_dir_all(folder.path().join(part)).unwrap();
@@ -26,12 +37,7 @@ fn refusal(change: &dyn Fn(&mut Value)) -> Option<String> {
             }
         }
     }
-    let path = folder.path().join("trials/0003.json");
-    let mut trial: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    change(&mut trial["load"]);
-    fs::write(&path, serde_json::to_vec(&trial).unwrap()).unwrap();
-    let read = RunDir::open(folder.path()).and_then(|dir| dir.read());
-    read.err().map(|error| error.to_string())
+    folder
 }
 
 /// Changes a number of the load.
@@ -71,6 +77,49 @@ fn one_changed_count_is_refused() {
     for (place, said) in cases {
         assert_refused(place, said, &|load| number(load, place, |n| n + 1));
     }
+}
+
+/// What was not planned, or no machine can do.
+#[test]
+fn what_contradicts_the_plan_or_the_machine_is_refused() {
+    assert_refused("asked", "connections, and its plan", &|load| {
+        number(load, "/connections/asked", |n| n + 63)
+    });
+    let last = |load: &Value| load["samples"].as_array().unwrap().len() - 1;
+    assert_refused("cpu_ns", "ns of CPU time, and the machine has", &|load| {
+        let last = last(load);
+        number(load, &format!("/samples/{last}/parties/0/cgroup/cpu_ns"), |n| n * 100);
+    });
+    assert_refused("memory_bytes", "bytes of memory, and the machine has", &|load| {
+        let last = last(load);
+        number(load, &format!("/samples/{last}/parties/0/cgroup/memory_bytes"), |_| 100 << 40);
+    });
+    assert_refused("slices_ns", "its window ends at", &|load| {
+        let closes = load["window_ns"][1].as_u64().unwrap();
+        load["slices_ns"] = json!([[0, closes + 1]]);
+    });
+}
+
+/// The load of a trial is that of another one, or was in another's turn.
+#[test]
+fn trials_that_were_not_measured_apart_are_refused() {
+    let of = |change: &dyn Fn(&mut Value, &Value)| {
+        let folder = copied();
+        let trial = |n: usize| folder.path().join(format!("trials/000{n}.json"));
+        let mut both = [0, 1].map(|n| serde_json::from_slice::<Value>(&fs::read(trial(n)).unwrap()).unwrap());
+        let [first, second] = &mut both;
+        first["load"]["slices_ns"] = json!([[0, 5], [10, 15]]);
+        change(&mut second["load"], &first["load"]);
+        for (n, changed) in both.iter().enumerate() {
+            fs::write(trial(n), serde_json::to_vec(changed).unwrap()).unwrap();
+        }
+        RunDir::open(folder.path()).and_then(|dir| dir.read()).err().map(|error| error.to_string())
+    };
+    let copy = of(&|second, first| *second = first.clone()).unwrap();
+    assert!(copy.contains("trials 0 and 1 have one load between them"), "{copy}");
+    let overlaps = of(&|second, _| second["slices_ns"] = json!([[4, 9], [15, 20]])).unwrap();
+    assert!(overlaps.contains("the turns of trials 0, 1"), "{overlaps}");
+    assert_eq!(of(&|second, _| second["slices_ns"] = json!([[5, 10], [15, 20]])), None);
 }
 
 /// Every outcome but a correct response, in the intervals alone, and in place of a correct one.
