@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::order::Confounding;
-use super::repeats::{Failures, beyond, excused_share, p_of_failures};
+use super::repeats::{Failures, beyond, excused_share, p_of_failures, unrecorded_controls};
 use super::verdict::although;
-use super::{CellRepeats, Difference, Row, is_drift};
+use super::{CellRepeats, Difference, Row, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
 use crate::stats::{ALPHA, Estimate, Over, holm};
 use crate::words::percent;
@@ -146,7 +146,14 @@ pub(super) fn judge(
     order: Confounding,
     differences: &[Difference],
 ) -> Vec<GateResult> {
-    let evidence = Evidence { rows, repeats, order, excused: excused_share(repeats) };
+    let evidence = Evidence {
+        rows,
+        repeats,
+        order,
+        excused: excused_share(repeats, SideRepeats::failures),
+        excused_losses: excused_share(repeats, SideRepeats::losses),
+        unrecorded: unrecorded_controls(repeats),
+    };
     let each = gates.iter().flat_map(|gate| {
         let of_gate =
             rows.iter().enumerate().filter(|(_, row)| row.metric == gate.metric.key && !row.control);
@@ -177,6 +184,10 @@ struct Evidence<'a> {
     order: Confounding,
     /// The share of repeats that failed in controls of `b` and not of `a`.
     excused: f64,
+    /// The same of repeats in which requests failed.
+    excused_losses: f64,
+    /// Controls that do not tell whether the machine changed, in words.
+    unrecorded: Option<String>,
 }
 
 /// A gate in one cell, with all that decides it.
@@ -191,6 +202,9 @@ struct Gated<'a> {
     controls: Vec<&'a Row>,
     /// Failed repeats of both sides; of `b` without those that the control's failures explain.
     failures: (Failures, Failures),
+    /// The same of repeats that count, and in which requests failed.
+    losses: (Failures, Failures),
+    unrecorded: Option<&'a str>,
 }
 
 /// A test among those of all gates.
@@ -198,7 +212,7 @@ struct Gated<'a> {
 enum Test<'a> {
     /// Of the row at this index.
     Ratio(usize),
-    /// Of a cell: several gates have it in common.
+    /// Of a cell, whose repeats failed, or had failed requests: several gates have it in common.
     Failures(&'a CellRepeats, (Failures, Failures)),
 }
 
@@ -208,7 +222,7 @@ struct Family<'a>(Vec<(Test<'a>, f64)>);
 impl<'a> Family<'a> {
     fn new(gates: &[Gated<'a>]) -> Family<'a> {
         let mut tests: Vec<(Test<'a>, f64)> = Vec::new();
-        for (test, p) in gates.iter().flat_map(|gated| [gated.ratio_test(), gated.failure_test()]).flatten() {
+        for (test, p) in gates.iter().flat_map(|gated| gated.tests()).flatten() {
             if tests.iter().all(|(known, _)| *known != test) {
                 tests.push((test, p));
             }
@@ -225,7 +239,7 @@ impl<'a> Family<'a> {
 }
 
 impl<'a> Gated<'a> {
-    fn new(gate: Gate, index: usize, evidence: &Evidence<'a>) -> Gated<'a> {
+    fn new(gate: Gate, index: usize, evidence: &'a Evidence<'a>) -> Gated<'a> {
         let row = &evidence.rows[index];
         let is_own = |cell: &&CellRepeats| {
             !cell.control
@@ -235,8 +249,22 @@ impl<'a> Gated<'a> {
         let cell = evidence.repeats.iter().find(is_own).expect("each row is of a cell");
         let (of_a, of_b) = cell.failures_in(row.lack);
         let failures = (of_a, beyond(evidence.excused, of_b));
-        let order = evidence.order;
-        Gated { gate, index, row, cell, order, controls: controls_of(row, evidence.rows), failures }
+        let losses = (cell.a.losses(), beyond(evidence.excused_losses, cell.b.losses()));
+        Gated {
+            gate,
+            index,
+            row,
+            cell,
+            order: evidence.order,
+            controls: controls_of(row, evidence.rows),
+            failures,
+            losses,
+            unrecorded: evidence.unrecorded.as_deref(),
+        }
+    }
+
+    fn tests(&self) -> [Option<(Test<'a>, f64)>; 3] {
+        [self.ratio_test(), self.failure_test(self.failures), self.failure_test(self.losses)]
     }
 
     /// The estimate that may decide the gate. Rounds within too few starts do not.
@@ -248,21 +276,22 @@ impl<'a> Gated<'a> {
         Some((Test::Ratio(self.index), self.estimate()?.p))
     }
 
-    fn failure_test(&self) -> Option<(Test<'a>, f64)> {
-        let (a, b) = self.failures;
-        Some((Test::Failures(self.cell, self.failures), p_of_failures(a, b)?))
+    fn failure_test(&self, counts: (Failures, Failures)) -> Option<(Test<'a>, f64)> {
+        Some((Test::Failures(self.cell, counts), p_of_failures(counts.0, counts.1)?))
     }
 
     /// The sentence is `None` where the row says what there is to say.
     fn judge(&self, family: &Family<'a>) -> (GateState, Option<String>) {
         // No noise answers wrong, and no machine is slow in that way.
-        let (of_a, of_b) = self.failures;
+        let (_, of_b) = self.failures;
         if self.row.b_broke && 2 * of_b.failed > of_b.all {
             return (GateState::Missed, Some(self.with_repeats(BROKE.into())));
         }
-        if let Some(p) = family.p(self.failure_test()).filter(|p| *p < ALPHA) {
+        for (counts, what) in [(self.failures, "fail"), (self.losses, "have failed requests")] {
+            let Some(p) = family.p(self.failure_test(counts)).filter(|p| *p < ALPHA) else { continue };
+            let (of_a, of_b) = counts;
             let said = format!(
-                "more repeats of B fail: {} of {}, of A {} of {}; that is significant ({}, Fisher's exact test)",
+                "more repeats of B {what}: {} of {}, of A {} of {}; that is significant ({}, Fisher's exact test)",
                 of_b.failed,
                 of_b.all,
                 of_a.failed,
@@ -293,6 +322,10 @@ impl<'a> Gated<'a> {
                     "{said} over {pairs} pairs of {planned} repeats; the others were not measured in turns with each other, or lack a value. A gate needs all."
                 );
                 (GateState::Undecided, Some(said))
+            }
+            (GateState::Held, _) if self.unrecorded.is_some() => {
+                let why = self.unrecorded.unwrap_or_default();
+                (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}"))))
             }
             (state, _) => (state, Some(self.with_repeats(said))),
         }
@@ -330,10 +363,20 @@ impl<'a> Gated<'a> {
             // The one that excuses most.
             let towards = self.beyond_controls(estimate).filter(|of| of.is_towards(gate));
             return match towards.max_by(|a, b| a.excuses().total_cmp(&b.excuses())) {
-                None => (GateState::Missed, format!("{change}, which is significant ({})", p_in_words(p))),
+                None => (
+                    GateState::Missed,
+                    format!(
+                        "{change}, which is significant among the tests of the gates ({})",
+                        p_in_words(p)
+                    ),
+                ),
                 Some(rest) if rest.misses(gate) => (
                     GateState::Missed,
-                    format!("{change}, which is significant ({}); {}", p_in_words(p), rest.in_words()),
+                    format!(
+                        "{change}, which is significant among the tests of the gates ({}); {}",
+                        p_in_words(p),
+                        rest.in_words()
+                    ),
                 ),
                 Some(rest) => (GateState::Undecided, format!("{change}; {}", rest.in_words())),
             };

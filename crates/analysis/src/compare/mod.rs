@@ -205,14 +205,13 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
             metrics.push(gate.metric);
         }
     }
-    let asked_rows =
-        RowsAsked { metrics: &metrics, is_paired: is_one_run, gates: &asked.gates, scope: Scope::Either };
+    let asked_rows = RowsAsked { metrics: &metrics, is_paired: is_one_run, gates: &asked.gates };
     let meant = arms.iter().map(|(of_a, of_b)| (*of_a, Some(*of_b)));
     let meant: Vec<(usize, Option<usize>)> =
         meant.chain(without_namesake(a, b).into_iter().map(|arm| (arm, None))).collect();
     let Rows { mut rows, mut repeats, unmatched } = asked_rows.of_plan(a, b, &meant);
     if !is_one_run && !rows.is_empty() {
-        let more = RowsAsked { gates: &[], scope: Scope::Both, ..asked_rows }.of_plan(
+        let more = RowsAsked { gates: &[], ..asked_rows }.of_plan(
             a,
             b,
             &more_controls(a, b, &arms).map(|(of_a, of_b)| (of_a, Some(of_b))).collect::<Vec<_>>(),
@@ -264,16 +263,6 @@ struct RowsAsked<'a> {
     /// Whether both sides are of one run.
     is_paired: bool,
     gates: &'a [Gate],
-    scope: Scope,
-}
-
-/// The cells that get rows, of those that both sides were to have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// Both sides have trials.
-    Both,
-    /// Either side has, or there are gates: a server that never came up passes none.
-    Either,
 }
 
 /// The rows of several cells.
@@ -286,7 +275,8 @@ struct Rows {
 }
 
 impl RowsAsked<'_> {
-    /// A row for each metric of each cell in scope.
+    /// A row for each metric of each cell of which either side has trials. With gates also of each that
+    /// was planned: a server that never came up passes none.
     ///
     /// `arms`: of `a`, and the one of `b` that it is compared with, if there is one.
     fn of_plan(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
@@ -300,12 +290,11 @@ impl RowsAsked<'_> {
                 let has_a = grid_a.get(key).is_some();
                 let has_b = other.is_some_and(|other| grid_b.get(other).is_some());
                 all.unmatched += usize::from(has_a && other.is_none() && arm_b.is_some());
-                let is_in_scope = match self.scope {
-                    Scope::Both => has_a && has_b,
-                    Scope::Either if self.gates.is_empty() => other.is_some() && (has_a || has_b),
-                    Scope::Either => has_a || has_b || takes_part,
+                let is_meant = match self.gates {
+                    [] => other.is_some() && (has_a || has_b),
+                    _ => has_a || has_b || takes_part,
                 };
-                if is_in_scope {
+                if is_meant {
                     let (of_a, of_b) =
                         (CellOf::new(a, key, &grid_a), other.map(|key| CellOf::new(b, key, &grid_b)));
                     let cell = cell_repeats(of_a, of_b);
@@ -433,7 +422,7 @@ pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Ve
             metrics.push(metric);
         }
     }
-    let asked = RowsAsked { metrics: &metrics, is_paired: true, gates: &[], scope: Scope::Either };
+    let asked = RowsAsked { metrics: &metrics, is_paired: true, gates: &[] };
     let of_pair = |(a, b): &(usize, usize)| asked.of_plan(side(*a), side(*b), &[(*a, Some(*b))]);
     let of_pairs: Vec<Rows> = pairs.iter().map(of_pair).collect();
     let mut rows: Vec<Row> = of_pairs.iter().flat_map(|of| of.rows.iter().cloned()).collect();

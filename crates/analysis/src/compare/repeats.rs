@@ -56,6 +56,12 @@ pub struct SideRepeats {
     /// Of the others those in which the server served and did not fail: the generator, the machine
     /// or another server spoiled them.
     pub served: usize,
+    /// Of the repeats that count those in which requests failed: at most one in a hundred, or they
+    /// would not count.
+    pub with_failures: usize,
+    /// Requests that failed in the repeats that count, and all that were due in them.
+    pub failed_requests: u64,
+    pub requests: u64,
 }
 
 /// The repeats of both sides of a cell.
@@ -73,7 +79,8 @@ pub struct CellRepeats {
     /// `unanswered`) if the two are alike, by Fisher's exact test: 0 to 1, not adjusted for other
     /// tests. `None`: no repeat of either failed.
     pub p_failed: Option<f64>,
-    /// The repeats that do not count, with reasons; `None`: all count.
+    /// The repeats that do not count, with reasons, and the requests that failed in the others;
+    /// `None`: all count, and no request failed.
     pub sentence: Option<String>,
 }
 
@@ -107,12 +114,22 @@ impl SideRepeats {
             let lack = trial.map_or_else(|| Some(unmeasured(side, key, block)), |trial| refused(trial));
             let Some((cause, reason)) = lack else {
                 found.counted += 1;
+                trial.into_iter().for_each(|trial| found.count_requests(trial));
                 continue;
             };
             found.served += usize::from(trial.is_some() && cause == Cause::Measurement);
             found.leave_out(cause, reason, block);
         }
         found
+    }
+
+    /// Adds the requests of a repeat that counts. Those of a control that refuses are meant to fail.
+    fn count_requests(&mut self, trial: &TrialResult) {
+        let exchanges = &trial.load.exchanges;
+        let failed = if trial.refused { 0 } else { exchanges.lost() + trial.load.outcomes.wrong() };
+        self.with_failures += usize::from(failed > 0);
+        self.failed_requests += failed;
+        self.requests += exchanges.due();
     }
 
     fn leave_out(&mut self, cause: Cause, reason: String, block: u32) {
@@ -134,6 +151,19 @@ impl SideRepeats {
     pub(super) fn failures(&self) -> Failures {
         let failed = self.of_cause(Cause::is_failure);
         Failures { failed, all: failed + self.counted + self.served }
+    }
+
+    /// Repeats that count and have failed requests, of all that count.
+    pub(super) const fn losses(&self) -> Failures {
+        Failures { failed: self.with_failures, all: self.counted }
+    }
+
+    /// `8 of 1000 requests of B failed, in 2 of 5 repeats`.
+    fn losses_in_words(&self, name: &str) -> String {
+        format!(
+            "{} of {} requests of {name} failed, in {} of {} repeats",
+            self.failed_requests, self.requests, self.with_failures, self.counted
+        )
     }
 
     pub(super) const fn are_all_counted(&self) -> bool {
@@ -183,6 +213,9 @@ impl CellRepeats {
                 super::gate::p_in_words(p)
             ));
         }
+        if self.a.failed_requests + self.b.failed_requests > 0 {
+            said.extend([self.a.losses_in_words("A"), self.b.losses_in_words("B")]);
+        }
         let sentence = (!said.is_empty()).then(|| said.join("; "));
         CellRepeats { p_failed, sentence, ..self }
     }
@@ -219,9 +252,20 @@ impl CellRepeats {
 
 /// How many more of the repeats of a control failed in `b` than in `a`, as a share: the most of all
 /// its cells. 0: no more.
-pub(super) fn excused_share(cells: &[CellRepeats]) -> f64 {
+pub(super) fn excused_share(cells: &[CellRepeats], of: fn(&SideRepeats) -> Failures) -> f64 {
     let of_controls = cells.iter().filter(|cell| cell.control);
-    of_controls.map(|cell| cell.b.failures().share() - cell.a.failures().share()).fold(0.0, f64::max)
+    of_controls.map(|cell| of(&cell.b).share() - of(&cell.a).share()).fold(0.0, f64::max)
+}
+
+/// Controls whose archives lack records, in words: they do not tell whether the machine changed.
+/// `None`: there is no such control.
+pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
+    let lacks = |cell: &&CellRepeats| cell.control && cell.a.without_record() + cell.b.without_record() > 0;
+    let cell = cells.iter().find(lacks)?;
+    Some(format!(
+        "the control {} has no record of all its repeats, so it does not tell whether the machine changed",
+        cell.subject_a
+    ))
 }
 
 /// The failures that remain if so large a share of all repeats failed for the machine.

@@ -521,6 +521,59 @@ fn gate_with_uncounted_repeats_is_not_held() {
     }
 }
 
+/// At most one request in a hundred fails, so that all repeats count.
+#[test]
+fn requests_that_fail_are_told_and_miss_gates() {
+    let whole = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
+    let losing = |arms: &[usize]| {
+        let mut run = whole.clone();
+        for trial in run.trials.iter_mut().filter(|trial| arms.contains(&(trial.trial % 3))) {
+            let load = &mut trial.load;
+            load.books.failed += 1;
+            load.books.started += 1;
+            load.books.scheduled += 1;
+            load.intervals[0].outcomes.count(dyno_archive::Outcome::Timeout);
+        }
+        let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+        assert!(seen.repeats[0].are_all_counted(), "{:?}", seen.repeats);
+        (seen.gates[0].state, seen.gates[0].sentence.clone(), seen.repeats[0].b.clone())
+    };
+    let (state, sentence, b) = losing(&[1]);
+    assert_eq!((state, b.with_failures, b.failed_requests), (GateState::Missed, 14, 14));
+    assert!(b.requests > 14 * 100, "{b:?}");
+    assert!(
+        sentence.contains("more repeats of B have failed requests: 14 of 14, of A 0 of 14"),
+        "{sentence}"
+    );
+    let told = format!("14 of {} requests of B failed, in 14 of 14 repeats", b.requests);
+    assert!(sentence.contains(&told), "{sentence}");
+    // Those that both lose, or that A loses, miss no gate, and are told.
+    for arms in [&[0][..], &[0, 1]] {
+        let (state, sentence, _) = losing(arms);
+        assert_eq!(state, GateState::Held, "{sentence}");
+        assert!(sentence.contains("requests of A failed, in 14 of 14 repeats"), "{sentence}");
+    }
+}
+
+/// Between two runs, the control became twice as fast, and the server did not: it became slower than
+/// its machine. Without the records of the control nothing would tell.
+#[test]
+fn a_control_without_all_its_records_holds_no_gate() {
+    let before = run_of("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
+    let twice: Vec<u64> = FOURTEEN.iter().map(|n| n * 2).collect();
+    let after = run_of("s", &[("x", FOURTEEN), ("null", &twice)]);
+    let state = |removed: usize| {
+        let mut after = after.clone();
+        spoil(&mut after, 1, removed, Fate::Removed);
+        let seen = compared((&before, Some(0)), (&after, Some(0)), &throughput_gate());
+        (seen.gates[0].state, seen.gates[0].sentence.clone())
+    };
+    for removed in [0, 1, 9, 13, 14] {
+        let (state, sentence) = state(removed);
+        assert_eq!(state, GateState::Undecided, "{removed} removed: {sentence}");
+    }
+}
+
 /// The test of failures is made however many repeats remain, and only of what the server did.
 #[test]
 fn failures_of_half_the_repeats_miss_any_gate() {
