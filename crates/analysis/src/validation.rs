@@ -42,6 +42,8 @@ pub struct KnownStep {
     pub sentence: String,
     pub evidence: Value,
     pub throughput_rps: f64,
+    /// CPUs that programs besides the run's used meanwhile. `None`: nobody looked.
+    pub others_cpus: Option<f64>,
     /// Caveats that make the step invalid. Empty: it is valid.
     pub invalid: Vec<Code>,
     /// The machine is the true cause, so that the step is judged even if it is invalid.
@@ -58,6 +60,9 @@ impl KnownStep {
         right: Vec<Resource>,
     ) -> KnownStep {
         let Limiter { resource, confidence, sentence, evidence, .. } = trial.limiter.clone();
+        let others = trial.machine.others.as_ref();
+        let others_cpus: Option<f64> = others.map(|all| all.iter().map(|other| other.cpus).sum());
+        let right = right_beside(right, others_cpus.unwrap_or(0.0));
         let refusals = trial.caveats.iter().filter(|c| c.severity == Severity::Invalid);
         KnownStep {
             behaviour: behaviour.into(),
@@ -69,6 +74,7 @@ impl KnownStep {
             sentence,
             evidence,
             throughput_rps: trial.load.throughput_rps,
+            others_cpus,
             invalid: refusals.map(|c| c.code).collect(),
             is_of_machine: false,
         }
@@ -93,6 +99,20 @@ impl KnownStep {
     fn cause(&self) -> Option<Resource> {
         self.right.first().copied()
     }
+}
+
+/// CPUs of other programs above which a server that is limited by its CPU is limited by them as well.
+const OTHERS_LIMIT: f64 = 0.2;
+
+/// The right verdicts beside programs that use so many CPUs. A server that would use more CPU if it had
+/// it is limited by those who have it. One that waits is not.
+fn right_beside(mut right: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
+    const USE_CPU: [Resource; 4] = [Resource::ServerCpu, Resource::ServerThread, Resource::Gc, Resource::Jit];
+    let wants_cpu = right.iter().any(|resource| USE_CPU.contains(resource));
+    if wants_cpu && others_cpus >= OTHERS_LIMIT && !right.contains(&Resource::OtherPrograms) {
+        right.push(Resource::OtherPrograms);
+    }
+    right
 }
 
 /// A behaviour that was not measured.
@@ -211,6 +231,7 @@ mod tests {
             sentence: String::new(),
             evidence: Value::Null,
             throughput_rps: 1.0,
+            others_cpus: None,
             invalid: Vec::new(),
             is_of_machine: false,
         }
@@ -234,6 +255,16 @@ mod tests {
         assert_eq!((all.right, all.right_high), (Some(0.5), Some(0.5)));
         let wrong: Vec<_> = all.wrong.iter().map(|step| step.verdict).collect();
         assert_eq!(wrong, [Workers, Concurrency], "high confidence comes first");
+    }
+
+    #[test]
+    fn other_programs_limit_whoever_wants_their_cpus() {
+        use Resource::{OtherPrograms, ServerCpu};
+        assert_eq!(right_beside(vec![ServerCpu], 0.19), [ServerCpu]);
+        assert_eq!(right_beside(vec![ServerCpu], 0.2), [ServerCpu, OtherPrograms]);
+        assert_eq!(right_beside(vec![Lock, ServerCpu], 1.5), [Lock, ServerCpu, OtherPrograms]);
+        assert_eq!(right_beside(vec![OtherPrograms, ServerCpu], 1.5), [OtherPrograms, ServerCpu]);
+        assert_eq!(right_beside(vec![Lock], 1.5), [Lock]);
     }
 
     #[test]

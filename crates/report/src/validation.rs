@@ -135,6 +135,7 @@ mod tests {
             sentence: "A sentence.".into(),
             evidence: serde_json::Value::Null,
             throughput_rps: 1.0,
+            others_cpus: None,
             invalid,
             is_of_machine: false,
         }
