@@ -14,7 +14,7 @@ use crate::verdict::THROUGHPUT_LEVELS;
 pub struct Mixture {
     /// Repeats in which throughput changed its level.
     pub changed: usize,
-    /// Repeats that count.
+    /// Repeats that count; where none does, those that the generator limited.
     pub repeats: usize,
     /// Medians, over the repeats in which it changed, of their lowest and of their highest level.
     pub lowest_rps: f64,
@@ -27,6 +27,10 @@ impl Mixture {
     pub fn new<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Option<Mixture> {
         let mut all: Vec<&TrialResult> =
             trials.filter(|trial| trial.valid || is_limited_by_generator(trial)).collect();
+        // Where repeats count, those that the generator limited are in no median.
+        if all.iter().any(|trial| trial.valid) {
+            all.retain(|trial| trial.valid);
+        }
         all.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
         let changed: Vec<(f64, f64)> = all.iter().filter_map(|trial| levels(trial)).collect();
         let (first, second) = (all.len().checked_sub(1)? / 2, all.len() / 2);
