@@ -110,7 +110,15 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
             (None, None) if bracket.rates.is_empty() => return None,
             (None, None) => "at no rate for sure (its repeats disagree)".into(),
         };
-        let by = if bracket.limited_by_generator { " (that was the generator: it may do more)" } else { "" };
+        let by_generator = bracket.searched.map_or(0, |searched| searched.limited_by_generator);
+        let by = if bracket.limited_by_generator {
+            " (that was the generator: it may do more)".to_string()
+        } else if by_generator > 0 {
+            let starts = bracket.searched.map_or(0, |searched| searched.starts);
+            format!(" (in {by_generator} of {starts} searches that was the generator: it may do more)")
+        } else {
+            String::new()
+        };
         let with =
             if report.run.workloads.len() > 1 { format!(" for {}", bracket.workload) } else { String::new() };
         let over = if has_widths {

@@ -53,6 +53,8 @@ pub struct Searched {
     pub settled: usize,
     /// Searches whose rate was kept by a longer load, too.
     pub confirmed: usize,
+    /// Searches whose missed rate the generator could not offer.
+    pub limited_by_generator: usize,
     /// Length of the longest load that kept the rate, the shortest of all searches, seconds.
     /// `None`: none has found a rate.
     pub holds_s: Option<f64>,

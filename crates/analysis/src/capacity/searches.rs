@@ -132,6 +132,7 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
     let tells = |result: &&CapacityResult| !at_any_rate && result.failures_at_any_rate.is_none();
     let begun: Vec<&CapacityResult> = begun.iter().copied().filter(tells).collect();
     let most = |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
+    let limited_by_generator = begun.iter().filter(|result| result.limited_by_generator).count();
     let by_repeat: Vec<f64> = begun.iter().map(|result| result.kept_rps.unwrap_or(0.0)).collect();
     Bracket {
         subject: first.subject.clone(),
@@ -144,7 +145,7 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
         missed_rps: middle(begun.iter().map(|result| result.missed_rps), f64::INFINITY),
         limited_by_generator: most(|result| result.limited_by_generator),
         rates: Vec::new(),
-        searched: Some(Searched { starts, loads, settled, confirmed, holds_s }),
+        searched: Some(Searched { starts, loads, settled, confirmed, limited_by_generator, holds_s }),
         failures_at_any_rate: at_any_rate,
         interval_rps: Repeated::new(by_repeat.clone()).interval,
         by_repeat_rps: by_repeat,
