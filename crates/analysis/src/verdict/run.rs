@@ -132,9 +132,10 @@ fn done_again(run: &Run) -> Option<Caveat> {
     };
     let mut message = format!("{message}; the first is in the archive (`contaminated/`).");
     // Older versions measured also those again in which the server had failed.
-    let after_warmup = run.contaminated.iter().flat_map(|record| {
-        record.load.intervals.iter().filter(|interval| interval.phase != Phase::Warmup)
-    });
+    let after_warmup = run
+        .contaminated
+        .iter()
+        .flat_map(|record| record.load.intervals.iter().filter(|interval| interval.phase != Phase::Warmup));
     let failed: u64 = after_warmup.flat_map(|interval| interval.outcomes.not_ok()).map(|(_, n)| n).sum();
     if failed > 0 {
         message += &format!(
