@@ -58,8 +58,15 @@ pub fn write_all(dir: &RunDir, report: &Report) -> anyhow::Result<Vec<PathBuf>> 
 
 /// Prints the report as text, and the paths of its files.
 pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
+    let is_seen = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let text = if is_seen {
+        dyno_report::text::report(report, terminal::style())
+    } else {
+        // A file or a log of CI is shared like any other form.
+        dyno_report::render(report, Format::Text)
+    };
     let paths: String = paths.iter().map(|path| format!("{}\n", path.display())).collect();
-    terminal::print(&format!("{}\n{paths}", dyno_report::text::report(report, terminal::style())))
+    terminal::print(&format!("{text}\n{paths}"))
 }
 
 /// Whether a run did all that was planned.
