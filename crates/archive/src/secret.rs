@@ -83,7 +83,7 @@ pub fn is_secret_field(name: &str) -> bool {
     let is_key_of = ["subscriptionkey", "accesskey"].iter().any(|end| plain.ends_with(end));
     let last = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
     let is_password = ["pass", "pwd"].iter().any(|word| word.eq_ignore_ascii_case(last));
-    is_key_of || FIELDS.contains(&&*plain) || is_password && !FOLDERS.contains(&name)
+    !FOLDERS.contains(&name) && (is_key_of || is_password || FIELDS.contains(&&*plain))
 }
 
 /// A name in small letters, without anything between words.

@@ -424,6 +424,11 @@ fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
             text.find("tell-nobody").map(|at| text[..at + 20].chars().rev().take(99).collect::<String>());
         assert_eq!(at.map(|text| text.chars().rev().collect::<String>()), None, "{format:?}");
     }
+    // Standard output that is no terminal is a file or a log, which is shared as well.
+    let mut dyno = Command::new(env!("CARGO_BIN_EXE_dyno"));
+    let output = dyno.arg("report").arg(copy.folder.path()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("(withheld)") && !text.contains("tell-nobody"), "{text}");
 }
 
 /// A value of the same kind that is unlikely to make sense where it is put; now and then one of another kind.

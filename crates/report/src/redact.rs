@@ -1,10 +1,10 @@
-//! Keeps secrets out of reports: reports are shared, and a suite may send somebody's token with a request.
+//! Keeps secrets out of reports: reports are shared, and a suite may send somebody's token.
 //!
-//! A value is secret if the name of its header, query parameter, field or suite setting says so (of a
-//! setting also one that may be secret by its name, as the archive's environment has it); so are
-//! passwords in URLs. Texts of any form are searched for such names: logs, checks, comments, bodies.
-//! Each secret is then erased everywhere else, whole and in parts: from foreign text (logs) even if
-//! it is an ordinary word, from requests and dyno's own sentences only if it cannot be one.
+//! A value is secret if the name of its header, query parameter, field or suite setting says so (of
+//! a setting also one that may be secret by its name, as the archive's environment has it). Passwords
+//! in URLs are secrets, too. Texts of any form are searched for such names: logs, checks, comments,
+//! bodies. Each secret is then erased everywhere else, whole and in parts: from foreign text (logs)
+//! even if it is an ordinary word, from requests and dyno's own sentences only if it cannot be one.
 //! The archive keeps all secrets: without them the run could not be repeated.
 
 mod bodies;
@@ -57,10 +57,10 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
     Shared { report, withheld: Withheld(secrets.found) }
 }
 
-/// A line without what says itself that it is a secret, for output that may be kept: progress in a
-/// log of CI.
+/// A text without what says itself that it is a secret, for output that is kept but is no report:
+/// progress in a log of CI, the result of a load.
 #[must_use]
-pub fn line(text: &str) -> String {
+pub fn text(text: &str) -> String {
     Secrets::default().log(text)
 }
 

@@ -139,8 +139,8 @@ impl Secrets {
         self.without_spans(&text, |_| true)
     }
 
-    /// A text of a server or a compiler without secrets. A name says less there, so that only what can be no word is looked for
-    /// elsewhere.
+    /// A text of a server or a compiler without secrets. A name says less there: only what can be no
+    /// word is looked for elsewhere.
     pub(super) fn log(&mut self, text: &str) -> String {
         let text = self.without_user(text);
         self.without_spans(&text, |secret| {

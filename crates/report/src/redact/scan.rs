@@ -57,7 +57,8 @@ fn plain_spans(text: &str) -> Vec<Span> {
     found.extend(users(text));
     found.extend(elements(text));
     found.extend(parts_of_forms(text));
-    found.extend(pointers(text));
+    found.extend(expectations(text));
+    found.extend(listed_headers(text));
     found.extend(private_keys(text));
     found.extend(credentials(text));
     found.retain(|span| !span.range.is_empty() && !text[span.range.start..].starts_with(MARK));
@@ -82,6 +83,8 @@ struct Name<'a> {
     quote: Option<char>,
     /// The character before it, or before its quotation mark.
     before: Option<char>,
+    /// Nothing is before it on its line.
+    is_first: bool,
 }
 
 /// Longer names are texts.
@@ -108,7 +111,9 @@ fn name_at_end(text: &str) -> Option<Name<'_>> {
     // An escaped line end before a bare name: `\r\nCookie`.
     let is_escaped = quote.is_none() && before == Some('\\') && inside[start..].starts_with(['n', 'r', 't']);
     let start = start + usize::from(is_escaped);
-    Some(Name { text: &inside[start..], quote, before }).filter(|name| !name.text.is_empty())
+    let line = inside[..start].trim_end_matches([' ', '\t', '-']);
+    let is_first = line.is_empty() || line.ends_with('\n') || is_escaped;
+    Some(Name { text: &inside[start..], quote, before, is_first }).filter(|name| !name.text.is_empty())
 }
 
 /// What a name says of its value: surely a secret, or perhaps.
@@ -153,7 +158,7 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let is_known = ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
     let is_header = is_colon && (is_known || name.text.contains('-'));
     let Some(is_sure) = says(&name, !is_colon && is_bare && !is_spaced, is_header) else {
-        return Vec::new();
+        return if is_colon { Vec::new() } else { encoded(text, value) };
     };
     // `token-service:8080`, `session.rs:12:5`
     let number = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
@@ -165,11 +170,25 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let kind = match (is_header, is_colon && is_spaced && is_bare) {
         // `'Cookie: …'`: the quotation ends the value.
         (true, _) => Value::Header { quote: name.before.filter(|c| is_bare && value::QUOTES.contains(c)) },
-        (false, true) => Value::Said,
-        (false, false) => Value::Word,
+        (false, true) if !name.is_first || value::is_sentence(value) => Value::Said,
+        (false, _) => Value::Word,
     };
     let ranges = value::ranges(name.text, value, &kind);
     ranges.into_iter().map(|r| Span { range: start + r.start..start + r.end, is_sure }).collect()
+}
+
+/// Longer values are searched up to here for what is encoded in them.
+const LONGEST_ENCODED: usize = 1000;
+
+/// A percent-encoded value with a secret in it, such as a URL.
+fn encoded(text: &str, value: &str) -> Vec<Span> {
+    let start = text.len() - value.len();
+    let word = value::beginning(value, LONGEST_ENCODED);
+    let word = &word[..end_of_word(word)];
+    let plain = Some(without_escapes(word)).filter(|plain| plain != word).unwrap_or_default();
+    let has_user = plain.split_once("://").is_some_and(|(_, rest)| rest.contains('@') && rest.contains(':'));
+    let is_secret = has_user || plain.contains(['=', ':']) && !plain_spans(&plain).is_empty();
+    if is_secret { vec![Span { range: start..start + word.len(), is_sure: false }] } else { Vec::new() }
 }
 
 /// Whether a text goes on from here with a word of its own.
@@ -249,8 +268,9 @@ const LONGEST_HEAD: usize = 400;
 fn parts_of_forms(text: &str) -> Vec<Span> {
     let value_of = |(at, found): (usize, &str)| {
         let rest = &text[at + found.len()..];
+        let rest = value::beginning(rest, LONGEST_HEAD);
         let end = value::first_of(rest, &["\r\n\r\n", "\n\n", "\\r\\n\\r\\n", "\\n\\n"])?;
-        let head = Some(&rest[..end.start]).filter(|head| head.len() <= LONGEST_HEAD)?;
+        let head = &rest[..end.start];
         let name = head.split(';').find_map(|part| part.trim().strip_prefix("name="))?;
         let name = name.trim_start_matches('\\').trim_start_matches(value::QUOTES);
         let name = name.split(|c: char| "\"'\\\r\n".contains(c)).next()?;
@@ -264,22 +284,53 @@ fn parts_of_forms(text: &str) -> Vec<Span> {
     text.match_indices("form-data").filter_map(value_of).collect()
 }
 
-/// Values of dyno's sentences on expected JSON: `JSON /token "hunter"`, `JSON /token matching ^h`.
-fn pointers(text: &str) -> Vec<Span> {
+/// Values of dyno's sentences on expectations: `JSON /token "hunter"`, `header Cookie is not "a"`.
+fn expectations(text: &str) -> Vec<Span> {
     let value_of = |(at, found): (usize, &str)| {
-        let (pointer, rest) = text[at + found.len()..].split_once(' ')?;
-        if !is_secret(pointer) {
+        let rest = &text[at + found.len()..];
+        let (name, rest) = rest.split_once(if found.ends_with('"') { '"' } else { ' ' })?;
+        let rest = rest.strip_prefix(' ').unwrap_or(rest);
+        let is_sure = is_secret(name);
+        if !is_sure && !(found == HEADER && may_be_secret_header(name)) {
             return None;
         }
-        let value = rest.strip_prefix("matching ").unwrap_or(rest);
+        let of_expression = ["does not match ", "matching "].iter().find_map(|v| rest.strip_prefix(v));
+        let value = of_expression.or_else(|| rest.strip_prefix("is not "));
+        let value = value.or_else(|| Some(rest).filter(|_| found == "JSON /"))?;
         let start = text.len() - value.len();
         let range = match quotation(value) {
             Some((mark, inside)) => start + mark.len()..start + mark.len() + end_of_quotation(inside, mark),
+            None if of_expression.is_some() => {
+                let end =
+                    value::first_of(value, &[", ", "; ", "\n", "\\n"]).map_or(value.len(), |end| end.start);
+                start..start + value[..end].trim_end_matches(':').len()
+            }
             None => start..start + value.find([',', ';', ' ', '\n']).unwrap_or(value.len()),
         };
-        Some(Span { range, is_sure: true })
+        Some(Span { range, is_sure })
     };
-    text.match_indices("JSON /").filter_map(value_of).collect()
+    const HEADER: &str = "header ";
+    let places = ["JSON /", "JSON pointer \"", HEADER].into_iter().flat_map(|says| text.match_indices(says));
+    places.filter_map(value_of).collect()
+}
+
+/// Values of headers in a list of names and values: `('cookie', 'a=b')`, `['Cookie', 'a=b', …]`.
+fn listed_headers(text: &str) -> Vec<Span> {
+    let value_of = |(at, _): (usize, &str)| {
+        let name = name_at_end(&text[..at]).filter(|name| name.quote.is_some())?;
+        let is_known = ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
+        let is_header = is_known || name.text.contains('-') && !name.text.starts_with('-');
+        let value = text[at + 1..].trim_start();
+        let value = value.strip_prefix('b').filter(|v| v.starts_with(value::QUOTES)).unwrap_or(value);
+        let (mark, inside) = quotation(value).filter(|_| is_header && is_secret(name.text))?;
+        let end = end_of_quotation(inside, mark);
+        let start = text.len() - inside.len();
+        // A list of names has another name there, and no end of a pair.
+        let is_name = inside[..end].chars().all(|c| c.is_ascii_alphabetic() || c == '-');
+        let is_value = !is_name || inside.get(end + mark.len()..).is_some_and(|after| after.starts_with(')'));
+        is_value.then_some(Span { range: start..start + end, is_sure: true })
+    };
+    text.match_indices(',').filter_map(value_of).collect()
 }
 
 /// Private keys in PEM (RFC 7468).

@@ -296,6 +296,14 @@ fn logs_withhold_what_names_say() {
         ("\x1b[3mtoken\x1b[0m=\x1b[2mabc\x1b[0m", "\x1b[3mtoken\x1b[0m=\x1b[2m(withheld)\x1b[0m"),
         ("-----BEGIN PRIVATE KEY-----\na\n-----END", "-----BEGIN PRIVATE KEY-----(withheld)-----END"),
         ("curl -u admin:a http://h/", "curl -u admin:(withheld) http://h/"),
+        ("user: u\ntoken: abc\n", "user: u\ntoken: (withheld)\n"),
+        ("GET /?next=%2Fa%3Ftoken%3Dabc&n=%2Fb HTTP", "GET /?next=(withheld)&n=%2Fb HTTP"),
+        ("[(b'cookie', b'ab'), (b'host', b'c')]", "[(b'cookie', b'(withheld)'), (b'host', b'c')]"),
+        ("[ 'X-Api-Key', 'abc1', 'Host', 'c' ]", "[ 'X-Api-Key', '(withheld)', 'Host', 'c' ]"),
+        ("map[Authorization:[Bearer abc] Host:[c]]", "map[Authorization:[(withheld)] Host:[c]]"),
+        ("header Set-Cookie is not \"a=b\"", "header Set-Cookie is not \"(withheld)\""),
+        ("header X-Key does not match ^a b", "header X-Key does not match (withheld)"),
+        ("JSON pointer \"/token\" is not \"a\"", "JSON pointer \"/token\" is not \"(withheld)\""),
         ("v1 --password=a", "v1 --password=(withheld)"),
         ("use password: hunter2 to log in", "use password: (withheld) to log in"),
     ] {
@@ -315,6 +323,9 @@ fn logs_keep_ordinary_words() {
         "http://h:80/a@b and http://[::1]:8/",
         "password={user.password} token=$TOKEN",
         "Cookie: (withheld), Host: h",
+        "token: expired\nsession: closed by peer\n",
+        "allowed: ['authorization', 'set-cookie', 'host']",
+        "header ETag is not \"a\", JSON pointer \"/n\" is not 1",
     ] {
         assert_eq!(Secrets::default().log(log), log);
     }

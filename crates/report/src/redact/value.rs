@@ -16,19 +16,33 @@ pub(super) enum Value {
     Header { quote: Option<char> },
 }
 
-/// Words in place of a value, or about one.
-const ORDINARY: &str = " none null nil true false undefined yes no on off ok set unset empty missing \
-    required invalid expired valid present absent redacted filtered masked hidden withheld bearer basic \
-    digest string number integer int str text bytes optional disabled enabled not is was are the a an and \
-    or for how of to in as must should can cannot has had failed failure error denied rejected refused \
-    revoked wrong bad token tokens password passwords secret secrets session sessions cookie cookies \
-    authentication authorization authenticated credentials scheme header headers format unknown \
-    unauthorized forbidden incorrect mismatch created deleted started ended closed opened resumed \
-    accepted received sent used unused found default value ";
+/// Words in place of a value.
+const NONE: &str = " none null nil true false undefined redacted filtered masked hidden withheld ";
+
+/// Words about a value, as settings and logs have them.
+const STATES: &str = " yes no on off ok set unset empty missing required invalid expired valid present \
+    absent bearer basic digest string optional disabled enabled failed denied rejected refused revoked \
+    unknown incorrect mismatch created deleted started ended closed opened resumed accepted received \
+    unused found default ";
+
+/// Words of sentences.
+const PROSE: &str = " not is was are the a an and or for how of to in as must should can cannot has had \
+    failure error wrong bad token tokens password passwords secret secrets session sessions cookie \
+    cookies authentication authorization authenticated credentials scheme header headers format \
+    unauthorized forbidden number integer text bytes value sent used ";
+
+fn is_one_of(word: &str, lists: &[&str]) -> bool {
+    let word = format!(" {} ", word.to_ascii_lowercase());
+    lists.iter().any(|list| list.contains(&word))
+}
+
+/// Whether a word stands for no value, or hides one.
+fn is_none(word: &str) -> bool {
+    word.chars().all(|c| matches!(c, '*' | '.' | '…' | '•' | '-' | '_')) || is_one_of(word, &[NONE])
+}
 
 pub(super) fn is_ordinary(word: &str) -> bool {
-    let is_masked = word.chars().all(|c| matches!(c, '*' | '.' | '…' | '•' | '-' | '_'));
-    is_masked || ORDINARY.contains(&format!(" {} ", word.to_ascii_lowercase()))
+    is_none(word) || is_one_of(word, &[STATES, PROSE])
 }
 
 /// Whether a word is unlikely to be one of a sentence.
@@ -63,12 +77,20 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
     };
     let value = &rest[..end];
     let is_secret = match kind {
-        Value::Said => is_name_of_password(name) || looks_random(value),
-        Value::Word | Value::Header { .. } => true,
+        Value::Said => !is_ordinary(value) && (is_name_of_password(name) || looks_random(value)),
+        Value::Word => !is_one_of(value, &[STATES]),
+        Value::Header { .. } => true,
     };
     // A placeholder stands for a value.
     let is_there = !value.is_empty() && !value.starts_with(['{', '$']);
     if is_secret && is_there && !is_kept(name, value) { vec![start..start + end] } else { Vec::new() }
+}
+
+/// Whether a value has several words, as in `token: how to get one`, or one of a sentence.
+pub(super) fn is_sentence(value: &str) -> bool {
+    let end = first_of(value, &["\n", "\r", "\\n", "\\r"]).map_or(value.len(), |end| end.start);
+    let line = value[..end].trim();
+    line.contains(' ') || is_ordinary(line)
 }
 
 /// Whether a value is none, or one about a secret: a number of tokens, a file with passwords.
@@ -79,7 +101,7 @@ fn is_kept(name: &str, value: &str) -> bool {
     let about = ["count", "max", "min", "size", "len", "ttl", "expir", "timeout", "age"];
     let is_count = name.ends_with('s') || about.iter().any(|part| name.contains(part));
     let is_place = ["file", "path", "dir", "folder"].iter().any(|end| name.ends_with(end));
-    is_ordinary(value) || is_number && is_count || is_place && value.starts_with(['/', '.'])
+    is_none(value) || is_number && is_count || is_place && value.starts_with(['/', '.'])
 }
 
 fn is_name_of_password(name: &str) -> bool {
@@ -114,7 +136,11 @@ fn quotations_of_list(text: &str) -> Vec<Range<usize>> {
         let Some((mark, inside)) = quotation(&text[at..]) else { break };
         let end = end_of_quotation(inside, mark);
         found.push(at + mark.len()..at + mark.len() + end);
-        at = (at + mark.len() + end + mark.len()).min(text.len());
+        at += mark.len() + end;
+        if !text[at..].starts_with(mark) {
+            break;
+        }
+        at += mark.len();
     }
     // `{cookie=[id=1]}` of Java.
     let line = &text[1..text.find(['\n', '<']).unwrap_or(text.len()).max(1)];
@@ -175,6 +201,11 @@ fn end_of_header(text: &str, quote: Option<char>) -> usize {
 fn is_header(text: &str) -> bool {
     let name = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(text.len());
     name > 0 && text[name..].starts_with(": ") || text.starts_with("body \"")
+}
+
+/// The first characters of a text.
+pub(super) fn beginning(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
 }
 
 /// The first place of any of several texts.
