@@ -124,10 +124,18 @@ fn says(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
     }
     let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let is_perhaps = match name.before {
-        _ if name.quote.is_some() => is_secret_field(&plain),
+        // Code in a sentence: `compare --undecided pass`.
+        _ if name.quote.is_some() => {
+            let is_field = is_secret_field(&plain) || plain.contains('-') && may_be_secret_header(&plain);
+            is_field && !plain.contains(' ')
+        }
         Some('?' | '&') => is_secret_parameter(&plain),
         _ if is_header => may_be_secret_header(&plain),
-        _ if plain.chars().all(is_capital) => is_variable && may_be_secret(&plain),
+        // Parts of words say nothing: AUTHOR.
+        _ if plain.chars().all(is_capital) => {
+            let is_word = may_be_secret_header(&plain) || plain.split('_').any(|word| word == "PAT");
+            is_variable && is_word && may_be_secret(&plain)
+        }
         _ => is_variable && plain.contains(['_', '-', '.']) && is_secret_field(&plain),
     };
     is_perhaps.then_some(false)
@@ -156,7 +164,7 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let is_spaced = value.len() < after.len();
     let is_bare = name.quote.is_none();
     let is_known = ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
-    let is_header = is_colon && (is_known || name.text.contains('-'));
+    let is_header = is_colon && is_bare && (is_known || name.text.contains('-'));
     let Some(is_sure) = says(&name, !is_colon && is_bare && !is_spaced, is_header) else {
         return if is_colon { Vec::new() } else { encoded(text, value) };
     };
@@ -373,8 +381,10 @@ fn word_of_scheme(text: &str, scheme: &str, end: usize) -> Option<Span> {
     let length = after.find(|c: char| !c.is_ascii_alphanumeric() && !"-._~+/=".contains(c));
     let word = after[..length.unwrap_or(after.len())].trim_end_matches('.');
     let is_bearer = scheme.eq_ignore_ascii_case("bearer");
-    let is_secret = word.len() >= 6
-        && !word.starts_with("realm=")
-        && (looks_random(word) || is_bearer && !is_ordinary(word));
+    // Base64 has `=` at its end alone: others are the parameters of a challenge, or of a form.
+    let is_one = !word.trim_end_matches('=').contains('=');
+    let is_basic = scheme.eq_ignore_ascii_case("basic");
+    let is_random = looks_random(word) && (is_bearer || is_basic || word.len() >= 16);
+    let is_secret = word.len() >= 6 && is_one && (is_random || is_bearer && !is_ordinary(word));
     is_secret.then_some(Span { range: start..start + word.len(), is_sure: true })
 }

@@ -324,6 +324,10 @@ fn logs_keep_ordinary_words() {
         "password={user.password} token=$TOKEN",
         "Cookie: (withheld), Host: h",
         "token: expired\nsession: closed by peer\n",
+        "`compare --undecided pass`: an undecided gate does not fail",
+        "token_type=bearer expires_in=3600 session.cookie.name = SID AUTHOR=me",
+        "\"GET /a?page=2&q=token HTTP/1.1\" 200",
+        r#"{"session":"started","tokens":512,"cookie":null,"password":null,"csrf":false}"#,
         "allowed: ['authorization', 'set-cookie', 'host']",
         "header ETag is not \"a\", JSON pointer \"/n\" is not 1",
     ] {

@@ -62,7 +62,9 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
     if let Some((mark, inside)) = quotation(rest) {
         let end = end_of_quotation(inside, mark);
         let from = start + mark.len();
-        return if is_kept(name, &inside[..end]) { Vec::new() } else { vec![from..from + end] };
+        let value = &inside[..end];
+        let is_state = is_one_of(value, &[STATES]) && !is_name_of_password(name);
+        return if is_state || is_kept(name, value) { Vec::new() } else { vec![from..from + end] };
     }
     if rest.starts_with('[') {
         let found = quotations_of_list(rest).into_iter();
@@ -101,7 +103,8 @@ fn is_kept(name: &str, value: &str) -> bool {
     let about = ["count", "max", "min", "size", "len", "ttl", "expir", "timeout", "age"];
     let is_count = name.ends_with('s') || about.iter().any(|part| name.contains(part));
     let is_place = ["file", "path", "dir", "folder"].iter().any(|end| name.ends_with(end));
-    is_none(value) || is_number && is_count || is_place && value.starts_with(['/', '.'])
+    let is_about = name.ends_with("name") || name.ends_with("type");
+    is_none(value) || is_about || is_number && is_count || is_place && value.starts_with(['/', '.'])
 }
 
 fn is_name_of_password(name: &str) -> bool {
