@@ -64,7 +64,7 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
         let from = start + mark.len();
         let value = &inside[..end];
         let is_state = is_one_of(value, &[STATES]) && !is_name_of_password(name);
-        return if is_state || is_kept(name, value) { Vec::new() } else { vec![from..from + end] };
+        return if is_state || is_kept(name, value) { Vec::new() } else { one(from..from + end) };
     }
     if rest.starts_with('[') {
         let found = quotations_of_list(rest).into_iter();
@@ -85,7 +85,11 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
     };
     // A placeholder stands for a value.
     let is_there = !value.is_empty() && !value.starts_with(['{', '$']);
-    if is_secret && is_there && !is_kept(name, value) { vec![start..start + end] } else { Vec::new() }
+    if is_secret && is_there && !is_kept(name, value) { one(start..start + end) } else { Vec::new() }
+}
+
+fn one(range: Range<usize>) -> Vec<Range<usize>> {
+    Vec::from_iter(Some(range))
 }
 
 /// Whether a value has several words, as in `token: how to get one`, or one of a sentence.
@@ -125,7 +129,7 @@ pub(super) fn end_of_quotation(inside: &str, mark: &str) -> usize {
     let line = inside.find('\n').unwrap_or(inside.len());
     let is_end = |at: &usize| {
         let slashes = inside[..*at].len() - inside[..*at].trim_end_matches('\\').len();
-        if mark.len() == 1 { slashes % 2 == 0 } else { slashes == 0 }
+        if mark.len() == 1 { slashes.is_multiple_of(2) } else { slashes == 0 }
     };
     inside[..line].match_indices(mark).map(|(at, _)| at).find(is_end).unwrap_or(line)
 }
@@ -148,7 +152,7 @@ fn quotations_of_list(text: &str) -> Vec<Range<usize>> {
     // `{cookie=[id=1]}` of Java.
     let line = &text[1..text.find(['\n', '<']).unwrap_or(text.len()).max(1)];
     match line.find(']').filter(|end| *end > 0 && found.is_empty()) {
-        Some(end) => vec![1..1 + end],
+        Some(end) => one(1..1 + end),
         None => found,
     }
 }
