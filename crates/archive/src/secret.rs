@@ -23,8 +23,7 @@ const PARTS: [&str; 16] = [
 /// Whether the value of something named so is a secret.
 #[must_use]
 pub fn is_secret(name: &str) -> bool {
-    let letters = name.chars().filter(char::is_ascii_alphanumeric);
-    let plain = letters.collect::<String>().to_ascii_lowercase();
+    let plain = small_letters(name);
     PARTS.iter().any(|part| plain.contains(part))
 }
 
@@ -44,9 +43,12 @@ const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
 #[must_use]
 pub fn is_perhaps_secret(name: &str) -> bool {
     let capitals = name.to_ascii_uppercase();
+    // A personal access token. Only as a word: paths are called PATH.
+    let has_pat = || capitals.split('_').any(|word| word == "PAT");
     // Bundler: BUNDLE_GEMS__EXAMPLE__COM is what opens gems.example.com, and settings are written alike.
     let is_bundlers = || name.strip_prefix("BUNDLE_").is_some_and(|host| host.contains("__"));
-    !FOLDERS.contains(&name) && (PERHAPS.iter().any(|part| capitals.contains(part)) || is_bundlers())
+    let is_perhaps = PERHAPS.iter().any(|part| capitals.contains(part));
+    !FOLDERS.contains(&name) && (is_perhaps || has_pat() || is_bundlers())
 }
 
 /// Whether the value of a header of this name may be a secret: one of its words says so. Parts of words say nothing: `X-Bypass-Cache`.
@@ -58,17 +60,36 @@ pub fn may_be_secret_header(name: &str) -> bool {
 
 /// Names of parameters, without more, whose values may be secrets: `code` and `assertion` are those
 /// of OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` that of CAS.
-const PARAMETERS: [&str; 9] = ["key", "auth", "pass", "pwd", "sig", "code", "otp", "assertion", "ticket"];
+const PARAMETERS: [&str; 12] =
+    ["key", "auth", "pass", "pwd", "sig", "code", "otp", "assertion", "ticket", "pin", "passcode", "cvv"];
+
+/// Those of them that say so outside of queries and forms too: programs have keys and codes of
+/// their own.
+const FIELDS: [&str; 9] = ["pass", "pwd", "sig", "otp", "assertion", "pin", "passcode", "cvv", "dsn"];
 
 /// Whether the value of a query's parameter of this name may be a secret: it says so, or is called no more than that. More would hide what people
 /// search for: `sort_key`.
 #[must_use]
 pub fn is_secret_parameter(name: &str) -> bool {
     let name = without_escapes(name);
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let plain = plain.to_ascii_lowercase();
+    is_secret(&name) || is_secret_field(&name) || PARAMETERS.contains(&&*small_letters(&name))
+}
+
+/// Whether the value of a field or setting of this name may be a secret, although it does not say
+/// so: `pin`, `db_pass`, `AccessKey`.
+#[must_use]
+pub fn is_secret_field(name: &str) -> bool {
+    let plain = small_letters(name);
     let is_key_of = ["subscriptionkey", "accesskey"].iter().any(|end| plain.ends_with(end));
-    is_secret(&name) || is_key_of || PARAMETERS.contains(&&*plain)
+    let last = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let is_password = ["pass", "pwd"].iter().any(|word| word.eq_ignore_ascii_case(last));
+    !FOLDERS.contains(&name) && (is_key_of || is_password || FIELDS.contains(&&*plain))
+}
+
+/// A name in small letters, without anything between words.
+fn small_letters(name: &str) -> String {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    letters.collect::<String>().to_ascii_lowercase()
 }
 
 /// The text of a part of a URL whose characters may be percent-encoded (RFC 3986 §2.1): `%74oken` is
@@ -88,7 +109,8 @@ pub fn without_escapes(text: &str) -> String {
 }
 
 /// A URL, or the part of one from its path on, with `shown` in place of each of its parameters: of
-/// its query (`name=value` between `&`), and of segments of its path (`;name=value`, RFC 3986 §3.3).
+/// its query (`name=value` between `&` or `;`), and of segments of its path (`;name=value`, RFC 3986
+/// §3.3).
 #[must_use]
 pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> String {
     let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
@@ -99,8 +121,25 @@ pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> Stri
     });
     let path = segments.collect::<Vec<String>>().join("/");
     let Some(query) = query else { return path };
-    let query: Vec<String> = query.split('&').map(shown).collect();
-    format!("{path}?{}", query.join("&"))
+    let pairs = query.split('&').map(|pairs| {
+        let pairs: Vec<String> = pairs_of(pairs).into_iter().map(&mut shown).collect();
+        pairs.join(";")
+    });
+    let query = pairs.collect::<Vec<String>>().join("&");
+    format!("{path}?{query}")
+}
+
+/// The parameters between `;`. A `;` that no name follows is part of a value.
+fn pairs_of(text: &str) -> Vec<&str> {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.-%[]".contains(c);
+    let is_named = |rest: &str| {
+        let name = rest.split('=').next().filter(|name| name.len() < rest.len()).unwrap_or_default();
+        !name.is_empty() && name.chars().all(is_of_name)
+    };
+    let starts = text.match_indices(';').map(|(at, _)| at + 1).filter(|at| is_named(&text[*at..]));
+    let starts: Vec<usize> = [0].into_iter().chain(starts).collect();
+    let ends = starts.iter().skip(1).map(|start| start - 1).chain([text.len()]);
+    starts.iter().zip(ends).map(|(start, end)| &text[*start..end]).collect()
 }
 
 /// Schemes of HTTP authentication whose credentials are one word after the scheme (RFC 9110 §11.4).
@@ -167,14 +206,26 @@ pub fn is_credential(value: &str) -> bool {
     let has_scheme = value.trim().split_once(' ').is_some_and(|(scheme, word)| {
         let word = word.trim();
         let is_word = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
-        SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme))
+        is_scheme(scheme)
             && word.len() >= SHORTEST_CREDENTIALS
             && word.bytes().all(is_word)
             // A challenge, which a server sends, has parameters.
             && !word.contains("realm=")
     });
     let is_end = |c: char| c.is_whitespace() || "=;,\"'&?:".contains(c);
-    has_scheme || value.split(is_end).any(|word| is_web_token(word) || is_token_of_service(word))
+    has_scheme || value.split(is_end).any(is_token)
+}
+
+/// Whether a word is a scheme of authentication whose credentials are one word.
+#[must_use]
+pub fn is_scheme(word: &str) -> bool {
+    SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// Whether a word is a token by its form: a JSON Web Token, or one of a known service.
+#[must_use]
+pub fn is_token(word: &str) -> bool {
+    is_web_token(word) || is_token_of_service(word)
 }
 
 fn is_web_token(word: &str) -> bool {
@@ -235,7 +286,8 @@ pub fn without_userinfo(value: &str) -> String {
 /// Where the authority of a URL ends that may be one of a list: at a comma only where a host is before it. A password may have one.
 #[must_use]
 pub fn end_of_authority(text: &str) -> usize {
-    let most = text.find(['/', '?', '#', '"', '\'', ' ']).unwrap_or(text.len());
+    let is_end = |c: char| c.is_whitespace() || "/?#\"'<>`".contains(c);
+    let most = text.find(is_end).unwrap_or(text.len());
     let whole = &text[..most];
     let cuts = whole.match_indices([',', '|']).map(|(at, _)| at);
     let mut cuts = cuts.filter(|at| whole[..*at].contains('@') || !whole.contains('@'));
@@ -257,9 +309,16 @@ mod tests {
         for escaped in ["%74oken", "api%5Fkey", "p%61ss%77ord", "%63ode"] {
             assert!(is_secret_parameter(escaped), "{escaped}");
         }
-        for plain in ["country_code", "zip_code", "sort_key", "tickets", "page"] {
+        for plain in ["country_code", "zip_code", "sort_key", "tickets", "page", "spin", "compass"] {
             assert!(!is_secret_parameter(plain), "{plain}");
         }
+        for field in ["pin", "db_pass", "AccessKey", "PGPWD", "otp"] {
+            assert_eq!(is_secret_field(field), field != "PGPWD", "{field}");
+        }
+        for plain in ["key", "code", "PWD", "OLDPWD", "shipping", "id"] {
+            assert!(!is_secret_field(plain), "{plain}");
+        }
+        assert!(is_perhaps_secret("GITHUB_PAT") && !is_perhaps_secret("PATH"));
     }
 
     #[test]
@@ -269,7 +328,8 @@ mod tests {
             ("/a/b", "/a/b"),
             ("/a;x=1/b;y;z=2?p=1&q", "/a;<x=1>/b;<y>;<z=2>?<p=1>&<q>"),
             ("http://h/a;jsessionid=1#f", "http://h/a;<jsessionid=1#f>"),
-            ("/a?p=;&q=/;r=1", "/a?<p=;>&<q=/;r=1>"),
+            ("/a?p=;&q=/;r=1", "/a?<p=;>&<q=/>;<r=1>"),
+            ("/a?x=1;token=2;3&y", "/a?<x=1>;<token=2;3>&<y>"),
         ] {
             assert_eq!(with_parameters(url, shown), expected);
         }

@@ -389,6 +389,45 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
     }
 }
 
+#[test]
+fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
+    let copy = Copy::new();
+    copy.change("run.json", |run| {
+        run["plan"]["subjects"][0]["version"] = "v1 --password=tell-nobody-1".into();
+    });
+    let check = |ok: bool| {
+        json!({
+            "name": "c", "protocol": "h1", "ok": ok, "answered": true, "waived": false, "of_life": false,
+            "asked": "POST /c?token=tell-nobody-2, body \"{\\\"password\\\":\\\"tell-nobody-3\\\"}\"",
+            "expected": "status 200, location: http://u:tell-nobody-4@h/, JSON /token \"tell-nobody-5\"",
+            "got": "the status is 500\nSet-Cookie: id=tell-nobody-6\n\nauth=Bearer tell-nobody-7",
+        })
+    };
+    let failure = "check \"c\": asked GET /c?token=tell-nobody-2; got X-Auth-Token: tell-nobody-8";
+    copy.change("starts/000.json", |start| {
+        start["failure"] = json!({"kind": "wrong_answers", "message": failure});
+        start["parts"][0]["checks_before"] = json!([check(true), check(false)]);
+        start["parts"][0]["log_tail"] = "to pg://app:tell-nobody-9@db\n".into();
+    });
+    copy.change("trials/0000.json", |trial| trial["checks"] = json!([check(false)]));
+    let report = dyno_analysis::report::report(&copy.read().unwrap());
+    let whole = serde_json::to_string(&report).unwrap();
+    for n in 1..=9 {
+        assert!(whole.contains(&format!("tell-nobody-{n}")), "{n} is nowhere");
+    }
+    for format in Format::ALL {
+        let text = dyno_report::render(&report, format);
+        let at =
+            text.find("tell-nobody").map(|at| text[..at + 20].chars().rev().take(99).collect::<String>());
+        assert_eq!(at.map(|text| text.chars().rev().collect::<String>()), None, "{format:?}");
+    }
+    // Standard output that is no terminal is a file or a log, which is shared as well.
+    let mut dyno = Command::new(env!("CARGO_BIN_EXE_dyno"));
+    let output = dyno.arg("report").arg(copy.folder.path()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("(withheld)") && !text.contains("tell-nobody"), "{text}");
+}
+
 /// A value of the same kind that is unlikely to make sense where it is put; now and then one of another kind.
 fn nasty(of: &Value, rng: &mut Rng) -> Value {
     let numbers = [0, 1, 2, 7, 1 << 20, u64::from(u32::MAX), 1 << 44, 1 << 61, u64::MAX].map(|n| json!(n));

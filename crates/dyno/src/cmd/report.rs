@@ -58,8 +58,14 @@ pub fn write_all(dir: &RunDir, report: &Report) -> anyhow::Result<Vec<PathBuf>> 
 
 /// Prints the report as text, and the paths of its files.
 pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
+    let text = if is_seen(None) {
+        dyno_report::text::report(report, terminal::style())
+    } else {
+        // A file or a log of CI is shared like any other form.
+        dyno_report::render(report, Format::Text)
+    };
     let paths: String = paths.iter().map(|path| format!("{}\n", path.display())).collect();
-    terminal::print(&format!("{}\n{paths}", dyno_report::text::report(report, terminal::style())))
+    terminal::print(&format!("{text}\n{paths}"))
 }
 
 /// Whether a run did all that was planned.
@@ -109,8 +115,12 @@ pub fn exit(report: &Report, work: Work) -> Exit {
 /// A form for programs. If it goes to a terminal, control characters are made visible: the terminal would obey them.
 /// Text for people must not go through here: it is safe already, and has colours.
 pub fn for_reader<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
-    let is_seen = is_standard_output(output) && std::io::IsTerminal::is_terminal(&std::io::stdout());
-    if is_seen { shown(text) } else { Cow::Borrowed(text) }
+    if is_seen(output) { shown(text) } else { Cow::Borrowed(text) }
+}
+
+/// Whether a result goes to a terminal, and not to a file or another program.
+pub fn is_seen(output: Option<&Path>) -> bool {
+    is_standard_output(output) && std::io::IsTerminal::is_terminal(&std::io::stdout())
 }
 
 /// Whether a result goes to standard output: no file is named for it, or `-`.

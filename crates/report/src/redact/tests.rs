@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
 use super::*;
 
 fn words(line: &str) -> Vec<String> {
@@ -252,4 +256,209 @@ fn strings_over_several_lines_are_withheld_whole() {
 fn what_was_withheld_is_said() {
     assert_eq!(said(Withheld(0)), None);
     assert!(said(Withheld(2)).unwrap().starts_with("2 values"));
+}
+
+#[test]
+fn logs_withhold_what_names_say() {
+    let long_token = format!("ghp_{}", "abcdefghij0123456789");
+    for (log, shown) in [
+        ("connecting to postgres://app:horse@db:5432/x", "connecting to postgres://app:(withheld)@db:5432/x"),
+        ("to redis://:pa/ss@db:6379/0 now", "to redis://:(withheld)@db:6379/0 now"),
+        ("Authorization: Bearer opensesame", "Authorization: (withheld)"),
+        ("Authorization: Bearer a1 status=200", "Authorization: (withheld) status=200"),
+        ("path=/c auth=Bearer opensesame7 cookie=None", "path=/c auth=Bearer (withheld) cookie=None"),
+        (
+            "Set-Cookie: id=a; Path=/\nX-Auth-Token: b\nA: c",
+            "Set-Cookie: (withheld)\nX-Auth-Token: (withheld)\nA: c",
+        ),
+        ("Cookie: a=1; b=2, Host: h", "Cookie: (withheld), Host: h"),
+        (&format!("using {long_token}"), "using (withheld)"),
+        (
+            "DB_PASSWORD=hunter2 PWD=/root GITHUB_PAT=a PATH=/bin",
+            "DB_PASSWORD=(withheld) PWD=/root GITHUB_PAT=(withheld) PATH=/bin",
+        ),
+        (
+            "GET /x?token=a&page=2&key=b&sort_key=c",
+            "GET /x?token=(withheld)&page=2&key=(withheld)&sort_key=c",
+        ),
+        (
+            "['--api-key=a', '--password', 'b', '--db', 'c']",
+            "['--api-key=(withheld)', '--password', '(withheld)', '--db', 'c']",
+        ),
+        ("msg=login password=\"a b\" user=c", "msg=login password=\"(withheld)\" user=c"),
+        ("{'cookie': 'a=b', 'n': 1}", "{'cookie': '(withheld)', 'n': 1}"),
+        ("{cookie=[a=b], host=[c]}", "{cookie=[(withheld)], host=[c]}"),
+        ("User { password: Some(\"a\"), n: 1 }", "User { password: Some(\"(withheld)\"), n: 1 }"),
+        (
+            "body {\\\"password\\\":\\\"a\\\",\\\"n\\\":1}",
+            "body {\\\"password\\\":\\\"(withheld)\\\",\\\"n\\\":1}",
+        ),
+        ("\x1b[3mtoken\x1b[0m=\x1b[2mabc\x1b[0m", "\x1b[3mtoken\x1b[0m=\x1b[2m(withheld)\x1b[0m"),
+        ("-----BEGIN PRIVATE KEY-----\na\n-----END", "-----BEGIN PRIVATE KEY-----(withheld)-----END"),
+        ("curl -u admin:a http://h/", "curl -u admin:(withheld) http://h/"),
+        ("user: u\ntoken: abc\n", "user: u\ntoken: (withheld)\n"),
+        ("GET /?next=%2Fa%3Ftoken%3Dabc&n=%2Fb HTTP", "GET /?next=(withheld)&n=%2Fb HTTP"),
+        ("[(b'cookie', b'ab'), (b'host', b'c')]", "[(b'cookie', b'(withheld)'), (b'host', b'c')]"),
+        ("[ 'X-Api-Key', 'abc1', 'Host', 'c' ]", "[ 'X-Api-Key', '(withheld)', 'Host', 'c' ]"),
+        ("map[Authorization:[Bearer abc] Host:[c]]", "map[Authorization:[(withheld)] Host:[c]]"),
+        ("header Set-Cookie is not \"a=b\"", "header Set-Cookie is not \"(withheld)\""),
+        ("header X-Key does not match ^a b", "header X-Key does not match (withheld)"),
+        ("JSON pointer \"/token\" is not \"a\"", "JSON pointer \"/token\" is not \"(withheld)\""),
+        ("v1 --password=a", "v1 --password=(withheld)"),
+        ("use password: hunter2 to log in", "use password: (withheld) to log in"),
+    ] {
+        assert_eq!(Secrets::default().log(log), shown);
+    }
+}
+
+#[test]
+fn logs_keep_ordinary_words() {
+    for log in [
+        "error: token: expired; session: started in 5 ms; the password is long",
+        "panicked at src/session.rs:42:13: token-service:8080 refused",
+        "tokens=5 max_tokens=100 session_timeout=30 --token TOKEN --password-file /run/x",
+        "docker run -u 1000:1000 -u app:app image",
+        "Basic plan, Token ring networks, Bearer authentication failed",
+        "GET /?page=2&sort_key=3 code=500 key=None password=***",
+        "http://h:80/a@b and http://[::1]:8/",
+        "password={user.password} token=$TOKEN",
+        "Cookie: (withheld), Host: h",
+        "token: expired\nsession: closed by peer\n",
+        "`compare --undecided pass`: an undecided gate does not fail",
+        "token_type=bearer expires_in=3600 session.cookie.name = SID AUTHOR=me",
+        "\"GET /a?page=2&q=token HTTP/1.1\" 200",
+        r#"{"session":"started","tokens":512,"cookie":null,"password":null,"csrf":false}"#,
+        "allowed: ['authorization', 'set-cookie', 'host']",
+        "header ETag is not \"a\", JSON pointer \"/n\" is not 1",
+    ] {
+        assert_eq!(Secrets::default().log(log), log);
+    }
+}
+
+#[test]
+fn bodies_that_are_no_strict_json_or_form_are_searched() {
+    let multipart = |mark: &str| {
+        let head = "Content-Disposition: form-data; name=";
+        format!("--x\r\n{head}\"password\"\r\n\r\n{mark}\r\n--x\r\n{head}\"n\"\r\n\r\nb\r\n--x--\r\n")
+    };
+    for (body, shown) in [
+        (r#"{"id":{seq},"password":"a"}"#, r#"{"id":{seq},"password":"(withheld)"}"#),
+        (r#"{"id":{seq},"tokens":["a","b"]}"#, r#"{"id":{seq},"tokens":["(withheld)","(withheld)"]}"#),
+        (r#"{"id":{seq},"pass\u0077ord":"a"}"#, r#"{"id":{seq},"pass\u0077ord":"(withheld)"}"#),
+        (r#"{\"id\":{seq},\"password\":\"a\"}"#, r#"{\"id\":{seq},\"password\":\"(withheld)\"}"#),
+        (
+            "{\"token\":\"a\"}\n{\"token\":\"b\"}\n",
+            "{\"token\":\"(withheld)\"}\n{\"token\":\"(withheld)\"}\n",
+        ),
+        ("user=u&password=a\n", "user=u&password=(withheld)\n"),
+        ("text=a b&password=c d", "text=a b&password=(withheld)"),
+        (r#"data={"password":"a"}&x=1"#, r#"data={"password":"(withheld)"}&x=1"#),
+        ("data=%7B%22password%22%3A%22a%22%7D&x=1", "data=(withheld)&x=1"),
+        (&multipart("a"), &multipart(MARK)),
+        ("<a><password>b</password><n>c</n></a>", "<a><password>(withheld)</password><n>c</n></a>"),
+        ("mutation { login(password: \"a\") }", "mutation { login(password: \"(withheld)\") }"),
+        (
+            "1 POST /a {\"id\":{seq},\"password\":\"b\"}",
+            "1 POST /a {\"id\":{seq},\"password\":\"(withheld)\"}",
+        ),
+    ] {
+        assert_eq!(Secrets::default().fields(body), shown);
+        let command = ["dyno", "load", body].map(String::from);
+        assert_eq!(Secrets::default().command(&command)[2], shown);
+    }
+    // A part may be no text.
+    let bytes = [b"\xff\n".as_slice(), multipart("a").as_bytes()].concat();
+    let shown = [b"\xff\n".as_slice(), multipart(MARK).as_bytes()].concat();
+    assert_eq!(Secrets::default().bytes(&bytes), shown);
+}
+
+#[test]
+fn json_withholds_what_objects_of_secrets_hold() {
+    let shown = |text: &str| Secrets::default().fields(text);
+    for (body, wanted) in [
+        (r#"{"credentials":{"value":"a"},"n":"b"}"#, r#"{"credentials":{"value":"(withheld)"},"n":"b"}"#),
+        (r#"{"auth":{"key":"a","mode":"b"}}"#, r#"{"auth":{"key":"(withheld)","mode":"b"}}"#),
+        (r#"[{"name":"token","value":"a"}]"#, r#"[{"name":"token","value":"(withheld)"}]"#),
+        (r#"{"pin":"1234"}"#, r#"{"pin":"(withheld)"}"#),
+        (
+            r#"{"to":"https://u:a@h/?token=b&c=d"}"#,
+            r#"{"to":"https://u:(withheld)@h/?token=(withheld)&c=d"}"#,
+        ),
+        (r#"{"inner":"{\"password\":\"a\"}"}"#, r#"{"inner":"{\"password\":\"(withheld)\"}"}"#),
+    ] {
+        assert_eq!(shown(body), wanted);
+    }
+    for plain in [r#"{"key":"a","code":"b","session":{"theme":"dark"}}"#, r#"{"next":"/?page=2"}"#] {
+        assert_eq!(shown(plain), plain);
+    }
+}
+
+#[test]
+fn expectations_and_addresses_in_headers_are_withheld() {
+    let mut request = Request {
+        path: "/a?x=1;token=semi".into(),
+        headers: vec![("Referer".into(), "https://app:horse@h/?token=staple".into())],
+        ..Request::default()
+    };
+    let expect = &mut request.expect;
+    expect.headers = vec![("location".into(), Some("https://u:horse@h/?code=staple&page=2".into()))];
+    expect.headers_match = vec![("set-cookie".into(), "^id=hunter2pw".into()), ("via".into(), "^1".into())];
+    expect.json_match = vec![("/token".into(), "^hunter3pw$".into()), ("/n".into(), "^1$".into())];
+    expect.json = vec![("/session/token".into(), "staple".into()), ("/ok".into(), true.into())];
+    expect.body_contains = Some("token=staple".into());
+    expect.body_matches = Some("got hunter2pw or hunter3pw".into());
+    let mut secrets = Secrets::default();
+    secrets.request(&mut request);
+    secrets.erase_from_request(&mut request);
+    let shown = serde_json::to_string(&request).unwrap();
+    for secret in ["semi", "horse", "staple", "hunter"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    for kept in ["x=1;token=", "page=2", "\"^1\"", "\"^1$\"", "code="] {
+        assert!(shown.contains(kept), "{shown}");
+    }
+}
+
+#[test]
+fn checks_withhold_what_was_asked_and_expected() {
+    let asked = r#"POST /d?api_key=a&n=1, A: b, body "{\"password\":\"c\"}""#;
+    let shown = r#"POST /d?api_key=(withheld)&n=1, A: b, body "{\"password\":\"(withheld)\"}""#;
+    assert_eq!(Secrets::default().text(asked), shown);
+    let expected =
+        r#"status 418, location: http://u:a@h/, JSON /token "b", JSON /jwt matching ^c, JSON /n 1"#;
+    let shown = r#"status 418, location: http://u:(withheld)@h/, JSON /token "(withheld)", JSON /jwt matching (withheld), JSON /n 1"#;
+    assert_eq!(Secrets::default().text(expected), shown);
+}
+
+#[test]
+fn settings_hold_secrets_in_any_string_and_comment() {
+    for (source, shown) in [
+        ("# log in with --password hunter\na = 1", "# log in with --password (withheld)\na = 1"),
+        (
+            "x = { \"set-cookie\" = { matches = \"^id=a$\" } }",
+            "x = { \"set-cookie\" = { matches = \"(withheld)\" } }",
+        ),
+        (
+            "x = { Cookie = {matches=\"^a\"}, n = {matches=\"^b\"} }",
+            "x = { Cookie = {matches=\"(withheld)\"}, n = {matches=\"^b\"} }",
+        ),
+        (
+            r#"body = "{\"n\":{seq},\"password\":\"a\"}""#,
+            r#"body = "{\"n\":{seq},\"password\":\"(withheld)\"}""#,
+        ),
+        (
+            "h = { Referer = \"https://u:a@h/?token=b&c=d\" }",
+            "h = { Referer = \"https://u:(withheld)@h/?token=(withheld)&c=d\" }",
+        ),
+        (
+            "path = \"/?x=1;token=a\"\npassword = 12",
+            "path = \"/?x=1;token=(withheld)\"\npassword = (withheld)",
+        ),
+    ] {
+        assert_eq!(Secrets::default().source(source), shown);
+    }
+    // Known from the request, with what escapes it here.
+    let mut secrets = Secrets::default();
+    secrets.pattern("set-cookie", &mut r"^id=\d+".to_string());
+    assert_eq!(secrets.source(r#"matches = "^id=\\d+""#), "matches = \"(withheld)\"");
 }

@@ -155,7 +155,11 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
         }
         LoadFormat::Text => {
             let style = if output.is_some() { text::Style::Plain } else { terminal::style() };
-            return super::report::write_out(output, &text::load(result, style));
+            let text = text::load(result, style);
+            // The URL may have a password. A file or a log is shared, as reports are.
+            let is_seen = super::report::is_seen(output);
+            let text = if is_seen { text } else { dyno_report::redact::text(&text) };
+            return super::report::write_out(output, &text);
         }
         LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
         LoadFormat::Csv => intervals::csv(&result.intervals),

@@ -1,0 +1,124 @@
+//! Where the texts of a report are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dyno_analysis::experiment::{Effect, ExperimentResult};
+use dyno_analysis::{Code, Report};
+use serde_json::Value;
+
+/// The texts that the user wrote, which are searched by their syntax.
+pub(super) fn written_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let run = &mut report.run;
+    run.command.iter_mut().chain([&mut run.suite_source])
+}
+
+/// All other texts that a user, a server or a compiler wrote. Logs may hold secrets: servers log what they are sent.
+pub(super) fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let subjects = report.subjects.iter_mut().flat_map(|subject| {
+        let checks = subject.checks.iter_mut();
+        let checks =
+            checks.flat_map(|c| [&mut c.detail].into_iter().chain(&mut c.asked).chain(&mut c.expected));
+        let failures = subject.failures.iter_mut();
+        let failures = failures.flat_map(|f| [&mut f.failure.message].into_iter().chain(&mut f.log_tail));
+        let backends = subject.backends.iter_mut().flat_map(|backend| &mut backend.version);
+        let texts = checks.chain(failures).chain(&mut subject.skipped).chain([&mut subject.description]);
+        texts.chain(&mut subject.version).chain(backends)
+    });
+    let searches = report.searches.iter_mut().flat_map(|search| &mut search.result.ended);
+    subjects.chain(searches).chain([&mut report.run.description])
+}
+
+/// All texts that dyno wrote. They quote parts of foreign texts.
+pub(super) fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let trials = report.trials.iter_mut().flat_map(|trial| {
+        let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
+        caveats.map(|caveat| &mut caveat.message).chain([&mut trial.limiter.sentence])
+    });
+    let caveats = report.caveats.iter_mut().map(|caveat| &mut caveat.message);
+    // Summaries repeat the texts of their trials.
+    let steps = report.summaries.iter_mut().flat_map(|step| {
+        let caveats = step.caveats.iter_mut().map(|caveat| &mut caveat.message);
+        caveats.chain([&mut step.limiter_sentence])
+    });
+    let rows = report.overview.iter_mut().flat_map(|row| {
+        let caveats = row.caveats.iter_mut().map(|caveat| &mut caveat.message);
+        caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent).chain([&mut row.title])
+    });
+    let titles = report.subjects.iter_mut().map(|subject| &mut subject.title);
+    let rates = report.brackets.iter_mut().flat_map(|bracket| &mut bracket.rates);
+    let loads = report.searches.iter_mut().flat_map(|search| &mut search.result.trials);
+    let missed = rates.flat_map(|rate| &mut rate.missed).chain(loads.flat_map(|load| &mut load.missed));
+    let others = report.twins.iter_mut().chain(&mut report.duets);
+    let effects = effects_of(&mut report.experiment).chain(others).flat_map(|effect| {
+        let rows = effect.rows.iter_mut().map(|row| &mut row.sentence);
+        rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.sentence)).chain(&mut effect.because)
+    });
+    let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
+    let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
+    trials.chain(caveats).chain(steps).chain(rows).chain(titles).chain(missed).chain(effects).chain(cells)
+}
+
+/// What experiments come to.
+fn effects_of(experiment: &mut Option<ExperimentResult>) -> impl Iterator<Item = &mut Effect> {
+    experiment.iter_mut().flat_map(|experiment| &mut experiment.effects)
+}
+
+/// Texts by dyno that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
+pub(super) fn quoting_texts_of(report: &Report) -> BTreeSet<String> {
+    const QUOTING: [Code; 2] = [Code::ChecksFailed, Code::SubjectFailed];
+    let caveats = report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
+    let caveats = caveats.filter(|caveat| QUOTING.contains(&caveat.code)).map(|caveat| &caveat.message);
+    caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).cloned().collect()
+}
+
+/// All names of workloads and requests: a name may be made from a URL.
+pub(super) fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let plan = report.run.workloads.iter_mut().flat_map(|workload| {
+        let requests = workload.requests.iter_mut().map(|request| &mut request.name);
+        requests.chain([&mut workload.name])
+    });
+    let trials = report.trials.iter_mut().flat_map(|trial| {
+        let mixed = trial.load.config.requests_mixed.iter_mut().map(|mixed| &mut mixed.name);
+        let results = trial.load.requests.iter_mut().map(|result| &mut result.name);
+        mixed.chain(results).chain([&mut trial.workload])
+    });
+    let steps = report.summaries.iter_mut().map(|step| &mut step.workload);
+    let rows = report.overview.iter_mut().map(|row| &mut row.workload);
+    let comparisons = report.comparisons.iter_mut().map(|comparison| &mut comparison.workload);
+    let protocols = report.protocols.iter_mut().flat_map(|p| [&mut p.workload, &mut p.baseline]);
+    let experiment = report.experiment.iter_mut().flat_map(|experiment| {
+        let doses = experiment.doses.iter_mut().map(|dose| &mut dose.workload);
+        experiment.effects.iter_mut().flat_map(names_of_effect).chain(doses)
+    });
+    let twins = report.twins.iter_mut().chain(&mut report.duets).flat_map(names_of_effect);
+    let brackets = report.brackets.iter_mut().map(|bracket| &mut bracket.workload);
+    let searches = report.searches.iter_mut().map(|search| &mut search.workload);
+    plan.chain(trials)
+        .chain(brackets)
+        .chain(searches)
+        .chain(steps)
+        .chain(rows)
+        .chain(comparisons)
+        .chain(protocols)
+        .chain(experiment)
+        .chain(twins)
+}
+
+pub(super) fn names_of_effect(effect: &mut Effect) -> impl Iterator<Item = &mut String> {
+    let rows = effect.rows.iter_mut().map(|row| &mut row.workload);
+    rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.workload))
+}
+
+/// The URLs and paths of all trials: a token may be in one under a name that does not say so.
+pub(super) fn addresses_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let configs = report.trials.iter_mut().map(|trial| &mut trial.load.config);
+    configs.flat_map(|config| {
+        config.requests_mixed.iter_mut().map(|mixed| &mut mixed.path).chain([&mut config.url])
+    })
+}
+
+/// Counts whose keys quote an expected or a received text.
+pub(super) fn counts_of(report: &mut Report) -> impl Iterator<Item = &mut BTreeMap<String, u64>> {
+    let loads = report.trials.iter_mut().map(|trial| &mut trial.load);
+    loads.flat_map(|l| [&mut l.unexpected, &mut l.protocol_errors, &mut l.connection_failures])
+}
