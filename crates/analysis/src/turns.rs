@@ -1,9 +1,9 @@
 //! Loads that took turns: their own time, what they did round by round, and whether their servers were idle in between.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+mod rest;
 
-use dyno_archive::sample::{State, StateTimes, ThreadUse};
+use std::borrow::Cow;
+
 use dyno_archive::silence::Silence;
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
@@ -81,7 +81,7 @@ pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     let own = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
     let on_clock = |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own(at));
     let mut samples: Vec<Sample> = Vec::new();
-    for mut sample in without_rest(record, &turns) {
+    for mut sample in rest::left_out(record, &turns) {
         sample.at_ns = on_clock(sample.at_ns);
         // Of those between two turns the last: what was still done after a turn belongs to it.
         if let Some(before) = samples.pop_if(|last| last.at_ns >= sample.at_ns) {
@@ -118,36 +118,6 @@ fn own_silences(all: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
         ..*s
     });
     moved.filter(|s| s.start_ns < s.end_ns).collect()
-}
-
-/// The samples without what their threads waited for in others' turns, when there was nothing to do, and without the counters of the
-/// network, which is that of all who take turns.
-fn without_rest(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
-    let mut samples = record.samples.clone();
-    let mut rested: BTreeMap<(u32, u32), StateTimes> = BTreeMap::new();
-    for (place, sample) in samples.iter_mut().enumerate() {
-        let before = place.checked_sub(1).map(|before| &record.samples[before]);
-        let since = |at_ns: u64| at_ns.saturating_sub(record.began_ns);
-        let resting = before.filter(|b| !turns.is_own(since(b.at_ns).midpoint(since(sample.at_ns))));
-        for used in &mut sample.parties {
-            used.network = None;
-            for thread in &mut used.threads {
-                let Some(seen) = &mut thread.seen else { continue };
-                let rest = rested.entry((thread.pid, thread.tid)).or_default();
-                let seen_before = resting.and_then(|before| {
-                    let same = |t: &&ThreadUse| (t.pid, t.tid) == (thread.pid, thread.tid);
-                    before.of(used.party)?.threads.iter().find(same)?.seen
-                });
-                for state in State::ALL {
-                    if let Some(seen_before) = &seen_before {
-                        rest.add(state, seen.states.get(state).saturating_sub(seen_before.states.get(state)));
-                    }
-                    seen.states.take(state, rest.get(state));
-                }
-            }
-        }
-    }
-    samples
 }
 
 /// Sockets are looked at in one sample alone.
@@ -198,6 +168,12 @@ impl<'a> Turns<'a> {
     fn own_ns(&self, at: u64) -> u64 {
         let passed = self.0.iter().take_while(|(start, _)| *start < at);
         passed.map(|(start, end)| at.min(*end) - start).sum()
+    }
+
+    /// Share of a stretch of time that is others': 0 to 1.
+    fn rest_share(&self, from: u64, to: u64) -> f64 {
+        let own_ns = self.own_ns(to).saturating_sub(self.own_ns(from));
+        1.0 - own_ns as f64 / to.saturating_sub(from).max(1) as f64
     }
 
     fn is_own(&self, at: u64) -> bool {

@@ -23,8 +23,13 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// Where the ceilings are kept in a cache folder.
+    pub fn place(folder: &Path) -> PathBuf {
+        folder.join(FILE)
+    }
+
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
-        let path = folder.join(FILE);
+        let path = Kept::place(folder);
         write_whole(&path, serde_json::to_string_pretty(self)?.as_bytes())
             .with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(path)
@@ -32,7 +37,7 @@ impl Kept {
 
     /// `None`: no readable file is there, or it is of another machine.
     fn read(folder: &Path) -> Option<Kept> {
-        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
+        let text = std::fs::read_to_string(Kept::place(folder)).ok()?;
         let kept: Kept = serde_json::from_str(&text).ok()?;
         (kept.machine == machine()).then_some(kept)
     }
@@ -46,7 +51,15 @@ pub fn machine() -> String {
 
 /// The kept ceiling to compare a load with, if there is one.
 pub fn ceiling_for(asked: &Config, record: &LoadRecord) -> Option<Ceiling> {
+    ceiling::of_load(&Kept::read(&cache_folder())?.ceilings, asked, record).cloned()
+}
+
+/// The file of the kept ceilings.
+pub fn kept_file() -> PathBuf {
+    Kept::place(&cache_folder())
+}
+
+fn cache_folder() -> PathBuf {
     let named = std::env::var_os("DYNO_CACHE").filter(|folder| !folder.is_empty());
-    let folder = named.map_or_else(default_cache_folder, PathBuf::from);
-    ceiling::of_load(&Kept::read(&folder)?.ceilings, asked, record).cloned()
+    named.map_or_else(default_cache_folder, PathBuf::from)
 }

@@ -10,6 +10,7 @@ mod cmd;
 mod exit;
 mod habits;
 mod here;
+mod inputs;
 mod live;
 mod progress;
 mod quiet;

@@ -69,12 +69,13 @@ impl ForeignUse {
             last.cpus.iter().filter_map(|cpu| Some(pick(&cpu.since(earlier(cpu)?)))).sum::<u64>()
         };
         let busy_ns = sum(|cpu| cpu.busy_ns);
-        let all_ns = (busy_ns + sum(|cpu| cpu.idle_ns) + sum(|cpu| cpu.steal_ns)).max(1) as f64;
+        let all_ns = (busy_ns + sum(|cpu| cpu.idle_ns) + sum(|cpu| cpu.steal_ns)).max(1);
         let own_ns = last.own_ns.saturating_sub(first.own_ns);
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
-        for (program, ns) in proc::used_between(&first.programs, &last.programs, &last.ours) {
+        for (program, ns) in proc::used_between(&first.programs, &last.programs, &last.ours, all_ns) {
             *by_name.entry(&program.name).or_default() += ns;
         }
+        let all_ns = all_ns as f64;
         let shares = by_name.into_iter().map(|(name, ns)| (name.to_string(), ns as f64 / all_ns));
         let mut programs: Vec<(String, f64)> = shares.filter(|(_, share)| *share >= WORTH_NAMING).collect();
         programs.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -35,6 +35,22 @@ fn config_of(connections: u32, pipeline: u32, total: u64, requests: &[&str]) -> 
     config
 }
 
+/// A request of HTTP/2 with this body.
+fn stream_request(body: Vec<Part>) -> CompiledRequest {
+    let list: Vec<(Vec<u8>, Vec<u8>)> =
+        [(":method", "POST"), (":scheme", "http"), (":authority", "sim"), (":path", "/")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
+    let fields = vec![FieldPiece::Fixed(Shared::default().encode(&list))];
+    CompiledRequest {
+        template: Template::Fixed(Arc::from([])),
+        upgrade: None,
+        stream: Some(StreamTemplate::Varying { fields, body }),
+        kind: RequestKind::Other,
+        expect: Expectation { status: Some(200), ..Expectation::default() },
+    }
+}
+
 fn faulty(faults: &[(Fault, f64)]) -> Model {
     let mut model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
     model.faults = faults.to_vec();
@@ -159,6 +175,64 @@ fn what_is_lost_behind_an_announced_close_is_asked_for_again() {
     assert!(played.report.connection_failures.is_empty(), "{:?}", played.report.connection_failures);
 }
 
+/// Constant arrivals over ten connections, each of which carries so many requests. Connecting takes
+/// a round trip of 20 ms.
+fn replacing(protocol: Protocol, rate: f64, per_connection: u64) -> (World, Config) {
+    let mut world = World::new(1, faulty(&[]));
+    world.net.delay_ns = 10 * MS;
+    let mut config = config_of(10, 1, 0, &[GET]);
+    config.total = None;
+    config.window.duration_ns = Some(SECOND);
+    config.window.interval_ns = 100 * MS;
+    config.schedule = world::config(10, &Arrivals::Constant { rate }, 1).schedule;
+    config.policy.requests_per_connection = Some(per_connection);
+    if protocol == Protocol::H2c {
+        config.protocol = protocol;
+        config.traffic = Arc::new(Traffic::one(stream_request(Vec::new())));
+    }
+    (world, config)
+}
+
+#[test]
+fn open_loop_reopens_connections_ahead_of_requests() {
+    for (protocol, per_connection) in [(Protocol::H1, 1), (Protocol::H1, 3), (Protocol::H2c, 1)] {
+        // A request and the next connection take 42 ms, or 62 ms with the preface: at 100 per second ten
+        // connections are more than enough.
+        let (world, config) = replacing(protocol, 100.0, per_connection);
+        let played = sim::play(world, config);
+        assert_eq!(of_all(&played, Outcome::Ok), 100, "{protocol:?}");
+        let lag = world::times(&played, |interval| &interval.times.send_lag);
+        assert!(lag.max().unwrap() < MS, "{protocol:?}, {per_connection} each: {:?}", lag.max());
+        for interval in played.intervals.iter().filter(|i| i.phase == Phase::Measured) {
+            let open = interval.connections_open;
+            assert!(open >= 3, "{protocol:?}, {per_connection} each: {open} open");
+        }
+    }
+}
+
+/// The last request is followed by no connection, whether a number or the window ends the load.
+#[test]
+fn open_loop_opens_nothing_after_its_last_request() {
+    for (rate, total) in [(20.0, None), (20.0, Some(20)), (40.0, Some(20))] {
+        let (world, config) = replacing(Protocol::H1, rate, 1);
+        let played = sim::play(world, Config { total, ..config });
+        assert_eq!(of_all(&played, Outcome::Ok), 20);
+        // Each of the others was answered, and its connection replaced, before the next was due.
+        assert_eq!(played.report.connections.opened, 10 + 19, "{total:?} at {rate}");
+    }
+}
+
+/// Half of all attempts to connect are refused, also those that no request waits for.
+#[test]
+fn open_loop_books_balance_where_reopening_fails() {
+    let (mut world, config) = replacing(Protocol::H1, 100.0, 1);
+    world.net.refuse = 0.5;
+    let played = sim::play(world, config);
+    let books = played.report.books;
+    assert!(books.balance(), "{books:?}");
+    assert_eq!(of_all(&played, Outcome::Ok) + of_all(&played, Outcome::ConnectRefused), 100);
+}
+
 /// Even by a server that never does anything else.
 #[test]
 fn a_pipeline_to_a_server_that_closes_after_each_answer_comes_to_its_end() {
@@ -239,22 +313,11 @@ fn a_pipeline_that_cannot_leave_times_out() {
 /// Bodies with the number of the request and something drawn: each number once, however often it was sent.
 #[test]
 fn a_request_that_is_asked_for_again_is_the_same() {
-    let list: Vec<(Vec<u8>, Vec<u8>)> =
-        [(":method", "POST"), (":scheme", "http"), (":authority", "sim"), (":path", "/")]
-            .map(|(name, value)| (name.into(), value.into()))
-            .into();
-    let fields = vec![FieldPiece::Fixed(Shared::default().encode(&list))];
     let body = vec![Part::Sequence, Part::Bytes(Box::from(&b" "[..])), Part::Uuid];
     let mut config = config_of(4, 1, 2000, &[GET]);
     config.protocol = Protocol::H2c;
     config.streams = 8;
-    config.traffic = Arc::new(Traffic::one(CompiledRequest {
-        template: Template::Fixed(Arc::from([])),
-        upgrade: None,
-        stream: Some(StreamTemplate::Varying { fields, body }),
-        kind: RequestKind::Other,
-        expect: Expectation { status: Some(200), ..Expectation::default() },
-    }));
+    config.traffic = Arc::new(Traffic::one(stream_request(body)));
     let model = faulty(&[(Fault::Refuse, 0.2), (Fault::GoAway, 0.01)]);
     let played = sim::play(World::new(1, model), config);
     assert_eq!((played.report.books.completed, played.report.books.failed), (2000, 0));

@@ -266,33 +266,84 @@ pub fn others() -> Vec<Other> {
         let run_ns = (stat.user_ticks + stat.sys_ticks) * tick_ns();
         let reaped_ns = (stat.children_user_ticks + stat.children_sys_ticks) * tick_ns();
         let (parent, last_cpu) = (stat.parent, last_cpu(&text)?);
-        Some(Other { pid, parent, name: stat.name, run_ns, reaped_ns, last_cpu })
+        let began_ticks = stat.began_ticks;
+        Some(Other { pid, began_ticks, parent, name: stat.name, run_ns, reaped_ns, last_cpu })
     };
     all_pids().into_iter().filter(|pid| *pid != own).filter_map(one).collect()
 }
 
 /// CPU time that each process of `after` used since `before`, with that of its children which ended
 /// meanwhile: a compiler is often gone before anybody looks, and its driver is not. `ours`:
-/// processes of dyno, whose children are the run's own.
+/// processes of dyno, whose children are the run's own. `most_ns`: CPU time that all CPUs together
+/// had between the two lists, which is the most that all of them can have used.
 #[must_use]
-pub fn used_between<'a>(before: &[Other], after: &'a [Other], ours: &BTreeSet<u32>) -> Vec<(&'a Other, u64)> {
-    let earlier: BTreeMap<u32, &Other> = before.iter().map(|other| (other.pid, other)).collect();
-    let alive: BTreeSet<u32> = after.iter().map(|other| other.pid).collect();
-    // What children that have ended had used before is no part of it.
-    let mut known: BTreeMap<u32, u64> = BTreeMap::new();
-    for ended in before.iter().filter(|other| !alive.contains(&other.pid)) {
-        *known.entry(ended.parent).or_default() += ended.run_ns + ended.reaped_ns;
-    }
-    let used = |other: &'a Other| {
-        let (run_ns, reaped_ns) =
-            earlier.get(&other.pid).map_or((0, 0), |earlier| (earlier.run_ns, earlier.reaped_ns));
-        let of_children = other.reaped_ns.saturating_sub(reaped_ns);
-        let of_children = of_children.saturating_sub(known.get(&other.pid).copied().unwrap_or(0));
-        let of_children = if ours.contains(&other.pid) { 0 } else { of_children };
-        (other, other.run_ns.saturating_sub(run_ns) + of_children)
-    };
-    after.iter().map(used).collect()
+pub fn used_between<'a>(
+    before: &[Other],
+    after: &'a [Other],
+    ours: &BTreeSet<u32>,
+    most_ns: u64,
+) -> Vec<(&'a Other, u64)> {
+    let earlier: BTreeMap<Key, &Other> = before.iter().map(|other| (other.key(), other)).collect();
+    let then = |other: &Other| earlier.get(&other.key()).map_or((0, 0), |then| (then.run_ns, then.reaped_ns));
+    let mut of_children: BTreeMap<u32, u64> =
+        after.iter().map(|other| (other.pid, other.reaped_ns.saturating_sub(then(other).1))).collect();
+    leave_out_earlier_use(before, after, &mut of_children);
+    of_children.retain(|pid, _| !ours.contains(pid));
+    let own: Vec<u64> = after.iter().map(|other| other.run_ns.saturating_sub(then(other).0)).collect();
+    bound(&mut of_children, most_ns, own.iter().sum());
+    let used =
+        |(other, own): (&'a Other, u64)| (other, own + of_children.get(&other.pid).copied().unwrap_or(0));
+    after.iter().zip(own).map(used).collect()
 }
+
+/// Deducts what processes that have ended had used before. Their whole lives are in the totals of
+/// whoever waited for them: of the parent, or, where that has ended as well, of one of its
+/// ancestors. The first of these that lives has it, unless the parent ended first and left its child to
+/// an ancestor farther up.
+fn leave_out_earlier_use(before: &[Other], after: &[Other], of_children: &mut BTreeMap<u32, u64>) {
+    let alive: BTreeSet<Key> = after.iter().map(Other::key).collect();
+    let by_pid: BTreeMap<u32, &Other> = before.iter().map(|other| (other.pid, other)).collect();
+    for ended in before.iter().filter(|other| !alive.contains(&other.key())) {
+        let mut known_ns = ended.run_ns + ended.reaped_ns;
+        let mut parent = ended.parent;
+        // The lists are not read in one instant, so their parents may form a circle.
+        for generation in 0..before.len() {
+            let Some(ancestor) = by_pid.get(&parent) else { break };
+            parent = ancestor.parent;
+            if !alive.contains(&ancestor.key()) {
+                continue;
+            }
+            let total_ns = of_children.entry(ancestor.pid).or_default();
+            let deducted_ns = known_ns.min(*total_ns);
+            *total_ns -= deducted_ns;
+            known_ns -= deducted_ns;
+            // A parent that lives is the only one that can have waited for it.
+            if generation == 0 || known_ns == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Bounds the CPU time of ended children by what the CPUs had left. A total above all CPU time holds use
+/// from before whose amount is unknown, so that nothing of it is counted. Of the others the excess
+/// is left out, from the largest, which is the likeliest to hold it.
+fn bound(of_children: &mut BTreeMap<u32, u64>, most_ns: u64, own_ns: u64) {
+    // The lists take a while to be read, and the kernel counts in ticks.
+    const BLUR: u64 = 10;
+    let mut left_ns = most_ns.saturating_sub(own_ns);
+    let mut totals: Vec<&mut u64> = of_children.values_mut().collect();
+    totals.sort_unstable();
+    for total_ns in totals {
+        let is_possible = *total_ns <= most_ns.saturating_add(most_ns / BLUR);
+        *total_ns = if is_possible { left_ns.min(*total_ns) } else { 0 };
+        left_ns -= *total_ns;
+    }
+}
+
+/// The identity of a process: its number, and when it began, which tells it from a later one of the
+/// same number.
+type Key = (u32, u64);
 
 /// This process, and all that descend from it.
 #[must_use]
@@ -304,6 +355,8 @@ pub fn own_tree() -> BTreeSet<u32> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
     pub pid: u32,
+    /// Clock ticks from the start of the machine to that of the process.
+    pub began_ticks: u64,
     pub parent: u32,
     pub name: String,
     /// CPU time since the process began.
@@ -312,6 +365,12 @@ pub struct Other {
     pub reaped_ns: u64,
     /// Number of the CPU on which it ran last.
     pub last_cpu: u32,
+}
+
+impl Other {
+    const fn key(&self) -> Key {
+        (self.pid, self.began_ticks)
+    }
 }
 
 /// The 39th field of `/proc/PID/stat` (proc_pid_stat(5)).
@@ -484,26 +543,86 @@ mod tests {
         thread.join().unwrap();
     }
 
+    fn other(pid: u32, parent: u32, run_ns: u64, reaped_ns: u64) -> Other {
+        Other { pid, parent, name: format!("p{pid}"), run_ns, reaped_ns, ..Other::default() }
+    }
+
+    /// What each used, by its number.
+    fn used(before: &[Other], after: &[Other], ours: &[u32], most_ns: u64) -> Vec<(u32, u64)> {
+        let ours = ours.iter().copied().collect();
+        let all = used_between(before, after, &ours, most_ns);
+        all.into_iter().map(|(other, ns)| (other.pid, ns)).collect()
+    }
+
     #[test]
     fn ended_children_count_for_their_parent() {
-        let of = |pid, parent, run_ns, reaped_ns| Other {
-            pid,
-            parent,
-            name: format!("p{pid}"),
-            run_ns,
-            reaped_ns,
-            last_cpu: 0,
-        };
         // A make with a compiler that had used 300 before, and a minder of dyno's.
-        let before = [of(1, 0, 10, 1000), of(2, 1, 300, 0), of(5, 0, 0, 0)];
+        let before = [other(1, 0, 10, 1000), other(2, 1, 300, 0), other(5, 0, 0, 0)];
         // Both compilers ended: 300 + 500, and 200; a third is at work.
-        let after = [of(1, 0, 11, 2000), of(4, 1, 50, 0), of(5, 0, 1, 700)];
-        let used: Vec<(u32, u64)> = used_between(&before, &after, &[5].into())
-            .into_iter()
-            .map(|(other, ns)| (other.pid, ns))
-            .collect();
-        assert_eq!(used, [(1, 701), (4, 50), (5, 1)]);
+        let after = [other(1, 0, 11, 2000), other(4, 1, 50, 0), other(5, 0, 1, 700)];
+        assert_eq!(used(&before, &after, &[5], u64::MAX), [(1, 701), (4, 50), (5, 1)]);
         assert!(own_tree().contains(&std::process::id()));
+    }
+
+    /// The whole life of a grandchild lands on its grandparent where its parent ended, too.
+    #[test]
+    fn earlier_use_of_ended_grandchildren_is_left_out() {
+        // bash → make (20, and 40 of children) → cc (2,000) → as (600).
+        let before = [other(1, 0, 5, 100), other(2, 1, 20, 40), other(3, 2, 2000, 0), other(4, 3, 600, 0)];
+        // They used 7, 11 and 13 more until they ended.
+        let lives_ns = 20 + 40 + 2000 + 600 + 7 + 11 + 13;
+        let after = [other(1, 0, 6, 100 + lives_ns)];
+        assert_eq!(used(&before, &after, &[], u64::MAX), [(1, 1 + 7 + 11 + 13)]);
+        // make goes on.
+        let after = [other(1, 0, 6, 100), other(2, 1, 22, 40 + 2600 + 24)];
+        assert_eq!(used(&before, &after, &[], u64::MAX), [(1, 1), (2, 2 + 24)]);
+    }
+
+    /// cc lost its parent first, and ended as a child of init, which waits for it.
+    #[test]
+    fn earlier_use_of_ended_orphans_is_left_out() {
+        let before = [other(1, 0, 5, 100), other(9, 1, 0, 0), other(2, 9, 20, 0), other(3, 2, 2000, 0)];
+        let after = [other(1, 0, 5, 100 + 2011), other(9, 1, 0, 23)];
+        assert_eq!(used(&before, &after, &[], u64::MAX), [(1, 11 + 3), (9, 0)]);
+        // Nobody waits for the children of a parent that lives and ignores them.
+        let before = [other(1, 0, 5, 100), other(2, 1, 20, 0), other(3, 2, 2000, 0)];
+        let after = [other(1, 0, 5, 400), other(2, 1, 20, 0)];
+        assert_eq!(used(&before, &after, &[], u64::MAX), [(1, 300), (2, 0)]);
+    }
+
+    #[test]
+    fn process_of_a_used_number_is_another() {
+        let before = [other(1, 0, 0, 0), other(2, 1, 300, 0)];
+        let later = Other { began_ticks: 7, ..other(2, 1, 350, 0) };
+        assert_eq!(used(&before, &[other(1, 0, 0, 310), later], &[], u64::MAX), [(1, 10), (2, 350)]);
+    }
+
+    #[test]
+    fn parents_in_a_circle_are_followed_to_an_end() {
+        let before = [other(2, 3, 10, 0), other(3, 2, 10, 0)];
+        assert_eq!(used(&before, &[], &[], u64::MAX), []);
+    }
+
+    /// 2 CPUs for a second, of which 600 ms are known.
+    #[test]
+    fn programs_use_no_more_than_the_cpus_had() {
+        const MS: u64 = 1_000_000;
+        let before = [other(1, 0, 0, 0), other(2, 0, 0, 0), other(3, 0, 0, 0)];
+        let after = |children_ms: [u64; 2]| {
+            [
+                other(1, 0, 600 * MS, 0),
+                other(2, 0, 0, children_ms[0] * MS),
+                other(3, 0, 0, children_ms[1] * MS),
+            ]
+        };
+        let in_ms = |children_ms| {
+            let all = used(&before, &after(children_ms), &[], 2000 * MS);
+            all.into_iter().map(|(_, ns)| ns / MS).collect::<Vec<_>>()
+        };
+        assert_eq!(in_ms([300, 900]), [600, 300, 900]);
+        assert_eq!(in_ms([300, 1800]), [600, 300, 1100]);
+        // 27 s in one second: how much of it is from before nobody knows.
+        assert_eq!(in_ms([300, 27_000]), [600, 300, 0]);
     }
 
     #[test]

@@ -35,7 +35,12 @@ pub fn agreed(all: &[String]) -> Option<&str> {
 /// `1 connection`, `2 connections`.
 #[must_use]
 pub fn plural(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    let ending = match what {
+        _ if n == 1 => "",
+        what if ["s", "x", "ch", "sh"].iter().any(|sound| what.ends_with(sound)) => "es",
+        _ => "s",
+    };
+    format!("{n} {what}{ending}")
 }
 
 /// Three significant digits, thousands separated; an exponent below a millionth; `–` if not finite.
@@ -338,6 +343,18 @@ mod tests {
 
     /// Numbers and their texts. The viewer's `format.ts` is tested against the same file.
     const SHARED: &str = include_str!("../../../tests/data/numbers.json");
+
+    #[test]
+    fn plurals_are_spelled_as_they_are_spoken() {
+        for (n, what, said) in [
+            (1, "search", "1 search"),
+            (2, "search", "2 searches"),
+            (0, "process", "0 processes"),
+            (2, "load", "2 loads"),
+        ] {
+            assert_eq!(plural(n, what), said);
+        }
+    }
 
     #[test]
     fn numbers_look_as_they_do_in_the_viewer() {

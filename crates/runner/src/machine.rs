@@ -90,7 +90,8 @@ impl MachineWatch {
         });
         // Read after the load, as the first list was before it.
         let spent_ns = monotonic_ns() - self.others.0;
-        let everywhere = others(&self.others.1, &proc::others(), &proc::own_tree());
+        let most_ns = spent_ns.saturating_mul(host::each_cpu().len() as u64);
+        let everywhere = others(&self.others.1, &proc::others(), &proc::own_tree(), most_ns);
         let here = everywhere.iter().filter(|(cpu, _)| self.cpus.contains(cpu));
         Some(MachineUse {
             length_ns: last.at_ns - first.at_ns,
@@ -123,12 +124,13 @@ fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
 }
 
 /// CPU time that processes used between two lists, the most first, each with the CPU on which it was seen last.
-fn others(before: &[Other], after: &[Other], ours: &BTreeSet<u32>) -> Vec<(u32, OtherUse)> {
+/// `most_ns`: all that the CPUs had between the two.
+fn others(before: &[Other], after: &[Other], ours: &BTreeSet<u32>, most_ns: u64) -> Vec<(u32, OtherUse)> {
     let used = |(other, run_ns): (&Other, u64)| {
         (other.last_cpu, OtherUse { pid: other.pid, name: other.name.clone(), run_ns })
     };
     let mut all: Vec<(u32, OtherUse)> =
-        proc::used_between(before, after, ours).into_iter().map(used).collect();
+        proc::used_between(before, after, ours, most_ns).into_iter().map(used).collect();
     all.sort_by_key(|(_, other)| std::cmp::Reverse(other.run_ns));
     all
 }
@@ -151,7 +153,7 @@ mod tests {
     fn others_are_those_on_our_cpus_by_what_they_used_meanwhile() {
         let before = vec![other(1, 1000, 0), other(2, 500, 0), other(3, 0, 1)];
         let after = vec![other(1, 1010, 0), other(2, 700, 0), other(3, 900, 1), other(4, 50, 0)];
-        let used = others(&before, &after, &BTreeSet::new());
+        let used = others(&before, &after, &BTreeSet::new(), u64::MAX);
         let shown: Vec<_> = used.iter().map(|(cpu, o)| (o.pid, o.run_ns, *cpu)).collect();
         assert_eq!(shown, [(3, 900, 1), (2, 200, 0), (4, 50, 0), (1, 10, 0)]);
         let here = used.iter().filter(|(cpu, _)| *cpu == 0);

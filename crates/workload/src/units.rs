@@ -98,16 +98,20 @@ fn stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
     let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));
     let length = length.map(span).transpose()?;
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
-    let number = |text: &str| count(text).ok().filter(|rate| (0.0..=1e9).contains(rate)).ok_or_else(wrong);
+    let number = |text: &str| match count(text) {
+        Ok(rate) if rate > MOST_RATE => Err(format!("{text:?}: a rate is {BOUNDS}")),
+        Ok(rate) if rate >= 0.0 => Ok(rate),
+        _ => Err(wrong()),
+    };
     Ok((number(from)?, number(to)?, length))
 }
 
+/// The highest rate, requests per second.
+const MOST_RATE: f64 = 1e9;
+const BOUNDS: &str = "above 0 and at most 1,000,000,000 requests per second";
+
 fn positive_rate(text: &str, rate: f64) -> Result<f64, String> {
-    if rate > 0.0 && rate <= 1e9 {
-        Ok(rate)
-    } else {
-        Err(format!("{text:?}: a rate is above 0, in requests per second"))
-    }
+    if rate > 0.0 && rate <= MOST_RATE { Ok(rate) } else { Err(format!("{text:?}: a rate is {BOUNDS}")) }
 }
 
 /// Parses a rate or count: `5000`, `5k`, `1.5k`, `2M`.
@@ -149,15 +153,27 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     Ok((number * factor).round() as u64)
 }
 
+/// Number of the last CPU that a list may name.
+const LAST_CPU: u32 = 4095;
+
 /// Parses a CPU list as the kernel writes it: `0`, `0,2`, `0-3,7`.
 pub fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
     let wrong = || format!("{text:?} is not a list of CPUs; write it like 0, 0,2 or 0-3");
+    let number = |text: &str| {
+        let digits = text.trim();
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(wrong());
+        }
+        let cpu = digits.parse::<u32>().ok().filter(|cpu| *cpu <= LAST_CPU);
+        cpu.ok_or_else(|| {
+            format!("CPU {digits} does not exist: the last that a machine can have is {LAST_CPU}")
+        })
+    };
     let mut cpus = Vec::new();
     for part in text.split(',') {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let number = |s: &str| s.trim().parse::<u32>().map_err(|_| wrong());
         let (from, to) = (number(from)?, number(to)?);
-        if from > to || to >= 4096 {
+        if from > to {
             return Err(wrong());
         }
         cpus.extend(from..=to);
@@ -206,6 +222,23 @@ mod tests {
         assert_eq!(cpu_list("0-2,5, 7"), Ok(vec![0, 1, 2, 5, 7]));
         for wrong in ["", "a", "3-1", "99999"] {
             assert!(cpu_list(wrong).is_err(), "{wrong}");
+        }
+        for absent in ["0-9999", "4096", "0,99999999999999999999"] {
+            let error = cpu_list(absent).unwrap_err();
+            assert!(error.contains("does not exist") && error.contains("4095"), "{error}");
+        }
+        assert_eq!(cpu_list("4095"), Ok(vec![4095]));
+    }
+
+    #[test]
+    fn rates_name_their_bounds() {
+        for text in ["1000000000000000000", "2000000k", "0"] {
+            let error = rate(text, 0, 1_000_000_000).unwrap_err();
+            assert!(error.contains("above 0 and at most 1,000,000,000"), "{text}: {error}");
+        }
+        for text in ["1k..2000000k", "2000000k@1s,5@1s"] {
+            let error = rate(text, 0, 1_000_000_000).unwrap_err();
+            assert!(error.contains("at most 1,000,000,000"), "{text}: {error}");
         }
     }
 }

@@ -1,8 +1,9 @@
 use dyno_archive::outcome::Outcome;
-use dyno_archive::sample::{CgroupUse, PartyUse};
+use dyno_archive::sample::{BesideUse, CgroupUse, HostUse, PartyUse, PressureUse, ThreadUse};
 
 use super::*;
 use crate::fixture;
+use crate::server::server_use;
 
 const MS: u64 = 1_000_000;
 
@@ -80,4 +81,97 @@ fn rounds_are_told_apart_and_edges_left_out() {
 fn what_a_server_does_in_others_turns_is_seen() {
     let turns = TurnsResult::new(&record(5), Party::SUBJECT).unwrap();
     assert_eq!((turns.idle_cpus, turns.idle_share), (Some(0.05), Some(0.5)));
+}
+
+/// The same on a machine of two CPUs. In each quarter another program uses 20 ms, the hypervisor
+/// takes 1 ms, and 3 threads are born. In own turns dyno uses 5 ms, and in others' turns 7 ms in another thread
+/// and their server 30 ms. The server's thread waits for a CPU 2 ms in own turns and 9 ms in
+/// others'.
+fn machine_record(idle_ms: u64) -> LoadRecord {
+    let mut record = record(idle_ms);
+    let turns = record.slices_ns.clone().unwrap();
+    let (mut own, mut rest) = (0, 0);
+    for (quarters, sample) in record.samples.iter_mut().enumerate() {
+        let at_ns = sample.at_ns - 77 * MS;
+        let quarters = quarters as u64;
+        let thread = |tid, run_ms| ThreadUse { pid: 1, tid, run_ns: run_ms * MS, ..ThreadUse::default() };
+        let server = sample.of_mut(Party::SUBJECT);
+        let waited = Some((2 * own + 9 * rest) * MS);
+        let server_ns = server.cgroup.as_ref().unwrap().cpu_ns.unwrap();
+        server.threads = vec![ThreadUse { run_delay_ns: waited, ..thread(7, server_ns / MS) }];
+        sample.of_mut(Party::GENERATOR).threads = vec![thread(1, 5 * own), thread(2, 7 * rest)];
+        sample.beside = Some(BesideUse { cpu_ns: Some(30 * rest * MS), ..BesideUse::default() });
+        let busy_ns = server_ns + (5 * own + 37 * rest + 20 * quarters) * MS;
+        let pressure = PressureUse { cpu_ns: Some((own + 50 * rest) * MS), ..PressureUse::default() };
+        sample.host = Some(HostUse {
+            busy_ns,
+            idle_ns: 199 * quarters * MS - busy_ns,
+            steal_ns: quarters * MS,
+            context_switches: 100 * own + 700 * rest,
+            births: Some(3 * quarters),
+            interrupts: Some(10 * own + 90 * rest),
+            pressure: Some(pressure),
+            ..HostUse::default()
+        });
+        match turns.iter().any(|(from, to)| (*from..*to).contains(&at_ns)) {
+            true => own += 1,
+            false => rest += 1,
+        }
+    }
+    record
+}
+
+#[test]
+fn other_programs_count_in_own_turns_alone() {
+    for idle_ms in [0, 5] {
+        let used = server_use(&in_own_time(&machine_record(idle_ms)), Party::SUBJECT, 1.0);
+        assert_eq!(used.window_s, 1.6);
+        let others_s = used.others_cpu_s.unwrap();
+        assert!((others_s - 16.0 * 0.02).abs() < 1e-9, "{others_s} s with {idle_ms} ms");
+        assert!((used.stolen_s.unwrap() - 0.016).abs() < 1e-9, "{:?}", used.stolen_s);
+        assert!((used.steal_share.unwrap() - 0.005).abs() < 3e-4, "{:?}", used.steal_share);
+        assert!((used.run_delay_s.unwrap() - 0.032).abs() < 1e-9, "{:?}", used.run_delay_s);
+        for interval in &used.intervals {
+            assert!((interval.generator_cpu.unwrap() - 0.05).abs() < 1e-9, "{interval:?}");
+        }
+    }
+}
+
+/// A long load keeps so few samples that no turn has one at both edges.
+#[test]
+fn other_programs_count_in_own_turns_of_few_samples() {
+    let mut record = machine_record(0);
+    let mut place = 0;
+    record.samples.retain(|_| {
+        place += 1;
+        (place - 1) % 3 == 0 || place == 33
+    });
+    let others_s = server_use(&in_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s.unwrap();
+    assert!((others_s - 16.0 * 0.02).abs() < 1e-6, "{others_s} s");
+}
+
+#[test]
+fn counters_of_the_machine_leave_out_the_rest() {
+    let own = in_own_time(&machine_record(5)).into_owned();
+    let (first, last) = (own.samples.first().unwrap(), own.samples.last().unwrap());
+    let grown =
+        |pick: fn(&HostUse) -> Option<u64>| Some(pick(last.host.as_ref()?)? - pick(first.host.as_ref()?)?);
+    assert_eq!(grown(|host| host.births), Some(16 * 3));
+    assert_eq!(grown(|host| host.interrupts), Some(16 * 10));
+    assert_eq!(grown(|host| Some(host.context_switches)), Some(16 * 100));
+    assert_eq!(grown(|host| host.pressure?.cpu_ns), Some(16 * MS));
+    assert_eq!(last.beside.as_ref().unwrap().cpu_ns, Some(0));
+}
+
+#[test]
+fn unread_rest_makes_other_programs_unknown() {
+    let others_s = |change: fn(&mut Sample)| {
+        let mut record = machine_record(0);
+        // In the middle of others' turns.
+        change(&mut record.samples[6]);
+        server_use(&in_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s
+    };
+    assert!(others_s(|_| {}).is_some());
+    assert_eq!(others_s(|sample| sample.host = None), None);
+    assert_eq!(others_s(|sample| sample.beside = Some(BesideUse::default())), None);
 }

@@ -31,6 +31,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         return verdicts::run(args);
     }
     let folder = super::cache_folder(args.cache.as_deref())?;
+    check_place(args.output.as_deref(), &Kept::place(&folder))?;
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
     let asked = calibrate::measurements(args.duration.0);
     let begin = |folder: &PathBuf| super::keep_in(folder, &calibrate::plan(&asked, &placement));
@@ -58,6 +59,19 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let unkept = unkept.map_or(Ok(()), |error| Err(error.into()));
     first_error([shown, ceilings.map(drop), unkept])?;
     Ok(Exit::Valid)
+}
+
+/// Refuses the result where the ceilings are kept: one would replace the other.
+fn check_place(output: Option<&Path>, kept: &Path) -> anyhow::Result<()> {
+    let Some(output) = output.filter(|output| !is_standard_output(Some(output))) else { return Ok(()) };
+    let is = crate::result_file::check(output)?;
+    if is.is_some() && is == crate::result_file::check(kept)? {
+        let output = output.display();
+        return Err(exit::bad(format!(
+            "{output}: the ceilings are kept in this file\nhint: give the result a file of its own"
+        )));
+    }
+    Ok(())
 }
 
 /// `dyno calibrate --probes`.

@@ -2,7 +2,7 @@
 
 mod revisions;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dyno_analysis::Report;
 use dyno_analysis::compare::{Asked, Compared, Gate, OnUndecided, Outcome, Side, compare};
@@ -11,7 +11,7 @@ use dyno_archive::dir::Run;
 use dyno_report::compare::{Form, render, text};
 use dyno_report::text::Style;
 
-use super::report::{for_reader, is_standard_output, write_out};
+use super::report::{check_output, for_reader, is_standard_output, write_out};
 use crate::cli::{CompareArgs, CompareFormat, Undecided};
 use crate::exit::{Exit, bad};
 use crate::terminal;
@@ -27,6 +27,9 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     };
     let Some(other) = &args.b else { return revisions::run(args, &asked) };
     let (a, b) = (Of::read(&args.a)?, Of::read(other)?);
+    check_output(args.output.as_deref(), |inputs| {
+        [&a, &b].into_iter().for_each(|of| inputs.add_run(&of.folder));
+    })?;
     if a.run.header == b.run.header && a.arm.is_none_or(|arm| b.arm.is_none_or(|other| arm == other)) {
         return Err(bad(format!(
             "{} and {} are the same; name two subjects of the run, as {}:{}",
@@ -100,6 +103,7 @@ fn check((a, b): (&str, &str), anyway: bool, compared: &Compared) -> anyhow::Res
 
 /// A side as it is named on the command line, with its report.
 struct Of {
+    folder: PathBuf,
     run: Run,
     report: Report,
     arm: Option<usize>,
@@ -116,7 +120,7 @@ impl Of {
         let (folder, subject) = named.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
         let run = RunDir::open(Path::new(folder))?.read()?;
         let arm = subject.map(|subject| arm(&run, folder, subject)).transpose()?;
-        Ok(Of { report: dyno_analysis::report::report(&run), run, arm })
+        Ok(Of { folder: folder.into(), report: dyno_analysis::report::report(&run), run, arm })
     }
 
     fn side(&self) -> Side<'_> {

@@ -10,7 +10,7 @@ use dyno_archive::{Plan, RunDir};
 use dyno_report::profile::{Beside, collapsed, collapsed_beside, page, pprof, speedscope};
 use dyno_report::terminal::line;
 
-use super::report::{for_reader, is_standard_output, write_file, write_out};
+use super::report::{check_output, for_reader, is_standard_output, write_file, write_out};
 use crate::cli::{ProfileArgs, ProfileFormat};
 use crate::exit::{Exit, bad, unwritten};
 use crate::progress::shape;
@@ -18,6 +18,9 @@ use crate::terminal;
 
 pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     let run = RunDir::open(&args.run)?.read()?;
+    check_output(args.output.as_deref(), |inputs| {
+        [Some(&args.run), args.beside.as_ref()].into_iter().flatten().for_each(|run| inputs.add_run(run));
+    })?;
     if run.profiles.is_empty() {
         return Err(bad(format!(
             "{} has no profiles; they are taken with `profile = true` under [observe] of the suite, or `dyno run --observe default,profile`",

@@ -15,10 +15,12 @@ use dyno_runner::run::search;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::Exit;
+use crate::inputs::Inputs;
 use crate::{result_file, terminal};
 
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let dir = RunDir::open(&args.run)?;
+    check_output(args.output.as_deref(), |inputs| inputs.add_run(dir.path()))?;
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
     match args.format {
@@ -126,6 +128,14 @@ pub fn is_seen(output: Option<&Path>) -> bool {
 /// Whether a result goes to standard output: no file is named for it, or `-`.
 pub fn is_standard_output(output: Option<&Path>) -> bool {
     output.is_none_or(|path| path == Path::new("-"))
+}
+
+/// Checks before anything is done that an output file can be written, and is no input of the command.
+pub fn check_output(output: Option<&Path>, add: impl FnOnce(&mut Inputs)) -> anyhow::Result<()> {
+    let Some(output) = output.filter(|path| !is_standard_output(Some(path))) else { return Ok(()) };
+    let mut inputs = Inputs::default();
+    add(&mut inputs);
+    inputs.check(output).map(drop)
 }
 
 /// Writes a text to a file, or to standard output.

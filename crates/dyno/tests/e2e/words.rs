@@ -255,6 +255,7 @@ fn options_that_would_do_nothing_are_refused() {
     place.run(&["null"], "");
     let run = place.run_folder().unwrap();
     let run = run.to_str().unwrap();
+    let header = &*format!("{run}/run.json");
     fs::write(place.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
     const URL: &str = "http://127.0.0.1:1/";
     for (arguments, said) in [
@@ -264,6 +265,11 @@ fn options_that_would_do_nothing_are_refused() {
         (&["run", "suite.toml", "--repeats", "0"], "--repeats"),
         (&["load", URL, "-o", "x", "--hgrm", "./x"], "x would be written twice"),
         (&["load", URL, "--stream", "x", "--hlog", "x"], "x would be written twice"),
+        (&["load", URL, "--body-file", "urls", "-o", "./urls"], "an input would be overwritten (urls)"),
+        (&["load", "--import", "urls", "--hlog", "urls"], "an input would be overwritten (urls)"),
+        (&["load", "--find", "p99<1s", URL, "--body-file", "urls", "-o", "urls"], "an input would be"),
+        (&["report", run, "--format", "json", "-o", header], "an input would be overwritten"),
+        (&["compare", run, run, "-o", header], "an input would be overwritten"),
         (&["load", URL, "--hgrm", "-"], "--hgrm and --hlog need the name of a file"),
         (&["run", "--anyway", "suite.toml"], "--anyway"),
         (&["load", URL, "--trace", "urls", "--arrival", "poisson"], "--arrival"),

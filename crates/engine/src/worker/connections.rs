@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use dyno_archive::Protocol;
 use dyno_archive::load::TcpCounters;
 use dyno_archive::outcome::Outcome;
+use dyno_wire::h2;
 
 use super::{Stage, Worker};
 use crate::driver::{Completion, ConnId, ConnectError, Driver, What};
@@ -225,6 +226,38 @@ impl Worker {
         self.out.clear();
         self.broken.retain(|broken| *broken != conn);
         self.slots[conn as usize].disconnected();
+    }
+
+    /// Continues with a connection after answers, or replaces it if it has served its share.
+    pub(super) fn go_on<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        self.see_room(conn);
+        let slot = &self.slots[conn as usize];
+        let (served, answered) = (slot.served, slot.answered);
+        let was_in_vain = slot.is_in_vain();
+        let most = self.config.policy.requests_per_connection;
+        let has_served_all = most.is_some_and(|most| served >= most);
+        let is_over = slot.state == State::Up && slot.in_flight() == 0;
+        let is_closed = is_over && (has_served_all || slot.is_draining());
+        if is_closed {
+            self.say_go_away(conn, h2::Code::NoError, driver);
+            self.connections.closed_by_us += 1;
+            self.drop_connection(conn, driver);
+            if was_in_vain {
+                self.count_try(conn, Outcome::StreamRefused, now);
+            }
+            if !answered {
+                // A server that sends connections away before their first answer is not asked in an endless hurry.
+                self.slots[conn as usize].failures += 1;
+                return self.retry(conn, now, driver);
+            }
+        }
+        self.refill(conn, now, driver);
+        let is_down = self.slots[conn as usize].state == State::Down;
+        if is_closed && has_served_all && is_down && self.has_arrivals_to_come(now) {
+            // Our own close is no reason for the next request to wait for a connection.
+            self.connect(conn, now, driver);
+        }
+        self.push_out(conn, driver);
     }
 
     /// Uses the slot again: at once after its first failure, and after a longer wait with each further one. Where failures are what

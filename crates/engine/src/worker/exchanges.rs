@@ -615,31 +615,6 @@ impl Worker {
         self.go_on(conn, now, driver);
     }
 
-    /// Goes on with the connection, or replaces it if it has served its share.
-    pub(super) fn go_on<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        self.see_room(conn);
-        let slot = &self.slots[conn as usize];
-        let (served, answered) = (slot.served, slot.answered);
-        let was_in_vain = slot.is_in_vain();
-        let most = self.config.policy.requests_per_connection;
-        let is_used_up = most.is_some_and(|most| served >= most) || slot.is_draining();
-        if is_used_up && slot.state == State::Up && slot.in_flight() == 0 {
-            self.say_go_away(conn, h2::Code::NoError, driver);
-            self.connections.closed_by_us += 1;
-            self.drop_connection(conn, driver);
-            if was_in_vain {
-                self.count_try(conn, Outcome::StreamRefused, now);
-            }
-            if !answered {
-                // A server that sends connections away before their first answer is not asked in an endless hurry.
-                self.slots[conn as usize].failures += 1;
-                return self.retry(conn, now, driver);
-            }
-        }
-        self.refill(conn, now, driver);
-        self.push_out(conn, driver);
-    }
-
     pub(super) fn eof<D: Driver>(&mut self, conn: ConnId, ending: Ending, now: Instant, driver: &mut D) {
         self.connections.closed_by_server += 1;
         self.note_left(conn, driver);

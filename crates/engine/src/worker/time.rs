@@ -216,6 +216,13 @@ impl Worker {
             && self.config.total.is_none_or(|total| self.begun < total)
     }
 
+    /// Whether the schedule of an open loop has another request for this load.
+    pub(super) fn has_arrivals_to_come(&self, now: Instant) -> bool {
+        let closes = self.recorder.closes();
+        let next = self.config.schedule.peek().filter(|_| self.is_loading() && now < closes);
+        next.is_some_and(|ns| self.began.after(ns) < closes)
+    }
+
     fn fire_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while self.is_loading() {
             // A turn may reach beyond the window's end; the schedule does not.

@@ -29,6 +29,7 @@ pub enum Change {
     Charset,
     BodyLength,
     MissingBody,
+    MissingStatus,
     Boundary,
     Protocol,
     Server,
@@ -86,6 +87,9 @@ impl Change {
                 "bodies that are not the recorded bytes, because their recorded length differs",
             ),
             Change::MissingBody => ("missing-body", "bodies left out, because the HAR does not have them"),
+            Change::MissingStatus => {
+                ("missing-status", "requests without a recorded final status, so that 200 to 399 is correct")
+            }
             Change::Boundary => {
                 ("boundary", "form boundaries that are fixed, where the tool draws one for each request")
             }

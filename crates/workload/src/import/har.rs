@@ -84,6 +84,9 @@ fn imported(place: &str, entry: Entry, changes: &mut Changes) -> Result<Option<I
     }
     let mut imported = Imported::new(place.into(), &request.method, &request.url);
     imported.status = recorded_status(&entry.response);
+    if let (None, Some(status)) = (imported.status, entry.response.get("status").and_then(Value::as_i64)) {
+        imported.changes.add(Change::MissingStatus, &format!("{place} (status {status})"));
+    }
     let sent_bytes = sent_bytes(&request);
     put_headers(&mut imported, &request);
     let data = request.post_data.unwrap_or_default();
@@ -224,6 +227,22 @@ mod tests {
         assert_eq!(entry(r#", "response": {"status": 0}"#), None);
         assert_eq!(entry(r#", "response": {"status": "x"}"#), None);
         assert_eq!(entry(""), None);
+    }
+
+    #[test]
+    fn unrecorded_status_is_listed() {
+        let lines = |status: &str| {
+            let entry = format!(
+                r#"{{"request": {{"method": "GET", "url": "http://a/"}}, "response": {{"status": {status}}}}}"#
+            );
+            har(&format!(r#"{{"log": {{"entries": [{entry}]}}}}"#)).unwrap().changes.lines()
+        };
+        for status in ["0", "-1", "101", "999"] {
+            let lines = lines(status).join("\n");
+            assert!(lines.contains("without a recorded final status"), "{status}: {lines}");
+            assert!(lines.contains(&format!("(status {status})")), "{status}: {lines}");
+        }
+        assert_eq!(lines("404"), [""; 0]);
     }
 
     #[test]

@@ -17,12 +17,13 @@ use dyno_subject::build;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 
-use super::super::report::{Work, is_standard_output, work_of, write_all};
+use super::super::report::{Work, check_output, work_of, write_all};
 use super::super::run::{Beginning, walk};
 use super::{exit, write};
 use crate::cli::CompareArgs;
 use crate::exit::{Exit, bad};
 use crate::here::usable_cpus;
+use crate::inputs::Inputs;
 use crate::progress::Progress;
 use crate::terminal::{self, Third};
 
@@ -31,9 +32,7 @@ const REPEATS: u32 = 5;
 
 pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     // A file that cannot be written is no news after an hour.
-    if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output))) {
-        crate::result_file::check(output)?;
-    }
+    check_output(args.output.as_deref(), |_| {})?;
     let interrupts = terminal::catch_interrupts(
         "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C again to kill them at once",
         Third::Ends,
@@ -46,6 +45,7 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let path = Path::new(&args.a);
     let suite = SuiteFile::read(path, &measured.choices.profile, usable_cpus())?;
     let folders = measured.places.subjects.find(Some(path))?;
+    check_output(args.output.as_deref(), |inputs| add_inputs(inputs, path, &suite, &folders))?;
     let entry = the_one(&suite, &folders, &measured.choices.only)?;
     let repository = Repository::of(&entry.name, &folders, &supervision).map_err(told)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
@@ -84,6 +84,16 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
         (true, true) => exit(&compared),
         (true, false) => Exit::Invalid,
     })
+}
+
+/// Adds what a run of a suite reads: its own files, and all of the folders of its subjects, of which servers
+/// are built.
+fn add_inputs(inputs: &mut Inputs, path: &Path, suite: &SuiteFile, folders: &Folders) {
+    inputs.add(path);
+    let beside = path.parent().unwrap_or(Path::new(""));
+    suite.files.keys().for_each(|name| inputs.add(&beside.join(name)));
+    let subjects = suite.subjects.iter().filter_map(|entry| folders.subject(&entry.name).ok());
+    subjects.for_each(|definition| inputs.add_folder(&definition.folder));
 }
 
 /// What builds leave in the cache for places that will not be there again: removed when this is dropped, or by the guard.

@@ -37,7 +37,7 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     args.rate = Some(start_rps.to_string());
     args.warmup.get_or_insert(Ns(SEARCH_WARMUP_NS));
     let ready = Ready::new(args)?;
-    super::outputs::check_files(&ready.args)?;
+    super::outputs::check_files(&ready.args, &ready.reach)?;
     if let Some(note) = spec::note_on_threads(&ready.args, &ready.spec) {
         terminal::say(&note);
     }

@@ -40,7 +40,7 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     }
     let ready = Ready::new(args)?;
     let Ready { args, spec, config, .. } = &ready;
-    outputs::check_files(args)?;
+    outputs::check_files(args, &ready.reach)?;
     let saving = args.save.as_deref().map(|folder| Saving::begin(folder, &ready.plan())).transpose()?;
     let loaded = ready.load();
     let ended = match &loaded {

@@ -1,5 +1,6 @@
 //! Outputs while a load runs: a line of JSON per interval, and a page of OpenMetrics.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
@@ -14,23 +15,28 @@ use dyno_analysis::load::Config;
 use dyno_archive::Interval;
 use dyno_launch::pipe_to_a_reader;
 use dyno_report::{intervals, openmetrics};
+use dyno_workload::typed;
 
+use super::requests::Reach;
 use crate::cli::LoadArgs;
 use crate::exit::{bad, unwritten};
-use crate::{result_file, terminal};
+use crate::inputs::Inputs;
+use crate::{calibration, terminal};
 
-/// Checks before the load that every output file can be written, and that no two outputs are the same file.
-pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
+/// Checks before the load that every output file can be written, that no two outputs are the same
+/// file, and that none of them is a file which the load reads.
+pub fn check_files(args: &LoadArgs, reach: &Reach) -> anyhow::Result<()> {
     let standard_output = Path::new("-");
     if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| path == standard_output) {
         return Err(bad("--hgrm and --hlog need the name of a file; standard output has the result"));
     }
+    let inputs = inputs(args, reach);
     let mut seen = Vec::new();
     for path in [&args.output, &args.hgrm, &args.hlog, &args.stream].into_iter().flatten() {
         if path == standard_output {
             continue;
         }
-        let Some(is) = result_file::check(path)? else { continue };
+        let Some(is) = inputs.check(path)? else { continue };
         if seen.contains(&is) {
             return Err(bad(format!(
                 "{} would be written twice; give each output a file of its own",
@@ -40,6 +46,24 @@ pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
         seen.push(is);
     }
     Ok(())
+}
+
+/// The files that a load reads.
+fn inputs(args: &LoadArgs, reach: &Reach) -> Inputs {
+    let named = [&args.trace, &args.body_file, &args.import, &args.cacert, &args.cert, &args.key];
+    let mut inputs = Inputs::default();
+    named.into_iter().flatten().for_each(|path| inputs.add(path));
+    reach.files().iter().for_each(|path| inputs.add(path));
+    inputs.add(&calibration::kept_file());
+    let inputs = RefCell::new(inputs);
+    for text in &args.mix {
+        // Once more, for the names of the bodies alone.
+        let _ = typed::mixed(text, &|name| {
+            inputs.borrow_mut().add(Path::new(name));
+            Ok(Vec::new())
+        });
+    }
+    inputs.into_inner()
 }
 
 /// The output of `--stream`: each interval is written as it ends.
@@ -225,7 +249,52 @@ fn answer(reader: &Bounded<'_>, page: &Mutex<String>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
+    use super::super::requests;
     use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// Checks the outputs of `dyno load` with these words, after its requests were read.
+    fn checked(words: &[&str]) -> Result<(), String> {
+        let words = ["dyno", "load"].iter().chain(words);
+        let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
+        requests::of(&mut args).unwrap();
+        let reach = requests::reach(&args);
+        if args.files.is_some() {
+            reach.read("users.csv").unwrap();
+        }
+        check_files(&args, &reach).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn outputs_are_no_inputs_of_the_load() {
+        const URL: &str = "https://127.0.0.1:1/";
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().to_str().unwrap();
+        let at = |name: &str| format!("{folder}/{name}");
+        std::fs::write(at("users.csv"), "id\n7\n").unwrap();
+        std::fs::write(at("urls"), URL).unwrap();
+        let (file, urls, new) = (&*at("users.csv"), &*at("urls"), &*at("new"));
+        let mixed = format!("1 POST / @{file}");
+        for inputs in [
+            &[URL, "--body-file", file][..],
+            &[URL, "--trace", file],
+            &[URL, "--request", &mixed],
+            &[URL, "--cacert", file],
+            &[URL, "--cert", file, "--key", urls],
+            &[URL, "--cert", urls, "--key", file],
+            // A placeholder such as {csv:users.csv:id}.
+            &[URL, "--files", folder],
+        ] {
+            for output in ["-o", "--hlog", "--hgrm", "--stream"] {
+                let error = checked(&[inputs, &[output, file]].concat()).unwrap_err();
+                assert!(error.contains("an input would be overwritten"), "{inputs:?} {output}: {error}");
+                assert_eq!(checked(&[inputs, &[output, new]].concat()), Ok(()), "{inputs:?} {output}");
+            }
+        }
+        assert!(checked(&["--import", urls, "--hlog", urls]).is_err());
+    }
 
     fn ask(url: &str) -> String {
         let addr = url.trim_start_matches("http://").trim_end_matches("/metrics");

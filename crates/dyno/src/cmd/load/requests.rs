@@ -169,6 +169,11 @@ impl Reach {
         }
     }
 
+    /// Paths of the files read so far.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.seen().keys().filter_map(|name| self.find(name).ok()).collect()
+    }
+
     fn find(&self, name: &str) -> Result<PathBuf, String> {
         match self {
             Reach::Folder(folder) => folder.find(name),

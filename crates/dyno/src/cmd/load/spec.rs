@@ -23,6 +23,9 @@ use crate::exit::bad;
 /// The longest trace, nanoseconds: 30 days, as for every length of a load.
 const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 
+/// The shortest measured window of a trace, nanoseconds: shares of a shorter one mean nothing.
+const SHORTEST_TRACE_NS: u64 = 10_000_000;
+
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup_ns() > 0 {
@@ -340,10 +343,19 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
         (Some(Ns(0)), ..) => Err(bad("a duration of 0 measures nothing")),
         (Some(Ns(ns)), ..) => Ok(Some(ns)),
         (None, Some(_), _) => Ok(None),
-        // A trace lasts until just after its last arrival.
-        (None, None, Some(last)) => Ok(Some((last + 1).saturating_sub(args.warmup_ns()).max(1))),
+        (None, None, Some(last)) => trace_window_ns(*last, args.warmup_ns()).map(Some),
         (None, None, None) => Ok(Some(stretches.unwrap_or(load::usual().duration_ns))),
     }
+}
+
+/// The measured window of a trace: until just after its last arrival.
+fn trace_window_ns(last_ns: u64, warmup_ns: u64) -> anyhow::Result<u64> {
+    if last_ns < warmup_ns {
+        return Err(bad(
+            "--trace: all times are within the warm-up\nhint: use a shorter --warmup, or a longer trace",
+        ));
+    }
+    Ok((last_ns + 1 - warmup_ns).max(SHORTEST_TRACE_NS))
 }
 
 fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOptions> {
@@ -377,6 +389,16 @@ pub fn config(spec: &Spec, url: &Url, workload: &Workload) -> Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trace_has_a_window_in_which_shares_mean_something() {
+        assert_eq!(trace_window_ns(0, 0).unwrap(), 10_000_000, "one time");
+        assert_eq!(trace_window_ns(490_000_000, 0).unwrap(), 490_000_001);
+        assert_eq!(trace_window_ns(490_000_000, 100_000_000).unwrap(), 390_000_001);
+        assert_eq!(trace_window_ns(490_000_000, 490_000_000).unwrap(), 10_000_000);
+        let error = trace_window_ns(490_000_000, 500_000_000).unwrap_err().to_string();
+        assert!(error.contains("within the warm-up") && error.contains("hint:"), "{error}");
+    }
 
     #[test]
     fn a_trace_begins_with_its_first_time() {

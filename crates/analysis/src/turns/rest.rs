@@ -1,0 +1,181 @@
+//! The rest of a load: the others' turns. Counters of what all who take turns share leave it out.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::sample::{HostUse, PressureUse, State, StateTimes, ThreadUse};
+use dyno_archive::{LoadRecord, Party, Sample};
+
+use super::Turns;
+use crate::server::Used;
+
+/// The samples without the waits of threads in others' turns, and without what the machine, dyno
+/// and the other starts used there. Counters of the network are those of all who take turns, and
+/// are left out.
+///
+/// A server keeps its own CPU time of others' turns: it finishes there what its turn began. The
+/// machine's CPU time has as much of it, so that the difference of both is of the own turns.
+pub(super) fn left_out(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
+    let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
+    let mut samples = record.samples.clone();
+    let mut rest = Rest::default();
+    for (pair, sample) in record.samples.windows(2).zip(samples.iter_mut().skip(1)) {
+        let [from, to] = pair else { continue };
+        let middle = since(from).midpoint(since(to));
+        let is_rest = !turns.is_own(middle);
+        let is_known = rest.add_machine(from, to, turns.rest_share(since(from), since(to))).is_some();
+        // Nothing is compared with samples from before the window.
+        rest.is_unknown |= is_rest && !is_known && middle > record.window_ns.0;
+        if is_rest {
+            rest.add_waits(from, to);
+        }
+        rest.leave_out(sample);
+    }
+    samples.iter_mut().flat_map(|sample| &mut sample.parties).for_each(|used| used.network = None);
+    samples
+}
+
+/// Growth of counters in others' turns, from the first sample on.
+#[derive(Default)]
+struct Rest {
+    threads: BTreeMap<(u32, u32), ThreadRest>,
+    host: HostUse,
+    /// CPU time of the watched servers, part of the machine's.
+    servers_ns: u64,
+    /// CPU time of other starts.
+    beside_ns: u64,
+    /// A counter of the machine, of a server or of another start could not be read.
+    is_unknown: bool,
+}
+
+/// The same of one thread.
+#[derive(Default)]
+struct ThreadRest {
+    states: StateTimes,
+    /// 0 of threads of servers.
+    run_ns: u64,
+    run_delay_ns: u64,
+}
+
+impl Rest {
+    /// Adds the waits of threads from one sample to the next, both in others' turns.
+    fn add_waits(&mut self, from: &Sample, to: &Sample) {
+        for (thread, before) in threads(from, to, |_| true) {
+            let rest = self.threads.entry(key(thread)).or_default();
+            let delay_ns = |thread: &ThreadUse| thread.run_delay_ns.unwrap_or(0);
+            rest.run_delay_ns += delay_ns(thread).saturating_sub(before.map_or(0, delay_ns));
+            let seen = thread.seen.zip(before.and_then(|before| before.seen));
+            let Some((now, then)) = seen else { continue };
+            for state in State::ALL {
+                let grown = now.states.get(state).saturating_sub(then.states.get(state));
+                rest.states.add(state, grown);
+            }
+        }
+    }
+
+    /// Adds a share of what was used from one sample to the next: a long load keeps so few samples
+    /// that others' turns are in parts between two of them. `None`: a counter could not be read.
+    fn add_machine(&mut self, from: &Sample, to: &Sample, share: f64) -> Option<()> {
+        let part = |now: u64, then: u64| (now.saturating_sub(then) as f64 * share).round() as u64;
+        for (thread, before) in threads(from, to, is_generator) {
+            let run_ns = part(thread.run_ns, before.map_or(0, |before| before.run_ns));
+            self.threads.entry(key(thread)).or_default().run_ns += run_ns;
+        }
+        let (now, then) = (to.host.as_ref()?, from.host.as_ref()?);
+        let beside = |sample: &Sample| sample.beside.as_ref().map_or(Some(0), |beside| beside.cpu_ns);
+        let (beside_now, beside_then) = (beside(to)?, beside(from)?);
+        let servers = to.parties.iter().map(|used| used.party).filter(|party| !is_generator(*party));
+        let servers_s: f64 =
+            servers.map(|party| Used::between(party, from, to)?.cpu_s).sum::<Option<f64>>()?;
+        self.servers_ns += (servers_s * share * 1e9).round() as u64;
+        self.beside_ns += part(beside_now, beside_then);
+        let host = &mut self.host;
+        host.busy_ns += part(now.busy_ns, then.busy_ns);
+        host.idle_ns += part(now.idle_ns, then.idle_ns);
+        host.steal_ns += part(now.steal_ns, then.steal_ns);
+        host.context_switches += part(now.context_switches, then.context_switches);
+        let none = PressureUse::default();
+        let (now_held, then_held) = (now.pressure.unwrap_or(none), then.pressure.unwrap_or(none));
+        let held = host.pressure.get_or_insert_default();
+        for (sum, now, then) in [
+            (&mut host.births, now.births, then.births),
+            (&mut host.interrupts, now.interrupts, then.interrupts),
+            (&mut held.cpu_ns, now_held.cpu_ns, then_held.cpu_ns),
+            (&mut held.memory_ns, now_held.memory_ns, then_held.memory_ns),
+            (&mut held.io_ns, now_held.io_ns, then_held.io_ns),
+        ] {
+            *sum = Some(sum.unwrap_or(0) + now.zip(then).map_or(0, |(now, then)| part(now, then)));
+        }
+        Some(())
+    }
+
+    /// Deducts what has been added so far.
+    fn leave_out(&self, sample: &mut Sample) {
+        for used in &mut sample.parties {
+            for thread in &mut used.threads {
+                let Some(rest) = self.threads.get(&key(thread)) else { continue };
+                thread.run_ns = thread.run_ns.saturating_sub(rest.run_ns);
+                thread.run_delay_ns = without(thread.run_delay_ns, Some(rest.run_delay_ns));
+                if let Some(seen) = &mut thread.seen {
+                    State::ALL.into_iter().for_each(|state| seen.states.take(state, rest.states.get(state)));
+                }
+            }
+        }
+        if let Some(beside) = &mut sample.beside {
+            beside.cpu_ns = without(beside.cpu_ns, Some(self.beside_ns));
+        }
+        sample.host = sample.host.take().filter(|_| !self.is_unknown).map(|host| self.of_own(&host));
+    }
+
+    /// The machine's counters that grow, without the rest.
+    fn of_own(&self, host: &HostUse) -> HostUse {
+        let rest = &self.host;
+        let held = rest.pressure.unwrap_or_default();
+        HostUse {
+            busy_ns: host.busy_ns.saturating_sub(rest.busy_ns.saturating_sub(self.servers_ns)),
+            idle_ns: host.idle_ns.saturating_sub(rest.idle_ns),
+            steal_ns: host.steal_ns.saturating_sub(rest.steal_ns),
+            context_switches: host.context_switches.saturating_sub(rest.context_switches),
+            births: without(host.births, rest.births),
+            interrupts: without(host.interrupts, rest.interrupts),
+            pressure: host.pressure.map(|all| PressureUse {
+                cpu_ns: without(all.cpu_ns, held.cpu_ns),
+                memory_ns: without(all.memory_ns, held.memory_ns),
+                io_ns: without(all.io_ns, held.io_ns),
+            }),
+            runnable: host.runnable,
+            frequency_khz: host.frequency_khz,
+            // Of all who take turns, as the counters of their network.
+            disks: None,
+            links: None,
+            backlog: None,
+            neighbour_overflows: None,
+            tcp_memory: None,
+        }
+    }
+}
+
+/// Dyno's threads serve all loads, and a server's only its own.
+fn is_generator(party: Party) -> bool {
+    matches!(party, Party::Generator(_))
+}
+
+/// The threads of some parties in a sample, each with itself in an earlier one.
+fn threads<'a>(
+    from: &'a Sample,
+    to: &'a Sample,
+    is_wanted: impl Fn(Party) -> bool,
+) -> impl Iterator<Item = (&'a ThreadUse, Option<&'a ThreadUse>)> {
+    to.parties.iter().filter(move |used| is_wanted(used.party)).flat_map(|used| {
+        let before = from.of(used.party).map_or(&[][..], |before| &before.threads);
+        used.threads.iter().map(|thread| (thread, before.iter().find(|before| key(before) == key(thread))))
+    })
+}
+
+/// A counter that grows, without its growth in the rest.
+fn without(n: Option<u64>, rest: Option<u64>) -> Option<u64> {
+    Some(n?.saturating_sub(rest.unwrap_or(0)))
+}
+
+fn key(thread: &ThreadUse) -> (u32, u32) {
+    (thread.pid, thread.tid)
+}

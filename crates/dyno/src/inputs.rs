@@ -1,0 +1,105 @@
+//! Files that a command reads. An output that is one of them would overwrite it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::exit::bad;
+use crate::result_file::{self, Identity};
+
+/// Files by their identity, so that links and hard links to them are known.
+#[derive(Debug, Default)]
+pub struct Inputs(Vec<(Identity, PathBuf)>);
+
+impl Inputs {
+    /// Adds a file; `-` is standard input. What is no regular file cannot be overwritten.
+    pub fn add(&mut self, path: &Path) {
+        let place = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+        if let Ok(is) = fs::metadata(place)
+            && is.is_file()
+        {
+            self.0.push((Identity::Present(is.dev(), is.ino()), path.into()));
+        }
+    }
+
+    /// Adds all files of a folder, and of the folders in it.
+    pub fn add_folder(&mut self, folder: &Path) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            // A link to a folder may lead back.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.add_folder(&entry.path()),
+                _ => self.add(&entry.path()),
+            }
+        }
+    }
+
+    /// Adds the archive of a run. Its reports are made of it.
+    pub fn add_run(&mut self, run: &Path) {
+        for entry in fs::read_dir(run).into_iter().flatten().flatten() {
+            let is_report = entry.file_name().to_string_lossy().starts_with("report.");
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.add_folder(&entry.path()),
+                _ if is_report => {}
+                _ => self.add(&entry.path()),
+            }
+        }
+    }
+
+    /// Checks that an output can be written and is none of these. `None`: it is a pipe or a device.
+    pub fn check(&self, output: &Path) -> anyhow::Result<Option<Identity>> {
+        let is = result_file::check(output)?;
+        let input = is.as_ref().and_then(|is| self.0.iter().find(|(known, _)| known == is));
+        match input {
+            Some((_, input)) => Err(bad(format!(
+                "{}: an input would be overwritten ({})\nhint: give the output a file of its own",
+                output.display(),
+                input.display()
+            ))),
+            None => Ok(is),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn output_that_is_an_input_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::write(at("body"), "kept").unwrap();
+        fs::hard_link(at("body"), at("hard")).unwrap();
+        symlink("body", at("link")).unwrap();
+        fs::write(at("other"), "").unwrap();
+        let mut inputs = Inputs::default();
+        inputs.add(&at("link"));
+        for name in ["body", "./body", "hard", "link"] {
+            let error = inputs.check(&at(name)).unwrap_err().to_string();
+            assert!(error.contains("an input would be overwritten") && error.contains("hint:"), "{error}");
+        }
+        assert!(inputs.check(&at("other")).unwrap().is_some());
+        assert!(inputs.check(&at("new")).unwrap().is_some());
+        assert_eq!(inputs.check(Path::new("/dev/null")).unwrap(), None);
+        assert_eq!(fs::read(at("body")).unwrap(), b"kept");
+        // A missing input is an error where it is read.
+        Inputs::default().add(&at("absent"));
+    }
+
+    #[test]
+    fn archive_of_a_run_is_an_input_and_its_reports_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir(at("trials")).unwrap();
+        symlink(".", at("trials/loop")).unwrap();
+        for name in ["run.json", "report.csv", "trials/0000.json"] {
+            fs::write(at(name), "").unwrap();
+        }
+        let mut inputs = Inputs::default();
+        inputs.add_run(root.path());
+        assert!(inputs.check(&at("run.json")).is_err() && inputs.check(&at("trials/0000.json")).is_err());
+        assert!(inputs.check(&at("report.csv")).is_ok() && inputs.check(&at("trials.csv")).is_ok());
+    }
+}
