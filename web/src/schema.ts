@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 5cfc4191791a0dbe3267ba7b0047e350135e72c389db07fae3b1e1e05c700407
+// Made by types.mjs from docs/schema/report.schema.json 5277ca531df7c376ee4541cb3f6e32ae61656513841b5a6548f587d74ebabf0f
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -466,6 +466,10 @@ export interface Searched {
    * `None`: none has found a rate.
    */
   holds_s: number | null;
+  /**
+   * Searches whose missed rate the generator could not offer.
+   */
+  limited_by_generator: number;
   loads: number;
   /**
    * Searches that ended with bounds as close as was asked.
@@ -1189,7 +1193,7 @@ export interface Mixture {
    */
   lowest_rps: number;
   /**
-   * Repeats that count.
+   * Repeats that count; where none does, those that the generator limited.
    */
   repeats: number;
 }

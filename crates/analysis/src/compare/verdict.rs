@@ -84,7 +84,7 @@ pub(super) fn although(said: String, differences: &[Difference]) -> String {
         return said;
     }
     let names: Vec<&str> = differences.iter().map(|difference| &*difference.what).collect();
-    format!("{said}, though they differ in {}", names.join(", "))
+    format!("{}, though they differ in {}", said.trim_end_matches('.'), names.join(", "))
 }
 
 /// The metrics that an answer is about: what is said of a higher value, of a lower one, and of none that is shown.
