@@ -41,6 +41,75 @@ fn known_servers_get_no_wrong_verdict_with_high_confidence() {
     place.assert_nothing_is_left_soon();
 }
 
+/// Servers by authors who did not know the rules of limits, with the verdicts that are right at 1
+/// connection and at 16. More connections raise the throughput of those that name `concurrency`.
+const UNSEEN: [(&str, [&[&str]; 2]); 10] = [
+    // A mutex that is held for 4 ms, and what else looks like it from outside.
+    ("go-mutex", [&["lock", "concurrency", "elsewhere"], &["lock", "elsewhere"]]),
+    // Two connections to a back end that nobody watches, which takes 3 ms.
+    ("go-dbpool", [&["concurrency", "backend", "elsewhere"], &["backend", "workers", "elsewhere"]]),
+    // Four workers that wait 5 ms each.
+    ("java-pool4", [&["concurrency", "workers", "elsewhere"], &["workers", "elsewhere"]]),
+    // 80 % of the time are collections of a heap that is nearly full.
+    (
+        "java-gc",
+        [
+            &["gc", "memory", "server_cpu", "server_thread", "concurrency"],
+            &["gc", "memory", "server_cpu", "server_thread"],
+        ],
+    ),
+    // 0.9 ms of CPU time per request, in one thread.
+    ("node-cpu", [&["server_cpu", "server_thread", "concurrency"], &["server_cpu", "server_thread"]]),
+    // Each request waits 20 ms, any number at once.
+    ("py-await20", [&["concurrency"], &["concurrency"]]),
+    // Head and body in two segments, Nagle's algorithm, and delayed acknowledgements.
+    ("py-nagle", [&["delayed_ack", "concurrency"], &["delayed_ack", "concurrency"]]),
+    // A process of 34 MB is forked per request.
+    ("c", [&["server_cpu", "server_thread", "concurrency"], &["server_cpu", "server_thread"]]),
+    // Three calls of fsync per request, one request at a time.
+    ("c/fsync", [&["disk", "concurrency", "elsewhere"], &["disk", "elsewhere"]]),
+    // 10 ms per request, any number at once, by a thread that polls all the time.
+    ("c/busypoll", [&["concurrency"], &["concurrency"]]),
+];
+
+/// Whatever else runs on the machine, a verdict with high confidence is right.
+#[test]
+fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
+    let place = Place::new();
+    let names: Vec<String> = UNSEEN.iter().map(|(name, _)| format!("{name:?}")).collect();
+    let suite = format!(
+        "subjects = [{}]\n[suite]\nrepeats = 1\ncontaminated = \"counts\"\n\
+         [[workloads]]\npath = \"/\"\nexpect = {{ status = 200, body = \"ok\" }}\n\
+         [load]\nconnections = [1, 16]\nduration = \"600ms\"\n",
+        names.join(", ")
+    );
+    std::fs::write(place.path().join("unseen.toml"), suite).unwrap();
+    let (cache, subjects) =
+        (repository().join("target/known-servers"), repository().join("crates/testkit/unseen"));
+    let mut command = place.command(Path::new(DYNO));
+    command
+        .args(["run", "unseen.toml", "--runs", "runs", "--cache"])
+        .arg(cache)
+        .arg("--subjects")
+        .arg(subjects);
+    let said = text(&command.output().unwrap());
+    let run = std::fs::read_dir(place.path().join("runs")).unwrap().next().expect("a run").unwrap().path();
+    let report: Value = serde_json::from_slice(&std::fs::read(run.join("report.json")).unwrap()).unwrap();
+    let trials = report["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2 * UNSEEN.len(), "{said}");
+    for trial in trials {
+        let (_, right) = UNSEEN.iter().find(|(name, _)| trial["subject_id"] == *name).expect("it is known");
+        let right = right[usize::from(trial["step"]["connections"] == 16)];
+        let (verdict, confidence) = (&trial["limiter"]["resource"], &trial["limiter"]["confidence"]);
+        let is_right = right.iter().any(|name| verdict == name)
+            // What others did is judged apart.
+            || verdict == "other_programs";
+        let is_judged = trial["valid"] == true;
+        assert!(is_right || confidence != "high" || !is_judged, "{trial}");
+    }
+    place.assert_nothing_is_left_soon();
+}
+
 #[test]
 fn verdicts_outside_of_the_source_tree_say_so() {
     let place = Place::new();

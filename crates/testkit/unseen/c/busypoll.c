@@ -1,0 +1,64 @@
+// A front of an accelerator card, in the manner of kernel-bypass servers: one thread never sleeps, it polls the
+// sockets and the completion ring of the card in turn. The card (simulated) takes any number of jobs at once and
+// completes each exactly 10 ms after its submission.
+#include "http.h"
+
+enum { RING = 4096, LATENCY_US = 10000 };
+static struct { uint64_t due; struct conn *c; } ring[RING];
+static unsigned head, tail;
+
+static uint64_t now_us(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ull + t.tv_nsec / 1000;
+}
+
+static volatile sig_atomic_t over;
+static void on_term(int s) { (void)s; over = 1; }
+
+static void drop(struct conn *c) { close(c->fd); free(c); }
+
+// Starts the next request of a connection, if there is one. A connection has one job in the card at most.
+static void next(struct conn *c) {
+	if (c->busy) return;
+	int r = take(c);
+	if (r < 0 || (r == 0 && c->eof)) { drop(c); return; }
+	if (r == 0) return;
+	if (tail - head == RING) { drop(c); return; }
+	c->busy = 1;
+	ring[tail % RING].due = now_us() + LATENCY_US;
+	ring[tail++ % RING].c = c;
+}
+
+int main(int argc, char **argv) {
+	struct sigaction sa = {.sa_handler = on_term};
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGINT, &sa, NULL);
+	int listener = listen_on(port_of(argc, argv)), ep = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL}, got[64];
+	epoll_ctl(ep, EPOLL_CTL_ADD, listener, &ev);
+	while (!over) {
+		int n = epoll_wait(ep, got, 64, 0);
+		for (int i = 0; i < n; i++) {
+			struct conn *c = got[i].data.ptr;
+			if (!c) {
+				while ((c = accept_one(listener))) {
+					ev = (struct epoll_event){.events = EPOLLIN | EPOLLET | EPOLLRDHUP, .data.ptr = c};
+					epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &ev);
+				}
+				continue;
+			}
+			if (fill(c) <= 0) c->eof = 1;
+			next(c);
+		}
+		uint64_t now = now_us();
+		while (head != tail && ring[head % RING].due <= now) {
+			struct conn *c = ring[head++ % RING].c;
+			c->busy = 0;
+			if (answer(c) || c->last) { drop(c); continue; }
+			if (c->len == BUFFER && fill(c) <= 0) c->eof = 1;
+			if (c->len || c->eof) next(c);
+		}
+	}
+	return 0;
+}

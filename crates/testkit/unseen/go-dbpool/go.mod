@@ -1,0 +1,3 @@
+module ten/go-dbpool
+
+go 1.24

@@ -1,0 +1,3 @@
+module ten/go-mutex
+
+go 1.24
