@@ -83,7 +83,7 @@ fn one_changed_count_is_refused() {
 #[test]
 fn what_contradicts_the_plan_or_the_machine_is_refused() {
     assert_refused("asked", "connections, and its plan", &|load| {
-        number(load, "/connections/asked", |n| n + 63)
+        number(load, "/connections/asked", |n| n + 63);
     });
     let last = |load: &Value| load["samples"].as_array().unwrap().len() - 1;
     assert_refused("cpu_ns", "ns of CPU time, and the machine has", &|load| {

@@ -222,7 +222,7 @@ struct Family<'a>(Vec<(Test<'a>, f64)>);
 impl<'a> Family<'a> {
     fn new(gates: &[Gated<'a>]) -> Family<'a> {
         let mut tests: Vec<(Test<'a>, f64)> = Vec::new();
-        for (test, p) in gates.iter().flat_map(|gated| gated.tests()).flatten() {
+        for (test, p) in gates.iter().flat_map(Gated::tests).flatten() {
             if tests.iter().all(|(known, _)| *known != test) {
                 tests.push((test, p));
             }
