@@ -4,7 +4,7 @@
 
 mod books;
 mod counters;
-mod planned;
+pub(crate) mod planned;
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,6 @@ use crate::run::Header;
 use crate::search::SearchRecord;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
-
-pub(crate) use planned::together;
 
 /// `Err`: what is wrong, as the second half of a sentence about the file.
 pub(crate) type Checked = Result<(), String>;
