@@ -61,7 +61,7 @@ impl KnownStep {
     ) -> KnownStep {
         let Limiter { resource, confidence, sentence, evidence, .. } = trial.limiter.clone();
         let others = trial.machine.others.as_ref();
-        let others_cpus: Option<f64> = others.map(|all| all.iter().map(|other| other.cpus).sum());
+        let others_cpus: Option<f64> = others.map(|all| all.iter().fold(0.0, |sum, other| sum + other.cpus));
         let right = right_beside(right, others_cpus.unwrap_or(0.0));
         let refusals = trial.caveats.iter().filter(|c| c.severity == Severity::Invalid);
         KnownStep {
