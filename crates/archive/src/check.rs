@@ -182,6 +182,7 @@ pub(crate) fn trial(header: &Header, starts: &[StartRecord], version: u32, trial
     positive("`throughput_rps` of its ceiling", trial.ceiling.as_ref().map(|c| c.throughput_rps))?;
     load(&trial.load, version >= FIRST_WITH_AGES)?;
     planned::load(plan, planned, &trial.load)?;
+    // A run may be resumed on another machine, and the facts are those of the first.
     if header.resumptions.is_empty() { planned::possible(&header.facts, &trial.load) } else { Ok(()) }
 }
 

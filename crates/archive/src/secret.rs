@@ -87,13 +87,14 @@ pub fn is_secret_field(name: &str) -> bool {
 }
 
 /// A name in small letters, without anything between words.
-fn small_letters(name: &str) -> String {
+#[must_use]
+pub fn small_letters(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
     letters.collect::<String>().to_ascii_lowercase()
 }
 
-/// The text of a part of a URL whose characters may be percent-encoded (RFC 3986 §2.1): `%74oken` is
-/// `token`. Bytes beyond ASCII stay encoded: no name of a secret has them.
+/// The text of a part of a URL whose characters may be percent-encoded (RFC 3986 §2.1): `%74oken`
+/// is `token`. Bytes beyond ASCII stay encoded: no name of a secret has them.
 #[must_use]
 pub fn without_escapes(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -109,8 +110,8 @@ pub fn without_escapes(text: &str) -> String {
 }
 
 /// A URL, or the part of one from its path on, with `shown` in place of each of its parameters: of
-/// its query (`name=value` between `&` or `;`), and of segments of its path (`;name=value`, RFC 3986
-/// §3.3).
+/// its query (`name=value` between `&` or `;`), and of segments of its path (`;name=value`, RFC
+/// 3986 §3.3).
 #[must_use]
 pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> String {
     let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));

@@ -106,19 +106,21 @@ fn trials_that_were_not_measured_apart_are_refused() {
     let of = |change: &dyn Fn(&mut Value, &Value)| {
         let folder = copied();
         let trial = |n: usize| folder.path().join(format!("trials/000{n}.json"));
-        let mut both = [0, 1].map(|n| serde_json::from_slice::<Value>(&fs::read(trial(n)).unwrap()).unwrap());
+        // Two trials of one step.
+        const BOTH: [usize; 2] = [0, 2];
+        let mut both = BOTH.map(|n| serde_json::from_slice::<Value>(&fs::read(trial(n)).unwrap()).unwrap());
         let [first, second] = &mut both;
         first["load"]["slices_ns"] = json!([[0, 5], [10, 15]]);
         change(&mut second["load"], &first["load"]);
-        for (n, changed) in both.iter().enumerate() {
+        for (n, changed) in BOTH.into_iter().zip(&both) {
             fs::write(trial(n), serde_json::to_vec(changed).unwrap()).unwrap();
         }
         RunDir::open(folder.path()).and_then(|dir| dir.read()).err().map(|error| error.to_string())
     };
     let copy = of(&|second, first| *second = first.clone()).unwrap();
-    assert!(copy.contains("trials 0 and 1 have one load between them"), "{copy}");
+    assert!(copy.contains("trials 0 and 2 hold the same load"), "{copy}");
     let overlaps = of(&|second, _| second["slices_ns"] = json!([[4, 9], [15, 20]])).unwrap();
-    assert!(overlaps.contains("the turns of trials 0, 1"), "{overlaps}");
+    assert!(overlaps.contains("the turns of trials 0, 2"), "{overlaps}");
     assert_eq!(of(&|second, _| second["slices_ns"] = json!([[5, 10], [15, 20]])), None);
 }
 

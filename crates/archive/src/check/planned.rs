@@ -58,8 +58,7 @@ fn scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> Checked {
     Ok(())
 }
 
-/// Checks that nobody used more than the machine has. A run that went on elsewhere has the facts of
-/// another machine.
+/// Checks that no party used more than the machine has.
 pub(super) fn possible(facts: &Facts, load: &LoadRecord) -> Checked {
     load.samples.windows(2).try_for_each(|pair| used_between(facts, &pair[0], &pair[1]))
 }
@@ -105,19 +104,19 @@ pub(crate) fn together(trials: &[TrialRecord]) -> Checked {
 fn copies(all: &[&TrialRecord]) -> Checked {
     for (i, trial) in all.iter().enumerate() {
         if let Some(first) = all[..i].iter().find(|first| first.load == trial.load) {
-            return Err(format!("trials {} and {} have one load between them", first.trial, trial.trial));
+            return Err(format!("trials {} and {} hold the same load", first.trial, trial.trial));
         }
     }
     Ok(())
 }
 
 fn turns(all: &[&TrialRecord]) -> Checked {
-    let slices = all.iter().filter_map(|trial| trial.load.slices_ns.as_ref()).flatten();
-    let mut slices: Vec<(u64, u64)> = slices.copied().collect();
+    let in_turns = || all.iter().filter_map(|trial| Some((trial.trial, trial.load.slices_ns.as_ref()?)));
+    let mut slices: Vec<(u64, u64)> = in_turns().flat_map(|(_, slices)| slices).copied().collect();
     slices.sort_unstable();
     if slices.is_sorted_by(|a, b| a.1 <= b.0) {
         return Ok(());
     }
-    let numbers: Vec<String> = all.iter().map(|trial| trial.trial.to_string()).collect();
+    let numbers: Vec<String> = in_turns().map(|(trial, _)| trial.to_string()).collect();
     Err(format!("the turns of trials {} overlap", numbers.join(", ")))
 }
