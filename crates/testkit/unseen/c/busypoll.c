@@ -1,6 +1,6 @@
-// A front of an accelerator card, in the manner of kernel-bypass servers: one thread never sleeps, it polls the
-// sockets and the completion ring of the card in turn. The card (simulated) takes any number of jobs at once and
-// completes each exactly 10 ms after its submission.
+// A front of an accelerator card, in the manner of kernel-bypass servers: one thread never sleeps,
+// it polls the sockets and the completion ring of the card in turn. The card (simulated) takes any
+// number of jobs at once and completes each exactly 10 ms after its submission.
 #include "http.h"
 
 enum { RING = 4096, LATENCY_US = 10000 };
@@ -13,12 +13,11 @@ static uint64_t now_us(void) {
 	return t.tv_sec * 1000000ull + t.tv_nsec / 1000;
 }
 
-static volatile sig_atomic_t over;
-static void on_term(int s) { (void)s; over = 1; }
 
 static void drop(struct conn *c) { close(c->fd); free(c); }
 
-// Starts the next request of a connection, if there is one. A connection has one job in the card at most.
+// Starts the next request of a connection, if there is one. A connection has one job in the card at
+// most.
 static void next(struct conn *c) {
 	if (c->busy) return;
 	int r = take(c);
@@ -31,12 +30,8 @@ static void next(struct conn *c) {
 }
 
 int main(int argc, char **argv) {
-	struct sigaction sa = {.sa_handler = on_term};
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGINT, &sa, NULL);
-	int listener = listen_on(port_of(argc, argv)), ep = epoll_create1(EPOLL_CLOEXEC);
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL}, got[64];
-	epoll_ctl(ep, EPOLL_CTL_ADD, listener, &ev);
+	int listener = listen_on(port_of(argc, argv)), ep = begin(listener);
+	struct epoll_event ev, got[64];
 	while (!over) {
 		int n = epoll_wait(ep, got, 64, 0);
 		for (int i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-// A process per request, as CGI and old mail and FTP daemons have it: the parent accepts and reads, a forked child
-// looks up the page in the catalogue that it inherits, answers, and exits.
+// A process per request, as CGI and old mail and FTP daemons have it: the parent accepts and reads,
+// a forked child looks up the page in the catalogue that it inherits, answers, and exits.
 #include "http.h"
 #include <sys/prctl.h>
 #include <sys/signalfd.h>

@@ -1,5 +1,5 @@
-// A vote counter that loses no vote: before it answers, the vote is in the journal and the new total in a
-// state file that is replaced atomically, all of it synced. One thread, one event loop.
+// A vote counter that loses no vote: before it answers, the vote is in the journal and the new
+// total in a state file that is replaced atomically, all of it synced. One thread, one event loop.
 #include "http.h"
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,7 +11,8 @@ static off_t at;
 
 static void open_store(void) {
 	const char *where = getenv("STORE");
-	snprintf(dir, sizeof dir, "%s/votes.XXXXXX", where ? where : "/var/tmp");
+	if (!where) die("STORE");
+	snprintf(dir, sizeof dir, "%s/votes.XXXXXX", where);
 	if (!mkdtemp(dir)) die(dir);
 	folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	journal = openat(folder, "journal", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -42,27 +43,11 @@ static void vote(void) {
 	if (renameat(folder, "total.new", folder, "total") || fsync(folder)) die("total");
 }
 
-static volatile sig_atomic_t over;
-static void on_term(int s) { (void)s; over = 1; }
-
 int main(int argc, char **argv) {
 	open_store();
 	atexit(remove_store);
-	if (argc > 1 && !strcmp(argv[1], "--probe")) { // what the store alone can do
-		struct timespec a, b;
-		clock_gettime(CLOCK_MONOTONIC, &a);
-		for (int i = 0; i < 2000; i++) vote();
-		clock_gettime(CLOCK_MONOTONIC, &b);
-		double s = b.tv_sec - a.tv_sec + (b.tv_nsec - a.tv_nsec) / 1e9;
-		printf("%.0f us per vote, %.0f votes/s\n", s / 2000 * 1e6, 2000 / s);
-		return 0;
-	}
-	struct sigaction sa = {.sa_handler = on_term};
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGINT, &sa, NULL);
-	int listener = listen_on(port_of(argc, argv)), ep = epoll_create1(EPOLL_CLOEXEC);
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL}, got[64];
-	epoll_ctl(ep, EPOLL_CTL_ADD, listener, &ev);
+	int listener = listen_on(port_of(argc, argv)), ep = begin(listener);
+	struct epoll_event ev, got[64];
 	while (!over) {
 		int n = epoll_wait(ep, got, 64, -1);
 		for (int i = 0; i < n && !over; i++) {

@@ -25,7 +25,7 @@ struct conn {
 	int status;    // of that request
 	int last;      // close after that request
 	int eof;       // the peer will send no more
-	pid_t child;   // who works on it (c-fork)
+	pid_t child;   // who works on it (fork.c)
 	size_t len;
 	char buf[BUFFER];
 };
@@ -49,6 +49,21 @@ static int listen_on(int port) {
 	return fd;
 }
 
+static volatile sig_atomic_t over;
+static void on_term(int s) { (void)s; over = 1; }
+
+// Returns an epoll instance that reports the listener with a null pointer. SIGTERM and SIGINT set
+// `over`.
+static inline int begin(int listener) {
+	struct sigaction sa = {.sa_handler = on_term};
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGINT, &sa, NULL);
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL};
+	epoll_ctl(ep, EPOLL_CTL_ADD, listener, &ev);
+	return ep;
+}
+
 static struct conn *accept_one(int listener) {
 	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
 	if (fd < 0) return NULL;
@@ -70,7 +85,8 @@ static int fill(struct conn *c) {
 	return 1;
 }
 
-// Takes one request out of the buffer. 1: status and last are set; 0: not complete yet; -1: not HTTP.
+// Takes one request out of the buffer. 1: status and last are set; 0: not complete yet; -1: not
+// HTTP.
 static int take(struct conn *c) {
 	char *end = memmem(c->buf, c->len, "\r\n\r\n", 4);
 	if (!end) return c->len == BUFFER ? -1 : 0;

@@ -1,5 +1,5 @@
-// A server in front of a database, with a pool of two connections to it. The database is a second process, which
-// this one starts, and takes 3 ms for a query.
+// A server in front of a database, with a pool of two connections to it. The database is a second
+// process, which this one starts, and takes 3 ms for a query.
 package main
 
 import (
@@ -24,7 +24,8 @@ const (
 	queryTime = 3 * time.Millisecond
 )
 
-// database answers one query after another on each connection; connections do not wait for each other.
+// database answers one query after another on each connection; connections do not wait for each
+// other.
 func database() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,7 +60,8 @@ func startDatabase() (string, *exec.Cmd, error) {
 	}
 	cmd := exec.Command(self, "--database")
 	cmd.Stderr = os.Stderr
-	// No Pdeathsig: it follows the thread that forked, not the process. The pipe to its input tells it instead.
+	// No Pdeathsig: it follows the thread that forked, not the process. The pipe to its input tells
+	// it instead.
 	if _, err := cmd.StdinPipe(); err != nil {
 		return "", nil, err
 	}

@@ -13,8 +13,9 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Every request begins a session, and the last 1350 sessions are kept. They fill most of a heap that was made for
- * fewer, so that each few sessions that are let go of cost a collection of the whole heap.
+ * Every request begins a session, and the last 1350 sessions are kept. They fill most of a heap
+ * that was made for fewer, so that each few sessions that are let go of cost a collection of the
+ * whole heap.
  */
 public class Main {
     record Event(long id, String name, Map<String, String> tags) {}

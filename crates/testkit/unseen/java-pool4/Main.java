@@ -12,8 +12,9 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Handlers block, and the pool that runs them has four threads. Each request has its answer signed by a security
- * module (simulated) that works on any number of signatures at once and gives each back after 5 ms.
+ * Handlers block, and the pool that runs them has four threads. Each request has its answer signed
+ * by a security module (simulated) that works on any number of signatures at once and gives each
+ * back after 5 ms.
  */
 public class Main {
     static final class Signer {

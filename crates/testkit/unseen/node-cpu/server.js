@@ -1,6 +1,6 @@
 'use strict';
-// A product listing: every request filters, sorts and groups the products, renders them as JSON and takes the
-// digest for an ETag, all on the one thread that runs JavaScript.
+// A product listing: every request filters, sorts and groups the products, renders them as JSON and
+// takes the digest for an ETag, all on the one thread that runs JavaScript.
 const http = require('node:http');
 const crypto = require('node:crypto');
 
@@ -32,14 +32,6 @@ const server = http.createServer((req, res) => {
   res.end('ok');
 });
 
-if (process.argv.includes('--probe')) { // what the thread alone can do
-  for (let i = 0; i < 1000; i++) listing(90000 + (i % 100));
-  const begun = process.cpuUsage();
-  for (let i = 0; i < 1000; i++) listing(90000 + (i % 100));
-  const { user, system } = process.cpuUsage(begun);
-  console.log(`${((user + system) / 1000).toFixed(0)} us of CPU per listing`);
-} else {
-  server.keepAliveTimeout = 60_000;
-  server.listen(port, '127.0.0.1', 511);
-  process.on('SIGTERM', () => process.exit(0));
-}
+server.keepAliveTimeout = 60_000;
+server.listen(port, '127.0.0.1', 511);
+process.on('SIGTERM', () => process.exit(0));
