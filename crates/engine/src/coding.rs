@@ -3,6 +3,8 @@
 
 use std::io::{Cursor, Read};
 
+use flate2::bufread;
+
 use crate::limits::CHECKED_BODY_BYTES;
 
 /// The values of all Content-Encoding fields as one list.
@@ -39,15 +41,10 @@ fn decode_one(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
         "gzip" | "x-gzip" => read(name, flate2::read::MultiGzDecoder::new(body)),
         // What RFC 9110 §8.4.1.2 calls deflate has zlib's frame; some servers leave it out.
         "deflate" => {
-            let (mut framed, mut bare) =
-                (flate2::bufread::ZlibDecoder::new(body), flate2::bufread::DeflateDecoder::new(body));
-            read(name, &mut framed).and_then(|text| whole(name, text, framed.total_in(), body)).or_else(
-                |why| {
-                    read(name, &mut bare)
-                        .and_then(|text| whole(name, text, bare.total_in(), body))
-                        .map_err(|_| why)
-                },
-            )
+            inflate(body, bufread::ZlibDecoder::new(body), bufread::ZlibDecoder::total_in).or_else(|why| {
+                inflate(body, bufread::DeflateDecoder::new(body), bufread::DeflateDecoder::total_in)
+                    .map_err(|_| why)
+            })
         }
         "br" => decode_brotli(body),
         "zstd" => decode_zstd(body),
@@ -120,6 +117,12 @@ fn too_long(name: &str) -> String {
         "the body is longer than {} MiB once decoded from {name}, and is not checked",
         CHECKED_BODY_BYTES >> 20
     )
+}
+
+/// `taken`: how much of the body the decoder has read.
+fn inflate<D: Read>(body: &[u8], mut decoder: D, taken: fn(&D) -> u64) -> Result<Vec<u8>, String> {
+    let decoded = read("deflate", &mut decoder)?;
+    whole("deflate", decoded, taken(&decoder), body)
 }
 
 /// The decoded text, if its coding took the whole body.
