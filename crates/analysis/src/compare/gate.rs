@@ -22,8 +22,8 @@ const SHORT: [(&str, &str); 7] = [
     ("memory", "server_memory_bytes"),
 ];
 
-/// The smallest share of a gate, in per cent. A share is kept as a ratio, in which less is lost
-/// beside the 1.
+/// The smallest share of a gate, in per cent. A gate stores 1 + share, in which smaller shares lose
+/// their digits.
 const LEAST_PERCENT: f64 = 0.001;
 
 /// The most by which a metric may change.
@@ -68,7 +68,7 @@ impl Gate {
         }
         if share.abs() < LEAST_PERCENT {
             return Err(format!(
-                "{text:?} is less than any measurement tells; the smallest share is {LEAST_PERCENT} %"
+                "{text:?}: no measurement is that precise; the smallest share is {LEAST_PERCENT} %"
             ));
         }
         if share <= -100.0 {
@@ -186,7 +186,7 @@ struct Evidence<'a> {
     excused: f64,
     /// The same of repeats in which requests failed.
     excused_losses: f64,
-    /// Controls that do not tell whether the machine changed, in words.
+    /// A control that cannot show whether the machine changed, in words.
     unrecorded: Option<String>,
 }
 
@@ -323,11 +323,10 @@ impl<'a> Gated<'a> {
                 );
                 (GateState::Undecided, Some(said))
             }
-            (GateState::Held, _) if self.unrecorded.is_some() => {
-                let why = self.unrecorded.unwrap_or_default();
-                (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}"))))
-            }
-            (state, _) => (state, Some(self.with_repeats(said))),
+            (state, _) => match self.unrecorded.filter(|_| state == GateState::Held) {
+                Some(why) => (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}")))),
+                None => (state, Some(self.with_repeats(said))),
+            },
         }
     }
 

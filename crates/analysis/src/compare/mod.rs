@@ -275,8 +275,8 @@ struct Rows {
 }
 
 impl RowsAsked<'_> {
-    /// A row for each metric of each cell of which either side has trials. With gates also of each that
-    /// was planned: a server that never came up passes none.
+    /// A row for each metric of each cell of which either side has trials. With gates also of each
+    /// that was planned: a server that never came up passes none.
     ///
     /// `arms`: of `a`, and the one of `b` that it is compared with, if there is one.
     fn of_plan(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {

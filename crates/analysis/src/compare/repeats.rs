@@ -123,13 +123,13 @@ impl SideRepeats {
         found
     }
 
-    /// Adds the requests of a repeat that counts. Those of a control that refuses are meant to fail.
+    /// Adds the requests of a repeat that counts. A control that refuses connections fails all of
+    /// its requests on purpose.
     fn count_requests(&mut self, trial: &TrialResult) {
-        let exchanges = &trial.load.exchanges;
-        let failed = if trial.refused { 0 } else { exchanges.lost() + trial.load.outcomes.wrong() };
+        let failed = if trial.refused { 0 } else { trial.load.failed_requests() };
         self.with_failures += usize::from(failed > 0);
         self.failed_requests += failed;
-        self.requests += exchanges.due();
+        self.requests += trial.load.exchanges.due();
     }
 
     fn leave_out(&mut self, cause: Cause, reason: String, block: u32) {
@@ -257,13 +257,13 @@ pub(super) fn excused_share(cells: &[CellRepeats], of: fn(&SideRepeats) -> Failu
     of_controls.map(|cell| of(&cell.b).share() - of(&cell.a).share()).fold(0.0, f64::max)
 }
 
-/// Controls whose archives lack records, in words: they do not tell whether the machine changed.
+/// A control whose archive lacks records, in words: it cannot show whether the machine changed.
 /// `None`: there is no such control.
 pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
     let lacks = |cell: &&CellRepeats| cell.control && cell.a.without_record() + cell.b.without_record() > 0;
     let cell = cells.iter().find(lacks)?;
     Some(format!(
-        "the control {} has no record of all its repeats, so it does not tell whether the machine changed",
+        "records of the control {} are missing, so it cannot show whether the machine changed",
         cell.subject_a
     ))
 }
