@@ -62,6 +62,12 @@ pub struct OtherCpu {
 }
 
 impl MachineResult {
+    /// CPUs that processes outside of the run used together. `None`: not known.
+    #[must_use]
+    pub fn others_cpus(&self) -> Option<f64> {
+        Some(self.others.as_ref()?.iter().fold(0.0, |sum, other| sum + other.cpus))
+    }
+
     #[must_use]
     pub fn new(record: &LoadRecord) -> MachineResult {
         let drops = MachineDrops::from_load(record);

@@ -591,7 +591,7 @@ impl<'a> RowMaker<'a> {
             backends: self.backends(subject, at_reference, &trials().copied().collect::<Vec<_>>()),
             startup_ms: subject.startup_ms.ready.median,
             to_baseline: None,
-            errors: trials().map(|t| errors(t)).sum(),
+            errors: trials().map(|t| t.load.failed_requests()).sum(),
             checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
             checks_waived: subject.checks.iter().filter(|c| c.waived).count(),
             checks: subject.checks.len(),
@@ -608,11 +608,6 @@ impl<'a> RowMaker<'a> {
 
 fn mixture(cell: &Cell<'_>) -> Option<Mixture> {
     Mixture::new(cell.trials().iter().copied())
-}
-
-/// Requests of a trial that were due and got no right answer.
-fn errors(t: &TrialResult) -> u64 {
-    t.load.exchanges.lost() + t.load.outcomes.wrong()
 }
 
 /// Why a subject has no valid numbers, or not all of them.

@@ -42,7 +42,7 @@ pub struct KnownStep {
     pub sentence: String,
     pub evidence: Value,
     pub throughput_rps: f64,
-    /// CPUs that programs besides the run's used meanwhile. `None`: nobody looked.
+    /// CPUs that programs outside of the run used during the step. `None`: not measured.
     pub others_cpus: Option<f64>,
     /// Caveats that make the step invalid. Empty: it is valid.
     pub invalid: Vec<Code>,
@@ -60,9 +60,8 @@ impl KnownStep {
         right: Vec<Resource>,
     ) -> KnownStep {
         let Limiter { resource, confidence, sentence, evidence, .. } = trial.limiter.clone();
-        let others = trial.machine.others.as_ref();
-        let others_cpus: Option<f64> = others.map(|all| all.iter().fold(0.0, |sum, other| sum + other.cpus));
-        let right = right_beside(right, others_cpus.unwrap_or(0.0));
+        let others_cpus = trial.machine.others_cpus();
+        let right = with_other_programs(right, others_cpus.unwrap_or(0.0));
         let refusals = trial.caveats.iter().filter(|c| c.severity == Severity::Invalid);
         KnownStep {
             behaviour: behaviour.into(),
@@ -101,12 +100,13 @@ impl KnownStep {
     }
 }
 
-/// CPUs of other programs above which a server that is limited by its CPU is limited by them as well.
+/// CPUs used by other programs above which they are a second cause.
 const OTHERS_LIMIT: f64 = 0.2;
 
-/// The right verdicts beside programs that use so many CPUs. A server that would use more CPU if it had
-/// it is limited by those who have it. One that waits is not.
-fn right_beside(mut right: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
+/// Adds `other_programs` to the correct verdicts of a server that is limited by its CPU while other
+/// programs use that many CPUs: with these CPUs the server would be faster. A server that waits
+/// would not.
+fn with_other_programs(mut right: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
     const USE_CPU: [Resource; 4] = [Resource::ServerCpu, Resource::ServerThread, Resource::Gc, Resource::Jit];
     let wants_cpu = right.iter().any(|resource| USE_CPU.contains(resource));
     if wants_cpu && others_cpus >= OTHERS_LIMIT && !right.contains(&Resource::OtherPrograms) {
@@ -260,11 +260,11 @@ mod tests {
     #[test]
     fn other_programs_limit_whoever_wants_their_cpus() {
         use Resource::{OtherPrograms, ServerCpu};
-        assert_eq!(right_beside(vec![ServerCpu], 0.19), [ServerCpu]);
-        assert_eq!(right_beside(vec![ServerCpu], 0.2), [ServerCpu, OtherPrograms]);
-        assert_eq!(right_beside(vec![Lock, ServerCpu], 1.5), [Lock, ServerCpu, OtherPrograms]);
-        assert_eq!(right_beside(vec![OtherPrograms, ServerCpu], 1.5), [OtherPrograms, ServerCpu]);
-        assert_eq!(right_beside(vec![Lock], 1.5), [Lock]);
+        assert_eq!(with_other_programs(vec![ServerCpu], 0.19), [ServerCpu]);
+        assert_eq!(with_other_programs(vec![ServerCpu], 0.2), [ServerCpu, OtherPrograms]);
+        assert_eq!(with_other_programs(vec![Lock, ServerCpu], 1.5), [Lock, ServerCpu, OtherPrograms]);
+        assert_eq!(with_other_programs(vec![OtherPrograms, ServerCpu], 1.5), [OtherPrograms, ServerCpu]);
+        assert_eq!(with_other_programs(vec![Lock], 1.5), [Lock]);
     }
 
     #[test]

@@ -174,11 +174,16 @@ impl Exchanges {
 }
 
 impl LoadResult {
-    /// Share of the requests that were due without a right answer: 0 to 1.
+    /// Requests that were due and got no correct response.
+    #[must_use]
+    pub fn failed_requests(&self) -> u64 {
+        self.exchanges.lost() + self.outcomes.wrong()
+    }
+
+    /// The same as a share of the requests that were due: 0 to 1.
     #[must_use]
     pub fn error_share(&self) -> f64 {
-        let bad = self.exchanges.lost() + self.outcomes.wrong();
-        bad as f64 / self.exchanges.due().max(1) as f64
+        self.failed_requests() as f64 / self.exchanges.due().max(1) as f64
     }
 }
 
@@ -333,7 +338,8 @@ pub(crate) fn responses(record: &LoadRecord) -> (Times, Missing) {
 pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
     let mut sums = Sums::new(record);
     if config.requests.is_some() {
-        // The window ends with the last response, which may come before all of its request has left.
+        // The window ends with the last response, which may come before all of its request has
+        // left.
         sums.bytes.sent += sums::sent_in_drain(record);
     }
     let response = &sums.times.response;

@@ -178,7 +178,7 @@ fn errors_are_what_was_lost_and_what_was_wrong() {
     let mut trial = reported().trials.remove(0);
     trial.load.exchanges.failed = 20;
     (0..3).for_each(|_| trial.load.outcomes.count(Outcome::UnexpectedBody));
-    assert_eq!(errors(&trial), 23);
+    assert_eq!(trial.load.failed_requests(), 23);
 }
 
 #[test]

@@ -84,9 +84,9 @@ fn what_a_server_does_in_others_turns_is_seen() {
 }
 
 /// The same on a machine of two CPUs. In each quarter another program uses 20 ms, the hypervisor
-/// takes 1 ms, and 3 threads are born. In own turns dyno uses 5 ms, and in others' turns 7 ms in another thread
-/// and their server 30 ms. The server's thread waits for a CPU 2 ms in own turns and 9 ms in
-/// others'.
+/// takes 1 ms, and 3 threads are born. In own turns dyno uses 5 ms, and in others' turns 7 ms in
+/// another thread and their server 30 ms. The server's thread waits for a CPU 2 ms in own turns and
+/// 9 ms in others'.
 fn machine_record(idle_ms: u64) -> LoadRecord {
     let mut record = record(idle_ms);
     let turns = record.slices_ns.clone().unwrap();

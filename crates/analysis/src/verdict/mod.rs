@@ -191,7 +191,7 @@ const FOREIGN_CPUS: f64 = 0.1;
 /// Processes that have nothing to do with the run.
 fn contaminated(machine: &MachineResult) -> Option<Caveat> {
     let others = machine.others.as_ref()?;
-    let cpus: f64 = others.iter().map(|other| other.cpus).sum();
+    let cpus = machine.others_cpus()?;
     (cpus >= FOREIGN_CPUS).then(|| {
         let names: Vec<String> =
             others.iter().take(3).map(|o| format!("{} (process {}) {:.2}", o.name, o.pid, o.cpus)).collect();
