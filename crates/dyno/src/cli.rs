@@ -356,7 +356,12 @@ pub struct LoadArgs {
     pub curl: Option<String>,
 
     /// The only right status [default: what a HAR recorded, else any from 200 to 399].
-    #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..600), help_heading = "Expected answers")]
+    #[arg(
+        long,
+        value_name = "STATUS",
+        value_parser = clap::value_parser!(u16).range(100..600),
+        help_heading = "Expected answers"
+    )]
     pub expect_status: Option<u16>,
     /// The only right body; every answer is compared with it.
     #[arg(long, value_name = "TEXT", help_heading = "Expected answers")]

@@ -196,8 +196,8 @@ fn replacing(protocol: Protocol, rate: f64, per_connection: u64) -> (World, Conf
 #[test]
 fn open_loop_reopens_connections_ahead_of_requests() {
     for (protocol, per_connection) in [(Protocol::H1, 1), (Protocol::H1, 3), (Protocol::H2c, 1)] {
-        // A request and the next connection take 42 ms, or 62 ms with the preface: at 100 per second ten
-        // connections are more than enough.
+        // A request and the next connection take 42 ms, or 62 ms with the preface: at 100 per
+        // second ten connections are more than enough.
         let (world, config) = replacing(protocol, 100.0, per_connection);
         let played = sim::play(world, config);
         assert_eq!(of_all(&played, Outcome::Ok), 100, "{protocol:?}");

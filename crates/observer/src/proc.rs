@@ -298,8 +298,8 @@ pub fn used_between<'a>(
 
 /// Deducts what processes that have ended had used before. Their whole lives are in the totals of
 /// whoever waited for them: of the parent, or, where that has ended as well, of one of its
-/// ancestors. The first of these that lives has it, unless the parent ended first and left its child to
-/// an ancestor farther up.
+/// ancestors. The first of these that lives has it, unless the parent ended first and left its
+/// child to an ancestor farther up.
 fn leave_out_earlier_use(before: &[Other], after: &[Other], of_children: &mut BTreeMap<u32, u64>) {
     let alive: BTreeSet<Key> = after.iter().map(Other::key).collect();
     let by_pid: BTreeMap<u32, &Other> = before.iter().map(|other| (other.pid, other)).collect();
@@ -325,9 +325,9 @@ fn leave_out_earlier_use(before: &[Other], after: &[Other], of_children: &mut BT
     }
 }
 
-/// Bounds the CPU time of ended children by what the CPUs had left. A total above all CPU time holds use
-/// from before whose amount is unknown, so that nothing of it is counted. Of the others the excess
-/// is left out, from the largest, which is the likeliest to hold it.
+/// Bounds the CPU time of ended children by what the CPUs had left. A total above all CPU time
+/// holds use from before whose amount is unknown, so that nothing of it is counted. Of the others
+/// the excess is left out, from the largest, which is the likeliest to hold it.
 fn bound(of_children: &mut BTreeMap<u32, u64>, most_ns: u64, own_ns: u64) {
     // The lists take a while to be read, and the kernel counts in ticks.
     const BLUR: u64 = 10;

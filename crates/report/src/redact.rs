@@ -1,11 +1,11 @@
 //! Keeps secrets out of reports: reports are shared, and a suite may send somebody's token.
 //!
 //! A value is secret if the name of its header, query parameter, field or suite setting says so (of
-//! a setting also one that may be secret by its name, as the archive's environment has it). Passwords
-//! in URLs are secrets, too. Texts of any form are searched for such names: logs, checks, comments,
-//! bodies. Each secret is then erased everywhere else, whole and in parts: from foreign text (logs)
-//! even if it is an ordinary word, from requests and dyno's own sentences only if it cannot be one.
-//! The archive keeps all secrets: without them the run could not be repeated.
+//! a setting also one that may be secret by its name, as the archive's environment has it).
+//! Passwords in URLs are secrets, too. Texts of any form are searched for such names: logs, checks,
+//! comments, bodies. Each secret is then erased everywhere else, whole and in parts: from foreign
+//! text (logs) even if it is an ordinary word, from requests and dyno's own sentences only if it
+//! cannot be one. The archive keeps all secrets: without them the run could not be repeated.
 
 mod bodies;
 mod commands;

@@ -130,7 +130,8 @@ pub fn is_standard_output(output: Option<&Path>) -> bool {
     output.is_none_or(|path| path == Path::new("-"))
 }
 
-/// Checks before anything is done that an output file can be written, and is no input of the command.
+/// Checks before anything is done that an output file can be written, and is no input of the
+/// command.
 pub fn check_output(output: Option<&Path>, add: impl FnOnce(&mut Inputs)) -> anyhow::Result<()> {
     let Some(output) = output.filter(|path| !is_standard_output(Some(path))) else { return Ok(()) };
     let mut inputs = Inputs::default();

@@ -246,7 +246,8 @@ impl Worker {
                 self.count_try(conn, Outcome::StreamRefused, now);
             }
             if !answered {
-                // A server that sends connections away before their first answer is not asked in an endless hurry.
+                // A server that sends connections away before their first answer is not asked in an
+                // endless hurry.
                 self.slots[conn as usize].failures += 1;
                 return self.retry(conn, now, driver);
             }

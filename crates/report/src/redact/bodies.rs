@@ -34,7 +34,8 @@ impl Secrets {
         texts_changed(bytes, |text| self.fields(text))
     }
 
-    /// A URL such as `https://user:password@host/?token=…` without the password and the values of secret parameters.
+    /// A URL such as `https://user:password@host/?token=…` without the password and the values of
+    /// secret parameters.
     pub(super) fn without_password(&mut self, url: &str) -> String {
         let url = self.without_user(url);
         with_parameters(&url, |pair| self.pair(pair))
@@ -139,8 +140,8 @@ impl Secrets {
         self.without_spans(&text, |_| true)
     }
 
-    /// A text of a server or a compiler without secrets. A name says less there: only what can be no
-    /// word is looked for elsewhere.
+    /// A text of a server or a compiler without secrets. A name says less there: only what can be
+    /// no word is looked for elsewhere.
     pub(super) fn log(&mut self, text: &str) -> String {
         let text = self.without_user(text);
         self.without_spans(&text, |secret| {
@@ -160,7 +161,8 @@ impl Secrets {
         shown + &text[end..]
     }
 
-    /// A text with URLs without their passwords, and without a user that has none: that is a token, as often as not.
+    /// A text with URLs without their passwords, and without a user that has none: that is a token,
+    /// as often as not.
     fn without_user(&mut self, text: &str) -> String {
         let mut shown = String::new();
         let mut rest = text;
@@ -202,8 +204,8 @@ fn is_address(text: &str) -> bool {
     (text.starts_with('/') || text.contains("://")) && !text.contains(is_other)
 }
 
-/// Where the authority of a URL ends. If its port is no number, it is a password with characters that
-/// should have been encoded: `redis://:pa/ss@host`.
+/// Where the authority of a URL ends. If its port is no number, it is a password with characters
+/// that should have been encoded: `redis://:pa/ss@host`.
 fn authority_end(text: &str) -> usize {
     let end = end_of_authority(text);
     let authority = &text[..end];

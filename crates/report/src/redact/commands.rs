@@ -38,7 +38,8 @@ const OPTIONS_OF_CURL: [SecretOption; 6] = [
     option(None, "--proxy-header", Holds::Header),
 ];
 
-/// Letters of curl's options without a value: they may precede another option's letter in a word, as in `-sSu`.
+/// Letters of curl's options without a value: they may precede another option's letter in a word,
+/// as in `-sSu`.
 const SWITCHES: &str = "0123456#aBfgGiIjJkLlMnNOpqRsSvZ";
 
 impl SecretOption {
@@ -62,7 +63,8 @@ impl SecretOption {
 }
 
 impl Secrets {
-    /// A command without secrets. A word that is itself a command, as `--curl` takes it, is searched word by word.
+    /// A command without secrets. A word that is itself a command, as `--curl` takes it, is
+    /// searched word by word.
     pub(super) fn command(&mut self, words: &[String]) -> Vec<String> {
         self.words(words, &OPTIONS)
     }

@@ -11,7 +11,8 @@ use super::places::{names_of, own_texts_of};
 use super::{LEAST_CHARS, MARK, Secrets, is_telling};
 
 impl Secrets {
-    /// The text with a mark for each secret that cannot be an ordinary word: for requests and dyno's own texts.
+    /// The text with a mark for each secret that cannot be an ordinary word: for requests and
+    /// dyno's own texts.
     pub(super) fn erase(&self, text: &str) -> String {
         self.erase_all(text, is_telling)
     }
@@ -21,8 +22,8 @@ impl Secrets {
         self.erase_all(text, |value| value.chars().count() >= LEAST_CHARS)
     }
 
-    /// Erases secrets from all names, in fields and in dyno's texts. No two names become one, because rows are found by
-    /// name.
+    /// Erases secrets from all names, in fields and in dyno's texts. No two names become one,
+    /// because rows are found by name.
     pub(super) fn rename(&self, report: &mut Report) {
         let renamed = self.renamed(names_of(report).map(|name| name.clone()).collect());
         for name in names_of(report) {
@@ -35,8 +36,8 @@ impl Secrets {
         }
     }
 
-    /// Names that hold a secret, each with the name shown instead. The longest come first, because a name may begin
-    /// with another.
+    /// Names that hold a secret, each with the name shown instead. The longest come first, because
+    /// a name may begin with another.
     pub(super) fn renamed(&self, names: BTreeSet<String>) -> Vec<(String, String)> {
         let (kept, holding): (BTreeSet<_>, BTreeSet<_>) =
             names.into_iter().partition(|name| self.erase_from_name(name) == *name);
@@ -53,8 +54,8 @@ impl Secrets {
         renamed
     }
 
-    /// A name without secrets. It may end with the query of a URL, whose secrets are counted already: hence the fresh
-    /// `Secrets`.
+    /// A name without secrets. It may end with the query of a URL, whose secrets are counted
+    /// already: hence the fresh `Secrets`.
     fn erase_from_name(&self, name: &str) -> String {
         let mut fresh = Secrets::default();
         let shown = fresh.without_password(name);
@@ -102,7 +103,8 @@ impl Secrets {
         shown
     }
 
-    /// A text of dyno without secrets. If it begins with a text of `quoting`, that part is foreign after its first colon.
+    /// A text of dyno without secrets. If it begins with a text of `quoting`, that part is foreign
+    /// after its first colon.
     pub(super) fn erase_from_own(&self, text: &str, quoting: &BTreeSet<String>) -> String {
         // In reverse order the longest of texts that begin alike comes first.
         let quotation = quoting.iter().rev().find(|quotation| text.starts_with(quotation.as_str()));
@@ -127,8 +129,9 @@ fn free_name(name: String, taken: &BTreeSet<String>) -> String {
     [name.clone()].into_iter().chain(numbered).find(|n| !taken.contains(n)).unwrap_or(name)
 }
 
-/// The text with [`MARK`] in place of a value. A value that may be an ordinary word is kept within a longer word. Any
-/// other is replaced there too, because the colour code or escape before it may end with a letter or digit.
+/// The text with [`MARK`] in place of a value. A value that may be an ordinary word is kept within
+/// a longer word. Any other is replaced there too, because the colour code or escape before it may
+/// end with a letter or digit.
 fn without_word(text: &str, value: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;

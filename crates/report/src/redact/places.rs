@@ -12,7 +12,8 @@ pub(super) fn written_texts_of(report: &mut Report) -> impl Iterator<Item = &mut
     run.command.iter_mut().chain([&mut run.suite_source])
 }
 
-/// All other texts that a user, a server or a compiler wrote. Logs may hold secrets: servers log what they are sent.
+/// All other texts that a user, a server or a compiler wrote. Logs may hold secrets: servers log
+/// what they are sent.
 pub(super) fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let subjects = report.subjects.iter_mut().flat_map(|subject| {
         let checks = subject.checks.iter_mut();
@@ -63,7 +64,8 @@ fn effects_of(experiment: &mut Option<ExperimentResult>) -> impl Iterator<Item =
     experiment.iter_mut().flat_map(|experiment| &mut experiment.effects)
 }
 
-/// Texts by dyno that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
+/// Texts by dyno that end with a foreign text, after the first colon. Verdicts, summaries and
+/// tables repeat them.
 pub(super) fn quoting_texts_of(report: &Report) -> BTreeSet<String> {
     const QUOTING: [Code; 2] = [Code::ChecksFailed, Code::SubjectFailed];
     let caveats = report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));

@@ -7,7 +7,8 @@ use dyno_archive::secret::{holds_secret, is_credential, may_be_secret};
 use super::{LEAST_CHARS, Secrets};
 
 impl Secrets {
-    /// TOML without the string values of secret names. It is searched as text, because a parser might not accept it.
+    /// TOML without the string values of secret names. It is searched as text, because a parser
+    /// might not accept it.
     pub(super) fn source(&mut self, source: &str) -> String {
         let settings = secret_settings(source);
         let mut shown = String::with_capacity(source.len());
@@ -48,8 +49,8 @@ impl Secrets {
     }
 }
 
-/// The name at the end of a text, or the string before it. An expression has that of what it is for:
-/// `NAME = { matches = "…" }`.
+/// The name at the end of a text, or the string before it. An expression has that of what it is
+/// for: `NAME = { matches = "…" }`.
 fn name_of_setting<'a>(text: &'a str, before: &'a str) -> &'a str {
     let key = text.trim();
     let outer = key.strip_suffix("matches").and_then(|key| key.trim_end().strip_suffix('{'));
@@ -62,7 +63,8 @@ fn name_of_setting<'a>(text: &'a str, before: &'a str) -> &'a str {
     key.rsplit([' ', '{', ',', '[', '\t', '\n']).next().unwrap_or_default()
 }
 
-/// Whether a list ends in the text after one of its strings. Comments, which go to the end of their lines, end none.
+/// Whether a list ends in the text after one of its strings. Comments, which go to the end of their
+/// lines, end none.
 fn is_ended(after: &str) -> bool {
     after.lines().any(|line| line.split('#').next().is_some_and(|code| code.contains(']')))
 }
@@ -112,7 +114,8 @@ fn quote_of(text: &str) -> &str {
     &text[..if three { 3 } else { 1 }]
 }
 
-/// The byte offset at which a TOML string ends. An unclosed one ends with its line, or with the text if it may span lines.
+/// The byte offset at which a TOML string ends. An unclosed one ends with its line, or with the
+/// text if it may span lines.
 fn end_of_string(inside: &str, quote: &str) -> usize {
     let mut escaped = false;
     for (i, c) in inside.char_indices() {

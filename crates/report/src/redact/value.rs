@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use dyno_archive::secret::is_scheme;
+use dyno_archive::secret::{is_scheme, small_letters};
 
 pub(super) const QUOTES: [char; 3] = ['"', '\'', '`'];
 
@@ -101,8 +101,7 @@ pub(super) fn is_sentence(value: &str) -> bool {
 
 /// Whether a value is none, or one about a secret: a number of tokens, a file with passwords.
 fn is_kept(name: &str, value: &str) -> bool {
-    let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let name = letters.to_ascii_lowercase();
+    let name = small_letters(name);
     let is_number = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
     let about = ["count", "max", "min", "size", "len", "ttl", "expir", "timeout", "age"];
     let is_count = name.ends_with('s') || about.iter().any(|part| name.contains(part));
@@ -112,8 +111,7 @@ fn is_kept(name: &str, value: &str) -> bool {
 }
 
 fn is_name_of_password(name: &str) -> bool {
-    let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let name = letters.to_ascii_lowercase();
+    let name = small_letters(name);
     ["password", "passwd", "passphrase", "pwd", "apikey"].iter().any(|part| name.contains(part))
 }
 
@@ -182,7 +180,8 @@ fn is_end_of_item(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with(|c: char| c.is_whitespace() || QUOTES.contains(&c)) || is_next
 }
 
-/// Where a header's value ends on a line: cookies have spaces after `;`, credentials after a scheme.
+/// Where a header's value ends on a line: cookies have spaces after `;`, credentials after a
+/// scheme.
 fn end_of_header(text: &str, quote: Option<char>) -> usize {
     let is_end = |(at, c): &(usize, char)| match c {
         '\n' | '\r' => true,

@@ -86,8 +86,8 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     })
 }
 
-/// Adds what a run of a suite reads: its own files, and all of the folders of its subjects, of which servers
-/// are built.
+/// Adds what a run of a suite reads: its own files, and all of the folders of its subjects, of
+/// which servers are built.
 fn add_inputs(inputs: &mut Inputs, path: &Path, suite: &SuiteFile, folders: &Folders) {
     inputs.add(path);
     let beside = path.parent().unwrap_or(Path::new(""));
