@@ -7,19 +7,24 @@ use dyno_archive::sample::{DiskUse, HostUse, LinkUse, PressureUse};
 
 use crate::files::Files;
 use crate::proc::tick_ns;
-use crate::{path, read, read_number};
+use crate::{Reads, path, read, read_number};
 
-pub(crate) fn counters(files: &Files) -> Option<HostUse> {
-    let host = parse(&files.read("/proc/stat")?, tick_ns())?;
-    Some(HostUse {
+pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
+    let host = HostUse {
         pressure: pressure(|of| files.read(format!("/proc/pressure/{of}"))),
+        frequency_khz: frequency_khz(files),
+        ..parse(&files.read("/proc/stat")?, tick_ns())?
+    };
+    if reads == Reads::WithoutNetworksAndDisks {
+        return Some(host);
+    }
+    Some(HostUse {
         disks: files.read("/proc/diskstats").map(|text| disks(&text)),
         // As the first process sees it: this one may be in a network of its own.
         links: files
             .read("/proc/1/net/dev")
             .or_else(|| files.read("/proc/net/dev"))
             .map(|text| links(&text, |name| speed(name, files))),
-        frequency_khz: frequency_khz(files),
         backlog: path::backlog_use(files),
         neighbour_overflows: path::neighbour_overflows(files),
         tcp_memory: path::tcp_memory(files),
@@ -236,7 +241,7 @@ mod tests {
             "Inter-| Receive\n face |bytes\n    lo: 9 0 0 0 0 0 0 0 9 0\n  eth0: 70 1 0 0 0 0 0 0 80 1 0\n";
         let eth0 = LinkUse { name: "eth0".into(), bytes_in: 70, bytes_out: 80, bits_per_s: Some(9) };
         assert_eq!(links(dev, |name| (name == "eth0").then_some(9)), [eth0]);
-        assert!(counters(&Files::default()).unwrap().interrupts.is_some());
+        assert!(counters(Reads::All, &Files::default()).unwrap().interrupts.is_some());
     }
 
     #[test]

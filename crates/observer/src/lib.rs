@@ -32,7 +32,7 @@ pub use clock::{monotonic_ns, suspended_ns};
 pub use files::Files;
 pub use kept::Kept;
 pub use kernel::Refusal;
-pub use sampler::{Processes, Sampler, Scope, sample};
+pub use sampler::{Processes, Reads, Sampler, Scope, sample};
 
 /// Reads a small file of the kernel. `None`: not there, or not for us.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {

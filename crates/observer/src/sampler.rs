@@ -91,9 +91,9 @@ impl Sampler {
         (living.collect(), reaped.into_iter().chain(each).collect())
     }
 
-    /// Reads the counters of its processes. The control group comes first: its sums are what costs are computed from, so they
-    /// lie closest to the instant.
-    fn read(&self, party: Party, inside: Option<&Watching>, files: &Files) -> PartyUse {
+    /// Reads the counters of its processes. The control group comes first: its sums are what costs
+    /// are computed from, so they lie closest to the instant.
+    fn read(&self, party: Party, inside: Option<&Watching>, reads: Reads, files: &Files) -> PartyUse {
         let cgroup = (!self.group.is_empty()).then(|| self.group.counters_in(files));
         let (pids, each) = self.totals(files);
         if let Some(inside) = inside {
@@ -110,7 +110,10 @@ impl Sampler {
             processes: pids.len() as u32,
             rss_bytes: pids.iter().map(|&pid| proc::rss_bytes(pid, files)).sum(),
             // All processes of a party share a network.
-            network: pids.first().and_then(|&pid| network::counters(pid, files)),
+            network: pids
+                .first()
+                .filter(|_| reads == Reads::All)
+                .and_then(|&pid| network::counters(pid, files)),
             ..PartyUse::nothing(party)
         };
         if let Some(inside) = inside {
@@ -131,24 +134,35 @@ pub struct Scope<'a> {
     pub inside: Option<&'a Watching>,
 }
 
-/// Reads the counters of all who are watched, of dyno itself and of the machine. `files`: what stays open from one sample to the next.
+/// Which counters a sample holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    All,
+    /// None of the machine's networks and disks: who used them cannot be told among loads that
+    /// take turns, and reading takes CPU time from whoever has the turn.
+    WithoutNetworksAndDisks,
+}
+
+/// Reads the counters of all who are watched, of dyno itself and of the machine. `files`: what
+/// stays open from one sample to the next.
 #[must_use]
-pub fn sample(watched: &[Scope<'_>], files: &Files) -> Sample {
-    // Before the first read: the instant that the caller asked for, and the start of the sample's own time.
+pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
+    // Before the first read: the instant that the caller asked for, and the start of the sample's
+    // own time.
     let at_ns = monotonic_ns();
-    let read = |scope: &Scope<'_>| scope.sampler.read(scope.party, scope.inside, files);
+    let read = |scope: &Scope<'_>| scope.sampler.read(scope.party, scope.inside, reads, files);
     let mut parties: Vec<PartyUse> = watched.iter().map(read).collect();
     parties.push(PartyUse {
         threads: proc::threads_in(std::process::id(), files),
         processes: 1,
         // Clients may be in another network than the servers, and this thread is where they are.
-        network: network::counters_here(files),
+        network: Some(files).filter(|_| reads == Reads::All).and_then(network::counters_here),
         ..PartyUse::nothing(Party::GENERATOR)
     });
     Sample {
         at_ns,
         parties,
-        host: host::counters(files),
+        host: host::counters(reads, files),
         beside: None,
         // After the last read: how long the sample took is its blur and its price.
         took_ns: monotonic_ns() - at_ns,
@@ -166,7 +180,12 @@ mod tests {
         let sampler = Sampler { group: Group::default(), processes: Processes::Below(parent) };
         assert!(!sampler.pids().contains(&parent));
         let scope = |party| Scope { party, sampler: &sampler, inside: None };
-        let sample = sample(&[scope(Party::SUBJECT), scope(Party::Backend(0))], &Files::default());
+        let files = Files::default();
+        let watched = [scope(Party::SUBJECT), scope(Party::Backend(0))];
+        let few = sample(&watched, Reads::WithoutNetworksAndDisks, &files);
+        assert!(few.parties.iter().all(|used| used.network.is_none()) && few.host.unwrap().disks.is_none());
+        let sample = sample(&watched, Reads::All, &files);
+        assert!(sample.of(Party::GENERATOR).unwrap().network.is_some());
         for party in [Party::SUBJECT, Party::Backend(0)] {
             let used = sample.of(party).unwrap();
             assert!(used.cgroup.is_none());

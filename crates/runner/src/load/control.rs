@@ -45,22 +45,32 @@ impl Control {
         }
     }
 
-    /// The same of a load that takes turns. Its server is sampled where each own turn begins and ends, an interval before, when it still rests, and
-    /// an interval after, when what was under way is answered: samples of all take the generator's CPU from loads.
+    /// The same of a load that takes turns. Its server is sampled where each own turn begins and
+    /// ends, and about some turns also an interval before, when it still rests, and an interval
+    /// after, when what was under way is answered.
     pub(super) fn taking(self, slices: Option<Slices>) -> Control {
         Control { slices, ..self }
     }
 
-    /// Whether a sample at an instant tells anything that those beside it do not.
+    /// Whether a sample is due at an instant. Reading takes the generator's CPU from whoever has
+    /// the turn, so that what a server does in others' turns is seen in two rounds of every eight:
+    /// in some round a load has both its turns together, and then the next gap tells.
     fn is_wanted(&self, at_ns: u64) -> bool {
-        let interval_ns = self.window.interval_ns;
+        const EVERY: u64 = 8;
+        const SEEN: u64 = 2;
+        let (interval_ns, opens_ns) = (self.window.interval_ns, self.window.warmup_ns);
         self.slices.is_none_or(|slices| {
             let begins = |at_ns: u64| slices.next(at_ns).0 == at_ns;
             let ends = |at_ns: u64| at_ns.checked_sub(1).is_some_and(|before| slices.next(before).1 == at_ns);
-            begins(at_ns + interval_ns)
-                || begins(at_ns)
+            let is_seen = |turn_ns: u64| {
+                let since = turn_ns.checked_sub(opens_ns);
+                since.is_some_and(|since| since / slices.round_ns() % EVERY < SEEN)
+            };
+            let (next, last) = (at_ns + interval_ns, at_ns.checked_sub(interval_ns));
+            begins(at_ns)
                 || ends(at_ns)
-                || at_ns.checked_sub(interval_ns).is_some_and(ends)
+                || is_seen(next) && begins(next)
+                || last.is_some_and(|last| ends(last) && is_seen(last - 1))
         })
     }
 
@@ -219,10 +229,14 @@ mod tests {
     use super::*;
     use crate::limits::AHEAD_NS;
 
-    /// Three loads in slices of 400, with intervals of 100: where each own slice begins and ends, and 100 before and after that.
+    /// Three loads in slices of 400, with intervals of 100: where each own slice begins and ends,
+    /// and in the first two rounds of the window 100 before and after that.
     #[test]
     fn a_load_is_sampled_about_the_edges_of_its_turns() {
-        let window = Window { warmup_ns: 2400, duration_ns: Some(4800), interval_ns: 100, drain_ns: 0 };
+        let (round, rounds) = (2400, 7);
+        let window =
+            Window { warmup_ns: round, duration_ns: Some(rounds * round), interval_ns: 100, drain_ns: 0 };
+        let closes = (1 + rounds) * round;
         for own in 0..3 {
             let slices = Slices { length_ns: 400, of: 3, own, seed: 5 };
             let mut control = Control::new(window, 1).taking(Some(slices));
@@ -231,14 +245,30 @@ mod tests {
                 due.push(at);
                 control.sampled(Some(Sample { at_ns: at, ..Sample::default() }));
             }
-            let turns = slices.within(0, 9600);
-            let edges =
-                turns.iter().flat_map(|(start, end)| [start.saturating_sub(100), *start, *end, end + 100]);
+            let edges = slices.within(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
+            let seen = slices.within(round, 3 * round);
+            let around = seen.into_iter().flat_map(|(start, end)| [start - 100, end + 100]);
             // Both ends of the window are there, whoever's turn it is.
-            let mut wanted: Vec<u64> = edges.filter(|at| *at <= 7200).chain([0, 2400, 7200]).collect();
+            let mut wanted: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
             wanted.sort_unstable();
             wanted.dedup();
             assert_eq!(due, wanted, "{own}");
+        }
+    }
+
+    /// Each load has a gap between two of its turns that is seen, whatever the order.
+    #[test]
+    fn a_gap_between_turns_is_seen_whatever_the_order() {
+        let window = Window { warmup_ns: 0, duration_ns: Some(20_000), interval_ns: 100, drain_ns: 0 };
+        for (seed, of) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
+            let slices = Slices { length_ns: 400, of, own: seed as u32 % of, seed };
+            let control = Control::new(window, 1).taking(Some(slices));
+            let turns = slices.within(0, 2 * slices.round_ns());
+            let is_seen = |pair: &[(u64, u64)]| {
+                let (ends, begins) = (pair[0].1, pair[1].0);
+                begins > ends && control.is_wanted(ends + 100) && control.is_wanted(begins - 100)
+            };
+            assert!(turns.windows(2).any(is_seen), "{seed} {of}: {turns:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::thread;
 use dyno_archive::sample::PartyUse;
 use dyno_archive::start::{IdleUse, PartStart};
 use dyno_archive::{Party, Sample};
-use dyno_observer::{Files, binary};
+use dyno_observer::{Files, Reads, binary};
 
 use super::Runner;
 use super::up::{Launched, Watched};
@@ -24,10 +24,10 @@ impl Runner<'_> {
             backends: launched.backends,
             files: Files::default(),
         };
-        let (before, cpu_before) = (watched.sample(), sampler.cpu_ns());
+        let (before, cpu_before) = (watched.sample(Reads::All), sampler.cpu_ns());
         // Nothing is asked meanwhile: what it uses is its own business.
         thread::sleep(IDLE);
-        let (after, cpu_after) = (watched.sample(), sampler.cpu_ns());
+        let (after, cpu_after) = (watched.sample(Reads::All), sampler.cpu_ns());
         let woken = |sample: &Sample| sample.of(Party::SUBJECT).and_then(wakeups);
         let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         record.idle = Some(IdleUse {

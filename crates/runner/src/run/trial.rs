@@ -12,9 +12,9 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
 use dyno_contract::exchange::Business;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::Files;
 use dyno_observer::inside::{Counting, Watching};
 use dyno_observer::probes::Probes;
+use dyno_observer::{Files, Reads};
 
 use super::up::{CheckedListener, Launched, Watched, listener};
 use super::{Event, Runner};
@@ -67,6 +67,7 @@ impl Runner<'_> {
                 watchers.push(Watcher {
                     peaks_of_window: Vec::new(),
                     has_seen_sockets: false,
+                    takes_turns: plan.slice_ns.is_some(),
                     trial: *trial,
                     watched: Watched {
                         subject: &mut launched.subject.process,
@@ -242,6 +243,7 @@ struct Watcher<'a> {
     /// Parties whose memory peak the kernel reset when the window opened.
     peaks_of_window: Vec<Party>,
     has_seen_sockets: bool,
+    takes_turns: bool,
     watched: Watched<'a>,
     interrupts: &'a Interrupts,
     on: &'a dyn Fn(Event<'_>),
@@ -252,7 +254,10 @@ impl Watch for Watcher<'_> {
         if edge == Edge::Opens {
             self.peaks_of_window = self.watched.reset_peaks();
         }
-        let mut sample = self.watched.sample();
+        // The edges of the window tell of the machine, whoever takes turns.
+        let is_edge = edge != Edge::Within || !self.takes_turns;
+        let reads = if is_edge { Reads::All } else { Reads::WithoutNetworksAndDisks };
+        let mut sample = self.watched.sample(reads);
         // Once, after the counters: while all connections are there, and before they end.
         if edge == Edge::Within && !std::mem::replace(&mut self.has_seen_sockets, true) {
             self.watched.look_at_sockets(&mut sample);

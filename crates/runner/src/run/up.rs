@@ -20,7 +20,7 @@ use dyno_launch::process::Process;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
 use dyno_observer::inside::Watching;
-use dyno_observer::{Files, Scope, sockets};
+use dyno_observer::{Files, Reads, Scope, sockets};
 use dyno_subject::definition::Definition;
 
 use super::judge::{What, judge, memory_first};
@@ -304,14 +304,14 @@ pub(super) struct Watched<'a> {
 
 impl Watched<'_> {
     /// The counters of all parts.
-    pub(super) fn sample(&self) -> Sample {
-        dyno_observer::sample(&self.scopes().collect::<Vec<_>>(), &self.files)
+    pub(super) fn sample(&self, reads: Reads) -> Sample {
+        dyno_observer::sample(&self.scopes().collect::<Vec<_>>(), reads, &self.files)
     }
 
     /// The same without a look inside them, for those who want no more than what is always read.
     pub(super) fn sample_outside(&self) -> Sample {
         let outside = self.scopes().map(|scope| Scope { inside: None, ..scope });
-        dyno_observer::sample(&outside.collect::<Vec<_>>(), &self.files)
+        dyno_observer::sample(&outside.collect::<Vec<_>>(), Reads::All, &self.files)
     }
 
     fn scopes(&self) -> impl Iterator<Item = Scope<'_>> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dyno_archive::{Party, Sample};
 use dyno_observer::cgroup::Group;
 use dyno_observer::inside::{Calls, Inside, Wanted, Watching};
-use dyno_observer::{Files, Processes, Sampler, Scope, proc, sample, sockets};
+use dyno_observer::{Files, Processes, Reads, Sampler, Scope, proc, sample, sockets};
 use dyno_report::terminal::line;
 
 use crate::cli::WatchArgs;
@@ -136,7 +136,7 @@ impl Server {
     pub(super) fn look(&mut self, inside: Option<&Watching>) -> Sample {
         self.look_for_more();
         let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, inside };
-        let mut sample = sample(&[scope], &self.files);
+        let mut sample = sample(&[scope], Reads::All, &self.files);
         sample.of_mut(Party::SUBJECT).sockets = sockets::look(&self.sampler.pids());
         sample
     }
