@@ -194,7 +194,7 @@ impl RunDir {
         let twice = check::no_two_alike("starts", starts.iter().map(|s| s.start));
         holds_together(&self.path.join("starts"), twice)?;
         let trials = self.trials("trials", &header, &starts)?;
-        // Archives in which nothing was done again have no folder of that.
+        // Archives in which nothing was measured again have no folder of that.
         let has_again = self.path.join(CONTAMINATED).exists();
         let contaminated = if has_again { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
         let planned = header.plan.trials.len();
@@ -206,6 +206,28 @@ impl RunDir {
         let mut run = Run { header, starts, trials, contaminated, profiles, searches };
         run.starts.sort_by_key(|s| s.start);
         Ok(run)
+    }
+
+    /// Trials that were put aside to be measured again: the index of each, and when its load began,
+    /// nanoseconds of the monotonic clock. Asked while a run goes on, so that nothing else is read.
+    pub fn put_aside(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
+        #[derive(Deserialize)]
+        struct Trial {
+            trial: usize,
+            load: Began,
+        }
+        #[derive(Deserialize)]
+        struct Began {
+            began_ns: u64,
+        }
+        if !self.path.join(CONTAMINATED).exists() {
+            return Ok(Vec::new());
+        }
+        let read = |path: &PathBuf| {
+            let Trial { trial, load } = parse(path, &read_bytes(path)?)?;
+            Ok((trial, load.began_ns))
+        };
+        self.files(CONTAMINATED)?.iter().map(read).collect()
     }
 
     /// The trials in a folder, by index in the plan.

@@ -354,8 +354,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Keeps trials apart that are to be measured again: something else used the machine while they were measured, they are not yet done again,
-    /// and the plan allows it. What is measured side by side is done again so. Returns whether they are.
+    /// Keeps trials apart that are to be measured again: something else used the machine while they
+    /// were measured, this is their first time, and the plan allows it. What was measured side by
+    /// side is measured again so. Returns whether they are.
     fn put_aside(&mut self, of: &[(usize, &mut Start)], records: &[TrialRecord]) -> Result<bool, RunError> {
         let is_cut = records.iter().any(|record| record.load.cut_short);
         if self.plan.again == 0 || is_cut || self.interrupts.count() > 0 {
@@ -366,10 +367,10 @@ impl Runner<'_> {
         if !stopping::are_contaminated(self.plan, &facts, side_by_side) {
             return Ok(false);
         }
-        let before = self.dir.read()?.contaminated;
-        let is_again = |record: &TrialRecord| before.iter().any(|first| first.trial == record.trial);
-        // Those that were loaded side by side began at the same instant, are done again together, and count once.
-        let begun: BTreeSet<u64> = before.iter().map(|record| record.load.began_ns).collect();
+        let before = self.dir.put_aside()?;
+        let is_again = |record: &TrialRecord| before.iter().any(|(trial, _)| *trial == record.trial);
+        // Those that were loaded side by side began at the same instant, and count once.
+        let begun: BTreeSet<u64> = before.iter().map(|(_, began_ns)| *began_ns).collect();
         if begun.len() >= self.plan.again as usize || records.iter().any(is_again) {
             return Ok(false);
         }
