@@ -168,12 +168,42 @@ fn header(plan: &Plan) -> Header {
 fn name_run(suite: &str) -> (String, String) {
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let digits: String = started.chars().filter(char::is_ascii_digit).collect();
-    let safe: String =
-        suite.chars().map(|c| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
-    (format!("{safe}-{}-{}", &digits[..8], &digits[8..]), started)
+    (format!("{}-{}-{}", folder_name(suite), &digits[..8], &digits[8..]), started)
+}
+
+/// A suite's name as the beginning of a folder's: short enough for any file system, and never taken for an option.
+fn folder_name(suite: &str) -> String {
+    /// Bytes. A file name has 255 at most, and the time and a number follow.
+    const MOST: usize = 100;
+    let is_safe = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    let safe: String = suite.chars().map(|c| if is_safe(c) { c } else { '-' }).collect();
+    let named = safe.trim_matches('-');
+    let named = if named.is_empty() { "run" } else { named };
+    named.char_indices().take_while(|(at, c)| at + c.len_utf8() <= MOST).map(|(_, c)| c).collect()
 }
 
 /// The command line of this dyno, word by word, for records.
 fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_of_a_suite_begins_a_folder() {
+        let cases = [
+            ("hello", "hello"),
+            ("", "run"),
+            ("../../x", "x"),
+            ("-rf", "rf"),
+            ("a b/c", "a-b-c"),
+            ("日本", "日本"),
+        ];
+        for (name, folder) in cases {
+            assert_eq!(folder_name(name), folder, "{name:?}");
+        }
+        assert_eq!(folder_name(&"é".repeat(300)).len(), 100);
+    }
 }
