@@ -468,7 +468,9 @@ fn overview_table(report: &Report, style: Style) -> String {
     let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
     table.extend(rows.iter().flat_map(|r| {
         let mut row = overview_cells(report, r);
-        if has_several && r.most().is_some() {
+        // A subject that was never loaded has one row for all workloads.
+        let has_others = || rows.iter().filter(|other| other.subject == r.subject).count() > 1;
+        if has_several && (r.most().is_some() || has_others()) {
             row[0] = format!("{} · {}", row[0], r.workload);
         }
         let behind = r.backends.iter().map(|b| {
