@@ -12,7 +12,8 @@ use serde_json::json;
 
 use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::CellKey;
-use crate::turns::{RoundResult, cpu_us_per_request, measured};
+use crate::stats::median;
+use crate::turns::{self, RoundResult, cpu_us_per_request, measured};
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// A trial whose load ran at the same time as those of other subjects.
@@ -71,6 +72,8 @@ pub(crate) struct Company {
     usual: BTreeMap<Point, BTreeSet<usize>>,
     of: BTreeMap<Began, BTreeSet<usize>>,
     in_turns: BTreeSet<CellKey>,
+    /// Of loads that took turns with each other: each trial, and its pace.
+    paces: BTreeMap<Began, Vec<(usize, Vec<f64>)>>,
 }
 
 impl Company {
@@ -95,11 +98,28 @@ impl Company {
         };
         let usual = seen.into_iter().filter_map(|(point, all)| Some((point, most(all)?))).collect();
         let turns = trials.iter().filter(|record| record.load.slices_ns.is_some());
+        let mut paces: BTreeMap<Began, Vec<(usize, Vec<f64>)>> = BTreeMap::new();
+        for record in turns.clone() {
+            let pace = turns::pace(&record.load).map(|pace| (record.trial, pace));
+            paces.entry(began(plan, record)).or_default().extend(pace);
+        }
         Company {
             usual,
             of,
             in_turns: turns.map(|record| CellKey::of_trial(&plan.trials[record.trial])).collect(),
+            paces,
         }
+    }
+
+    /// What the others did in each round of a load that took turns with them, as multiples of
+    /// their means: the median of all. `None`: nobody else took turns, or some had other rounds.
+    pub(crate) fn pace(&self, plan: &Plan, record: &TrialRecord) -> Option<Vec<f64>> {
+        let all = self.paces.get(&began(plan, record))?;
+        let others: Vec<&[f64]> =
+            all.iter().filter(|(trial, _)| *trial != record.trial).map(|(_, pace)| &pace[..]).collect();
+        let rounds = others.first()?.len();
+        let in_round = |round: usize| median(&others.iter().map(|pace| pace[round]).collect::<Vec<_>>());
+        others.iter().all(|pace| pace.len() == rounds).then(|| (0..rounds).map(in_round).collect())?
     }
 
     /// Whether a load was alone, and others of its cell took turns.

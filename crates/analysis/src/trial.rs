@@ -197,6 +197,7 @@ pub(crate) fn trial(
             facts,
             machine: &machine,
             turns: turns.as_ref(),
+            pace: company.pace(plan, record),
             is_out_of_turn: company.is_out_of_turn(plan, record),
             duet: duet.as_ref(),
             steadiness: steadiness.as_ref(),

@@ -72,6 +72,16 @@ impl TurnsResult {
     }
 }
 
+/// Right answers per second in each round of a load that took turns, as multiples of their mean.
+/// `None`: it had all the time, or a round had no answer.
+pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
+    let turns = Turns::of(record)?;
+    let rounds = turns.rounds(record.window_ns).map(|round| turns.inner_rate(record, round));
+    let rates: Vec<f64> = rounds.collect::<Option<_>>()?;
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    rates.iter().all(|rate| *rate > 0.0).then(|| rates.iter().map(|rate| rate / mean).collect())
+}
+
 /// The record as it would be if the load's turns had followed each other without a gap: rates and curves are of its own time. What
 /// it still received after a turn is counted to that turn.
 pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {

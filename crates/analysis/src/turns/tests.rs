@@ -44,6 +44,22 @@ fn sample(at_ns: u64, cpu_ns: u64) -> Sample {
 }
 
 #[test]
+fn a_pace_is_of_the_own_turns_round_by_round() {
+    let mut record = record(0);
+    assert_eq!(pace(&record), Some(vec![1.0, 1.0]));
+    let is_late = |interval: &Interval| interval.start_ns >= 1600 * MS;
+    for interval in record.intervals.iter_mut().filter(|interval| is_late(interval)) {
+        let answers = interval.answers();
+        (0..2 * answers).for_each(|_| interval.outcomes.count(Outcome::Ok));
+    }
+    assert_eq!(pace(&record), Some(vec![0.5, 1.5]), "three times as fast");
+    record.intervals.retain(|interval| !is_late(interval));
+    assert_eq!(pace(&record), None, "a round without responses");
+    record.slices_ns = None;
+    assert_eq!(pace(&record), None);
+}
+
+#[test]
 fn own_time_has_no_gaps_and_loses_no_answer() {
     let record = record(0);
     let own = in_own_time(&record);

@@ -105,6 +105,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) machine: &'a MachineResult,
     /// `None`: the load had all the time.
     pub(crate) turns: Option<&'a TurnsResult>,
+    /// What the others did in each round of turns, as multiples of their means; `None`: not known.
+    pub(crate) pace: Option<Vec<f64>>,
     /// Whether the load was alone, and other repeats of its cell took turns.
     pub(crate) is_out_of_turn: bool,
     /// `None`: no other server was loaded at the same time.
@@ -121,7 +123,12 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     // The load's caveats say that nobody watched the server.
     let Some(server) = server else { return at_once(beside, all) };
     all.extend(server::caveats(server, beside.record, beside.party));
-    all.extend(warming::caveats(load, server, beside.part, beside.duet.is_some()));
+    let company = match (beside.duet, beside.turns.zip(beside.pace.as_deref())) {
+        (Some(_), _) => warming::Company::AtOnce,
+        (None, Some((turns, pace))) => warming::Company::InTurns { round_s: 2.0 * turns.slice_s, pace },
+        (None, None) => warming::Company::None,
+    };
+    all.extend(warming::caveats(load, server, beside.part, company));
     let levels = beside.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &all));
     all.extend(levels.into_iter().flatten());
     all.extend(tick_accounting(server, beside.facts));

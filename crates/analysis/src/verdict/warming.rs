@@ -37,15 +37,29 @@ const IN_CPU: f64 = 0.5;
 /// makes about one.
 const POLLS: f64 = 3.0;
 
-/// Reasons to distrust a step because of how warm its server was. `shares_cpus`: others were loaded at the same time on its CPUs.
+/// Who else was loaded on a server's CPUs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Company<'a> {
+    None,
+    /// Others at the same time.
+    AtOnce,
+    /// Others in turn. `round_s`: the own time in each round. `pace`: what the others did in each
+    /// round, as multiples of their means.
+    InTurns {
+        round_s: f64,
+        pace: &'a [f64],
+    },
+}
+
+/// Reasons to distrust a step because of how warm its server was.
 #[must_use]
 pub(crate) fn caveats(
     load: &LoadResult,
     server: &ServerUse,
     part: Option<&PartStart>,
-    shares_cpus: bool,
+    company: Company<'_>,
 ) -> Vec<Caveat> {
-    let growth = growth_in_window(load, server, shares_cpus);
+    let growth = growth_in_window(load, server, company);
     let of_step = still_warming(server.role_share("jit"), growth, load.config.still_warming);
     let of_start = part.and_then(|part| part.warmup.as_ref()).map(of_start).unwrap_or_default();
     of_step.into_iter().chain(of_start).collect()
@@ -76,7 +90,7 @@ fn still_warming(jit_share: Option<f64>, growth: Option<f64>, means: StillWarmin
 }
 
 /// Factor by which the server got faster within the measured window. `None`: it did not, beyond noise.
-fn growth_in_window(load: &LoadResult, server: &ServerUse, shares_cpus: bool) -> Option<f64> {
+fn growth_in_window(load: &LoadResult, server: &ServerUse, company: Company<'_>) -> Option<f64> {
     // A machine that gets back what the hypervisor took makes every server faster.
     if server.steal_share.is_some_and(|share| share > STEAL) {
         return None;
@@ -89,9 +103,25 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, shares_cpus: bool) ->
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
     let cheapness: Option<Vec<f64>> =
         window.iter().map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?)).collect();
-    // Among others a server gets faster where they get slower.
-    let by = if shares_cpus { By::CpuAlone } else { told_by(load, &throughput)? };
-    growth(&throughput, cheapness.as_deref(), by)
+    match company {
+        // Among others a server gets faster where they get slower.
+        Company::AtOnce => growth(&throughput, cheapness.as_deref(), By::CpuAlone),
+        Company::None => growth(&throughput, cheapness.as_deref(), told_by(load, &throughput)?),
+        Company::InTurns { round_s, pace } => {
+            let own = growth(&throughput, cheapness.as_deref(), told_by(load, &throughput)?)?;
+            let opens_s = window.first()?.start_s;
+            let others = |i: &&IntervalResult| pace.get(((i.start_s - opens_s) / round_s + 1e-6) as usize);
+            let beside: Option<Vec<f64>> =
+                window.iter().map(|i| Some(i.throughput_rps / others(i)?)).collect();
+            beside.map_or(Some(own), |beside| beyond_others(own, &beside))
+        }
+    }
+}
+
+/// The growth of a server that is its own. Where all who take turns get faster together, the
+/// machine does. `beside`: its throughput as a multiple of the others'.
+fn beyond_others(own: f64, beside: &[f64]) -> Option<f64> {
+    growth_over_thirds(beside).map(|beyond| own.min(beyond))
 }
 
 /// Whether the CPU time of a server says how much its requests need. One that polls uses all of its
@@ -419,6 +449,16 @@ mod tests {
         let partly = [Some(1.0), Some(0.5), Some(1.0)];
         assert!(tells_of_work(&full_server(Some(40_000), 0.8), &partly), "it is not full all the time");
         assert!(tells_of_work(&full_server(Some(40_000), 0.8), &[None, None, None]));
+    }
+
+    #[test]
+    fn growth_that_all_who_take_turns_show_is_the_machines() {
+        let flat = [1000.0; 6];
+        assert_eq!(beyond_others(2.0, &flat), None, "as the others");
+        assert_eq!(beyond_others(2.0, &[1000.0, 1000.0, 1100.0, 1100.0, 1249.0, 1249.0]), None);
+        let beyond = [1000.0, 1000.0, 1200.0, 1200.0, 1500.0, 1500.0];
+        assert_eq!(beyond_others(2.0, &beyond), Some(1.5), "what is beyond theirs");
+        assert_eq!(beyond_others(1.3, &beyond), Some(1.3), "no more than its own");
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn resting(idle_share: f64) -> Option<TurnsResult> {
 }
 
 /// Turns of so many seconds, in which the server rests.
-fn turns_of(slice_s: f64) -> Option<TurnsResult> {
+pub(super) fn turns_of(slice_s: f64) -> Option<TurnsResult> {
     resting(0.0).map(|turns| TurnsResult { slice_s, ..turns })
 }
 

@@ -4,6 +4,7 @@ use dyno_archive::plan::{Arrivals, Gaps, Segment, StillWarming};
 use dyno_archive::start::{WarmUpEnd, WarmUpSlice};
 
 use super::Case;
+use super::server::turns_of;
 use super::world::{MS, S, World};
 use crate::caveat::{Code, Severity};
 use crate::fixture::warm_up;
@@ -62,6 +63,16 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"growth": 1.25}"#,
         trips: |w| grow(w, &[1000, 1000, 1100, 1100, 1250, 1250]),
         just_not: |w| grow(w, &[1000, 1000, 1100, 1100, 1249, 1249]),
+        otherwise: None,
+    },
+    // In turns, where the others did the same, the machine got faster.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.25 times as fast.",
+        evidence: r#"{"growth": 1.25}"#,
+        trips: |w| grow_in_turns(w, &[1.0; 6]),
+        just_not: |w| grow_in_turns(w, &[0.9, 0.9, 0.91, 0.91, 0.91, 0.91]),
         otherwise: None,
     },
     // Twice as fast: each step must have a fifth of that in logarithms, a factor of 1.149.
@@ -347,6 +358,13 @@ pub(super) const CASES: &[Case<World>] = &[
 fn grow(w: &mut World, rates: &[u64]) {
     let seconds: Vec<(u64, u64)> = rates.iter().map(|rate| (*rate, 500 * MS)).collect();
     w.over(&seconds);
+}
+
+/// The same in rounds of a second, by a factor of 1.25, while the others had this pace.
+fn grow_in_turns(w: &mut World, pace: &[f64]) {
+    grow(w, &[1000, 1000, 1100, 1100, 1250, 1250]);
+    w.turns = turns_of(0.5);
+    w.pace = Some(pace.to_vec());
 }
 
 /// Moves the samples to the middle of each second, and the last second out of the window; the rate is offered.

@@ -55,6 +55,7 @@ pub(super) struct World {
     pub(super) start: StartRecord,
     pub(super) facts: Facts,
     pub(super) turns: Option<TurnsResult>,
+    pub(super) pace: Option<Vec<f64>>,
     pub(super) is_out_of_turn: bool,
     pub(super) duet: Option<DuetResult>,
     /// From when on its window counts, nanoseconds since the load began.
@@ -84,6 +85,7 @@ impl Judged for World {
                     facts: &self.facts,
                     machine: &MachineResult::new(&self.record),
                     turns: self.turns.as_ref(),
+                    pace: self.pace.clone(),
                     is_out_of_turn: self.is_out_of_turn,
                     duet: self.duet.as_ref(),
                     steadiness: steadiness.as_ref(),
@@ -117,6 +119,7 @@ impl World {
             start: fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS)),
             facts: Facts::default(),
             turns: None,
+            pace: None,
             is_out_of_turn: false,
             duet: None,
             counts_from: None,
