@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 5277ca531df7c376ee4541cb3f6e32ae61656513841b5a6548f587d74ebabf0f
+// Made by types.mjs from docs/schema/report.schema.json a9fb9dff4209d63081ec8e17c0e8f1df8a00177a5cc2688375f6eca4eff3f7bd
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -44,11 +44,13 @@ export type Code =
   | "warmup_without_cpu"
   | "shared_cpus"
   | "short_window"
+  | "threads_ended_apart"
   | "cut_short"
   | "tcp_not_measured"
   | "server_not_observed"
   | "no_cgroup"
   | "counters_unread"
+  | "left_group"
   | "not_served"
   | "limits_not_set"
   | "tick_accounting"
@@ -1204,8 +1206,8 @@ export interface Mixture {
 export interface OpenStep {
   at: Shape;
   /**
-   * The reason in the first of the refused repeats, the generator's before others; `None`: none
-   * ran.
+   * `contaminated` if other programs had the CPUs in most of the refused repeats; otherwise the
+   * reason in the first of them, the generator's before others. `None`: none ran.
    */
   reason: Code | null;
   /**

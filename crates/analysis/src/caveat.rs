@@ -105,9 +105,9 @@ codes! {
     /// In a closed loop nothing was answered for a long part of the window although requests were
     /// in flight. Requests that would have been sent meanwhile are missing from the response times.
     Stalled = "stalled",
-    /// Complete responses came before their request had been sent in full: the server did not read
-    /// all of it.
-    AnsweredEarly = "answered_early" => "the server answered without reading the requests",
+    /// Complete responses came before their request had been sent in full: the server did not wait
+    /// for all of it.
+    AnsweredEarly = "answered_early" => "the server answered before it had the whole requests",
     /// The generator did not run for part of the window: it was stopped, frozen or suspended, or
     /// its machine was.
     GeneratorStopped = "generator_stopped" => "the generator did not run all the time",
@@ -144,6 +144,8 @@ codes! {
     SharedCpus = "shared_cpus",
     /// The measured window is shorter than one second.
     ShortWindow = "short_window",
+    /// The generator's threads finished their shares of a number of requests at different times.
+    ThreadsEndedApart = "threads_ended_apart",
     /// The user ended the load before its time.
     CutShort = "cut_short",
     /// The kernel did not give TCP counters for the connections.
@@ -156,6 +158,8 @@ codes! {
     /// Threads or processes of the server ended before their counters were read: counters that held
     /// their share are unknown.
     CountersUnread = "counters_unread",
+    /// Processes of the server left its control group, whose counters and limits are not of them.
+    LeftGroup = "left_group",
     /// A server does not speak the protocol of a workload, so it has no numbers for that workload.
     NotServed = "not_served",
     /// A limit that the suite asks for could not be set here.

@@ -289,7 +289,10 @@ pub fn overview(
 
 /// Gives a workload's rows their tie groups and places, and returns the ties. What was served of an offered rate is no peak that anybody is ranked by.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
-    let is_ranked = |row: &OverviewRow| !row.control && row.is_of_its_own();
+    // Of a lower bound the repeats count that show it: valid ones, and those that the generator cut.
+    let counted = |row: &OverviewRow| peaks_by_block(row, grid).known();
+    let is_ranked =
+        |row: &OverviewRow| !row.control && row.is_of_its_own() && counted(row) >= PAIRS_TO_TELL_APART;
     let ranked: Vec<usize> = (0..rows.len()).filter(|i| is_ranked(&rows[*i])).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
     let bounds: Vec<PeakBound> = ranked.iter().map(|i| rows[*i].peak_bound()).collect();

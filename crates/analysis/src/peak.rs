@@ -80,8 +80,8 @@ pub struct OpenStep {
     pub refused: usize,
     /// Repeats that ran; 0: the step was planned, and none ran.
     pub repeats: usize,
-    /// The reason in the first of the refused repeats, the generator's before others; `None`: none
-    /// ran.
+    /// `contaminated` if other programs had the CPUs in most of the refused repeats; otherwise the
+    /// reason in the first of them, the generator's before others. `None`: none ran.
     pub reason: Option<Code>,
 }
 
@@ -163,15 +163,26 @@ impl Steps<'_> {
             let is_near = observed.is_some_and(|rps| rps >= NEAR_PEAK * peak);
             highest.is_none_or(|highest| highest > peak) && (!is_below || is_near)
         });
-        let reasons = || refused.iter().flat_map(|trial| refusing(trial));
         may_be_higher.then(|| OpenStep {
             step,
             at,
             refused: refused.len() + missing,
             repeats: cell.trials().len() + missing,
-            reason: reasons().find(|code| is_of_generator(*code)).or(reasons().next()),
+            reason: reason(&refused),
         })
     }
+}
+
+/// Why most of these repeats do not count: other programs had the CPUs, or else the reason of the
+/// first of the others, the generator's before any.
+fn reason(refused: &[&TrialResult]) -> Option<Code> {
+    let (disturbed, own): (Vec<&TrialResult>, Vec<&TrialResult>) =
+        refused.iter().copied().partition(|trial| trial.refusal() == Some(Code::Contaminated));
+    if disturbed.len() > own.len() {
+        return Some(Code::Contaminated);
+    }
+    let reasons = || own.iter().flat_map(|trial| refusing(trial));
+    reasons().find(|code| is_of_generator(*code)).or_else(|| reasons().next())
 }
 
 /// The repeats of a cell that do not count, and in which the server may have been able to do more

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::caveat::{Code, Severity};
+use crate::caveat::{Caveat, Code, Severity};
 use crate::peak::is_of_generator;
 use crate::stats::median;
 use crate::trial::TrialResult;
@@ -64,6 +64,32 @@ impl TrialResult {
         self.fell_short()
             && (limiter.resource == Resource::OtherPrograms || is_doubtful)
             && refusing.all(|caveat| is_of_machine(caveat.code))
+    }
+
+    /// Why it does not count, by the code of one of its caveats. What the server did comes first.
+    /// `Contaminated`: other programs had the CPUs, whatever they made the generator or the server
+    /// look like. `None`: it counts, or is one that is to be refused.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Code> {
+        if !self.fell_short() {
+            return None;
+        }
+        if self.is_disturbed() {
+            return Some(Code::Contaminated);
+        }
+        let is_servers = self.is_servers_fault();
+        let refusing = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
+        let is_meant = |caveat: &&Caveat| !is_servers || TrialResult::is_servers_code(caveat.code);
+        self.caveats.iter().filter(refusing).find(is_meant).map(|caveat| caveat.code)
+    }
+}
+
+/// The reason of a code in words. `Contaminated` stands for other programs that had the CPUs.
+#[must_use]
+pub fn reason(code: Code) -> &'static str {
+    match code {
+        Code::Contaminated => "other programs had the CPUs",
+        code => code.reason().unwrap_or(code.name()),
     }
 }
 
@@ -128,5 +154,20 @@ mod tests {
         };
         all[0].caveats.push(company);
         assert!(all[0].is_disturbed());
+    }
+
+    #[test]
+    fn refusal_names_the_server_then_other_programs() {
+        let mut all = trials(1);
+        assert_eq!((all[0].refusal(), all[1].refusal()), (Some(Code::Contaminated), None));
+        assert_eq!(reason(Code::Contaminated), "other programs had the CPUs");
+        // With the machine for itself it was the generator.
+        all[0].limiter.resource = Resource::ServerCpu;
+        assert_eq!(all[0].refusal(), Some(Code::GeneratorBusy));
+        let wrong = crate::Caveat { code: Code::WrongAnswers, ..all[0].caveats[0].clone() };
+        all[0].caveats.push(wrong);
+        assert_eq!(all[0].refusal(), Some(Code::WrongAnswers));
+        all[0].refused = true;
+        assert_eq!(all[0].refusal(), None);
     }
 }

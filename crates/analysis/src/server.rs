@@ -4,6 +4,7 @@ mod calls;
 mod complete;
 mod runtime;
 mod sockets;
+pub(crate) mod strays;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -236,15 +237,15 @@ impl<'a> Seen<'a> {
         Threads { at_ns: self.at_ns, living: self.threads, ended: self.ended }
     }
 
-    /// Anonymous and shared memory, or resident memory where that is all there is.
+    /// Anonymous and shared memory, or resident memory where that is all there is. The kernel sums
+    /// up a group's memory in batches, so that of a small server it may be 0: then its processes'
+    /// counts. The sum over processes is not asked otherwise: those that were forked share pages.
     fn held_bytes(&self) -> Option<u64> {
-        if let Some((anon, shmem)) =
-            self.cgroup.and_then(|c| Some((c.memory_anon_bytes?, c.memory_shmem_bytes)))
-        {
-            return Some(anon + shmem.unwrap_or(0));
-        }
+        let of_group =
+            self.cgroup.and_then(|c| Some(c.memory_anon_bytes? + c.memory_shmem_bytes.unwrap_or(0)));
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
-        parts.map(|(anon, shmem)| anon + shmem).or(self.rss_bytes)
+        let of_processes = parts.map(|(anon, shmem)| anon + shmem);
+        of_group.filter(|bytes| *bytes > 0).or(of_processes).or(self.rss_bytes)
     }
 
     fn shmem_bytes(&self) -> Option<u64> {
@@ -291,11 +292,12 @@ impl Memory {
 }
 
 /// Computes what a server (the subject, or a service behind it) used in one trial. `allowed_cpus`: CPUs that it could use at
-/// a time. Empty if the party was not watched.
+/// a time. Empty if the party was not watched, or if processes of it left its control group.
 #[must_use]
 pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> ServerUse {
     let seen = seen(record, party);
-    let Some((first, last)) = edges(record, &seen) else { return ServerUse::default() };
+    let has_all = strays::of(record, party) == 0;
+    let Some((first, last)) = edges(record, &seen).filter(|_| has_all) else { return ServerUse::default() };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let rate = answers_per_second(record);
     // Answers that fit the observed window: samples lie a little beside the edges of the measured one.

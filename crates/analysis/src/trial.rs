@@ -14,7 +14,7 @@ use crate::cell::{CellKey, Shape};
 use crate::duet::{self, Company, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
-use crate::server::{self, ServerUse};
+use crate::server::{self, ServerUse, strays};
 use crate::stable;
 use crate::steadiness::{self, Steadiness};
 use crate::turns::{self, TurnsResult};
@@ -170,6 +170,8 @@ pub(crate) fn trial(
     record: &TrialRecord,
     company: &Company,
 ) -> TrialResult {
+    let known = strays::left_out(&record.load).map(|load| TrialRecord { load, ..record.clone() });
+    let record = known.as_ref().unwrap_or(record);
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));

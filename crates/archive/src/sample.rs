@@ -89,6 +89,10 @@ pub struct PartyUse {
     /// Every thread that was alive.
     pub threads: Vec<ThreadUse>,
     pub processes: u32,
+    /// Its processes that had left its control group, or that of one of its controllers, whose
+    /// counters lack them. `None`: nobody looked, which is done as the window closes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strays: Option<u32>,
     /// Its processes with their totals, those that wait to be reaped included. Empty: not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<ProcessUse>,
@@ -120,6 +124,7 @@ impl PartyUse {
             cgroup: None,
             threads: Vec::new(),
             processes: 0,
+            strays: None,
             each: Vec::new(),
             rss_bytes: None,
             rss_anon_bytes: None,
@@ -167,6 +172,9 @@ pub struct ProcessUse {
     pub children_sys_ns: u64,
     pub children_faults_minor: u64,
     pub children_faults_major: u64,
+    /// It ignores SIGCHLD, so that children are reaped without it: their use is in no totals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignores_children: bool,
 }
 
 impl ProcessUse {

@@ -34,6 +34,9 @@ pub struct StartRecord {
 /// So it is another length in each start.
 pub const PADDING: &str = "DYNO_PADDING";
 
+/// The variable that names the folder of a start, which is another one each time.
+const TEMPORARY: &str = "TMPDIR";
+
 /// A fixed piece of work, done several times on the CPUs of a server before it is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
@@ -111,6 +114,10 @@ pub struct PartStart {
     pub limits: Vec<LimitReadBack>,
     /// The environment that it was given, without secrets. Empty where the archive is older than that it is of dyno's making.
     pub environment: BTreeMap<String, String>,
+    /// The variables that it was given from dyno's own environment, without secrets. Empty: the
+    /// archive does not keep them apart, or it was not started.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inherited: BTreeMap<String, String>,
     pub stop: Option<Stop>,
     /// The last lines that it wrote, kept when something went wrong.
     pub log_tail: Option<String>,
@@ -134,9 +141,25 @@ impl PartStart {
             checks_after: Vec::new(),
             limits: Vec::new(),
             environment: BTreeMap::new(),
+            inherited: BTreeMap::new(),
             stop: None,
             log_tail: None,
         }
+    }
+
+    /// The variables that it was given from dyno's own environment: two starts of one server are
+    /// alike only if these are. From an archive that does not keep them apart: those of its
+    /// environment that `is_inherited` by name, without those that name the start's own folder.
+    #[must_use]
+    pub fn inherited_variables(&self, is_inherited: impl Fn(&str) -> bool) -> BTreeMap<&str, &str> {
+        let kept_apart = !self.inherited.is_empty();
+        let all = if kept_apart { &self.inherited } else { &self.environment };
+        let folder = self.environment.get(TEMPORARY).filter(|folder| !folder.is_empty());
+        let is_of_start = |name: &str, value: &str| {
+            [TEMPORARY, PADDING].contains(&name) || folder.is_some_and(|folder| value.contains(&**folder))
+        };
+        let all = all.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        all.filter(|(name, value)| kept_apart || is_inherited(name) && !is_of_start(name, value)).collect()
     }
 }
 
@@ -377,6 +400,26 @@ impl FailureKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn inherited_variables_hold_nothing_of_a_start() {
+        let map = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
+            all.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+        };
+        // How dyno asks a runtime is no variable of the user's.
+        let environment = map(&[
+            ("DELAY", "5"),
+            ("NODE_OPTIONS", "--require=/tmp/dyno-1/dyno-runtime.cjs"),
+            ("OWN", "1"),
+            ("TMPDIR", "/tmp/dyno-1"),
+            (PADDING, "xx"),
+        ]);
+        let older = PartStart { environment, ..PartStart::new(Party::SUBJECT, "s".into()) };
+        let given = older.inherited_variables(|name| name != "OWN");
+        assert_eq!(given, BTreeMap::from([("DELAY", "5")]));
+        let newer = PartStart { inherited: map(&[("NODE_OPTIONS", "-x")]), ..older };
+        assert_eq!(newer.inherited_variables(|_| true), BTreeMap::from([("NODE_OPTIONS", "-x")]));
+    }
 
     #[test]
     fn limits_are_named_as_archives_have_them() {

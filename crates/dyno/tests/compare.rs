@@ -104,6 +104,7 @@ fn runs_that_differ_in_more_than_their_servers_are_refused_by_name() {
     // Another version of a server is what two runs are compared for.
     let newer = changed(place.path(), "newer", |header| {
         header.plan.subjects[0].version = Some("2.0".into());
+        header.started = "2026-01-03T03:04:05Z".into();
     });
     let (status, text, error) = told(&[&before, &newer]);
     assert_eq!(status, 0, "{error}");

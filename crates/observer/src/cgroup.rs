@@ -164,6 +164,32 @@ pub struct Group {
     pub v2: Option<PathBuf>,
 }
 
+/// These folders and all below them: each before the one that it lies in.
+fn tree_of(mut all: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut looked_into = 0;
+    while let Some(folder) = all.get(looked_into) {
+        let below = folders_in(folder);
+        all.extend(below);
+        looked_into += 1;
+    }
+    all.reverse();
+    all
+}
+
+/// The processes in these groups.
+fn pids_in(folders: &[PathBuf]) -> Vec<u32> {
+    let mut pids: Vec<u32> = folders
+        .iter()
+        // Opened anew each time: one that stays open goes on with the list that it had
+        // (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
+        .filter_map(|folder| read(folder.join("cgroup.procs")))
+        .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
+        .collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
 impl Group {
     /// The group of a folder: of version 2, or of version 1 with the folders that other controllers have for the same path.
     ///
@@ -215,34 +241,26 @@ impl Group {
         seen.into_iter()
     }
 
-    /// All folders, and those of the groups below, which a subject may have made: each before the one that it lies in, as they
-    /// can be removed.
+    /// All folders, and those of the groups below, which a subject may have made: each before the one
+    /// that it lies in, as they can be removed.
     #[must_use]
     pub fn tree(&self) -> Vec<PathBuf> {
-        let mut all: Vec<PathBuf> = self.folders().map(PathBuf::from).collect();
-        let mut looked_into = 0;
-        while let Some(folder) = all.get(looked_into) {
-            let below = folders_in(folder);
-            all.extend(below);
-            looked_into += 1;
-        }
-        all.reverse();
-        all
+        tree_of(self.folders().map(PathBuf::from).collect())
     }
 
     /// The processes in the group and in those below it.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        let mut pids: Vec<u32> = self
-            .tree()
-            .iter()
-            // Opened anew each time: one that stays open goes on with the list that it had (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
-            .filter_map(|folder| read(folder.join("cgroup.procs")))
-            .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
-            .collect();
-        pids.sort_unstable();
-        pids.dedup();
-        pids
+        pids_in(&self.tree())
+    }
+
+    /// Those of some processes that are not in the group, or not in that of each controller: its
+    /// counters and limits are not of them.
+    #[must_use]
+    pub fn strays(&self, pids: &[u32]) -> Vec<u32> {
+        let held: Vec<Vec<u32>> =
+            self.folders().map(|folder| pids_in(&tree_of(vec![folder.into()]))).collect();
+        pids.iter().copied().filter(|pid| !held.iter().all(|held| held.contains(pid))).collect()
     }
 
     /// Begins a new peak of memory use, where the kernel lets one.
@@ -541,6 +559,21 @@ mod tests {
         assert_eq!(group.pids(), [4, 9, 17]);
         let top = group.v1["memory"].clone();
         assert_eq!(group.tree(), [deep, top.join("below"), top]);
+    }
+
+    #[test]
+    fn a_process_that_left_the_group_of_one_controller_is_a_stray() {
+        let (cpu, memory) = (files(&[("cgroup.procs", "4\n")]), files(&[("cgroup.procs", "4\n9\n")]));
+        std::fs::create_dir(cpu.path().join("below")).unwrap();
+        std::fs::write(cpu.path().join("below/cgroup.procs"), "5\n").unwrap();
+        std::fs::write(memory.path().join("cgroup.procs"), "4\n5\n9\n").unwrap();
+        let v1 = [("cpuacct", &cpu), ("memory", &memory)];
+        let v1 = v1.map(|(name, folder)| (name.to_string(), folder.path().to_path_buf())).into();
+        let group = Group { v1, v2: None };
+        assert_eq!(group.strays(&[4, 5]), [0; 0]);
+        assert_eq!(group.strays(&[4, 5, 9, 17]), [9, 17]);
+        let v2 = Group { v2: Some(memory.path().into()), ..Group::default() };
+        assert_eq!(v2.strays(&[4, 5, 9, 17]), [17]);
     }
 
     #[test]

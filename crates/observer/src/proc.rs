@@ -37,6 +37,8 @@ pub struct Stat {
     pub children_faults_major: u64,
     pub children_user_ticks: u64,
     pub children_sys_ticks: u64,
+    /// It ignores SIGCHLD: the kernel reaps its children, and their use is in no totals.
+    pub ignores_children: bool,
 }
 
 impl Stat {
@@ -45,7 +47,9 @@ impl Stat {
     pub fn parse(text: &str) -> Option<Stat> {
         let (open, close) = (text.find('(')?, text.rfind(')')?);
         let fields: Vec<&str> = text.get(close + 2..)?.split_ascii_whitespace().collect();
-        let number = |i: usize| fields.get(i)?.parse().ok();
+        let number = |i: usize| -> Option<u64> { fields.get(i)?.parse().ok() };
+        /// Of SIGCHLD in `sigignore`, whose lowest bit is of signal 1.
+        const SIGCHLD: u64 = 1 << 16;
         Some(Stat {
             name: text.get(open + 1..close)?.to_string(),
             state: fields.first()?.chars().next()?,
@@ -61,6 +65,7 @@ impl Stat {
             children_faults_major: number(10)?,
             children_user_ticks: number(13)?,
             children_sys_ticks: number(14)?,
+            ignores_children: number(30).is_some_and(|ignored| ignored & SIGCHLD != 0),
         })
     }
 
@@ -108,6 +113,7 @@ pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
         children_sys_ns: stat.children_sys_ticks * tick,
         children_faults_minor: stat.children_faults_minor,
         children_faults_major: stat.children_faults_major,
+        ignores_children: stat.ignores_children,
     }
 }
 
@@ -486,6 +492,12 @@ mod tests {
         assert_eq!((stat.name.as_str(), stat.state, stat.parent, stat.session), ("a) (b)", 'S', 1, 40));
         assert_eq!((stat.user_ticks, stat.sys_ticks), (150, 25));
         assert_eq!((stat.faults_minor, stat.faults_major), (10, 0));
+        assert!(!stat.ignores_children);
+        let ignores = |sigignore: u64| {
+            let text = format!("7 (x) S {}{sigignore} 0 0 0 0\n", "1 ".repeat(29));
+            Stat::parse(&text).unwrap().ignores_children
+        };
+        assert!(ignores(1 << 16) && !ignores(0x7fff_ffff & !(1 << 16)));
         assert_eq!(last_cpu(text), None);
         let whole = format!("1 (x y) S 0 {} 7 0 0\n", "1 ".repeat(34).trim());
         assert_eq!(last_cpu(&whole), Some(7));

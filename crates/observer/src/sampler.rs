@@ -63,6 +63,18 @@ impl Sampler {
         if self.group.is_empty() { self.processes.pids() } else { self.group.pids() }
     }
 
+    /// How many of its living processes have left its control group. 0 where it has none.
+    #[must_use]
+    pub fn strays(&self) -> u32 {
+        if self.group.is_empty() {
+            return 0;
+        }
+        // Listed before the group is read: a process that is born in between is in neither.
+        let outside = self.group.strays(&self.processes.pids());
+        let lives = |pid: &u32| proc::Stat::of(*pid).is_some_and(|stat| !stat.is_dead());
+        outside.iter().filter(|pid| lives(pid)).count() as u32
+    }
+
     /// CPU time of its processes so far, nanoseconds: of the control group, or else of its
     /// processes and of the children that they reaped. `None`: neither can be read.
     #[must_use]

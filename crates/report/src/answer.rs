@@ -12,6 +12,7 @@ use dyno_analysis::metric::{CPU, THROUGHPUT};
 use dyno_analysis::mixture::Mixture;
 use dyno_analysis::overview::{OverviewRow, Tie};
 use dyno_analysis::peak::RatioBound;
+use dyno_analysis::programs;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{Over, PAIRS_TO_TELL_APART, Repeated};
@@ -212,8 +213,13 @@ fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
     let over = if repeats == 1 {
         "one repeat, so no interval".to_string()
     } else {
-        let what = if peak.interval.is_some() { "95 % interval of" } else { "range of" };
-        format!("{}, {what} {repeats} repeats", range(peak, number)?)
+        // What a server reached at least has no interval: its upper end would be no bound.
+        let shown = match row.peak_is_lower_bound {
+            true => Repeated { interval: None, ..peak.clone() },
+            false => peak.clone(),
+        };
+        let what = if shown.interval.is_some() { "95 % interval of" } else { "range of" };
+        format!("{}, {what} {repeats} repeats", range(&shown, number)?)
     };
     let with = of_workload(report, &row.workload);
     let (who, rate) = (title(report, &row.subject), number(peak.median?));
@@ -556,11 +562,7 @@ fn reasons(report: &Report) -> String {
     // Several codes have the same words.
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for trial in report.trials.iter().filter(|t| t.fell_short()) {
-        if let Some(code) = trial.caveats.first().map(|c| c.code) {
-            let reason = match trial.is_disturbed() {
-                true => "other programs had the CPUs",
-                false => code.reason().unwrap_or(code.name()),
-            };
+        if let Some(reason) = trial.refusal().map(programs::reason) {
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, n)) => *n += 1,
                 None => reasons.push((reason, 1)),

@@ -1,10 +1,8 @@
 //! Preparation of a run before its first start: builds, versions, and the environment of starts.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use dyno_archive::plan::{Arm, Isolation, Plan};
-use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::network::Network;
 use dyno_launch::supervision::Supervision;
 use dyno_subject::build::{self, Built};
@@ -132,13 +130,3 @@ pub fn bring_back_those_behind(plan: &mut Plan) -> Vec<usize> {
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("ended before the first server was started; there is nothing to keep")]
 pub struct Interrupted;
-
-/// The environment that a start of this subject would get now, without the variables that differ between its starts.
-#[must_use]
-pub fn environment_of(definition: &Definition) -> BTreeMap<String, String> {
-    let start = &definition.start;
-    let mut environment = Environment::of_server(&Ours::read(), &start.inherit, Path::new("")).recorded();
-    // Its own variables belong to its definition, and each start has a folder of its own for temporary files.
-    environment.retain(|name, _| name != "TMPDIR" && !start.env.contains_key(name));
-    environment
-}

@@ -105,6 +105,14 @@ fn first_miss(objective: &Objective, load: &LoadResult) -> Result<Option<Miss>, 
     too_short.map_or(Ok(None), Err)
 }
 
+/// Whether the server had as many requests as it could be given for half of the time or more, or
+/// fell behind: a generator that waited a little for its CPU does not explain that.
+fn is_saturated(load: &LoadResult) -> bool {
+    const FULL: f64 = 0.5;
+    let is_full = load.in_flight.mean >= FULL * load.places() as f64;
+    is_full || load.keeps_up() == Some(false)
+}
+
 /// Judges a load.
 #[must_use]
 pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
@@ -117,7 +125,8 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
     let refuses = |caveat: &&Caveat| {
         // A control is let off, as it is there to show what the generator can do.
         let is_full = is_generators(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
-        is_full || is_time && matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved)
+        let is_late = matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved);
+        is_full || is_time && is_late && !is_saturated(load)
     };
     if let Some(caveat) = load.caveats.iter().find(refuses) {
         return Judged::GeneratorMissed(caveat.message.clone());
@@ -304,6 +313,22 @@ mod tests {
         };
         assert_eq!(judged("p99<5ms", late), Judged::GeneratorMissed("it was late".into()));
         assert_eq!(judged("p99<1ms", late), Judged::GeneratorMissed("it was late".into()));
+    }
+
+    #[test]
+    fn a_generator_that_waited_a_little_does_not_excuse_a_saturated_server() {
+        fn starved(l: &mut LoadResult) {
+            let message = "it waited for a CPU".into();
+            let caveat = Caveat::new(Code::GeneratorStarved, Severity::Warning, message, Default::default());
+            l.caveats.push(caveat);
+        }
+        let excused = Judged::GeneratorMissed("it waited for a CPU".into());
+        assert_eq!(judged("p99<1ms", starved), excused);
+        let saturated = |l: &mut LoadResult| {
+            starved(l);
+            l.in_flight.mean = 0.5 * l.places() as f64;
+        };
+        assert!(matches!(judged("p99<1ms", saturated), Judged::Missed(_)));
     }
 
     #[test]

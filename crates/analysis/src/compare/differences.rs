@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Side;
+use super::{Side, environment};
 use crate::leaves::differing;
 
 /// Memory may differ by this share between two boots of one machine.
@@ -51,6 +51,7 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
         };
         found.walk(&format!("{name}: loaded beside"), &beside(a, *arm_a), &beside(b, *arm_b));
         found.walk_unshown(&format!("{name}: env"), &json!(own.conditions.env), &json!(other.conditions.env));
+        found.all.extend(environment::differences(&name, (a.run, *arm_a), (b.run, *arm_b)));
         let of_requests = |arm: &Arm| json!(arm.conditions.request);
         found.walk_unshown(&format!("{name}: request"), &of_requests(own), &of_requests(other));
         found.walk(&name, &conditions(plan_a, *arm_a), &conditions(plan_b, *arm_b));

@@ -1,11 +1,13 @@
 //! Two sides, of one run or of two, cell by cell: ratios with intervals, verdicts in words, and gates.
 
 mod differences;
+mod environment;
 mod gate;
 mod lack;
 mod notes;
 mod order;
 mod repeats;
+mod times;
 mod verdict;
 
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Sentences that hold for all rows of a comparison.
 
 use super::order::Confounding;
-use super::{CellRepeats, Row, Side, SideRepeats, is_control, without_namesake};
+use super::{CellRepeats, Row, Side, SideRepeats, is_control, times, without_namesake};
 use crate::stats::{Looks, Over, REPEATS_FOR_INTERVAL};
 
 /// What is to be known of all rows.
@@ -14,10 +14,7 @@ pub(super) fn notes(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     if !is_one_run {
-        notes.push(format!(
-            "The two runs were made at different times, {} and {}. How much this machine changed between them is in no interval: have both in one suite to know.",
-            a.run.header.started, b.run.header.started
-        ));
+        notes.extend(times::note(a.run, b.run));
     }
     if let Some(drift) = drift {
         notes.push(format!(

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Lack, Side};
-use crate::caveat::{Caveat, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
+use crate::programs;
 use crate::stats::permutation;
 use crate::trial::TrialResult;
 
@@ -289,17 +289,13 @@ fn refused(trial: &TrialResult) -> Option<(Cause, String)> {
     if trial.valid || trial.refused {
         return None;
     }
+    let reason = trial.refusal().map_or("it is not valid", programs::reason);
     let cause = match trial {
         trial if trial.is_broken() => Cause::ServerFailed,
         trial if trial.has_lost() => Cause::Unanswered,
         _ => Cause::Measurement,
     };
-    let is_meant = |caveat: &&Caveat| {
-        let own = caveat.severity == Severity::Invalid;
-        own && (cause == Cause::Measurement || TrialResult::is_servers_code(caveat.code))
-    };
-    let reason = trial.caveats.iter().find(is_meant).and_then(|caveat| caveat.code.reason());
-    Some((cause, reason.unwrap_or("it is not valid").into()))
+    Some((cause, reason.into()))
 }
 
 /// Why a repeat has no trial.

@@ -30,6 +30,7 @@ fn run_of(id: &str, servers: &[(&str, &[u64])]) -> Run {
     let trials = trials.collect();
     let mut run = fixture::run(plan, Vec::new(), trials);
     run.header.id = id.into();
+    run.header.started = id.into();
     run
 }
 

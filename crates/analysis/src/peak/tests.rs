@@ -182,6 +182,23 @@ fn refusals_for_other_reasons_than_the_servers_are_alike() {
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
 }
 
+/// A generator that had no room because of other programs was not the limit.
+#[test]
+fn reason_is_that_of_most_repeats() {
+    let report = told(&[1, 16], &[("a", &[&valid(816), &busy(2300)])]);
+    let mut trials: Vec<TrialResult> = report.trials;
+    trials.retain(TrialResult::fell_short);
+    let first = |disturbed: usize| {
+        let mut trials = trials.clone();
+        trials[..disturbed].iter_mut().for_each(|trial| {
+            trial.limiter.resource = crate::verdict::Resource::OtherPrograms;
+        });
+        reason(&trials.iter().collect::<Vec<_>>())
+    };
+    assert_eq!((first(2), first(3)), (Some(Code::GeneratorBusy), Some(Code::Contaminated)));
+    assert_eq!(reason(&[]), None);
+}
+
 /// Three repeats that count show what a server does, unless the generator hid the best of them.
 #[test]
 fn few_repeats_that_are_doubtful_leave_the_peak_exact() {

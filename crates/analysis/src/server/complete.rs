@@ -29,6 +29,10 @@ const MOST_SERVED: f64 = 0.1;
 /// CPU time that a thread may use between the reading of its group and its own.
 const SKEW_S: f64 = 0.001;
 
+/// Least number of births that no sample shows, where a process of the party ignores SIGCHLD. More
+/// than the machine's own services have in a second.
+const LOST_BIRTHS: f64 = 10.0;
+
 /// Two ticks of the clock: totals of user and system time are rounded down apart.
 const TICKS_S: f64 = 0.02;
 
@@ -113,7 +117,10 @@ impl Ended {
         let totals = Totals::new(first, last);
         let has_totals = samples.iter().all(|seen| !seen.each.is_empty());
         let totals_s = if has_totals { totals.ended_s(first, last) } else { 0.0 };
-        let has_unseen_births = has_unseen_births(first, last, responses);
+        let unseen = unseen_births(first, last);
+        let loses_children = unseen.is_some_and(|n| n >= LOST_BIRTHS)
+            && last.each.iter().any(|process| process.ignores_children);
+        let has_unseen_births = loses_children || are_the_servers(unseen, responses);
         let is_accounted = totals_s > MOST_UNREAD * threads.run_s;
         // Without totals only threads tell: no counter holds those that are gone.
         // Of each process that waits to be reaped up to two ticks are rounded off.
@@ -127,6 +134,7 @@ impl Ended {
             split_s: (has_totals && totals_s > 0.0).then(|| totals.split_s()),
             faults: (has_totals && totals.children_are_complete()).then(|| totals.faults()),
             is_process_lost: is_lost_without
+                || loses_children
                 || has_unseen_births && !is_accounted
                 || is_rounded_off
                 || has_totals && !(totals.children_are_complete() && all_were_reaped(samples)),
@@ -291,18 +299,24 @@ fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
     })
 }
 
-/// Whether far more threads and processes were born on the machine than samples show, about one per
-/// response.
-fn has_unseen_births(first: &Seen<'_>, last: &Seen<'_>, responses: Option<f64>) -> bool {
+/// Threads and processes born on the machine that no sample shows; `None`: the kernel does not count
+/// births.
+fn unseen_births(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let births = |seen: &Seen<'_>| seen.host.and_then(|host| host.births);
-    let (Some(responses), Some(then), Some(now)) = (responses, births(first), births(last)) else {
-        return false;
-    };
+    let (then, now) = (births(first)?, births(last)?);
     let threads = |seen: &Seen<'_>| -> BTreeSet<u32> {
         seen.sample.parties.iter().flat_map(|party| party.threads.iter().map(|thread| thread.tid)).collect()
     };
     let seen = threads(last).difference(&threads(first)).count() as f64;
-    now.saturating_sub(then) as f64 - seen >= UNSEEN_BIRTHS.max(UNSEEN_BIRTHS_PER_RESPONSE * responses)
+    Some(now.saturating_sub(then) as f64 - seen)
+}
+
+/// Whether these births are so many that they are likely the server's: about one per response.
+fn are_the_servers(unseen: Option<f64>, responses: Option<f64>) -> bool {
+    let both = unseen.zip(responses);
+    both.is_some_and(|(unseen, responses)| {
+        unseen >= UNSEEN_BIRTHS.max(UNSEEN_BIRTHS_PER_RESPONSE * responses)
+    })
 }
 
 /// Differences of the totals of processes.
@@ -403,6 +417,7 @@ const fn difference(now: &ProcessUse, then: &ProcessUse) -> ProcessUse {
         children_sys_ns: now.children_sys_ns.saturating_sub(then.children_sys_ns),
         children_faults_minor: now.children_faults_minor.saturating_sub(then.children_faults_minor),
         children_faults_major: now.children_faults_major.saturating_sub(then.children_faults_major),
+        ignores_children: now.ignores_children,
     }
 }
 

@@ -109,9 +109,15 @@ fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     of(Code::SubjectFailed).is_none().then(|| told_by(dropped, Resource::DroppedPackets))
 }
 
+/// The server ended, did not respond, or its responses were wrong: no resource limits that.
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let of = |code| load.caveats.iter().find(|c| c.code == code);
-    Some(told_by(of(Code::SubjectFailed).or_else(|| of(Code::NoAnswers))?, Resource::Failure))
+    let refused = |code| of(code).filter(|c| c.severity == Severity::Invalid);
+    let caveat = of(Code::SubjectFailed)
+        .or_else(|| of(Code::NoAnswers))
+        .or_else(|| refused(Code::WrongAnswers))
+        .or_else(|| refused(Code::Unsolicited))?;
+    Some(told_by(caveat, Resource::Failure))
 }
 
 fn refusal(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {

@@ -57,6 +57,7 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
             .then(|| info(Code::CutShort, "This load was ended early: the window is shorter than planned.")),
         tcp_not_measured(result),
         short_window(result),
+        threads_ended_apart(result),
         nobody_watched(context),
     ]
     .into_iter()
@@ -331,7 +332,7 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     (early.responses > 0).then(|| {
         let unsent = early.unsent_bytes as f64 / early.responses as f64;
         let message = format!(
-            "{} of {completed} responses were complete before their request had been sent in full; {unsent:.0} bytes of it were left on average. The server did not read the whole requests, so the throughput is not a rate of uploads. Check that it reads the body, or send a smaller one.",
+            "{} of {completed} responses were complete before their request had been sent in full; {unsent:.0} bytes of it were left on average. The server did not wait for the whole requests, so the throughput is not a rate of uploads. Check that it reads the body before it responds, or send a smaller one.",
             early.responses
         );
         // Servers that refuse a request may do so from its head alone.
@@ -348,7 +349,9 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
 /// HTTP/2 was asked for, and HTTP/1.1 was measured.
 fn fell_back(result: &LoadResult) -> Option<Caveat> {
     let config = &result.config;
-    if config.protocol == Protocol::Auto && config.streams > 1 && result.http2.is_none() {
+    // Without a response nothing was chosen.
+    let has_responses = result.exchanges.completed > 0;
+    if has_responses && config.protocol == Protocol::Auto && config.streams > 1 && result.http2.is_none() {
         let message = format!(
             "The server chose HTTP/1.1, which has no streams: each connection had one request in flight instead of {}. Give more connections, or turn HTTP/2 on in the server.",
             config.streams
@@ -507,6 +510,23 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
             Code::ShortWindow,
             "The measured window is shorter than a second: expect noise. Use a longer duration.",
         )
+    })
+}
+
+/// Threads divide a number of requests before the load. One that has fast connections is done first,
+/// and its connections then have nothing to do.
+fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
+    /// Least share of the places that have a request in flight on average.
+    const LEAST_BUSY: f64 = 0.8;
+    let (places, mean) = (result.places() as f64, result.in_flight.mean);
+    let divides = result.config.requests.is_some() && result.client.threads > 1;
+    let is_closed = result.config.model == Model::Closed;
+    (divides && is_closed && mean < LEAST_BUSY * places).then(|| {
+        let message = format!(
+            "The requests were divided among the generator's threads before the load, and not all threads had work until its end: {mean:.2} of {places:.0} requests were in flight on average, and throughput is lower by about as much. Use one thread (`--threads 1`), or a duration instead of a number of requests (`-d 10s`)."
+        );
+        let evidence = json!({"in_flight": mean, "places": places, "threads": result.client.threads});
+        Caveat::new(Code::ThreadsEndedApart, Severity::Warning, message, evidence)
     })
 }
 

@@ -10,6 +10,7 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::design::Design;
 use crate::load::offered::rate_of;
 use crate::peak::{OpenStep, is_of_generator};
+use crate::programs;
 use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
 
 /// The best throughput of a subject with a workload.
@@ -267,15 +268,10 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
         0 => String::new(),
         n => format!("; and {n} more"),
     };
-    let mut reasons = open.iter().flat_map(|peak| peak.open).filter_map(|step| step.reason);
-    let remedy = if reasons.any(is_of_generator) {
-        "To measure them, give the generator more CPUs and the servers fewer: `cpuset` under `[limits]` names the servers' CPUs, and the generator gets the others, with a thread on each."
-    } else {
-        "To measure them, finish the run (`--resume`) or raise `repeats`, so that at least three repeats per step count."
-    };
     let message = format!(
-        "Some peaks are lower bounds (≥): {}{more}. These servers may do more, so none of them is ranked below another. {remedy}",
-        each.join("; ")
+        "Some peaks are lower bounds (≥): {}{more}. These servers may do more, so none of them is ranked below another. {}",
+        each.join("; "),
+        remedy(&open)
     );
     let evidence = open.iter().map(|peak| {
         json!({"subject": peak.subject, "workload": peak.workload, "at_least_rps": peak.most_rps, "steps": peak.open})
@@ -284,11 +280,25 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
     Some(Caveat::new(Code::PeakLowerBound, Severity::Warning, message, evidence))
 }
 
+/// How to measure peaks that are lower bounds, by the reasons of their steps.
+fn remedy(open: &[&Peak<'_>]) -> String {
+    const QUIET: &str = "end the other programs, or have dyno wait for them (`--wait-quiet 5m`)";
+    const CPUS: &str = "give the generator more CPUs and the servers fewer: `cpuset` under `[limits]` names the servers' CPUs, and the generator gets the others, with a thread on each";
+    let reasons = || open.iter().flat_map(|peak| peak.open).filter_map(|step| step.reason);
+    let is_of_others = reasons().any(|code| code == Code::Contaminated);
+    match (is_of_others, reasons().any(is_of_generator)) {
+        (true, true) => format!("To measure them, {QUIET}. Where the generator was the limit, {CPUS}."),
+        (true, false) => format!("To measure them, {QUIET}."),
+        (false, true) => format!("To measure them, {CPUS}."),
+        (false, false) => "To measure them, finish the run (`--resume`) or raise `repeats`, so that at least three repeats per step count.".into(),
+    }
+}
+
 /// `fast, ≥ 23000/s: at 16 connections 5 of 5 repeats do not count (the generator was the limit)`.
 fn open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
     let step = |open: &OpenStep| {
         let at = open.at.in_words();
-        let reason = open.reason.map_or("not run", |code| code.reason().unwrap_or(code.name()));
+        let reason = open.reason.map_or("not run", programs::reason);
         match open.repeats {
             0 => format!("the step of {at} was not run"),
             all => format!("at {at} {} of {all} repeats do not count ({reason})", open.refused),

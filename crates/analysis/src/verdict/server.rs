@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::thresholds::{SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use crate::caveat::{Caveat, Code, Severity, info};
-use crate::server::ServerUse;
+use crate::server::{ServerUse, strays};
 use crate::words::{cpus, percent};
 
 /// Longest time that all threads together may wait for a CPU, as a share of the allowed CPU time.
@@ -35,7 +35,10 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
         ));
     }
     all.extend(counters_unread(server));
-    all.extend(not_measured(server));
+    match left_group(record, party) {
+        Some(left) => all.push(left),
+        None => all.extend(not_measured(server)),
+    }
     all.extend(more_threads_than_cpus(server));
     all.extend(server_starved(server));
     all.extend(calls_not_counted(server, &record.probes));
@@ -192,6 +195,17 @@ fn counters_unread(server: &ServerUse) -> Option<Caveat> {
         "unknown": unread.unknown,
     });
     Some(Caveat::new(Code::CountersUnread, Severity::Warning, message, evidence))
+}
+
+/// Processes outside of the group in which their server was started.
+fn left_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
+    let strays = strays::of(record, party);
+    (strays > 0).then(|| {
+        let message = format!(
+            "Processes of the server ({strays}) left the control group in which it was started, so that its counters lack what they used, and its limits do not hold for them. CPU time, memory and threads of this step are unknown. Start the server itself instead of by a service manager or container engine, or have it not write to `cgroup.procs`."
+        );
+        Caveat::new(Code::LeftGroup, Severity::Warning, message, json!({"processes": strays}))
+    })
 }
 
 /// Names the counters that are empty although the server was observed.

@@ -6,12 +6,12 @@ use std::time::SystemTime;
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::plan::{Backend, Build, Plan, Subject};
-use dyno_archive::start::{PADDING, PartStart};
+use dyno_archive::start::PartStart;
 use dyno_archive::{Difference, Facts, Party, Resumption, RunDir, StartRecord};
 use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
-use dyno_runner::prepare::{bring_back_those_behind, environment_of};
+use dyno_runner::prepare::bring_back_those_behind;
 use dyno_subject::build::inputs_of;
 use dyno_subject::definition::Definition;
 
@@ -213,15 +213,13 @@ fn of_environment<'a>(
     definition: &Definition,
 ) -> Vec<Difference> {
     let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
-    let now = environment_of(definition);
-    // The subject's own variables are part of its definition, and some differ in each start.
-    let differs = ["TMPDIR", PADDING];
-    let is_compared =
-        |name: &&String| !differs.contains(&&***name) && !definition.start.env.contains_key(*name);
-    let names: BTreeSet<&String> = part.environment.keys().filter(is_compared).chain(now.keys()).collect();
-    let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "not set".into());
-    let of_name = |name: &String| {
-        let (before, now) = (part.environment.get(name), now.get(name));
+    let now = definition.inherited();
+    // The subject's own variables are part of its definition.
+    let before = part.inherited_variables(|name| !definition.start.env.contains_key(name));
+    let names: BTreeSet<&str> = before.keys().copied().chain(now.keys().map(String::as_str)).collect();
+    let shown = |value: Option<&str>| value.unwrap_or("not set").to_string();
+    let of_name = |name: &str| {
+        let (before, now) = (before.get(name).copied(), now.get(name).map(String::as_str));
         let what = || format!("{whose}, environment variable {name}");
         (before != now).then(|| difference(what(), shown(before), shown(now)))
     };

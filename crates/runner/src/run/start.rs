@@ -413,6 +413,7 @@ impl Settings {
         }
         environment.set(PADDING, "x".repeat(padding));
         record.environment = environment.recorded();
+        record.inherited = definition.inherited();
         Ok(Settings { places, environment, work, network: recipe.network.clone() })
     }
 

@@ -262,6 +262,9 @@ impl Watch for Watcher<'_> {
         if edge == Edge::Within && !std::mem::replace(&mut self.has_seen_sockets, true) {
             self.watched.look_at_sockets(&mut sample);
         }
+        if edge == Edge::Closes {
+            self.watched.look_for_strays(&mut sample);
+        }
         for used in sample.parties.iter_mut().filter(|used| !self.peaks_of_window.contains(&used.party)) {
             if let Some(cgroup) = &mut used.cgroup {
                 cgroup.memory_peak_bytes = None;

@@ -331,6 +331,13 @@ impl Watched<'_> {
         }
     }
 
+    /// Adds how many processes of each part have left its control group.
+    pub(super) fn look_for_strays(&self, sample: &mut Sample) {
+        for scope in self.scopes() {
+            sample.of_mut(scope.party).strays = Some(scope.sampler.strays());
+        }
+    }
+
     /// Has the kernel reset each part's memory peak; returns the parties whose it reset.
     pub(super) fn reset_peaks(&self) -> Vec<Party> {
         self.scopes().filter(|scope| scope.sampler.group.reset_peak()).map(|scope| scope.party).collect()

@@ -8,7 +8,7 @@ pub mod prerequisites;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dyno_archive::Protocol;
 use dyno_contract::contracts::Contract;
@@ -216,6 +216,17 @@ impl Definition {
         let environment = self.environment_of_tools();
         Tool { command, folder: &self.folder, environment: &environment, deadline: deadline.duration() }
             .ask(supervision)
+    }
+
+    /// The variables that a start gets from dyno's own environment, as archives keep them. Its own
+    /// are part of the definition, and each start has a folder of its own for temporary files.
+    #[must_use]
+    pub fn inherited(&self) -> BTreeMap<String, String> {
+        let start = &self.start;
+        let given = Environment::of_server(&Ours::read(), &start.inherit, Path::new(""));
+        let mut inherited = given.recorded();
+        inherited.retain(|name, _| name != "TMPDIR" && !start.env.contains_key(name));
+        inherited
     }
 
     /// The environment in which tools are asked: what `env` of `[build]` sets may decide which of their versions answers.

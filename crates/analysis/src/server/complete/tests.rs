@@ -9,6 +9,7 @@ use dyno_archive::{LoadRecord, Sample};
 
 use super::{TICKS_S, UNSEEN_BIRTHS};
 use crate::fixture::{self, MS};
+use crate::server::watch::watched;
 use crate::server::{ServerUse, server_use};
 
 const TICK: u64 = 10 * MS;
@@ -152,6 +153,28 @@ fn births_that_no_sample_shows_leave_counters_unknown() {
     assert!((few.cpus.unwrap() - 0.1).abs() < 1e-9 && few.unread_counters.is_none());
     let each_request = with(1000);
     assert_eq!((each_request.cpus, each_request.per_request.context_switches), (None, None));
+}
+
+/// A process that ignores SIGCHLD has no totals of its children.
+#[test]
+fn births_below_a_process_that_ignores_its_children_leave_counters_unknown() {
+    let with = |births: u64, ignores_children| {
+        let each = |run_ms| vec![ProcessUse { ignores_children, ..process(1, run_ms, 0) }];
+        let mut samples = vec![
+            sample(0, vec![thread(1, 1, 10)], each(10), None),
+            sample(1000, vec![thread(1, 1, 110)], each(110), None),
+        ];
+        for (sample, births) in samples.iter_mut().zip([7, 7 + births]) {
+            sample.host = Some(HostUse { births: Some(births), ..HostUse::default() });
+        }
+        let look = watched(0, &samples[0], &samples[1]).unwrap();
+        (look.cpus, look.page_faults_per_s, look.context_switches_per_s, used(samples).cpus)
+    };
+    for (births, ignores) in [(9, true), (50, false)] {
+        let (cpus, faults, switches, of_trial) = with(births, ignores);
+        assert!(cpus.is_some() && faults.is_some() && switches.is_some() && of_trial.is_some());
+    }
+    assert_eq!(with(10, true), (None, None, None, None));
 }
 
 #[test]

@@ -46,6 +46,16 @@ const CASES: &[Case] = &[
         just_not: |w| w.end(1, Outcome::Reset),
         otherwise: (Resource::Concurrency, Confidence::High),
     },
+    // A server that does other work than what was asked for is limited by nothing that is known.
+    Case {
+        resource: Resource::Failure,
+        confidence: Confidence::High,
+        says: "1 answers had an unexpected status and 0 an unexpected body",
+        evidence: r#"{"unexpected_status": 1}"#,
+        trips: |w| w.end(1, Outcome::UnexpectedStatus),
+        just_not: |w| w.end(1, Outcome::ClosedEarly),
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
     Case {
         resource: Resource::DroppedPackets,
         confidence: Confidence::High,

@@ -51,6 +51,19 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
+    // Of connections on which no handshake succeeded.
+    Case {
+        code: Code::FellBack,
+        severity: Severity::Warning,
+        says: "one request in flight instead of 2.",
+        evidence: r#"{"streams": 2}"#,
+        trips: |w| (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2),
+        just_not: |w| {
+            *w = World::of(0);
+            (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2);
+        },
+        otherwise: None,
+    },
     Case {
         code: Code::FellBack,
         severity: Severity::Invalid,
@@ -579,6 +592,16 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |_| {},
         otherwise: None,
     },
+    // The bound: 0.8 of the places had a request in flight.
+    Case {
+        code: Code::ThreadsEndedApart,
+        severity: Severity::Warning,
+        says: "51.00 of 64 requests were in flight on average",
+        evidence: r#"{"in_flight": 51.0, "places": 64.0, "threads": 2}"#,
+        trips: |w| end_apart(w, 51),
+        just_not: |w| end_apart(w, 52),
+        otherwise: None,
+    },
     Case {
         code: Code::ShortWindow,
         severity: Severity::Info,
@@ -612,6 +635,14 @@ pub(super) const CASES: &[Case<World>] = &[
 ];
 
 /// Sets how many of ten streams the server allows.
+/// A second of two threads with 64 connections and a number of requests, so many in flight.
+fn end_apart(w: &mut World, in_flight: u64) {
+    w.step.connections = 64;
+    w.plan.requests = Some(1000);
+    w.generate(&[(S / 4, 0), (S / 4, 0)]);
+    w.hold(in_flight * S);
+}
+
 fn grant(w: &mut World, granted: Option<u32>) {
     w.workload.protocol = Protocol::H2;
     w.step.streams = 10;

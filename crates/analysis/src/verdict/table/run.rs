@@ -238,6 +238,32 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         just_not: |w| w.peaks(&[("a", 8160.0), ("b", 100.0)]),
         otherwise: None,
     },
+    // More CPUs for the generator do not help where others take them.
+    Case {
+        code: Code::PeakLowerBound,
+        severity: Severity::Warning,
+        says: "2 of 5 repeats do not count (other programs had the CPUs). These servers may do more, so none of them is ranked below another. To measure them, end the other programs",
+        evidence: "{}",
+        trips: |w| {
+            w.peaks(&[("a", 81.6)]);
+            w.open = vec![OpenStep { reason: Some(Code::Contaminated), ..open_step(2) }];
+        },
+        just_not: |w| w.peaks(&[("a", 81.6)]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::PeakLowerBound,
+        severity: Severity::Warning,
+        says: "(`--wait-quiet 5m`). Where the generator was the limit, give the generator more CPUs",
+        evidence: "{}",
+        trips: |w| {
+            w.peaks(&[("a", 81.6)]);
+            let disturbed = OpenStep { reason: Some(Code::Contaminated), ..open_step(2) };
+            w.open = vec![disturbed, open_step(3)];
+        },
+        just_not: |w| w.peaks(&[("a", 81.6)]),
+        otherwise: None,
+    },
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,

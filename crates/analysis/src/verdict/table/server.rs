@@ -144,6 +144,15 @@ pub(super) const CASES: &[Case<World>] = &[
         otherwise: None,
     },
     Case {
+        code: Code::LeftGroup,
+        severity: Severity::Warning,
+        says: "Processes of the server (1) left the control group in which it was started",
+        evidence: r#"{"processes": 1}"#,
+        trips: |w| w.used().strays = Some(1),
+        just_not: |w| w.used().strays = Some(0),
+        otherwise: None,
+    },
+    Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
         says: "to this user: cpu_user_s and cpu_sys_s. `dyno doctor`",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use dyno_analysis::Report;
-use dyno_analysis::compare::{Asked, Side, compare};
+use dyno_analysis::compare::{Asked, Outcome, Side, compare};
 use dyno_archive::plan::{Plan, Revision};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
@@ -69,8 +69,9 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let compared = compare(side(0), side(1), asked);
     let is_whole = work_of(&run, &report) == Work::Done;
     let wrong = unanswered(&report);
-    if let Some(wrong) = wrong.as_ref().filter(|_| is_whole) {
-        terminal::say(&format!("\n{wrong}; dyno report {kept} tells why."));
+    // A run that was ended early says nothing of a revision that it did not come to.
+    if let Some(wrong) = wrong.as_ref().filter(|_| ended != Ended::Interrupted) {
+        terminal::say(&format!("\n{wrong}; the reason: dyno report {kept}"));
     }
     if !is_whole {
         let why = if ended == Ended::Interrupted { "it was interrupted" } else { "a revision failed" };
@@ -79,11 +80,43 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let written = if compared.rows.is_empty() { Ok(()) } else { write(args, &compared) };
     super::super::tell_kept(&dir, "The run is kept.");
     written?;
-    Ok(match (is_whole && !compared.rows.is_empty(), wrong.is_none()) {
-        (false, _) => Exit::Failed,
-        (true, true) => exit(&compared),
-        (true, false) => Exit::Invalid,
-    })
+    let ending = Ending {
+        is_cut: ended == Ended::Interrupted || !can_start(&run.header.plan),
+        is_whole: is_whole && !compared.rows.is_empty(),
+        is_wrong: wrong.is_some(),
+        misses: compared.outcome() == Outcome::Missed,
+    };
+    Ok(ending.settled().unwrap_or_else(|| exit(&compared)))
+}
+
+/// Whether each revision was built, and this machine has what it needs.
+fn can_start(plan: &Plan) -> bool {
+    plan.subjects.iter().all(|subject| subject.build_failed.is_none() && subject.skipped.is_none())
+}
+
+/// What decides the exit status of a comparison of revisions.
+struct Ending {
+    /// It was interrupted, or a revision could not be built or has no place on this machine.
+    is_cut: bool,
+    /// All that was planned was measured.
+    is_whole: bool,
+    /// A revision's responses were wrong, or no step of it is valid.
+    is_wrong: bool,
+    /// A gate is missed.
+    misses: bool,
+}
+
+impl Ending {
+    /// The exit status, where it is not that of the gates alone.
+    fn settled(&self) -> Option<Exit> {
+        match self {
+            Ending { is_cut: true, .. } => Some(Exit::Failed),
+            // Whatever else is missing: a revision whose server does not start is worse.
+            Ending { is_wrong: true, .. } | Ending { misses: true, .. } => Some(Exit::Invalid),
+            Ending { is_whole: false, .. } => Some(Exit::Failed),
+            Ending { .. } => None,
+        }
+    }
 }
 
 /// Adds what a run of a suite reads: its own files, and all of the folders of its subjects, of
@@ -249,4 +282,22 @@ fn differ(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
         "{} is the same in {} and {}: nothing that it is built and started from differs; --anyway measures them all the same",
         a.name, names[0], names[1]
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_that_does_not_serve_is_invalid_whatever_is_missing() {
+        let of = |is_cut, is_whole, is_wrong, misses| {
+            Ending { is_cut, is_whole, is_wrong, misses }.settled().map(|exit| exit as u8)
+        };
+        assert_eq!(of(false, true, false, false), None, "the gates decide");
+        assert_eq!(of(false, false, false, false), Some(3), "steps are missing");
+        assert_eq!(of(false, false, true, false), Some(1), "its server did not start");
+        assert_eq!(of(false, false, false, true), Some(1), "it did not start in most repeats");
+        assert_eq!(of(false, true, true, false), Some(1), "its responses were wrong");
+        assert_eq!(of(true, false, true, true), Some(3), "interrupted, or not built");
+    }
 }

@@ -1,0 +1,162 @@
+//! When two runs were made: one after the other, or at the same time.
+
+use dyno_archive::run::Run;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// A span of time, with its ends.
+type Span = (u64, u64);
+
+/// What is to be known of the times of two runs; `None`: it is not known which came first.
+pub(super) fn note(a: &Run, b: &Run) -> Option<String> {
+    let (started_a, started_b) = (&a.header.started, &b.header.started);
+    if is_at_once(a, b) {
+        return Some(format!(
+            "The two runs were made at the same time, from {started_a} and {started_b} on. On one machine each disturbed the other, and by how much is in no interval: have both in one suite, or make one run after the other."
+        ));
+    }
+    (started_a != started_b).then(|| {
+        format!(
+            "The two runs were made at different times, {started_a} and {started_b}. How much this machine changed between them is in no interval: have both in one suite to know."
+        )
+    })
+}
+
+/// Whether parts of both ran at the same time, by the date and by the clock that their loads have
+/// since the machine was booted. Archives have no end of a run: its loads show how long it took at
+/// least.
+fn is_at_once(a: &Run, b: &Run) -> bool {
+    let (parts_a, parts_b) = (parts(a), parts(b));
+    parts_a.iter().any(|a| parts_b.iter().any(|b| a.overlaps(b)))
+}
+
+/// A part of a run that was not interrupted.
+struct RunPart {
+    /// When it began, by the date, seconds.
+    started_s: u64,
+    /// From its first load to its last one's end, by the machine's clock, nanoseconds.
+    loads: Span,
+}
+
+impl RunPart {
+    fn overlaps(&self, other: &RunPart) -> bool {
+        let (first, second) = if self.started_s <= other.started_s { (self, other) } else { (other, self) };
+        // Dates have whole seconds. Of two parts that began in one, either may be the first.
+        let took_s = |part: &RunPart| (part.loads.1 - part.loads.0) / NS_PER_S;
+        let has_begun = match second.started_s - first.started_s {
+            0 => took_s(first).min(took_s(second)) >= 1,
+            later_s => later_s < took_s(first),
+        };
+        has_begun && self.loads.0 < other.loads.1 && other.loads.0 < self.loads.1
+    }
+}
+
+/// The parts of a run that have loads and a date.
+fn parts(run: &Run) -> Vec<RunPart> {
+    let header = &run.header;
+    let resumed = header.resumptions.iter().map(|part| (&part.started, part.from_start));
+    let begins: Vec<(&String, usize)> = std::iter::once((&header.started, 0)).chain(resumed).collect();
+    let ends = begins.iter().skip(1).map(|(_, from)| *from).chain([usize::MAX]);
+    let part = |((started, from), end): (&(&String, usize), usize)| {
+        let own = run.trials.iter().filter(|trial| (*from..end).contains(&trial.start));
+        let loads = own.map(|trial| (trial.load.began_ns, trial.load.began_ns + trial.load.window_ns.1));
+        let loads = loads.reduce(|all, load| (all.0.min(load.0), all.1.max(load.1)))?;
+        Some(RunPart { started_s: seconds(started)?, loads })
+    };
+    begins.iter().zip(ends).filter_map(part).collect()
+}
+
+/// Seconds since 1970 of a date as archives have them, `2026-11-26T22:06:53Z`; `None`: it is none.
+fn seconds(date: &str) -> Option<u64> {
+    let (day, time) = date.strip_suffix('Z')?.split_once('T')?;
+    let numbers = |text: &str, between: char| -> Option<[u64; 3]> {
+        let all: Vec<u64> = text.split(between).map(|n| n.parse().ok()).collect::<Option<_>>()?;
+        all.try_into().ok()
+    };
+    let [year, month, day] = numbers(day, '-')?;
+    let [hours, minutes, seconds] = numbers(time, ':')?;
+    if year < 1970 || !(1..=12).contains(&month) || day < 1 {
+        return None;
+    }
+    // Years begin in March here, so that a leap day is the last of one.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let days = 365 * year + leap_days + (153 * month + 2) / 5 + day - 1;
+    /// Days from the first of March of the year 0 to 1970.
+    const TO_1970: u64 = 719_468;
+    Some((days.checked_sub(TO_1970)? * 24 + hours) * 3600 + minutes * 60 + seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::Subject;
+
+    use super::*;
+    use crate::fixture;
+
+    /// A run with five loads of a second, one after the other, from a date on; the clock is that of
+    /// a machine that was booted at midnight.
+    fn run_at(date: &str, clock_s: u64) -> Run {
+        let mut run = fixture::blocks_of(vec![Subject::default()], 5, |_, _| 100);
+        run.header.started = date.into();
+        for (load, trial) in run.trials.iter_mut().enumerate() {
+            trial.start = load;
+            trial.load.began_ns = (clock_s + load as u64) * NS_PER_S;
+            trial.load.window_ns = (0, NS_PER_S);
+        }
+        run
+    }
+
+    fn said(a: &Run, b: &Run) -> &'static str {
+        match note(a, b) {
+            None => "nothing",
+            Some(note) if note.contains("at the same time, from") => "at once",
+            Some(note) if note.contains("at different times") => "one after the other",
+            Some(note) => panic!("{note}"),
+        }
+    }
+
+    #[test]
+    fn runs_at_the_same_time_are_said_to_be() {
+        let first = run_at("2026-11-26T22:06:53Z", 100);
+        let of = |date: &str, clock_s| {
+            let other = run_at(date, clock_s);
+            let both = (said(&first, &other), said(&other, &first));
+            assert_eq!(both.0, both.1);
+            both.0
+        };
+        assert_eq!(of("2026-11-26T22:06:53Z", 100), "at once");
+        assert_eq!(of("2026-11-26T22:06:56Z", 103), "at once");
+        assert_eq!(of("2026-11-26T22:06:58Z", 105), "one after the other");
+        // Another boot of the machine, or another machine.
+        assert_eq!(of("2026-11-27T22:06:53Z", 100), "one after the other");
+        assert_eq!(of("2026-11-26T22:06:53Z", 900), "nothing");
+        // Without a date, or without loads.
+        assert_eq!(of("then", 100), "one after the other");
+        let mut without = first.clone();
+        without.trials.clear();
+        assert_eq!(said(&first, &without), "nothing");
+    }
+
+    #[test]
+    fn part_of_a_run_at_the_same_time_is_enough() {
+        let first = run_at("2026-11-26T22:06:53Z", 100);
+        let mut resumed = run_at("2026-11-26T08:00:00Z", 20);
+        let second = fixture::resumption(&resumed, 3, Vec::new());
+        resumed.header.resumptions =
+            vec![dyno_archive::Resumption { started: "2026-11-26T22:06:54Z".into(), ..second }];
+        assert_eq!(said(&first, &resumed), "one after the other");
+        for trial in resumed.trials.iter_mut().filter(|trial| trial.start >= 3) {
+            trial.load.began_ns += 80 * NS_PER_S;
+        }
+        assert_eq!(said(&first, &resumed), "at once");
+    }
+
+    #[test]
+    fn seconds_of_dates() {
+        assert_eq!(seconds("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(seconds("2000-02-29T12:00:01Z"), Some(951_825_601));
+        assert_eq!(seconds("2026-11-26T22:06:53Z"), Some(1_795_730_813));
+        assert_eq!((seconds("then"), seconds("2026-13-01T00:00:00Z")), (None, None));
+    }
+}
