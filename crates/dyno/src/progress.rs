@@ -158,7 +158,7 @@ impl Progress {
         if self.live {
             self.bar.println(coloured(text));
         } else {
-            terminal::say(&dyno_report::redact::text(text));
+            terminal::say(text);
         }
     }
 

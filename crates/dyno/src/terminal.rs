@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_launch::supervision::Interrupts;
-use dyno_report::terminal::coloured;
+use dyno_report::redact;
+use dyno_report::terminal::{coloured, shown};
 use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};
@@ -76,10 +77,20 @@ pub fn unix_seconds() -> f64 {
 }
 
 /// Prints a line on standard error: progress, notes. Control characters are made visible, because a
-/// path or a message may hold what a terminal would obey. Errors are ignored: the output may
-/// have no reader.
+/// path or a message may hold what a terminal would obey. What is no terminal may be the log of a
+/// CI job, which is shared: secrets are withheld there. Errors are ignored: the output may have no
+/// reader.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", coloured(text));
+    let is_seen = std::io::stderr().is_terminal();
+    let text = if is_seen { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) };
+    let _ = writeln!(std::io::stderr().lock(), "{}", coloured(&text));
+}
+
+/// Prints a text for people on standard output, without secrets where that is no terminal.
+pub fn print_text(text: &str) -> anyhow::Result<()> {
+    let is_seen = std::io::stdout().is_terminal();
+    let text = if is_seen { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) };
+    print(&shown(&text))
 }
 
 /// Prints a text on standard output, whole. On a terminal control characters are made visible.

@@ -7,6 +7,8 @@ use dyno_analysis::load::{Config, Percentiles};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase};
 
+use crate::redact;
+
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
@@ -33,7 +35,8 @@ impl Sums {
     #[must_use]
     pub fn new(config: &Config) -> Sums {
         Sums {
-            url: config.url.replace(['\\', '"', '\n'], "_"),
+            // Monitoring keeps labels, and shows them to many.
+            url: redact::text(&config.url).replace(['\\', '"', '\n'], "_"),
             outcomes: Outcomes::default(),
             dropped: 0,
             bytes_sent: 0,

@@ -24,7 +24,7 @@ use crate::cli::{Ns, PlanArgs, PlanFormat};
 use crate::clock::clock;
 use crate::exit::Exit;
 use crate::here::usable_cpus;
-use crate::terminal::print;
+use crate::terminal::{print, print_text};
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite, &args.choices.profile, usable_cpus())?;
@@ -55,7 +55,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
             };
             let found = describe_found(&planned.plan, pilot.as_ref().map(|(run, _)| run));
             let text = describe(&planned.plan, found) + &describe_shares(&shares);
-            print(&dyno_report::terminal::shown(&text))?;
+            print_text(&text)?;
         }
     }
     Ok(Exit::Valid)

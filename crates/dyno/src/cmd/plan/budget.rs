@@ -14,7 +14,7 @@ use super::super::report::for_reader;
 use super::super::run::FIRST_REPEATS;
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::{Exit, bad};
-use crate::terminal::{self, print};
+use crate::terminal::{self, print, print_text};
 
 /// Plans a suite as it would be run.
 pub(super) type PlanOf<'a> = dyn Fn(SuiteFile) -> anyhow::Result<Plan> + 'a;
@@ -35,7 +35,7 @@ pub(super) fn run(
             let json = serde_json::to_string_pretty(&planned)? + "\n";
             print(&for_reader(None, &json))?;
         }
-        PlanFormat::Text => print(&dyno_report::terminal::shown(&text(&planned)))?,
+        PlanFormat::Text => print_text(&text(&planned))?,
     }
     Ok(Exit::Valid)
 }
