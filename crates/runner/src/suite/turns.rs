@@ -118,12 +118,13 @@ impl Turns {
 
     /// Length of the slices for a load of so many subjects, nanoseconds; `None`: they take no turns.
     fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
-        let longest_ns = TURNS_NS[TURNS_NS.len() - 1];
-        // Counters are read in every quarter of every turn, of all: of many subjects in short ones that takes the generator's CPU.
+        let (shortest_ns, longest_ns) = (TURNS_NS[0], TURNS_NS[TURNS_NS.len() - 1]);
+        // Counters are read at both ends of every turn. Those of many subjects take more of a short
+        // turn than the generator can spare.
         let are_few = subjects <= TAKE_TURNS;
         let fitting = TURNS_NS
             .into_iter()
-            .filter(|ns| are_few || *ns == longest_ns)
+            .filter(|ns| are_few || *ns > shortest_ns)
             .find(|ns| check_time(load, subjects, *ns).is_ok());
         match self {
             Turns::None => None,
@@ -267,6 +268,15 @@ mod tests {
             (of("10s"), of("30s"), of("60s")),
             (Some(100_000_000), Some(200_000_000), Some(400_000_000))
         );
+    }
+
+    #[test]
+    fn many_subjects_take_longer_turns() {
+        let of = |subjects| {
+            let load = suite("", "connections = [1]\nduration = \"1s\"").unwrap().load;
+            Turns::Taken(None).slice_ns(load.decided(), subjects, false)
+        };
+        assert_eq!((of(3), of(4), of(7)), (Some(100_000_000), Some(200_000_000), Some(200_000_000)));
     }
 
     #[test]
