@@ -259,7 +259,10 @@ impl Watch for Watcher<'_> {
         let reads = if is_edge { Reads::All } else { Reads::WithoutNetworksAndDisks };
         let mut sample = self.watched.sample(reads);
         // Once, after the counters: while all connections are there, and before they end.
-        if edge == Edge::Within && !std::mem::replace(&mut self.has_seen_sockets, true) {
+        // The kernel lists the sockets of the whole machine, for 4 to 8 ms: in turns that is done at
+        // the end, when it is nobody's turn.
+        let looks_at = if self.takes_turns { Edge::Closes } else { Edge::Within };
+        if edge == looks_at && !std::mem::replace(&mut self.has_seen_sockets, true) {
             self.watched.look_at_sockets(&mut sample);
         }
         if edge == Edge::Closes {
