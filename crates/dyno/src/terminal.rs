@@ -81,16 +81,18 @@ pub fn unix_seconds() -> f64 {
 /// CI job, which is shared: secrets are withheld there. Errors are ignored: the output may have no
 /// reader.
 pub fn say(text: &str) {
-    let is_seen = std::io::stderr().is_terminal();
-    let text = if is_seen { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) };
+    let text = for_people(text, std::io::stderr().is_terminal());
     let _ = writeln!(std::io::stderr().lock(), "{}", coloured(&text));
 }
 
 /// Prints a text for people on standard output, without secrets where that is no terminal.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
-    let is_seen = std::io::stdout().is_terminal();
-    let text = if is_seen { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) };
-    print(&shown(&text))
+    print(&shown(&for_people(text, std::io::stdout().is_terminal())))
+}
+
+/// A text without secrets, unless it goes to a terminal: anything else is shared.
+pub fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    if is_terminal { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) }
 }
 
 /// Prints a text on standard output, whole. On a terminal control characters are made visible.

@@ -156,9 +156,8 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
         LoadFormat::Text => {
             let style = if output.is_some() { text::Style::Plain } else { terminal::style() };
             let text = text::load(result, style);
-            // The URL may have a password. A file or a log is shared, as reports are.
-            let is_seen = super::report::is_seen(output);
-            let text = if is_seen { text } else { dyno_report::redact::text(&text) };
+            // The URL may have a password.
+            let text = terminal::for_people(&text, super::report::is_seen(output));
             return super::report::write_out(output, &text);
         }
         LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
