@@ -210,7 +210,7 @@ impl RunDir {
 
     /// Trials that were put aside to be measured again: the index of each, and when its load began,
     /// nanoseconds of the monotonic clock. Asked while a run goes on, so that nothing else is read.
-    pub fn put_aside(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
+    pub fn trials_put_aside(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
         #[derive(Deserialize)]
         struct Trial {
             trial: usize,

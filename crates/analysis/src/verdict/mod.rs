@@ -124,9 +124,9 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     let Some(server) = server else { return at_once(beside, all) };
     all.extend(server::caveats(server, beside.record, beside.party));
     let company = match (beside.duet, beside.turns.zip(beside.pace.as_deref())) {
-        (Some(_), _) => warming::Company::AtOnce,
-        (None, Some((turns, pace))) => warming::Company::InTurns { round_s: 2.0 * turns.slice_s, pace },
-        (None, None) => warming::Company::None,
+        (Some(_), _) => warming::AlsoLoaded::AtOnce,
+        (None, Some((turns, pace))) => warming::AlsoLoaded::InTurns { round_s: 2.0 * turns.slice_s, pace },
+        (None, None) => warming::AlsoLoaded::None,
     };
     all.extend(warming::caveats(load, server, beside.part, company));
     let levels = beside.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &all));

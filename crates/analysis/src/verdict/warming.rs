@@ -39,7 +39,7 @@ const POLLS: f64 = 3.0;
 
 /// Who else was loaded on a server's CPUs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Company<'a> {
+pub(crate) enum AlsoLoaded<'a> {
     None,
     /// Others at the same time.
     AtOnce,
@@ -57,7 +57,7 @@ pub(crate) fn caveats(
     load: &LoadResult,
     server: &ServerUse,
     part: Option<&PartStart>,
-    company: Company<'_>,
+    company: AlsoLoaded<'_>,
 ) -> Vec<Caveat> {
     let growth = growth_in_window(load, server, company);
     let of_step = still_warming(server.role_share("jit"), growth, load.config.still_warming);
@@ -90,7 +90,7 @@ fn still_warming(jit_share: Option<f64>, growth: Option<f64>, means: StillWarmin
 }
 
 /// Factor by which the server got faster within the measured window. `None`: it did not, beyond noise.
-fn growth_in_window(load: &LoadResult, server: &ServerUse, company: Company<'_>) -> Option<f64> {
+fn growth_in_window(load: &LoadResult, server: &ServerUse, company: AlsoLoaded<'_>) -> Option<f64> {
     // A machine that gets back what the hypervisor took makes every server faster.
     if server.steal_share.is_some_and(|share| share > STEAL) {
         return None;
@@ -105,9 +105,9 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, company: Company<'_>)
         window.iter().map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?)).collect();
     match company {
         // Among others a server gets faster where they get slower.
-        Company::AtOnce => growth(&throughput, cheapness.as_deref(), By::CpuAlone),
-        Company::None => growth(&throughput, cheapness.as_deref(), told_by(load, &throughput)?),
-        Company::InTurns { round_s, pace } => {
+        AlsoLoaded::AtOnce => growth(&throughput, cheapness.as_deref(), By::CpuAlone),
+        AlsoLoaded::None => growth(&throughput, cheapness.as_deref(), told_by(load, &throughput)?),
+        AlsoLoaded::InTurns { round_s, pace } => {
             let own = growth(&throughput, cheapness.as_deref(), told_by(load, &throughput)?)?;
             let opens_s = window.first()?.start_s;
             let others = |i: &&IntervalResult| pace.get(((i.start_s - opens_s) / round_s + 1e-6) as usize);

@@ -367,7 +367,7 @@ impl Runner<'_> {
         if !stopping::are_contaminated(self.plan, &facts, side_by_side) {
             return Ok(false);
         }
-        let before = self.dir.put_aside()?;
+        let before = self.dir.trials_put_aside()?;
         let is_again = |record: &TrialRecord| before.iter().any(|(trial, _)| *trial == record.trial);
         // Those that were loaded side by side began at the same instant, and count once.
         let begun: BTreeSet<u64> = before.iter().map(|(_, began_ns)| *began_ns).collect();
