@@ -112,7 +112,7 @@ impl Company {
     }
 
     /// What the others did in each round of a load that took turns with them, as multiples of
-    /// their means: the median of all. `None`: nobody else took turns, or some had other rounds.
+    /// their means: the median of all. `None`: no other took turns, or some had other rounds.
     pub(crate) fn pace(&self, plan: &Plan, record: &TrialRecord) -> Option<Vec<f64>> {
         let all = self.paces.get(&began(plan, record))?;
         let others: Vec<&[f64]> =

@@ -289,7 +289,8 @@ pub fn overview(
 
 /// Gives a workload's rows their tie groups and places, and returns the ties. What was served of an offered rate is no peak that anybody is ranked by.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
-    // Of a lower bound the repeats count that show it: valid ones, and those that the generator cut.
+    // Of a lower bound the repeats count that show it: valid ones, and those of which the generator
+    // was the limit.
     let counted = |row: &OverviewRow| peaks_by_block(row, grid).known();
     let is_ranked =
         |row: &OverviewRow| !row.control && row.is_of_its_own() && counted(row) >= PAIRS_TO_TELL_APART;

@@ -90,7 +90,7 @@ pub struct PartyUse {
     pub threads: Vec<ThreadUse>,
     pub processes: u32,
     /// Its processes that had left its control group, or that of one of its controllers, whose
-    /// counters lack them. `None`: nobody looked, which is done as the window closes.
+    /// counters lack them. `None`: not looked for, which is done as the window closes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strays: Option<u32>,
     /// Its processes with their totals, those that wait to be reaped included. Empty: not read.

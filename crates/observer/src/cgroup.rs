@@ -241,8 +241,8 @@ impl Group {
         seen.into_iter()
     }
 
-    /// All folders, and those of the groups below, which a subject may have made: each before the one
-    /// that it lies in, as they can be removed.
+    /// All folders, and those of the groups below, which a subject may have made: each before the
+    /// one that it lies in, as they can be removed.
     #[must_use]
     pub fn tree(&self) -> Vec<PathBuf> {
         tree_of(self.folders().map(PathBuf::from).collect())

@@ -151,7 +151,7 @@ pub struct Scope<'a> {
 pub enum Reads {
     All,
     /// None of the machine's networks and disks: who used them cannot be told among loads that
-    /// take turns, and reading takes CPU time from whoever has the turn.
+    /// take turns, and reading takes CPU time from the load that has the turn.
     WithoutNetworksAndDisks,
 }
 

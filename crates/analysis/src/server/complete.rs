@@ -29,8 +29,8 @@ const MOST_SERVED: f64 = 0.1;
 /// CPU time that a thread may use between the reading of its group and its own.
 const SKEW_S: f64 = 0.001;
 
-/// Least number of births that no sample shows, where a process of the party ignores SIGCHLD. More
-/// than the machine's own services have in a second.
+/// Least number of births that no sample shows, where a process of the party ignores SIGCHLD. An
+/// idle machine had two in ten seconds.
 const LOST_BIRTHS: f64 = 10.0;
 
 /// Two ticks of the clock: totals of user and system time are rounded down apart.
@@ -299,8 +299,8 @@ fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
     })
 }
 
-/// Threads and processes born on the machine that no sample shows; `None`: the kernel does not count
-/// births.
+/// Threads and processes born on the machine that no sample shows; `None`: the kernel does not
+/// count births.
 fn unseen_births(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let births = |seen: &Seen<'_>| seen.host.and_then(|host| host.births);
     let (then, now) = (births(first)?, births(last)?);

@@ -513,8 +513,8 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// Threads divide a number of requests before the load. One that has fast connections is done first,
-/// and its connections then have nothing to do.
+/// Threads divide a number of requests before the load. One that has fast connections is done
+/// first, and its connections then have nothing to do.
 fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
     /// Least share of the places that have a request in flight on average.
     const LEAST_BUSY: f64 = 0.8;

@@ -171,7 +171,8 @@ fn name_run(suite: &str) -> (String, String) {
     (format!("{}-{}-{}", folder_name(suite), &digits[..8], &digits[8..]), started)
 }
 
-/// A suite's name as the beginning of a folder's: short enough for any file system, and never taken for an option.
+/// A suite's name as the beginning of a folder's: short enough for any file system, and never taken
+/// for an option.
 fn folder_name(suite: &str) -> String {
     /// Bytes. A file name has 255 at most, and the time and a number follow.
     const MOST: usize = 100;

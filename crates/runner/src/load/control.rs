@@ -52,9 +52,9 @@ impl Control {
         Control { slices, ..self }
     }
 
-    /// Whether a sample is due at an instant. Reading takes the generator's CPU from whoever has
-    /// the turn, so that what a server does in others' turns is seen in two rounds of every eight:
-    /// in some round a load has both its turns together, and then the next gap tells.
+    /// Whether a sample is due at an instant. Reading takes the generator's CPU from the load that
+    /// has the turn, so that what a server does in others' turns is seen in two rounds of eight. In
+    /// some rounds a load has both its turns together, and then the gap to the next round shows it.
     fn is_wanted(&self, at_ns: u64) -> bool {
         const EVERY: u64 = 8;
         const SEEN: u64 = 2;
@@ -248,7 +248,7 @@ mod tests {
             let edges = slices.within(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
             let seen = slices.within(round, 3 * round);
             let around = seen.into_iter().flat_map(|(start, end)| [start - 100, end + 100]);
-            // Both ends of the window are there, whoever's turn it is.
+            // Both ends of the window are there in any turn.
             let mut wanted: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
             wanted.sort_unstable();
             wanted.dedup();

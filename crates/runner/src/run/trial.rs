@@ -254,13 +254,13 @@ impl Watch for Watcher<'_> {
         if edge == Edge::Opens {
             self.peaks_of_window = self.watched.reset_peaks();
         }
-        // The edges of the window tell of the machine, whoever takes turns.
+        // What the whole machine did is the difference between the edges of the window.
         let is_edge = edge != Edge::Within || !self.takes_turns;
         let reads = if is_edge { Reads::All } else { Reads::WithoutNetworksAndDisks };
         let mut sample = self.watched.sample(reads);
         // Once, after the counters: while all connections are there, and before they end.
-        // The kernel lists the sockets of the whole machine, for 4 to 8 ms: in turns that is done at
-        // the end, when it is nobody's turn.
+        // The kernel lists the sockets of the whole machine, with seven subjects a seventh of the
+        // time of this thread. In turns that is done at the end, after the last turn.
         let looks_at = if self.takes_turns { Edge::Closes } else { Edge::Within };
         if edge == looks_at && !std::mem::replace(&mut self.has_seen_sockets, true) {
             self.watched.look_at_sockets(&mut sample);
