@@ -170,7 +170,7 @@ fn a_profile_names_functions_of_servers_and_of_the_kernel() {
     {
         let place = Place::new();
         place.copy_subject(subject);
-        trial_of(&place, subject, 16, "[observe]\nprofile = true\n");
+        let trial = trial_of(&place, subject, 16, "[observe]\nprofile = true\n");
         let profile = &place.report()["profiles"][0];
         assert_eq!(profile["failures"], serde_json::json!([]), "{subject}");
         let (running, waiting) = (&profile["running"], &profile["waiting"]);
@@ -179,9 +179,14 @@ fn a_profile_names_functions_of_servers_and_of_the_kernel() {
             assert!(names.iter().any(|known| known.contains(name)), "{subject}: no {name} among {names:?}");
         }
         assert!(number(running, "/whole_share") > 0.9, "{subject}: {running:#}");
-        // Samples stand for as much time as the kernel's account has, but for what it takes to begin and to end.
+        // Samples stand for as much time as the kernel's account has, but for what it takes to
+        // begin and to end. While the host runs other guests no clock of this one takes any.
+        let stolen = trial.pointer("/server/steal_share").and_then(Value::as_f64).unwrap_or(0.0);
         let (seen, used) = (number(running, "/us_per_request"), number(profile, "/cpu_us_per_request"));
-        assert!((0.9..1.05).contains(&(seen / used)), "{subject}: {seen} µs in samples, and {used} µs used");
+        assert!(
+            (0.9 - 2.0 * stolen..1.05).contains(&(seen / used)),
+            "{subject}: {seen} µs in samples, and {used} µs used; stolen {stolen}"
+        );
         assert!(
             functions(waiting).iter().any(|name| name.contains("wait") || name.contains("poll")),
             "{subject}"
