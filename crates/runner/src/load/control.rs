@@ -152,7 +152,8 @@ impl Control {
     /// Takes an interval of worker `k`. Calls `tell` with each interval that is complete now: all workers have reported it.
     pub(super) fn merge(&mut self, k: u32, interval: &Interval, mut tell: impl FnMut(&Interval)) {
         let same = |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
-        match self.merged.iter_mut().find(same) {
+        // The latest come first: the one that is sought is among the last few.
+        match self.merged.iter_mut().rev().find(same) {
             Some(known) => known.merge(interval),
             None => self.merged.push(interval.clone()),
         }

@@ -295,12 +295,16 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
 
 /// Follows loads until their workers have told everything. Connections are closed once the closing
 /// samples of all loads were taken: each sample holds the counters of the servers of all.
+///
+/// Watches are asked whether to stop once per [`GLANCE`], not with each message: they make system
+/// calls for each server, and workers in turns send hundreds of messages a second.
 fn follow(
     followers: &mut [Follower<'_>],
     loads: &mut [Watched<'_>],
     from: &mpsc::Receiver<Told>,
     beginning: &Beginning,
 ) {
+    let mut asked = None;
     loop {
         let wait = followers.iter().map(Follower::until_next_sample).min().unwrap_or(GLANCE);
         match from.recv_timeout(wait) {
@@ -316,7 +320,14 @@ fn follow(
         for (follower, load) in followers.iter_mut().zip(&mut *loads) {
             follower.close_if_drained();
             follower.sample_if_due(load.watch);
-            follower.end_if_asked(load.watch);
+        }
+        // Read after each message: it says whether the watches are to be asked again.
+        let now = sys::now();
+        if asked.is_none_or(|asked: Instant| now.since(asked) >= GLANCE.as_nanos() as u64) {
+            asked = Some(now);
+            for (follower, load) in followers.iter_mut().zip(&mut *loads) {
+                follower.end_if_asked(load.watch);
+            }
         }
         if let Some(cut) = followers.iter().find_map(|follower| follower.shared.cut()) {
             followers.iter_mut().for_each(|follower| follower.end_with(cut));
