@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json a9fb9dff4209d63081ec8e17c0e8f1df8a00177a5cc2688375f6eca4eff3f7bd
+// Made by types.mjs from docs/schema/report.schema.json 1709433df673c00e74c8a5817cdc54f99c081c94a1477ee21ab99db81e286334
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -2996,7 +2996,8 @@ export interface ServerUse {
   cpus: number | null;
   intervals: ServerInterval[];
   /**
-   * Anonymous memory: the highest sample of the window.
+   * Anonymous memory: the highest sample of the window. Of a group whose count is 0, because
+   * the kernel sums up in batches, the sum over its processes.
    */
   memory_anon_bytes: number | null;
   /**

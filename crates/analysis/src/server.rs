@@ -50,7 +50,8 @@ pub struct ServerUse {
     pub throttling: Option<Throttling>,
     /// Highest memory of its control group in the window, page cache included.
     pub memory_peak_bytes: Option<u64>,
-    /// Anonymous memory: the highest sample of the window.
+    /// Anonymous memory: the highest sample of the window. Of a group whose count is 0, because
+    /// the kernel sums up in batches, the sum over its processes.
     pub memory_anon_bytes: Option<u64>,
     /// Page cache, shared memory included: the highest sample of the window.
     pub memory_file_bytes: Option<u64>,
@@ -237,15 +238,20 @@ impl<'a> Seen<'a> {
         Threads { at_ns: self.at_ns, living: self.threads, ended: self.ended }
     }
 
-    /// Anonymous and shared memory, or resident memory where that is all there is. The kernel sums
-    /// up a group's memory in batches, so that of a small server it may be 0: then its processes'
-    /// counts. The sum over processes is not asked otherwise: those that were forked share pages.
+    /// Anonymous memory of the control group. The kernel sums it up in batches, so that it may be 0
+    /// for a small server: its processes' count is taken then. It is not taken otherwise, because
+    /// forked processes share pages.
+    fn anon_bytes(&self) -> Option<u64> {
+        let of_group = self.cgroup?.memory_anon_bytes?;
+        if of_group > 0 { Some(of_group) } else { self.used.rss_anon_bytes.or(Some(0)) }
+    }
+
+    /// Anonymous and shared memory, or resident memory where there is no control group to read.
     fn held_bytes(&self) -> Option<u64> {
-        let of_group =
-            self.cgroup.and_then(|c| Some(c.memory_anon_bytes? + c.memory_shmem_bytes.unwrap_or(0)));
+        let of_group = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
         let of_processes = parts.map(|(anon, shmem)| anon + shmem);
-        of_group.filter(|bytes| *bytes > 0).or(of_processes).or(self.rss_bytes)
+        of_group.or(of_processes).or(self.rss_bytes)
     }
 
     fn shmem_bytes(&self) -> Option<u64> {
@@ -281,7 +287,7 @@ impl Memory {
         Memory {
             // Where the kernel cannot begin a new peak, the highest of the samples is taken.
             peak: last.cgroup.and_then(|c| c.memory_peak_bytes).or_else(|| highest(|c| c.memory_bytes)),
-            anon: highest(|c| c.memory_anon_bytes),
+            anon: window.iter().filter_map(|seen| seen.anon_bytes()).max(),
             file: highest(|c| c.memory_file_bytes),
             kernel: highest(|c| c.memory_kernel_bytes),
             rss: window.iter().filter_map(|seen| seen.rss_bytes).max(),
@@ -534,7 +540,7 @@ fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval 
             .then(|| run_s_between(first.generator, last.generator) / seconds),
         run_delay_s: threads.run_delay_s,
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
-        memory_anon_bytes: memory(|c| c.memory_anon_bytes).or(last.rss_bytes),
+        memory_anon_bytes: last.anon_bytes().or(last.rss_bytes),
         memory_file_bytes: memory(|c| c.memory_file_bytes),
         memory_bytes: memory(|c| c.memory_bytes),
         context_switches_per_s: threads.switches().map(|n| n as f64 / seconds),

@@ -231,3 +231,25 @@ fn figures_of_invalid_repeats_stay_visible() {
     assert_eq!(row("slow").invalid, None);
     assert_eq!(reported().overview[0].invalid, None);
 }
+
+/// Three repeats are the least that an interval takes, and so the least for a place.
+#[test]
+fn subject_with_two_counted_repeats_has_no_place() {
+    for (spoiled, has_place) in [(2, true), (3, false)] {
+        let mut run = five_blocks();
+        let plan = run.header.plan.clone();
+        let of_fast = run.trials.iter_mut().filter(|record| plan.trials[record.trial].arm == 1);
+        let repeats =
+            of_fast.filter(|record| plan.launches[plan.trials[record.trial].launch].block < spoiled);
+        for record in repeats {
+            record.checks = vec![dyno_archive::trial::CheckResult {
+                answered: true,
+                ..crate::fixture::check("c", false, "")
+            }];
+        }
+        let report = report(&run);
+        let fast = report.overview.iter().find(|r| (&*r.workload, &*r.subject) == ("w", "fast")).unwrap();
+        assert!(fast.peak_rps.is_some(), "{spoiled}");
+        assert_eq!(fast.places.is_some(), has_place, "{spoiled}");
+    }
+}

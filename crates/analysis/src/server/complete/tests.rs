@@ -255,6 +255,23 @@ fn shared_memory_is_held_by_the_server() {
     assert_eq!(memory(used(samples)), (Some(640), Some(600)));
 }
 
+#[test]
+fn group_without_charged_memory_has_that_of_its_processes() {
+    let bytes = |of_group: u64| {
+        let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
+        samples[1].at_ns = 1000 * MS;
+        for sample in &mut samples {
+            let used = sample.of_mut(Party::SUBJECT);
+            (used.rss_bytes, used.rss_anon_bytes) = (Some(900), Some(30));
+            used.cgroup = Some(CgroupUse { memory_anon_bytes: Some(of_group), ..CgroupUse::default() });
+        }
+        let used = used(samples);
+        (used.memory_anon_bytes, used.memory_held_bytes)
+    };
+    assert_eq!(bytes(0), (Some(30), Some(30)));
+    assert_eq!(bytes(7), (Some(7), Some(7)));
+}
+
 /// The same numbers each time.
 struct Random(u64);
 
