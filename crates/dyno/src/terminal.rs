@@ -85,9 +85,10 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", coloured(&text));
 }
 
-/// Prints a text for people on standard output, without secrets where that is no terminal.
+/// Prints a text for people on standard output. A terminal shows it with its colours; elsewhere
+/// it has none, and no secrets.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
-    print(&shown(&for_people(text, std::io::stdout().is_terminal())))
+    if std::io::stdout().is_terminal() { print(text) } else { print(&shown(&redact::text(text))) }
 }
 
 /// A text without secrets, unless it goes to a terminal: anything else is shared.
@@ -95,7 +96,8 @@ pub fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) }
 }
 
-/// Prints a text on standard output, whole. On a terminal control characters are made visible.
+/// Prints what is to be read by programs on standard output, whole. On a terminal control
+/// characters are made visible.
 /// `Err`: it could not be written, which the exit status must tell.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let is_seen = std::io::stdout().is_terminal();

@@ -302,6 +302,8 @@ fn a_report_holds_no_secret_and_says_so() {
                 .into();
         run["plan"]["workloads"][0]["requests"][0]["path"] = "/a?access_token=tell-nobody-5".into();
         run["plan"]["subjects"][0]["title"] = "a.test/hooks/tell-nobody-5".into();
+        run["plan"]["report"]["markers"] =
+            json!([{"connections": 2, "label": "pool of db --password=tell-nobody-6"}]);
     });
     // Servers log what they are sent.
     copy.change("starts/000.json", |start| {
@@ -315,7 +317,7 @@ fn a_report_holds_no_secret_and_says_so() {
         assert!(!text.contains("tell-nobody"), "{format:?} holds a secret");
     }
     let page = dyno_report::html::page(&report, "", "");
-    assert!(page.contains("5 values that look like secrets are left out"), "{page}");
+    assert!(page.contains("6 values that look like secrets are left out"), "{page}");
     assert!(
         page.contains("dyno run &#39;my suite.toml&#39; -H &#39;Authorization: (withheld)&#39;")
             || page.contains("dyno run 'my suite.toml' -H 'Authorization: (withheld)'"),
@@ -426,6 +428,36 @@ fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
     let output = dyno.arg("report").arg(copy.folder.path()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("(withheld)") && !text.contains("tell-nobody"), "{text}");
+}
+
+#[test]
+fn comparison_of_runs_with_secrets_holds_none() {
+    let copies = ["swordfish-1", "swordfish-2"].map(|secret| {
+        let copy = Copy::new();
+        copy.change("run.json", |run| {
+            run["id"] = secret.replace("swordfish", "run").into();
+            let workload = &mut run["plan"]["workloads"][0];
+            workload["requests"][0]["headers"] = json!([["Cookie", format!("id={secret}")]]);
+            workload["name"] = "/a?token=tell-nobody-1".into();
+        });
+        copy.change("starts/000.json", |start| {
+            let message = format!("it printed {secret} and password=tell-nobody-2");
+            start["failure"] = json!({"kind": "crashed", "message": message});
+        });
+        copy
+    });
+    let compare = |more: &[&str]| {
+        let mut dyno = Command::new(env!("CARGO_BIN_EXE_dyno"));
+        let runs = copies.iter().map(|copy| copy.folder.path());
+        let output = dyno.arg("compare").args(runs).arg("--anyway").args(more).output().unwrap();
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for format in ["text", "md", "json", "junit", "html"] {
+        let text = compare(&["--format", format]);
+        assert!(text.contains("/a?token=(withheld)"), "{format}: {text}");
+        assert!(!text.contains("tell-nobody") && !text.contains("swordfish"), "{format}: {text}");
+    }
 }
 
 /// A value of the same kind that is unlikely to make sense where it is put; now and then one of another kind.

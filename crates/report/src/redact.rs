@@ -19,11 +19,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use dyno_analysis::Report;
+use dyno_analysis::compare::Compared;
 use dyno_archive::plan::Request;
 use dyno_archive::secret::{is_credential, without_escapes};
 
 use places::{
-    addresses_of, counts_of, foreign_texts_of, names_of, own_texts_of, quoting_texts_of, written_texts_of,
+    addresses_of, counts_of, foreign_texts_of, names_in_comparison, names_of, own_texts_of, quoting_texts_of,
+    sentences_in_comparison, written_texts_of,
 };
 
 /// The text in place of a secret.
@@ -55,6 +57,26 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
     secrets.erase_from_report(&mut shared);
     let report = if secrets.found == 0 { Cow::Borrowed(report) } else { Cow::Owned(shared) };
     Shared { report, withheld: Withheld(secrets.found) }
+}
+
+/// The comparison without the secrets of its runs, whose reports are given.
+#[must_use]
+pub fn comparison(compared: &Compared, reports: [&Report; 2]) -> Compared {
+    let mut secrets = Secrets::default();
+    reports.into_iter().for_each(|report| secrets.collect(&mut report.clone()));
+    let mut shared = compared.clone();
+    let renamed = secrets.renamed(names_in_comparison(&mut shared).map(|name| name.clone()).collect());
+    for name in names_in_comparison(&mut shared) {
+        if let Some((_, shown)) = renamed.iter().find(|(old, _)| old == name) {
+            name.clone_from(shown);
+        }
+    }
+    for text in sentences_in_comparison(&mut shared) {
+        let named = renamed.iter().fold(text.clone(), |text, (old, shown)| text.replace(old, shown));
+        let searched = secrets.log(&named);
+        *text = secrets.erase(&searched);
+    }
+    shared
 }
 
 /// A text without what says itself that it is a secret, for output that is kept but is no report:

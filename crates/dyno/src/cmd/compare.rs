@@ -9,9 +9,10 @@ use dyno_analysis::compare::{Asked, Compared, Gate, OnUndecided, Outcome, Side, 
 use dyno_archive::RunDir;
 use dyno_archive::dir::Run;
 use dyno_report::compare::{Form, render, text};
+use dyno_report::redact;
 use dyno_report::text::Style;
 
-use super::report::{check_output, for_reader, is_standard_output, write_out};
+use super::report::{check_output, for_reader, is_seen, write_out};
 use crate::cli::{CompareArgs, CompareFormat, Undecided};
 use crate::exit::{Exit, bad};
 use crate::terminal;
@@ -43,7 +44,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
             "--fail-on has nothing to judge: all that the two have in common are controls; name the two sides, as RUN:SUBJECT",
         ));
     }
-    write(args, &compared)?;
+    write(args, &compared, [&a.report, &b.report])?;
     Ok(exit(&compared))
 }
 
@@ -64,8 +65,8 @@ fn exit(compared: &Compared) -> Exit {
     }
 }
 
-/// Writes a comparison as it was asked for.
-fn write(args: &CompareArgs, compared: &Compared) -> anyhow::Result<()> {
+/// Writes a comparison as it was asked for. A terminal alone shows the secrets of its runs.
+fn write(args: &CompareArgs, compared: &Compared, reports: [&Report; 2]) -> anyhow::Result<()> {
     let form = match args.format {
         CompareFormat::Text => None,
         CompareFormat::Md => Some(Form::Markdown),
@@ -74,11 +75,12 @@ fn write(args: &CompareArgs, compared: &Compared) -> anyhow::Result<()> {
         CompareFormat::Html => Some(Form::Html),
     };
     let output = args.output.as_deref();
-    match form {
-        Some(form) => write_out(output, &for_reader(output, &render(compared, form))),
-        None if is_standard_output(output) => terminal::print(&text(compared, terminal::style())),
-        None => write_out(output, &text(compared, Style::Plain)),
+    if form.is_none() && is_seen(output) {
+        return terminal::print_text(&text(compared, terminal::style()));
     }
+    let shared = redact::comparison(compared, reports);
+    let written = form.map_or_else(|| text(&shared, Style::Plain), |form| render(&shared, form));
+    write_out(output, &for_reader(output, &written))
 }
 
 /// Refuses what is no answer: nothing in common, or runs that differ in more than their servers.

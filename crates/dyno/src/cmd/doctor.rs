@@ -19,7 +19,7 @@ use dyno_workload::text::FileError;
 use crate::cli::SubjectsPlace;
 use crate::exit::Exit;
 use crate::here;
-use crate::terminal::{self, print};
+use crate::terminal::{self, print_text};
 
 /// One finding.
 struct Finding {
@@ -45,7 +45,7 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
             findings.len()
         ),
     };
-    print(&format!("dyno {} on {}\n\n{told}\n{end}\n", here::VERSION, here::machine_name(&facts)))?;
+    print_text(&format!("dyno {} on {}\n\n{told}\n{end}\n", here::VERSION, here::machine_name(&facts)))?;
     Ok(Exit::Valid)
 }
 

@@ -31,7 +31,7 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         if args.asks_for_one() {
             return Err(bad(format!("which of these? Say it with `--trial N`:\n{}", list(&run).trim_end())));
         }
-        terminal::print(&list(&run))?;
+        terminal::print_text(&list(&run))?;
         return Ok(Exit::Valid);
     };
     let here = Chosen::of(&run, &args.run, trial)?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dyno_analysis::compare::Compared;
 use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use serde_json::Value;
@@ -26,7 +27,8 @@ pub(super) fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut
         texts.chain(&mut subject.version).chain(backends)
     });
     let searches = report.searches.iter_mut().flat_map(|search| &mut search.result.ended);
-    subjects.chain(searches).chain([&mut report.run.description])
+    let markers = report.run.markers.iter_mut().map(|marker| &mut marker.label);
+    subjects.chain(searches).chain(markers).chain([&mut report.run.description])
 }
 
 /// All texts that dyno wrote. They quote parts of foreign texts.
@@ -123,4 +125,27 @@ pub(super) fn addresses_of(report: &mut Report) -> impl Iterator<Item = &mut Str
 pub(super) fn counts_of(report: &mut Report) -> impl Iterator<Item = &mut BTreeMap<String, u64>> {
     let loads = report.trials.iter_mut().map(|trial| &mut trial.load);
     loads.flat_map(|l| [&mut l.unexpected, &mut l.protocol_errors, &mut l.connection_failures])
+}
+
+/// All names of workloads in a comparison.
+pub(super) fn names_in_comparison(compared: &mut Compared) -> impl Iterator<Item = &mut String> {
+    let rows = compared.rows.iter_mut().map(|row| &mut row.workload);
+    let answers = compared.answers.iter_mut().map(|answer| &mut answer.workload);
+    let gates = compared.gates.iter_mut().map(|gate| &mut gate.workload);
+    rows.chain(answers).chain(gates).chain(compared.repeats.iter_mut().map(|cell| &mut cell.workload))
+}
+
+/// All sentences of a comparison.
+pub(super) fn sentences_in_comparison(compared: &mut Compared) -> impl Iterator<Item = &mut String> {
+    let differences = compared.differences.iter_mut().flat_map(|difference| {
+        [&mut difference.what].into_iter().chain(&mut difference.a).chain(&mut difference.b)
+    });
+    let answers = compared.answers.iter_mut().map(|answer| &mut answer.sentence);
+    let rows = compared.rows.iter_mut().map(|row| &mut row.sentence);
+    let gates = compared.gates.iter_mut().map(|gate| &mut gate.sentence);
+    let repeats = compared.repeats.iter_mut().flat_map(|cell| {
+        let causes = cell.a.not_counted.iter_mut().chain(&mut cell.b.not_counted);
+        causes.map(|cause| &mut cause.reason).chain(&mut cell.sentence)
+    });
+    differences.chain(&mut compared.notes).chain(answers).chain(rows).chain(gates).chain(repeats)
 }

@@ -77,7 +77,7 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
         let why = if ended == Ended::Interrupted { "it was interrupted" } else { "a revision failed" };
         terminal::say(&format!("\nNot all that was planned is measured: {why}; dyno report {kept} tells."));
     }
-    let written = if compared.rows.is_empty() { Ok(()) } else { write(args, &compared) };
+    let written = if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
     super::super::tell_kept(&dir, "The run is kept.");
     written?;
     let ending = Ending {

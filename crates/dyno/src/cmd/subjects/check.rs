@@ -11,7 +11,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, RunDir, StartRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
-use dyno_report::terminal::{line, shown};
+use dyno_report::terminal::line;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
 use dyno_runner::run::{Ended, Event, Runner};
@@ -22,7 +22,7 @@ use dyno_workload::text::FileError;
 
 use super::{Chosen, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
-use crate::terminal::{Third, catch_interrupts, print, say};
+use crate::terminal::{Third, catch_interrupts, print_text, say};
 
 /// Checks all that are chosen, one after the other, and prints a table of them at the end.
 pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
@@ -40,7 +40,7 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
         rows.push((subject, seen));
     }
     if rows.len() > 1 {
-        print("\n")?;
+        print_text("\n")?;
         chosen.row("subject", &columns("built", "protocols", "checks", "result"))?;
         rows.iter()
             .try_for_each(|(subject, seen)| chosen.row(&subject.id, &seen.columns(&subject.definition)))?;
@@ -93,7 +93,7 @@ fn check(
     here: &Prerequisites<'_>,
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<Seen> {
-    print(&format!("{}\n", line(&subject.id)))?;
+    print_text(&format!("{}\n", line(&subject.id)))?;
     let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject), &[])?;
     let cpus = dyno_launch::allowed_cpus();
     let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet(d));
@@ -101,7 +101,7 @@ fn check(
         Ok(planned) => planned,
         Err(error) => {
             let seen = Seen::Wrong(error);
-            print(&shown(&seen.told()))?;
+            print_text(&seen.told())?;
             return Ok(seen);
         }
     };
@@ -123,7 +123,7 @@ fn check(
             start.map_or(Seen::Nothing, |start| Seen::Started(Started { start, answered }))
         }
     };
-    print(&shown(&seen.told()))?;
+    print_text(&seen.told())?;
     Ok(seen)
 }
 

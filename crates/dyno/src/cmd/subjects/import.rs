@@ -11,7 +11,7 @@ use dyno_subject::limits::IMPORTED_BYTES;
 
 use crate::cli::{Collection, ImportArgs};
 use crate::exit::{Exit, bad};
-use crate::terminal::{print, quoted};
+use crate::terminal::{print_text, quoted};
 
 /// Writes the subject.toml of a server of another collection, and prints the remaining work.
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
@@ -31,7 +31,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     }
     let parent = quoted(&folder.parent().unwrap_or(Path::new("/")).display().to_string());
     told.push_str(&format!("Then: dyno subjects check {} --subjects {parent}\n", quoted(&name)));
-    print(&dyno_report::terminal::shown(&told))?;
+    print_text(&told)?;
     Ok(Exit::Valid)
 }
 

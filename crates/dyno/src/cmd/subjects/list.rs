@@ -10,7 +10,7 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::{Chosen, Subject};
 use crate::exit::Exit;
-use crate::terminal::print;
+use crate::terminal::print_text;
 
 /// Lists which there are, and which cannot be had here and why.
 pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
@@ -32,9 +32,9 @@ pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
             shown(&format!("{name:<width$} {:<12} {:<30} no: {}", "", "", error.message))
         );
     }
-    print(&table)?;
+    print_text(&table)?;
     if let Some(command) = apt_get(chosen, &here) {
-        print(&format!("\nDebian packages that some of them lack: {command}\n"))?;
+        print_text(&format!("\nDebian packages that some of them lack: {command}\n"))?;
     }
     Ok(chosen.tell_wrong())
 }

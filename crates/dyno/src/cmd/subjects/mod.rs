@@ -14,7 +14,7 @@ use dyno_workload::text::{FileError, nearest};
 use super::Places;
 use crate::cli::{SubjectsArgs, SubjectsCommand};
 use crate::exit::{Exit, bad};
-use crate::terminal::{print, say};
+use crate::terminal::{print_text, say};
 
 const INTERRUPTED: &str = "Interrupted: what is not listed above was not done.";
 
@@ -121,7 +121,7 @@ impl Chosen {
 
     /// Prints a row of a table whose first column is the subject.
     fn row(&self, id: &str, rest: &str) -> anyhow::Result<()> {
-        print(&format!("{}\n", shown(&format!("{:<width$} {rest}", line(id), width = self.width()))))
+        print_text(&format!("{:<width$} {rest}\n", line(id), width = self.width()))
     }
 
     /// Tells the mistakes of files; the exit status that they come to.

@@ -164,14 +164,14 @@ fn tell(args: &WatchArgs, look: &Watched, served: Option<&Served>) -> anyhow::Re
         served.show(page::openmetrics(look));
     }
     match args.format {
-        PlanFormat::Text => terminal::print(&(page::line(look) + "\n")),
+        PlanFormat::Text => terminal::print_text(&(page::line(look) + "\n")),
         PlanFormat::Json => terminal::print(&(serde_json::to_string(look)? + "\n")),
     }
 }
 
 fn finish(args: &WatchArgs, title: &str, seen: &Seen) -> anyhow::Result<Exit> {
     if let Some(whole) = seen.whole.as_ref().filter(|_| args.format == PlanFormat::Text) {
-        terminal::print(&page::summary(title, whole, terminal::style()))?;
+        terminal::print_text(&page::summary(title, whole, terminal::style()))?;
     }
     if seen.is_gone {
         terminal::say(&format!("{title} has ended"));
