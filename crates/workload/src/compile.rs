@@ -193,7 +193,9 @@ impl FieldList {
         }
         let body = body(request, templates)?;
         let has_length = fields.iter().any(|(name, _)| name == b"content-length");
-        let wants_length = !body.is_empty() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
+        // A body that is there and empty is announced, too (RFC 9110 §8.6).
+        let wants_length =
+            request.body.is_some() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
         if wants_length && !has_length {
             let length = if body.iter().all(is_fixed) {
                 bytes(&concat(&body).len().to_string())
@@ -268,6 +270,13 @@ fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) 
     let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     if !body_is_fixed && !has("content-length") && !has("transfer-encoding") {
         headers.push(("Content-Length".into(), put_mark(Part::BodyLength, &mut holes)));
+    }
+    // A body that is there and empty is announced, too (RFC 9110 §8.6).
+    if request.body.as_ref().is_some_and(|body| body.0.is_empty())
+        && !has("content-length")
+        && !has("transfer-encoding")
+    {
+        headers.push(("Content-Length".into(), "0".into()));
     }
     let sent_body = if body_is_fixed { concat(&body) } else { Vec::new() };
     let bytes = encode::request(&request.method, &path, host, &headers, &sent_body)
@@ -534,6 +543,13 @@ mod tests {
         assert!(
             matches!(&traffic.requests()[0].template, Template::Fixed(b) if &b[..] == b"GET /a HTTP/1.1\r\nHost: h:1\r\n\r\n")
         );
+    }
+
+    #[test]
+    fn empty_body_is_announced_for_any_method() {
+        let head = |body| sent(&compile(request("DELETE", "/a", body)).unwrap()).0;
+        assert_eq!(head(Some("")), "DELETE /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(head(None), "DELETE /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\n\r\n");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use super::shell::{Word, text};
 use crate::ReadFile;
 use crate::import::{BASE64, Change, Changes, Imported, Url, form_encoded, load};
 
-/// From so many bytes of a body on curl sends `Expect: 100-continue` by itself (curl 7.88).
+/// From so many bytes of a body on curl sends `Expect: 100-continue` by itself, and with each
+/// upload (curl 7.88).
 const EXPECTED_BODY_BYTES: usize = 1 << 20;
 
 /// One command, as its options have it.
@@ -200,7 +201,7 @@ impl Command {
             changes.add(Change::HostHeader, "");
         }
         let is_long = request.body.as_ref().is_some_and(|body| body.len() > EXPECTED_BODY_BYTES);
-        if is_long && !request.has("expect") && !is_removed("expect") {
+        if (is_long || !self.uploads.is_empty()) && !request.has("expect") && !is_removed("expect") {
             changes.add(Change::ToolHeader, "Expect");
         }
         if !self.form.is_empty() {
@@ -218,7 +219,7 @@ impl Command {
     fn url(&self, url: &str, query: Option<&[u8]>) -> Result<String, String> {
         let url = url.split('#').next().unwrap_or_default();
         let url = if url.contains("://") { url.to_string() } else { format!("http://{url}") };
-        let mut url = if self.globoff { url } else { unglobbed(&url)? };
+        let mut url = ascii_path(&if self.globoff { url } else { unglobbed(&url)? });
         if let Some(query) = query.filter(|query| !query.is_empty()) {
             let joint = if url.contains('?') { "&" } else { "?" };
             url.push_str(if url.ends_with(['?', '&']) { "" } else { joint });
@@ -290,6 +291,23 @@ fn unglobbed(url: &str) -> Result<String, String> {
         return Err("curl takes brackets for a set of URLs; write these one by one, or add -g".into());
     }
     Ok(protected.iter().fold(url.into(), |url: String, mark| url.replace(mark, &mark[1..])))
+}
+
+/// Escapes what is no ASCII in the path, as curl does. The query stays as it is written.
+fn ascii_path(url: &str) -> String {
+    let (path, query) = url.split_at(url.find('?').unwrap_or(url.len()));
+    let escape = |c: char| match c.is_ascii() {
+        true => c.to_string(),
+        false => c.to_string().bytes().map(|byte| format!("%{byte:02x}")).collect(),
+    };
+    // The host is no path: its name may have any letters.
+    let start = Url::parse(path).map_or(path.len(), |parts| path.len() - parts.rest.len());
+    path[..start]
+        .chars()
+        .map(String::from)
+        .chain(path[start..].chars().map(escape))
+        .chain([query.into()])
+        .collect()
 }
 
 /// Curl puts the name of an uploaded file at the end of a URL that names a folder.

@@ -100,6 +100,7 @@ curl a -H 'content-type: x' -H accept: --json 1 → POST http://a | content-type
 curl a -XGET -d 1 -H content-type: → GET http://a | 1
 curl 'a?b#c' -G -d d --data-urlencode 'e= ' → GET http://a/?b&d&e=+
 curl a? -IGd d → HEAD http://a/?d
+curl a/ä/b?ö=ü → GET http://a/%c3%a4/b?ö=ü
 curl a/ -T dir/a.txt → PUT http://a/a.txt | 1␍⏎2⏎
 curl a/b -T dir/a.txt -X POST → POST http://a/b | 1␍⏎2⏎
 ",
@@ -226,6 +227,14 @@ fn options_without_effect_are_listed() {
         "import: 8 options of curl that have no effect here: --cookie-jar, --ipv4, --location, --output, --retry, --show-error, --silent",
     ];
     assert_eq!(lines, expected);
+}
+
+/// Curl asks before it uploads, however little it is.
+#[test]
+fn upload_lists_the_expectation_that_is_not_sent() {
+    let lines = |command: &str| curl(command, &read).unwrap().changes.lines().join("\n");
+    assert!(lines("curl -A x -H 'Accept: y' -T b.bin a/").contains("(add them with -H): Expect"));
+    assert_eq!(lines("curl -A x -H 'Accept: y' -H Expect: -T b.bin a/"), "");
 }
 
 #[test]
