@@ -171,9 +171,7 @@ impl<'a> WorkTrees<'a> {
         let path = tree.to_string_lossy().into_owned();
         let commit = commit.as_deref().unwrap_or(name);
         self.trees.push(tree.clone());
-        // Hooks are of the user's own work, and may do anything.
-        const COMMAND: &str =
-            "git -c core.hooksPath=/dev/null worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
+        const COMMAND: &str = "git worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
         let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
         git(&self.repository.root, COMMAND, &variables, supervision)
             .map_err(|why| why.failed(|why| format!("revision {name} cannot be checked out: {why}")))?;
@@ -242,6 +240,16 @@ fn is_left(tree: &Path) -> bool {
     folder.as_ref().is_some_and(is_ours) && !tree.exists()
 }
 
+/// Settings that keep git from running programs of the repository: hooks and a monitor of files
+/// are part of the user's own work, and may do anything.
+const SETTINGS: [(&str, &str); 5] = [
+    ("GIT_CONFIG_COUNT", "2"),
+    ("GIT_CONFIG_KEY_0", "core.hooksPath"),
+    ("GIT_CONFIG_VALUE_0", "/dev/null"),
+    ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_1", "false"),
+];
+
 /// What git prints. `Err`: why it failed, in its words.
 fn git(
     folder: &Path,
@@ -250,7 +258,7 @@ fn git(
     supervision: &Supervision<'_>,
 ) -> Result<String, NoRevision> {
     let mut environment = Environment::of_tool(&Ours::read(), &[], &std::env::temp_dir());
-    variables.iter().for_each(|(name, value)| environment.set(name, value));
+    SETTINGS.iter().chain(variables).for_each(|(name, value)| environment.set(name, value));
     let command = format!("{command} 2>&1");
     let tool = Tool { command: &command, folder, environment: &environment, deadline: CHECK_OUT };
     match tool.ask(supervision) {

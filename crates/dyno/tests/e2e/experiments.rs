@@ -125,10 +125,14 @@ fn commit_twice(repository: &Path, folder: &Path) {
     git(&["commit", "--quiet", "--all", "--message", "dearer"]);
     // What is not committed is measured only where no second revision is named.
     write(8_000);
-    // A hook is nobody's to run but the user's.
-    let hook = repository.join(".git/hooks/post-checkout");
-    fs::write(&hook, "#!/bin/sh\ntouch \"$(git rev-parse --git-common-dir)/hook-was-run\"\n").unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    // Hooks and monitors of files are part of the user's own work.
+    for program in ["hooks/post-checkout", "monitor"] {
+        let program = repository.join(".git").join(program);
+        fs::write(&program, "#!/bin/sh\ntouch \"$(git rev-parse --git-common-dir)/program-was-run\"\n")
+            .unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    git(&["config", "core.fsmonitor", ".git/monitor"]);
 }
 
 /// In a work tree of a repository that is the server's folder itself there is no folder of subjects, and one that leads out of it leads to the
@@ -194,13 +198,14 @@ fn a_server_is_compared_with_itself_as_it_was() {
     assert_eq!(effect["changed"][0]["what"], "revision", "{effect:#}");
     assert_eq!(effect["because"], "revision (before → main)");
     assert!(text(&output).contains("changes that are in no commit"), "{}", text(&output));
+    assert!(!repository.join(".git/program-was-run").exists());
     let git = |words: &[&str]| {
+        let words = [&["-c", "core.fsmonitor=false"], words].concat();
         let output = Command::new("git").args(words).current_dir(&repository).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     assert_eq!(git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
     assert_eq!(git(&["status", "--porcelain"]), " M subjects/web/subject.toml\n");
-    assert!(!repository.join(".git/hook-was-run").exists());
     let run = place.run_folder().unwrap().display().to_string();
     let resumed = place.dyno(&["run", "--resume", &run]);
     assert!(text(&resumed).contains("whose work trees are gone"), "{}", text(&resumed));
