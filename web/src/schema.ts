@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 1709433df673c00e74c8a5817cdc54f99c081c94a1477ee21ab99db81e286334
+// Made by types.mjs from docs/schema/report.schema.json 48ee4746db5f6931013da0e0fbefb6cb2c2601d677b2c9892c1cd6f2306aad68
 
 /**
  * What a caveat is about, by the name that it has in every report.

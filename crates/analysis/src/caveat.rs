@@ -142,7 +142,7 @@ codes! {
     WarmupWithoutCpu = "warmup_without_cpu",
     /// Server and generator share CPUs, so each slows the other.
     SharedCpus = "shared_cpus",
-    /// The measured window is shorter than one second.
+    /// The measured window is shorter than one second, or holds fewer than 100 requests at a rate.
     ShortWindow = "short_window",
     /// The generator's threads finished their shares of a number of requests at different times.
     ThreadsEndedApart = "threads_ended_apart",

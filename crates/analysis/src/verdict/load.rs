@@ -504,13 +504,26 @@ fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
+/// A window that says little. One that ends with the last of n requests at a rate is an interval
+/// between arrivals shorter than n of them, so that throughput is n ÷ (n − 1) times the rate.
 fn short_window(result: &LoadResult) -> Option<Caveat> {
-    (result.duration_s < 1.0 && result.config.requests.is_none()).then(|| {
-        info(
-            Code::ShortWindow,
-            "The measured window is shorter than a second: expect noise. Use a longer duration.",
-        )
-    })
+    /// Below, that is more than a percent.
+    const FEWEST: u64 = 100;
+    let requests = result.config.requests;
+    let few = requests.filter(|n| result.config.model == Model::Open && *n < FEWEST);
+    let message = match (few, requests) {
+        (Some(n), _) => format!(
+            "The measured window ends with the last response to so few requests ({n}), so throughput appears above the offered rate. Use at least `-n {FEWEST}`, or a duration (`-d 10s`)."
+        ),
+        (None, _) if result.duration_s >= 1.0 => return None,
+        (None, Some(_)) => {
+            "The measured window is shorter than a second: expect noise. Use more requests (`-n`).".into()
+        }
+        (None, None) => {
+            "The measured window is shorter than a second: expect noise. Use a longer duration.".into()
+        }
+    };
+    Some(info(Code::ShortWindow, message))
 }
 
 /// Threads divide a number of requests before the load. One that has fast connections is done

@@ -616,11 +616,21 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Info,
         says: "shorter than a second",
         evidence: "{}",
-        trips: |w| w.record.window_ns = (1, S),
-        just_not: |w| {
+        trips: |w| {
             w.record.window_ns = (1, S);
             w.plan.requests = Some(1000);
         },
+        just_not: |w| w.plan.requests = Some(1000),
+        otherwise: None,
+    },
+    // A window that ends with the last of so few requests is shorter than they take.
+    Case {
+        code: Code::ShortWindow,
+        severity: Severity::Info,
+        says: "so few requests (99)",
+        evidence: "{}",
+        trips: |w| few_requests_at_a_rate(w, 99),
+        just_not: |w| few_requests_at_a_rate(w, 100),
         otherwise: None,
     },
     Case {
@@ -647,6 +657,12 @@ fn grant(w: &mut World, granted: Option<u32>) {
     w.workload.protocol = Protocol::H2;
     w.step.streams = 10;
     w.record.http2 = Some(Http2Use { streams_asked: 10, streams_granted: granted, ..Http2Use::default() });
+}
+
+/// A second of an open loop that ends with the last of `n` requests.
+fn few_requests_at_a_rate(w: &mut World, n: u64) {
+    w.at(1000.0);
+    w.plan.requests = Some(n);
 }
 
 /// Makes `n` of the due requests carried in.
