@@ -35,7 +35,7 @@ const PENALTY: f64 = 4.0;
 const LEAST_NOISE: f64 = 0.003;
 
 /// What throughput did within the measured window.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Steadiness {
     pub pattern: Pattern,
     /// Pieces of one level each, in order of time.
@@ -59,10 +59,11 @@ impl Steadiness {
 }
 
 /// What a series does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// One level.
+    #[default]
     Flat,
     /// It ends on its highest level.
     WarmUp,

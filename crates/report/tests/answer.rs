@@ -11,6 +11,7 @@ use dyno_analysis::programs::DisturbedSteps;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Estimate, Over, Repeated};
+use dyno_analysis::steadiness::Piece;
 use dyno_analysis::{Caveat, Code, Report, Severity};
 use dyno_archive::plan::{Arrivals, Model};
 use dyno_archive::{Protocol, RunDir};
@@ -159,6 +160,42 @@ fn a_mean_of_levels_is_no_most() {
     );
     assert!(alone(mixture(4, 5)).contains("In 4 of its 5 repeats throughput changed"));
     assert!(alone(mixture(5, 5)).contains("In each of its 5 repeats throughput changed"));
+}
+
+/// A ratio of servers of which one had two levels is followed by the levels, at its own step.
+#[test]
+fn ratio_of_a_mean_of_levels_is_followed_by_them() {
+    let first = |changed: &'static [&'static str]| {
+        let told = told(move |r| {
+            ratios(r, &[2.0, 2.1, 2.3]);
+            let at = r.overview[0].reference_cell.step;
+            for trial in &mut r.trials {
+                if trial.cell.step == at && changed.contains(&trial.subject.as_str()) {
+                    let piece = |throughput_rps| Piece { start_s: 0.0, end_s: 1.0, throughput_rps };
+                    trial.caveats.push(Caveat {
+                        code: Code::Speedup,
+                        severity: Severity::Warning,
+                        message: "rose".into(),
+                        evidence: serde_json::json!({}),
+                    });
+                    trial.valid = true;
+                    let steadiness = trial.steadiness.get_or_insert_default();
+                    steadiness.pieces = vec![piece(100.0), piece(300.0)];
+                }
+            }
+        });
+        told.into_iter().next().unwrap()
+    };
+    let levels = |whose: &str| {
+        format!(
+            " In each of {whose} 3 repeats throughput changed within the measured window, between levels of 100 and 300 requests per second: neither is the mean, which was never sustained."
+        )
+    };
+    let ratio = first(&[]);
+    assert_eq!(first(&["slow"]), format!("{ratio}{}", levels("Slow's")));
+    assert_eq!(first(&["fast"]), format!("{ratio}{}", levels("Fast <1>'s")));
+    let both = first(&["fast", "slow"]);
+    assert_eq!(both, format!("{ratio}{}{}", levels("Fast <1>'s"), levels("Slow's")));
 }
 
 /// What is offered at a rate is not served more than once: shares of it are told, and no ratio of
