@@ -94,6 +94,27 @@ fn a_process_whose_parent_has_ended_is_still_the_servers() {
     assert_eq!(last["processes"], 3, "{last:#}");
 }
 
+/// The process in between ends at once, so that no look sees which process is whose parent.
+#[test]
+fn process_orphaned_between_two_looks_is_watched() {
+    if let Some(refusal) = dyno_observer::probes::refusal() {
+        return not_run(&format!("orphans of a watched server: {}", refusal.why));
+    }
+    let place = Place::new();
+    let script = "sleep 1; (sleep 60 &); sleep 60";
+    let mut server = Command::new("setsid");
+    let mut server = server.args(["sh", "-c", script]).spawn().unwrap();
+    let pid = server.id().to_string();
+    let args = ["watch", "--pid", &pid, "-d", "3s", "-i", "500ms", "--format", "json"];
+    let output = place.dyno(&args);
+    assert!(Command::new("pkill").args(["-9", "-s", &pid]).status().unwrap().success());
+    server.wait().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let last = looks(&output.stdout).pop().unwrap();
+    // The shell, its last sleep, and the orphan.
+    assert_eq!(last["processes"], 3, "{last:#}");
+}
+
 #[test]
 fn a_page_of_nothing_is_not_left_behind() {
     let place = Place::new();

@@ -237,6 +237,16 @@ impl Watching {
         }
     }
 
+    /// Living processes of the party, those included whose parent ended before anybody saw them.
+    /// Empty where only calls are counted.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        match &*self.inside.lock() {
+            Looks::Program(program) => program.pids(self.party),
+            Looks::Events(_) => Vec::new(),
+        }
+    }
+
     /// Fills in what is seen of the party up to `now_ns` of the monotonic clock.
     pub(crate) fn fill(&self, used: &mut PartyUse, now_ns: u64) {
         if self.inside.wanted.threads() {

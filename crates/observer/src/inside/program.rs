@@ -140,12 +140,15 @@ impl Program {
         self.watched.get(&pid, 0).ok().map(|[_, since]| since)
     }
 
+    /// A party's living processes.
+    pub(super) fn pids(&self, party: u64) -> Vec<u32> {
+        self.watched.iter().flatten().filter(|(_, of)| of[0] == party).map(|(pid, _)| pid).collect()
+    }
+
     /// Forgets a party's processes and threads, and frees its place. Its system calls stay counted: who comes next takes them as its base.
     pub(super) fn forget(&mut self, party: u64) {
         self.places[party as usize] = false;
-        let pids: Vec<u32> =
-            self.watched.iter().flatten().filter(|(_, of)| of[0] == party).map(|(pid, _)| pid).collect();
-        for pid in pids {
+        for pid in self.pids(party) {
             // One that has ended meanwhile took itself off.
             let _ = self.watched.remove(&pid);
         }

@@ -52,7 +52,7 @@ impl Server {
             }
             (None, None, None) => unreachable!("one of them is required"),
         };
-        server.look_for_more();
+        server.look_for_more(None);
         let pids = server.sampler.pids();
         let Some(first) = pids.first() else { return Err(bad(server.lacks(args))) };
         let name = proc::Stat::of(*first).map_or_else(String::new, |stat| format!(" ({})", line(&stat.name)));
@@ -66,11 +66,13 @@ impl Server {
         self.known.extend(pids.into_iter().filter_map(began));
     }
 
-    /// Looks which processes it has by now, where no group tells.
-    fn look_for_more(&mut self) {
+    /// Looks which processes it has by now, where it has no control group. The kernel's program
+    /// knows of processes whose parent ended between two looks.
+    fn look_for_more(&mut self, inside: Option<&Watching>) {
         if !self.sampler.group.is_empty() {
             return;
         }
+        self.learn(inside.map(Watching::pids).unwrap_or_default());
         self.known.retain(|pid, began| proc::Stat::of(*pid).is_some_and(|now| now.began_ticks == *began));
         if let Some(port) = self.port {
             self.learn(proc::listening_on(port));
@@ -134,7 +136,7 @@ impl Server {
     }
 
     pub(super) fn look(&mut self, inside: Option<&Watching>) -> Sample {
-        self.look_for_more();
+        self.look_for_more(inside);
         let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, inside };
         let mut sample = sample(&[scope], Reads::All, &self.files);
         sample.of_mut(Party::SUBJECT).sockets = sockets::look(&self.sampler.pids());
