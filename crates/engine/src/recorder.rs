@@ -254,15 +254,15 @@ impl Recorder {
         }
     }
 
-    /// Ends the measured window at `at`, if it was to end later. A window that is cut holds everything that has been
-    /// scheduled in it already: a worker may learn of the cut after its instant.
+    /// Ends the measured window at `at`, if it was to end later. A window that is cut holds
+    /// everything that has been scheduled in it already, and every interval that is over: a worker
+    /// may learn of the cut after its instant.
     pub(crate) fn close_window(&mut self, at: Instant) {
-        let at = at.max(self.latest.after(1)).max(self.began);
+        let at = at.max(self.latest.after(1)).max(self.began.after(self.current.start_ns));
         if at < self.closes {
             self.opens = self.opens.min(at);
             self.closes = at;
-            let end_ns = at.since(self.began).max(self.current.start_ns);
-            self.current.end_ns = self.current.end_ns.min(end_ns);
+            self.current.end_ns = self.current.end_ns.min(at.since(self.began));
         }
     }
 
@@ -601,5 +601,24 @@ mod tests {
         assert_eq!(parts.iter().map(|(own, carried)| own + carried).sum::<u64>(), whole);
         // Times are of the window's own alone.
         assert_eq!(measured.by_request[0].response.count(), 1);
+    }
+
+    /// A worker that slept through the notice of a cut has sealed the interval already.
+    #[test]
+    fn window_that_is_cut_too_late_ends_with_its_last_interval() {
+        const MS: u64 = 1_000_000;
+        for (cut_ms, ends_ms) in [(29, 30), (30, 30), (31, 31), (35, 35), (12, 30), (5, 30)] {
+            let began = Instant::default();
+            let window =
+                Window { warmup_ns: 10 * MS, duration_ns: Some(90 * MS), interval_ns: 10 * MS, drain_ns: 0 };
+            let mut recorder = Recorder::new(began, window, 1);
+            recorder.advance(began.after(30 * MS));
+            recorder.close_window(began.after(cut_ms * MS));
+            recorder.finish(began.after(40 * MS));
+            let measured = || recorder.sealed.iter().filter(|i| i.phase == Phase::Measured);
+            let ends = measured().map(|interval| interval.end_ns).max();
+            assert_eq!(ends, Some(ends_ms * MS), "{cut_ms}");
+            assert_eq!(recorder.closes().since(began), ends_ms * MS, "{cut_ms}");
+        }
     }
 }
