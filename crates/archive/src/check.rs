@@ -99,6 +99,7 @@ fn indices(plan: &Plan) -> Checked {
         workloads(at(), trial.workload)?;
         known(&at(), "step", trial.step, plan.load.steps.len())?;
     }
+    planned::blocks(plan)?;
     for (i, not) in plan.not_served.iter().enumerate() {
         subjects(format!("entry {i} of `not_served`"), not.subject)?;
         workloads(format!("entry {i} of `not_served`"), not.workload)?;

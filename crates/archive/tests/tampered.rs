@@ -265,3 +265,36 @@ fn a_counter_that_begins_anew_is_read() {
     assert_eq!(anew(Some([7, 8])), None);
     assert!(anew(Some([7, 7])).is_some());
 }
+
+/// Pairs of repeats are formed block by block, so that each block must start and load each arm.
+#[test]
+fn plans_whose_blocks_differ_are_refused() {
+    let refusal = |change: &dyn Fn(&mut Value)| {
+        let folder = copied();
+        let path = folder.path().join("run.json");
+        let mut run: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        change(&mut run["plan"]);
+        fs::write(&path, serde_json::to_vec(&run).unwrap()).unwrap();
+        let read = RunDir::open(folder.path()).and_then(|dir| dir.read());
+        read.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let last = |all: &Value| all.as_array().unwrap().len() - 1;
+    for (said, change) in [
+        ("starts arm", &(|plan: &mut Value| plan["launches"][0]["block"] = json!(1)) as &dyn Fn(&mut Value)),
+        ("block 3 does not start arm 0", &|plan: &mut Value| plan["repeats"] = json!(4)),
+        ("is there twice", &|plan: &mut Value| {
+            let again = plan["trials"][0].clone();
+            plan["trials"].as_array_mut().unwrap().push(again);
+        }),
+        ("with other steps", &|plan: &mut Value| {
+            let trials = plan["trials"].as_array_mut().unwrap();
+            let arm = trials[0]["arm"].clone();
+            let launch = trials[0]["launch"].clone();
+            trials.retain(|trial| trial["arm"] != arm || trial["launch"] == launch);
+        }),
+    ] {
+        let refused = refusal(change);
+        assert!(refused.contains(said) && refused.contains("run.json"), "{said}: {refused}");
+    }
+    assert_eq!(refusal(&|plan| assert!(last(&plan["trials"]) > 0)), "");
+}

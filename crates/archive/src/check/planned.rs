@@ -1,6 +1,6 @@
 //! Whether what was measured is what was planned, and could be measured on the machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Checked;
 use crate::plan::{Arrivals, Plan, Trial};
@@ -10,6 +10,40 @@ use crate::{Facts, LoadRecord, Sample, TrialRecord};
 /// How far the number of scheduled requests may be from the rate times the window, in standard
 /// deviations of Poisson arrivals. Of constant rates it is off by one for each worker.
 const DEVIATIONS: f64 = 6.0;
+
+/// Checks that each block starts each arm once, and loads it as the other blocks do: repeats are
+/// compared block by block.
+pub(super) fn blocks(plan: &Plan) -> Checked {
+    let mut launches = BTreeMap::new();
+    for (number, launch) in plan.launches.iter().enumerate() {
+        for arm in &launch.arms {
+            if let Some(other) = launches.insert((launch.block, *arm), number) {
+                let block = launch.block;
+                return Err(format!("block {block} starts arm {arm} in launches {other} and {number}"));
+            }
+        }
+    }
+    let of_each = (0..plan.repeats).flat_map(|block| (0..plan.arms.len()).map(move |arm| (block, arm)));
+    if let Some((block, arm)) = of_each.into_iter().find(|started| !launches.contains_key(started)) {
+        return Err(format!("block {block} does not start arm {arm}"));
+    }
+    let mut loads: BTreeMap<(usize, usize), BTreeSet<(usize, usize)>> = BTreeMap::new();
+    for (number, trial) in plan.trials.iter().enumerate() {
+        if !loads.entry((trial.arm, trial.launch)).or_default().insert((trial.workload, trial.step)) {
+            return Err(format!("trial {number} of its plan is there twice"));
+        }
+    }
+    let none = BTreeSet::new();
+    let of = |(block, arm): (u32, usize)| {
+        let launch = launches[&(block, arm)];
+        loads.get(&(arm, launch)).unwrap_or(&none)
+    };
+    let mut started = launches.keys().copied();
+    match started.find(|(block, arm)| of((*block, *arm)) != of((0, *arm))) {
+        Some((block, arm)) => Err(format!("blocks 0 and {block} load arm {arm} with other steps")),
+        None => Ok(()),
+    }
+}
 
 /// Checks a load against its trial's plan.
 pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> Checked {
