@@ -262,6 +262,22 @@ fn server_without_any_repeat_in_b_gets_a_gate() {
     }
 }
 
+/// One failure of a run that was interrupted after its first block is not most of its repeats.
+#[test]
+fn failure_in_few_of_the_planned_repeats_misses_no_gate() {
+    let gate = |kept: usize| {
+        let mut run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+        for trial in run.trials.iter_mut().filter(|trial| trial.trial % 3 == 1) {
+            let [interval, ..] = trial.load.intervals.as_mut_slice() else { panic!("no interval") };
+            interval.outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+        }
+        run.trials.truncate(3 * kept);
+        compared((&run, Some(0)), (&run, Some(1)), &throughput_gate()).gates[0].state
+    };
+    assert_eq!(gate(1), GateState::Undecided);
+    assert_eq!(gate(14), GateState::Missed);
+}
+
 /// A run that stopped early because its question was answered lacks nothing.
 #[test]
 fn early_stopped_run_is_complete() {
