@@ -128,6 +128,12 @@ impl TrialResult {
         self.is_broken() || self.has_lost()
     }
 
+    /// Whether it does not count because its server's responses were not what they had to be.
+    #[must_use]
+    pub fn answers_wrong(&self) -> bool {
+        self.is_broken() && !self.is_refused_for(&[Code::SubjectFailed])
+    }
+
     /// Whether it does not count because its server answered wrong, ended, or broke a promise: no noise does that.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_refused_for(&BREAKS)

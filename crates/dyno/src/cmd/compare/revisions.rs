@@ -82,7 +82,7 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     written?;
     let ending = Ending {
         is_cut: ended == Ended::Interrupted || !can_start(&run.header.plan),
-        is_whole: is_whole && !compared.rows.is_empty(),
+        is_whole: is_whole && !compared.rows.is_empty() && !has_failed(&report),
         is_wrong: wrong.is_some(),
         misses: compared.outcome() == Outcome::Missed,
     };
@@ -98,7 +98,7 @@ fn can_start(plan: &Plan) -> bool {
 struct Ending {
     /// It was interrupted, or a revision could not be built or has no place on this machine.
     is_cut: bool,
-    /// All that was planned was measured.
+    /// All that was planned was measured, and no server failed.
     is_whole: bool,
     /// A revision's responses were wrong, or no step of it is valid.
     is_wrong: bool,
@@ -183,9 +183,14 @@ impl Drop for LeftInCache<'_> {
     }
 }
 
+/// Whether a revision's server failed in some start: the comparison is then one of the others.
+fn has_failed(report: &Report) -> bool {
+    report.subjects.iter().any(|subject| !subject.failures.is_empty())
+}
+
 /// Why the comparison is no answer, however its gates stand; `None`: it is one.
 fn unanswered(report: &Report) -> Option<String> {
-    let wrong = report.trials.iter().find(|trial| trial.is_servers_fault());
+    let wrong = report.trials.iter().find(|trial| trial.answers_wrong());
     if let Some(trial) = wrong {
         return Some(format!("{} did not answer as it is to", trial.subject_id));
     }
