@@ -167,7 +167,11 @@ impl Command {
     fn request(&self, mut url: String, upload: Option<&String>, read: ReadFile) -> Result<Imported, String> {
         let form = if self.json { "application/json" } else { "application/x-www-form-urlencoded" };
         let (method, body, content_type) = match (&self.data, &self.form[..], upload) {
-            (None, [], None) => (if self.head { "HEAD" } else { "GET" }, None, None),
+            // --json names the type even where --get moves the data into the query.
+            (None, [], None) => {
+                let content_type = self.json.then(|| form.into());
+                (if self.head { "HEAD" } else { "GET" }, None, content_type)
+            }
             _ if self.head => return Err("-I cannot come with a body; take it out, or add -G".into()),
             (Some(data), [], None) => ("POST", Some(data.clone()), Some(form.into())),
             (None, parts, None) => ("POST", Some(multipart(parts)), Some(FORM_TYPE.to_string() + BOUNDARY)),

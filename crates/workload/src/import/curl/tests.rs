@@ -100,6 +100,7 @@ curl a -H 'content-type: x' -H accept: --json 1 → POST http://a | content-type
 curl a -XGET -d 1 -H content-type: → GET http://a | 1
 curl 'a?b#c' -G -d d --data-urlencode 'e= ' → GET http://a/?b&d&e=+
 curl a? -IGd d → HEAD http://a/?d
+curl -G --json {} a → GET http://a/?{} | Accept: application/json | Content-Type: application/json
 curl a/ä/b?ö=ü → GET http://a/%c3%a4/b?ö=ü
 curl a/ -T dir/a.txt → PUT http://a/a.txt | 1␍⏎2⏎
 curl a/b -T dir/a.txt -X POST → POST http://a/b | 1␍⏎2⏎
