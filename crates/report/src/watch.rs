@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::server::watch::Watched;
+use dyno_analysis::server::watch::{Syscalls, Watched};
 use maud::{Markup, html};
 
 use crate::VIEWER_CSS;
@@ -28,8 +28,13 @@ pub fn line(seen: &Watched) -> String {
     parts.push(or_dash(seen.memory_held_bytes, |n| bytes(n as f64)));
     parts.push(format!("{} threads", count(seen.threads as u64)));
     parts.extend(seen.context_switches_per_s.map(|n| format!("{}/s switches", number(n))));
-    parts.extend(seen.syscalls.as_ref().map(|_| format!("calls/s: {}", calls(seen, NAMED))));
+    parts.extend(seen.syscalls.as_ref().map(|of| format!("calls/s: {}{}", bound(of), calls(seen, NAMED))));
     format!("{:>7}  {}", seconds(seen.end_s), parts.join("   "))
+}
+
+/// The sign of rates that counting slows.
+const fn bound(of: &Syscalls) -> &'static str {
+    if of.is_lower_bound { "≥ " } else { "" }
 }
 
 /// The most frequent system calls.
@@ -89,7 +94,10 @@ fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
         ("stolen", or_dash(whole.steal_share, percent)),
     ];
     if let Some(syscalls) = &whole.syscalls {
-        all.push(("system calls/s", format!("{}: {}", number(syscalls.per_s), calls(whole, 8))));
+        all.push((
+            "system calls/s",
+            format!("{}{}: {}", bound(syscalls), number(syscalls.per_s), calls(whole, 8)),
+        ));
         let transfers = format!(
             "{} read, {} written",
             or_dash(syscalls.bytes_read_per_s, bytes),
@@ -230,7 +238,7 @@ fn over_time(looks: &[Watched]) -> Markup {
                     td.n { (or_dash(seen.cpus_user, number)) } td.n { (or_dash(seen.cpus_sys, number)) }
                     td.n { (or_dash(seen.memory_held_bytes, |n| bytes(n as f64))) } td.n { (seen.threads) }
                     td.n { (or_dash(seen.context_switches_per_s, number)) }
-                    td.n { (or_dash(seen.syscalls.as_ref(), |calls| number(calls.per_s))) }
+                    td.n { (or_dash(seen.syscalls.as_ref(), |calls| format!("{}{}", bound(calls), number(calls.per_s)))) }
                     td.n { (or_dash(seen.sockets.as_ref(), |sockets| count(sockets.connections))) }
                 }
             } }
@@ -241,7 +249,6 @@ fn over_time(looks: &[Watched]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_analysis::server::watch::Syscalls;
 
     fn seen() -> Watched {
         let rates = [("read", 90.0), ("futex_wait", 5.0), ("writev", 100.0), ("close", 1.0)];
