@@ -174,12 +174,15 @@ struct Secrets {
 }
 
 impl Secrets {
-    /// A value that is a secret, or may be one: such a one is withheld where it stands, and is no reason to erase what may be a word elsewhere.
+    /// A value that is a secret, or may be one. One that may be is withheld where it stands, and
+    /// elsewhere only if it cannot be an ordinary word.
     fn withheld_by(&mut self, is: bool, may_be: bool, value: &str) -> String {
         match (is, may_be) {
             (true, _) => self.withhold(value),
             (false, true) if !value.is_empty() && value != MARK => {
                 self.found += usize::from(!self.is_known(value) && self.perhaps.insert(value.into()));
+                // One that cannot be a word is no other word's elsewhere.
+                self.parts.extend(Some(value).filter(|value| is_telling(value)).map(String::from));
                 MARK.into()
             }
             _ => value.into(),

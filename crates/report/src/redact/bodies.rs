@@ -44,7 +44,7 @@ impl Secrets {
     /// `name=value` of a query or a form, without a secret value.
     fn pair(&mut self, pair: &str) -> String {
         match pair.split_once('=') {
-            Some((name, value)) if is_credential(value) || is_secret_parameter(name) => {
+            Some((name, value)) if is_credential(value) || name.split('/').any(is_secret_parameter) => {
                 let is = is_secret(&without_escapes(name)) || is_credential(value);
                 format!("{name}={}", self.withheld_by(is, true, value))
             }
@@ -99,9 +99,11 @@ impl Secrets {
                 // A list of names and values: `{"name": "token", "value": …}`.
                 let named = ["name", "key"].iter().find_map(|key| all.get(*key)?.as_str());
                 let named = named.filter(|named| is_secret(named)).map(String::from);
+                let is_secret_whole = name.split('/').any(is_secret_object);
                 for (key, value) in all.iter_mut() {
                     match (&named, key.as_str()) {
                         (Some(named), "value") => self.json_fields(named, value),
+                        _ if is_secret_whole => self.json_leaves(value),
                         _ => self.json_member(name, key, value),
                     }
                 }
@@ -109,28 +111,37 @@ impl Secrets {
             Value::Array(all) => all.iter_mut().for_each(|value| self.json_fields(name, value)),
             Value::String(text) if is_secret(name) || is_credential(text) => *text = self.withhold(text),
             Value::Number(number) if is_secret(name) => *value = self.withhold(&number.to_string()).into(),
-            Value::String(text) if is_secret_field(name) => *text = self.withheld_by(false, true, text),
-            Value::Number(number) if is_secret_field(name) => {
-                *value = self.withheld_by(false, true, &number.to_string()).into();
+            // A pointer may name an object of secrets: `/pin/value`.
+            Value::String(_) | Value::Number(_) if name.split('/').any(is_secret_field) => {
+                self.json_leaves(value);
             }
             Value::String(text) => *text = self.fields(text),
             Value::Number(_) | Value::Null | Value::Bool(_) => {}
         }
     }
 
-    /// Withholds what an object holds that is itself a secret: `{"credentials": {"value": …}}`.
+    /// Withholds a member of an object that may hold credentials: `{"auth": {"value": …}}`.
     fn json_member(&mut self, parent: &str, key: &str, value: &mut Value) {
         self.json_fields(key, value);
-        let is_whole = ["credential", "secret", "password"].iter().any(|word| {
-            let last = parent.rsplit('/').next().unwrap_or_default();
-            last.to_ascii_lowercase().contains(word)
-        });
-        let is_within = is_secret(parent) || parent.eq_ignore_ascii_case("auth");
-        let is_it = is_whole || is_within && (key == "value" || is_secret_parameter(key));
+        let last = parent.rsplit('/').next().unwrap_or_default();
+        let is_within = last.eq_ignore_ascii_case("auth") || is_secret(last);
         if let Value::String(text) = value
-            && is_it
+            && is_within
+            && (key == "value" || is_secret_parameter(key))
         {
             *text = self.withheld_by(false, true, text);
+        }
+    }
+
+    /// Withholds all that an object or a list holds: `{"token": {"v": …}}`. Parts of it may be
+    /// ordinary words.
+    fn json_leaves(&mut self, value: &mut Value) {
+        match value {
+            Value::Object(all) => all.values_mut().for_each(|value| self.json_leaves(value)),
+            Value::Array(all) => all.iter_mut().for_each(|value| self.json_leaves(value)),
+            Value::String(text) => *text = self.withheld_by(is_credential(text), true, text),
+            Value::Number(number) => *value = self.withheld_by(false, true, &number.to_string()).into(),
+            Value::Null | Value::Bool(_) => {}
         }
     }
 
@@ -216,6 +227,11 @@ fn authority_end(text: &str) -> usize {
     let is_end = |c: char| c.is_whitespace() || "\"'<>`,".contains(c);
     let word = &text[..text.find(is_end).unwrap_or(text.len())];
     word.rfind('@').map_or(end, |at| at + end_of_authority(&word[at..]))
+}
+
+/// Whether all that an object of this name holds is a secret. Sessions hold settings, too.
+fn is_secret_object(name: &str) -> bool {
+    is_secret_field(name) || is_secret(name) && !name.eq_ignore_ascii_case("session")
 }
 
 /// Whether a text is a form of names and values, without the parts of a URL or of a sentence.

@@ -13,6 +13,10 @@ enum Holds {
     User,
     /// Nothing but a secret.
     Secret,
+    /// A body, or a text that one is to hold.
+    Body,
+    /// `WEIGHT METHOD PATH BODY`, as `--request` takes it.
+    Request,
 }
 
 /// An option whose value may be a secret.
@@ -27,15 +31,27 @@ const fn option(short: Option<char>, long: &'static str, holds: Holds) -> Secret
     SecretOption { short, long, holds }
 }
 
-const OPTIONS: [SecretOption; 1] = [option(Some('H'), "--header", Holds::Header)];
+const OPTIONS: [SecretOption; 3] = [
+    option(Some('H'), "--header", Holds::Header),
+    option(Some('b'), "--body", Holds::Body),
+    option(None, "--request", Holds::Request),
+];
 
-const OPTIONS_OF_CURL: [SecretOption; 6] = [
+const OPTIONS_OF_CURL: [SecretOption; 14] = [
     option(Some('H'), "--header", Holds::Header),
     option(Some('u'), "--user", Holds::User),
     option(Some('U'), "--proxy-user", Holds::User),
     option(Some('b'), "--cookie", Holds::Secret),
     option(None, "--oauth2-bearer", Holds::Secret),
     option(None, "--proxy-header", Holds::Header),
+    option(Some('d'), "--data", Holds::Body),
+    option(None, "--data-raw", Holds::Body),
+    option(None, "--data-binary", Holds::Body),
+    option(None, "--data-ascii", Holds::Body),
+    option(None, "--data-urlencode", Holds::Body),
+    option(None, "--json", Holds::Body),
+    option(Some('F'), "--form", Holds::Body),
+    option(None, "--form-string", Holds::Body),
 ];
 
 /// Letters of curl's options without a value: they may precede another option's letter in a word,
@@ -99,7 +115,18 @@ impl Secrets {
             (Holds::User, Some((user, password))) => format!("{user}:{}", self.withhold(password)),
             (Holds::User, None) => value.into(),
             (Holds::Secret, _) => self.withhold(value),
+            // `$'…'` of a shell keeps its dollar here.
+            (Holds::Body, _) => self.fields(value.strip_prefix('$').unwrap_or(value)),
+            (Holds::Request, _) => self.request_line(value),
         }
+    }
+
+    /// `WEIGHT METHOD PATH BODY` without secrets.
+    fn request_line(&mut self, line: &str) -> String {
+        let after_path = line.find('/').and_then(|path| Some(path + line[path..].find(char::is_whitespace)?));
+        let (head, body) = line.split_at(after_path.unwrap_or(line.len()));
+        let blank = body.len() - body.trim_start().len();
+        format!("{head}{}{}", &body[..blank], self.fields(&body[blank..]))
     }
 
     /// `Name: value`, as `-H` takes it, without a secret value.

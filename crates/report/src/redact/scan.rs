@@ -130,6 +130,8 @@ fn says(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
             is_field && !plain.contains(' ')
         }
         Some('?' | '&') => is_secret_parameter(&plain),
+        // A form in quotation marks.
+        Some('"' | '\'' | '`') if is_variable && is_secret_field(&plain) => true,
         _ if is_header => may_be_secret_header(&plain),
         // Parts of words say nothing: AUTHOR.
         _ if plain.chars().all(is_capital) => {

@@ -120,8 +120,8 @@ fn headers_and_parameters_that_may_be_secrets_are_withheld() {
     let url = "http://x/?key=AIza4567&api_key=B&author=tolstoy&keyword=war&sort_key=2";
     let shown = "http://x/?key=(withheld)&api_key=(withheld)&author=tolstoy&keyword=war&sort_key=2";
     assert_eq!(secrets.without_password(url), shown);
-    // What only may be one is no reason to look for it elsewhere.
-    assert_eq!(secrets.erase_from_foreign("opensesame AIza4567"), "opensesame AIza4567");
+    // One that only may be a secret is erased elsewhere if it can be no word.
+    assert_eq!(secrets.erase_from_foreign("opensesame AIza4567"), "opensesame (withheld)");
     // Credentials are known under any name, and are looked for elsewhere.
     assert_eq!(secrets.header_line("X-Custom: Basic dXNlcjpwYXNz"), "X-Custom: (withheld)");
     let mut value = "Bearer 0a1b2c3d4e".to_string();
@@ -461,4 +461,50 @@ fn settings_hold_secrets_in_any_string_and_comment() {
     let mut secrets = Secrets::default();
     secrets.pattern("set-cookie", &mut r"^id=\d+".to_string());
     assert_eq!(secrets.source(r#"matches = "^id=\\d+""#), "matches = \"(withheld)\"");
+}
+
+#[test]
+fn bodies_in_commands_are_withheld_however_they_are_written() {
+    for line in [
+        "dyno load http://x/ --request '1 POST /ok pin=12x'",
+        "dyno load http://x/ '--request=1 POST /ok a=1&pin=12x'",
+        "dyno load http://x/ --request '1 POST /ok {\"pin\":{\"v\":\"12x\"}}'",
+        "dyno load http://x/ -bpin=12x",
+        "dyno load http://x/ --body pin=12x",
+        "dyno load http://x/ -b '{\"token\":{\"v\":[\"12x\"]}}'",
+        "dyno load http://x/ --expect-contains pin=12x",
+        "dyno load http://x/ --expect-json /pin/v=12x",
+        "dyno load --curl 'curl http://x/ -dpin=12x'",
+        "dyno load --curl \"curl http://x/ -d $'pin=12x'\"",
+        "dyno load --curl 'curl http://x/ --data-raw=pin=12x'",
+        "dyno load --curl 'curl http://x/ -F pin=12x'",
+        "dyno load --curl 'curl http://x/ --json {\\\"pin\\\":\\\"12x\\\"}'",
+    ] {
+        let shown = crate::shell::command(&Secrets::default().command(&words(line)));
+        assert!(!shown.contains("12x") && shown.contains(MARK), "{line}: {shown}");
+    }
+}
+
+#[test]
+fn value_that_may_be_a_secret_is_erased_elsewhere_unless_it_may_be_a_word() {
+    let mut secrets = Secrets::default();
+    assert_eq!(secrets.fields("pin=swordfish&key=Zq7x001d"), "pin=(withheld)&key=(withheld)");
+    assert_eq!(secrets.erase("got swordfish and Zq7x001d"), "got swordfish and (withheld)");
+}
+
+#[test]
+fn form_in_quotation_marks_is_withheld() {
+    let shown = |line: &str| Secrets::default().log(line);
+    assert_eq!(shown("the body has no \"pin=12x\""), "the body has no \"pin=(withheld)\"");
+    assert_eq!(shown("the body has no \"code=500\""), "the body has no \"code=500\"");
+}
+
+#[test]
+fn pointers_into_an_object_of_secrets_are_withheld() {
+    let mut secrets = Secrets::default();
+    for pointer in ["/pin/v", "/token/0", "/a/password"] {
+        let mut value = serde_json::json!("12x");
+        secrets.json_fields(pointer, &mut value);
+        assert_eq!(value, MARK, "{pointer}");
+    }
 }
