@@ -168,7 +168,7 @@ impl<'a> Beginning<'a> {
         };
         if let Some(unknown) = (0..plan.workloads.len()).find(|workload| !is_known(workload)) {
             anyhow::bail!(
-                "no subject answered {:?} right in closed loops, so that the rates are shares of nothing; dyno report {path} says why",
+                "no closed-loop step of {:?} is valid, so there is no capacity that rates are shares of\nhint: `dyno report {path}` has the reasons",
                 plan.workloads[unknown].name
             );
         }

@@ -334,9 +334,17 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
     fs::write(place.path().join("shares.toml"), suite).unwrap();
     let planned = place.dyno(&["plan", "shares.toml"]);
     assert!(text(&planned).contains("The run itself offers 10.0 %, 20.0 % of that"), "{}", text(&planned));
-    let output = place.dyno(&["run", "shares.toml", "--runs", "shares"]);
-    place.assert_nothing_is_left();
-    let mut reports: Vec<Value> = fs::read_dir(place.path().join("shares"))
+    // Other programs may spoil the run in which the capacity is measured, which dyno reports.
+    let measure = |attempt: u32| {
+        let runs = format!("shares-{attempt}");
+        let output = place.dyno(&["run", "shares.toml", "--runs", &runs]);
+        place.assert_nothing_is_left();
+        let is_spoiled = text(&output).contains("no closed-loop step of \"plaintext\" is valid");
+        assert!(!is_spoiled || output.status.code() == Some(3), "{}", text(&output));
+        (!is_spoiled).then_some((runs, output))
+    };
+    let (runs, output) = (0..5).find_map(measure).expect("a machine that is quiet for a second");
+    let mut reports: Vec<Value> = fs::read_dir(place.path().join(runs))
         .unwrap()
         .map(|run| {
             let report = fs::read_to_string(run.unwrap().path().join("report.json")).unwrap();
