@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::threads::RoleUse;
-use super::{Network, PartyDeltas, Seen, Sockets, cgroup_delta, split_between, steal_share};
+use super::{Network, PartyDeltas, Seen, Sockets, cgroup_delta, steal_share};
 
 pub const SCHEMA: &str = "dyno.watch/1";
 
@@ -184,13 +184,13 @@ impl Watched {
 pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> {
     let (first, last) = (&Seen::new(first, Party::SUBJECT)?, &Seen::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
-    let PartyDeltas { mut threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
+    let PartyDeltas { mut threads, cpu_s, split, .. } = PartyDeltas::new(&[first, last], None);
     // A group that somebody else made may be one that counts no CPU time.
     let of_threads_s = (first.cgroup.is_some() && !last.threads.is_empty()).then_some(threads.run_s);
     let cpu_s = cpu_s.or(of_threads_s);
     threads.attribute(cpu_s);
     let of_threads = || Some((threads.user_s, threads.sys_s)).filter(|(user, sys)| user + sys > 0.0);
-    let split = split_between(first, last).filter(|(user, sys)| user + sys > 0.0).or_else(of_threads);
+    let split = split.filter(|(user, sys)| user + sys > 0.0).or_else(of_threads);
     let part = |of: fn((f64, f64)) -> f64| Some(cpu_s? * split.map(of)? / seconds);
     let per_s = |n: Option<u64>| n.map(|n| n as f64 / seconds);
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);

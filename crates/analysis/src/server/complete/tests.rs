@@ -255,6 +255,17 @@ fn shared_memory_is_held_by_the_server() {
     assert_eq!(memory(used(samples)), (Some(640), Some(600)));
 }
 
+/// Work of children that were reaped is all the server's, and none of it is of a living thread.
+#[test]
+fn watched_time_is_split_as_that_of_reaped_children() {
+    let at = |at_ms: u64, children_ms: u64| {
+        let main = ProcessUse { children_user_ns: children_ms * MS, ..process(1, 100, 0) };
+        sample(at_ms, vec![thread(1, 1, 100)], vec![main], None)
+    };
+    let seen = watched(0, &at(0, 0), &at(1000, 600)).unwrap();
+    assert_eq!((seen.cpus_user, seen.cpus_sys), (Some(0.6), Some(0.0)));
+}
+
 #[test]
 fn group_without_charged_memory_has_that_of_its_processes() {
     let bytes = |of_group: u64| {
