@@ -153,8 +153,10 @@ pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
 
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
     let missed = rates.iter().position(|(_, repeats)| repeats.is_missed());
-    let undecided = rates.iter().position(|(_, repeats)| !repeats.is_kept());
-    let kept = undecided.unwrap_or(rates.len()).checked_sub(1);
+    // A rate whose loads were all too short says nothing of those above it.
+    let is_undecided = |(_, repeats): &(f64, Repeats)| repeats.decided() > 0 && !repeats.is_kept();
+    let undecided = rates.iter().position(is_undecided).unwrap_or(rates.len());
+    let kept = rates[..undecided].iter().rposition(|(_, repeats)| repeats.is_kept());
     let is_generators = |repeats: &Repeats| {
         let by_generator = |(_, judged): &&(u32, Judged)| matches!(judged, Judged::GeneratorMissed(_));
         let missed = repeats.decided() - repeats.kept();
@@ -278,6 +280,25 @@ mod tests {
         assert_eq!((short.kept_rps, short.missed_rps), (Some(1000.0), None));
         assert_eq!((short.rates[1].kept.loads, short.by_repeat_rps.len()), (0, 0));
         assert_eq!(short.rates[1].missed.as_deref(), Some("p99"));
+    }
+
+    /// Loads of a low rate have too few requests for the percentile.
+    #[test]
+    fn rate_that_is_kept_above_one_too_short_to_tell_is_found() {
+        let rate = |rate: f64, judged: Judged| {
+            let by_block = (0..5).map(|block| (block, judged.clone())).collect();
+            (rate, Repeats { by_block, counts: Counts::default() })
+        };
+        let short = || Judged::TooShort("too few".into());
+        let found = |rates: &[(f64, Repeats)]| {
+            let found = bracket(("a".into(), "w".into()), rates);
+            (found.kept_rps, found.missed_rps)
+        };
+        assert_eq!(found(&[rate(300.0, short()), rate(4000.0, Judged::Kept)]), (Some(4000.0), None));
+        assert_eq!(found(&[rate(300.0, Judged::Kept), rate(4000.0, short())]), (Some(300.0), None));
+        assert_eq!(found(&[rate(300.0, short())]), (None, None));
+        let missed = Judged::Missed("p99".into());
+        assert_eq!(found(&[rate(300.0, short()), rate(4000.0, missed)]), (None, Some(4000.0)));
     }
 
     #[test]

@@ -210,8 +210,9 @@ fn quantile_missed(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Op
         Place::At(us) => (us >= most).then(|| Miss::Time(format!("{name} {}", ms(us)))),
         Place::Beyond(_) => Some(Miss::Failures(format!("{name} among the unanswered"))),
         Place::TooFew => Some(match times.max {
+            // One slow request says nothing of a percentile that is unknown.
             Some(us) if us >= most => {
-                Miss::Time(format!("too few requests for {name}, and one took {}", ms(us)))
+                Miss::TooShort(format!("too few requests for {name}, and one took {}", ms(us)))
             }
             Some(_) if times.unanswered > 0 => Miss::Failures(format!(
                 "too few requests for {name}, and {} got no right answer",
@@ -273,13 +274,13 @@ mod tests {
             ("p99<4.9ms", "p99 4.900 ms"),
             ("p50<5ms,max<9ms", "max 9.000 ms"),
             ("mean<0.5ms", "mean 0.900 ms"),
-            // Nobody knows it, so it counts by the longest of all.
-            ("p99.9<5ms", "too few requests for p99.9, and one took 9.000 ms"),
         ] {
             assert_eq!(judged(objective, |_| {}), Judged::Missed(says.into()), "{objective}");
         }
-        let short = Judged::TooShort("too few requests for p99.9: 10000 of 20000".into());
-        assert_eq!(judged("p99.9<10ms", |_| {}), short, "nobody knows it, so it is not kept");
+        // An unknown percentile is neither kept nor missed, however slow one request was.
+        let short = |says: &str| Judged::TooShort(format!("too few requests for p99.9{says}"));
+        assert_eq!(judged("p99.9<10ms", |_| {}), short(": 10000 of 20000"));
+        assert_eq!(judged("p99.9<5ms", |_| {}), short(", and one took 9.000 ms"));
         assert_eq!(judged("p99.9<10ms,p99<4.9ms", |_| {}), Judged::Missed("p99 4.900 ms".into()));
     }
 
