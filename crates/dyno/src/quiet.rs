@@ -161,21 +161,25 @@ pub fn settle(limit_ns: Option<u64>, is_interrupted: &dyn Fn() -> bool) -> anyho
     match limit_ns {
         Some(ns) => wait(&mut RealMachine, Duration::from_nanos(ns), is_interrupted),
         None => {
-            warn(&mut RealMachine);
+            warn(&mut RealMachine, "Steps may not be valid. Stop them, or use --wait-quiet 5m.");
             Ok(())
         }
     }
 }
 
-fn warn(machine: &mut dyn Machine) {
+/// Looks at other programs before a calibration, and warns of them.
+pub fn warn_before_calibration() {
+    let advice = "The ceilings will be too low. Stop them, and calibrate again.";
+    warn(&mut RealMachine, advice);
+}
+
+/// `advice`: the consequence, and what to do.
+fn warn(machine: &mut dyn Machine, advice: &str) {
     let first = machine.read();
     machine.rest(LOOK);
     let seen = ForeignUse::between(&first, &machine.read());
     if seen.share >= WARNING_SHARE {
-        machine.say(&format!(
-            "warning: other programs use {}. Steps may not be valid. Stop them, or use --wait-quiet 5m.",
-            seen.in_words()
-        ));
+        machine.say(&format!("warning: other programs use {}. {advice}", seen.in_words()));
     }
 }
 
@@ -320,7 +324,7 @@ mod tests {
     fn run_warns_of_busy_programs_alone() {
         for (share, is_warned) in [(0.09, false), (0.61, true)] {
             let mut machine = Virtual::new(|_| share);
-            warn(&mut machine);
+            warn(&mut machine, "Stop them.");
             assert_eq!(machine.said.len(), usize::from(is_warned), "{share}");
             assert!(machine.said.iter().all(|text| text.contains("rustc 61 %")), "{:?}", machine.said);
         }

@@ -17,6 +17,7 @@ use super::report::{is_standard_output, write_out};
 use crate::calibration::{Kept, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
 use crate::exit::{self, Exit, first_error};
+use crate::quiet;
 use crate::terminal::{self, Third};
 
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
@@ -37,6 +38,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let begin = |folder: &PathBuf| super::keep_in(folder, &calibrate::plan(&asked, &placement));
     let kept = args.save.as_ref().map(begin).transpose()?;
     let interrupts = terminal::catch_interrupts("ending early; no ceilings are kept", Third::Ends)?;
+    quiet::warn_before_calibration();
     let ended = calibrate::run(&placement, asked, kept.as_ref(), &interrupts, &mut say);
     let is_kept = matches!(
         &ended,
