@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 48ee4746db5f6931013da0e0fbefb6cb2c2601d677b2c9892c1cd6f2306aad68
+// Made by types.mjs from docs/schema/report.schema.json a91e212fe8c709b50ac4fe02a1b38ff943eb2951d32ef987c321c3727959f753
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -71,6 +71,7 @@ export type Code =
   | "busy_in_others_turns"
   | "longer_than_turns"
   | "at_once"
+  | "idle_duet"
   | "out_of_turn"
   | "accept_queue_full"
   | "retransmissions"
@@ -3402,6 +3403,10 @@ export interface DuetResult {
    * Names of the others, as far as their trials are known.
    */
   beside: string[];
+  /**
+   * CPUs that all of them used together; `None`: that of one is unknown.
+   */
+  cpus: number | null;
   /**
    * Whether they are those that most often ran at the same time at this step: what a request costs beside others is no repeat of
    * what it costs beside these.

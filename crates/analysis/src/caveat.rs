@@ -201,6 +201,8 @@ codes! {
     LongerThanTurns = "longer_than_turns",
     /// Other servers were loaded at the same time on the same CPUs, or were to be: throughput and times hold the wait for each other.
     AtOnce = "at_once" => "it was not loaded beside those beside whom it usually is",
+    /// The CPUs of a duet were idle at times, and its servers slept between requests.
+    IdleDuet = "idle_duet" => "the CPUs of its duet were idle at times",
     /// The server was loaded alone, and in other repeats of this step in turns with others.
     OutOfTurn = "out_of_turn" => "it was loaded alone, and in other repeats in turns",
     /// Connections found the server's queue of connections full.

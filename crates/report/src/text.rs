@@ -273,7 +273,8 @@ fn pages_line(p: &Pages) -> String {
     format!(
         "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} each, over {}",
         number(p.per_second),
-        spread(&p.time_us, &PAGES_SHOWN),
+        // A page fails with one of its requests, and is cut off where the load ends.
+        spread(&p.time_us, &PAGES_SHOWN).replace("not answered", "not complete"),
         count(p.completed),
         count(p.failed),
         count(p.unfinished),

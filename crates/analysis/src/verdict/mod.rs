@@ -121,7 +121,7 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(checks_waived(load, beside));
     all.extend(beside.is_out_of_turn.then(out_of_turn));
     // The load's caveats say that nobody watched the server.
-    let Some(server) = server else { return at_once(beside, all) };
+    let Some(server) = server else { return at_once(beside, None, all) };
     all.extend(server::caveats(server, beside.record, beside.party));
     let company = match (beside.duet, beside.turns.zip(beside.pace.as_deref())) {
         (Some(_), _) => warming::AlsoLoaded::AtOnce,
@@ -137,7 +137,7 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(thermal_throttling(beside.machine));
     all.extend(beside.turns.and_then(busy_in_others_turns));
     all.extend(beside.turns.and_then(|turns| longer_than_turns(load, turns)));
-    let mut all = at_once(beside, all);
+    let mut all = at_once(beside, Some(server), all);
     sort_by_gravity(&mut all);
     all
 }
@@ -151,11 +151,10 @@ fn out_of_turn() -> Caveat {
 }
 
 /// With what is said of loads that ran at the same time, and without what is said of waiting.
-fn at_once(beside: &Beside<'_>, all: Vec<Caveat>) -> Vec<Caveat> {
-    match beside.duet {
-        Some(duet) => duet::without_waiting(all).into_iter().chain([duet::at_once(duet)]).collect(),
-        None => all,
-    }
+fn at_once(beside: &Beside<'_>, server: Option<&ServerUse>, all: Vec<Caveat>) -> Vec<Caveat> {
+    let Some(duet) = beside.duet else { return all };
+    let idle = server.and_then(|server| duet::idle_cpus(duet, server));
+    duet::without_waiting(all).into_iter().chain([duet::at_once(duet)]).chain(idle).collect()
 }
 
 /// Share of what a server uses in its own turns that it may use in all of others' without a word. dyno's own checks cost a fast server a few

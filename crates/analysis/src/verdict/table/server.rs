@@ -19,8 +19,14 @@ fn duet(loads: u32, is_usual: bool) -> Option<DuetResult> {
         beside: Vec::new(),
         is_usual,
         began_ns: 0,
+        cpus: None,
         rounds: Vec::new(),
     })
+}
+
+/// A duet whose servers used so many CPUs of the one that they have.
+fn duet_using(cpus: f64) -> Option<DuetResult> {
+    duet(2, true).map(|duet| DuetResult { cpus: Some(cpus), ..duet })
 }
 
 /// Turns in whose rests the server used this share of half a CPU.
@@ -418,6 +424,37 @@ pub(super) const CASES: &[Case<World>] = &[
         trips: |w| w.duet = duet(2, false),
         just_not: |w| w.duet = duet(2, true),
         otherwise: Some(Severity::Info),
+    },
+    // A fifth of a context switch per request, on CPUs that are idle for a tenth of the time.
+    Case {
+        code: Code::IdleDuet,
+        severity: Severity::Invalid,
+        says: "used 89 % of their CPUs, and this one was switched 0.20 times per request",
+        evidence: r#"{"used": 0.89, "switches": 0.2}"#,
+        trips: |w| {
+            w.duet = duet_using(0.89);
+            w.sleep_times(200);
+        },
+        just_not: |w| {
+            w.duet = duet_using(0.9);
+            w.sleep_times(200);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::IdleDuet,
+        severity: Severity::Invalid,
+        says: "used 50 % of their CPUs",
+        evidence: r#"{"used": 0.5, "switches": 0.2}"#,
+        trips: |w| {
+            w.duet = duet_using(0.5);
+            w.sleep_times(200);
+        },
+        just_not: |w| {
+            w.duet = duet_using(0.5);
+            w.sleep_times(199);
+        },
+        otherwise: None,
     },
     // Each answer takes the world's server 1 ms.
     Case {
