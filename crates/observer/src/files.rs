@@ -114,7 +114,8 @@ fn text(file: &File) -> Option<String> {
         }
     }
     bytes.truncate(length);
-    String::from_utf8(bytes).ok()
+    // As `crate::read` does.
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -181,5 +182,14 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(files.open.borrow().is_empty());
+    }
+
+    /// The kernel cuts a thread's name after 15 bytes, within a character, too.
+    #[test]
+    fn file_with_bytes_that_are_no_text_is_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"7 (dienst\xc3) S 1").unwrap();
+        assert_eq!(Files::default().read(file.path()).unwrap(), "7 (dienst\u{fffd}) S 1");
+        assert_eq!(crate::read(file.path()).unwrap(), "7 (dienst\u{fffd}) S 1");
     }
 }

@@ -36,7 +36,8 @@ pub use sampler::{Processes, Reads, Sampler, Scope, sample};
 
 /// Reads a small file of the kernel. `None`: not there, or not for us.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {
-    std::fs::read_to_string(path).ok()
+    // A thread's name may be any bytes, and is cut within a character.
+    Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())
 }
 
 /// Reads a file that holds one number.
