@@ -524,7 +524,8 @@ fn check_rate(rate: &Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -
 }
 
 /// Refuses keys that pages cannot have: visitors load them one after the other over connections that they keep.
-pub(super) fn check_pages(load: &Load) -> Result<(), Mistake> {
+/// `steps`: indices of the workload's own steps.
+pub(super) fn check_pages(load: &Load, steps: &[usize]) -> Result<(), Mistake> {
     let wrong = |key, with| {
         Err(mistake(
             key,
@@ -533,10 +534,11 @@ pub(super) fn check_pages(load: &Load) -> Result<(), Mistake> {
             ),
         ))
     };
-    if load.steps.iter().any(|step| !step.arrivals.is_closed()) {
+    let mut own = steps.iter().map(|step| &load.steps[*step]);
+    if own.clone().any(|step| !step.arrivals.is_closed()) {
         return wrong("rate", "rate");
     }
-    if load.steps.iter().any(|step| step.pipeline > 1) {
+    if own.any(|step| step.pipeline > 1) {
         return wrong("pipeline", "pipeline");
     }
     if load.requests_per_connection.is_some() {

@@ -704,6 +704,7 @@ mod tests {
         assert_eq!(workload.page, Some(Page { connections: 6 }));
         assert_eq!(workload.requests[4].name, "/c #3");
         assert!(page("[load]\nrate = 10").unwrap_err().contains("leave out `rate`"));
+        page("[[workloads]]\nname = \"w\"\npath = \"/w\"\nrate = 100").unwrap();
         for wrong in [
             "page = { resources = [] }",
             "page = { resources = [\"/a*0\"] }",

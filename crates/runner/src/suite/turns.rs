@@ -98,8 +98,10 @@ impl Paced<'_> {
         let slice_ns = turns.slice_ns(load.decided(), self.subjects, has_pages);
         check_quota(slice_ns, self.has_quota)?;
         let load = taken(load, slice_ns, has_pages)?;
-        if has_pages {
-            check_pages(load.decided()).map_err(of_load)?;
+        for (workload, steps) in shaped.iter().zip(&steps_of) {
+            if workload.workload.page.is_some() {
+                check_pages(load.decided(), steps).map_err(of_load)?;
+            }
         }
         Ok((load, steps_of, slice_ns))
     }
