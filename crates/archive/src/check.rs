@@ -99,7 +99,7 @@ fn indices(plan: &Plan) -> Checked {
         workloads(at(), trial.workload)?;
         known(&at(), "step", trial.step, plan.load.steps.len())?;
     }
-    planned::blocks(plan)?;
+    planned::check_blocks(plan)?;
     for (i, not) in plan.not_served.iter().enumerate() {
         subjects(format!("entry {i} of `not_served`"), not.subject)?;
         workloads(format!("entry {i} of `not_served`"), not.workload)?;
@@ -319,6 +319,11 @@ fn numbers_of(field: &str, value: &Value) -> Checked {
             None => fraction(field, n.as_f64().unwrap_or(f64::NAN)),
         },
         Value::Array(all) => all.iter().try_for_each(|v| numbers_of(field, v)),
+        // A server's own values may be any numbers.
+        Value::Object(all) if field == "runtime" => {
+            let own = all.iter().filter(|(name, _)| *name != "values");
+            own.into_iter().try_for_each(|(name, v)| numbers_of(name, v))
+        }
         Value::Object(all) => all.iter().try_for_each(|(name, v)| numbers_of(name, v)),
         Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
     }

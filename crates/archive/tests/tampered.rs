@@ -282,11 +282,11 @@ fn plans_whose_blocks_differ_are_refused() {
     for (said, change) in [
         ("starts arm", &(|plan: &mut Value| plan["launches"][0]["block"] = json!(1)) as &dyn Fn(&mut Value)),
         ("block 3 does not start arm 0", &|plan: &mut Value| plan["repeats"] = json!(4)),
-        ("is there twice", &|plan: &mut Value| {
+        ("repeats an earlier trial", &|plan: &mut Value| {
             let again = plan["trials"][0].clone();
             plan["trials"].as_array_mut().unwrap().push(again);
         }),
-        ("with other steps", &|plan: &mut Value| {
+        ("with different workloads or steps", &|plan: &mut Value| {
             let trials = plan["trials"].as_array_mut().unwrap();
             let arm = trials[0]["arm"].clone();
             let launch = trials[0]["launch"].clone();
@@ -297,4 +297,19 @@ fn plans_whose_blocks_differ_are_refused() {
         assert!(refused.contains(said) && refused.contains("run.json"), "{said}: {refused}");
     }
     assert_eq!(refusal(&|plan| assert!(last(&plan["trials"]) > 0)), "");
+}
+
+/// What a server reports of itself may be any numbers.
+#[test]
+fn runtime_values_of_a_server_are_read_whatever_they_are() {
+    let with = |value: Value| {
+        refusal(&|load| {
+            let at = load["began_ns"].clone();
+            let values = json!({"last_gc_ns": value});
+            load["runtime"] = json!([{"at_ns": at, "took_ns": 1, "processes": 1, "values": values}]);
+        })
+    };
+    for value in [json!(1_795_752_142_926_000_000_u64), json!(-5), json!(1e300)] {
+        assert_eq!(with(value.clone()), None, "{value}");
+    }
 }

@@ -3,7 +3,7 @@
 //! A process that tells listens at a Unix socket, `$DYNO_RUNTIME.PID`, and answers whoever connects with one JSON object of
 //! numbers. Nobody asks it but dyno, which does so from a thread of its own: a runtime that is slow to answer holds up no sample.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -80,16 +80,22 @@ impl Runtime {
     fn read(&self) -> Result<RuntimeReading, String> {
         // Read before the question, for what it takes.
         let asked_ns = monotonic_ns();
-        let (processes, values) = match self.of {
-            RuntimeSpec::Jvm => hsperfdata::read(&self.sampler.pids()),
-            RuntimeSpec::Node | RuntimeSpec::Own => ask_all(&self.work)?,
+        let (processes, sockets, values) = match self.of {
+            RuntimeSpec::Jvm => {
+                let (processes, values) = hsperfdata::read(&self.sampler.pids());
+                (processes, BTreeSet::new(), values)
+            }
+            RuntimeSpec::Node | RuntimeSpec::Own => {
+                let (sockets, values) = ask_all(&self.work)?;
+                (sockets.len() as u32, sockets, values)
+            }
         };
         // The values are of now, or of a moment before.
         let at_ns = monotonic_ns();
         if values.is_empty() {
             return Err("none of its processes tells".into());
         }
-        Ok(RuntimeReading { at_ns, took_ns: at_ns - asked_ns, processes, values })
+        Ok(RuntimeReading { at_ns, took_ns: at_ns - asked_ns, processes, sockets, values })
     }
 
     fn refusal(&self, why: String) -> Refused {
@@ -105,9 +111,9 @@ impl Runtime {
 }
 
 /// Asks every process that listens; values are sums over all. One that has ended since it began to listen tells nothing.
-fn ask_all(work: &Path) -> Result<(u32, BTreeMap<String, f64>), String> {
+fn ask_all(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String, f64>), String> {
     let mut sum = BTreeMap::new();
-    let mut processes = 0;
+    let mut sockets = BTreeSet::new();
     let mut failed = None;
     let files = fs::read_dir(work).map_err(|error| error.to_string())?.flatten();
     let is_socket = |path: &PathBuf| {
@@ -117,7 +123,7 @@ fn ask_all(work: &Path) -> Result<(u32, BTreeMap<String, f64>), String> {
         match ask(&path) {
             Ok(values) if values.is_empty() => {}
             Ok(values) => {
-                processes += 1;
+                sockets.extend(path.extension().map(|end| end.to_string_lossy().into_owned()));
                 for (name, value) in values {
                     *sum.entry(name).or_insert(0.0) += value;
                 }
@@ -128,7 +134,7 @@ fn ask_all(work: &Path) -> Result<(u32, BTreeMap<String, f64>), String> {
     match failed {
         // Of some processes alone a sum would be of others each time.
         Some(why) => Err(why),
-        None => Ok((processes, sum)),
+        None => Ok((sockets, sum)),
     }
 }
 
@@ -220,11 +226,11 @@ mod tests {
         // One that has ended, and the script of Node.js.
         drop(UnixListener::bind(work.path().join("dyno-runtime.4")).unwrap());
         prepare(RuntimeSpec::Node, work.path()).unwrap();
-        let (processes, values) = ask_all(work.path()).unwrap();
-        assert_eq!(processes, 2);
+        let (sockets, values) = ask_all(work.path()).unwrap();
+        assert_eq!(sockets, ["1", "2"].map(String::from).into());
         assert_eq!(values, [("gc_cycles_total".into(), 5.0), ("heap_bytes".into(), 10.5)].into());
         [one, two, primary].into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(ask_all(work.path()).unwrap(), (0, BTreeMap::new()));
+        assert_eq!(ask_all(work.path()).unwrap(), (BTreeSet::new(), BTreeMap::new()));
     }
 
     #[test]

@@ -35,7 +35,11 @@ impl Runtime {
         let within: Vec<&RuntimeReading> = record.runtime.iter().filter(is_within).collect();
         let (first, last) = (within.first()?, within.last()?);
         let between_s = (last.at_ns - first.at_ns) as f64 / 1e9;
-        if between_s <= 0.0 || within.iter().any(|reading| reading.processes != first.processes) {
+        // Of other processes a sum would be of other counters.
+        let is_of_others = |reading: &&RuntimeReading| {
+            (reading.processes, &reading.sockets) != (first.processes, &first.sockets)
+        };
+        if between_s <= 0.0 || within.iter().any(is_of_others) {
             return None;
         }
         let mut grown = BTreeMap::new();
@@ -91,6 +95,8 @@ fn highest(readings: &[&RuntimeReading]) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::fixture;
 
@@ -98,7 +104,7 @@ mod tests {
 
     fn reading(at_s: u64, processes: u32, values: &[(&str, f64)]) -> RuntimeReading {
         let values = values.iter().map(|(name, value)| ((*name).to_string(), *value)).collect();
-        RuntimeReading { at_ns: at_s * S, took_ns: 1, processes, values }
+        RuntimeReading { at_ns: at_s * S, took_ns: 1, processes, sockets: BTreeSet::new(), values }
     }
 
     fn over(readings: Vec<RuntimeReading>) -> Option<Runtime> {
@@ -122,6 +128,17 @@ mod tests {
                 ("heap_bytes", heap),
             ],
         )
+    }
+
+    /// A worker ended within the window, and another took its place.
+    #[test]
+    fn values_of_other_processes_are_no_growth() {
+        let of = |at_s: u64, sockets: &[&str]| RuntimeReading {
+            sockets: sockets.iter().map(|name| (*name).to_string()).collect(),
+            ..reading(at_s, 2, &[("requests_total", at_s as f64)])
+        };
+        assert!(over(vec![of(12, &["7", "8"]), of(14, &["7", "8"])]).is_some());
+        assert_eq!(over(vec![of(12, &["7", "8"]), of(14, &["7", "9"])]), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ const DEVIATIONS: f64 = 6.0;
 
 /// Checks that each block starts each arm once, and loads it as the other blocks do: repeats are
 /// compared block by block.
-pub(super) fn blocks(plan: &Plan) -> Checked {
+pub(super) fn check_blocks(plan: &Plan) -> Checked {
     let mut launches = BTreeMap::new();
     for (number, launch) in plan.launches.iter().enumerate() {
         for arm in &launch.arms {
@@ -30,17 +30,15 @@ pub(super) fn blocks(plan: &Plan) -> Checked {
     let mut loads: BTreeMap<(usize, usize), BTreeSet<(usize, usize)>> = BTreeMap::new();
     for (number, trial) in plan.trials.iter().enumerate() {
         if !loads.entry((trial.arm, trial.launch)).or_default().insert((trial.workload, trial.step)) {
-            return Err(format!("trial {number} of its plan is there twice"));
+            return Err(format!("trial {number} of its plan repeats an earlier trial of the plan"));
         }
     }
-    let none = BTreeSet::new();
-    let of = |(block, arm): (u32, usize)| {
-        let launch = launches[&(block, arm)];
-        loads.get(&(arm, launch)).unwrap_or(&none)
-    };
+    let steps_of = |block: u32, arm: usize| loads.get(&(arm, launches[&(block, arm)]));
     let mut started = launches.keys().copied();
-    match started.find(|(block, arm)| of((*block, *arm)) != of((0, *arm))) {
-        Some((block, arm)) => Err(format!("blocks 0 and {block} load arm {arm} with other steps")),
+    match started.find(|(block, arm)| steps_of(*block, *arm) != steps_of(0, *arm)) {
+        Some((block, arm)) => {
+            Err(format!("blocks 0 and {block} load arm {arm} with different workloads or steps"))
+        }
         None => Ok(()),
     }
 }

@@ -290,6 +290,7 @@ fn told(ms: u64, busy: u64) -> RuntimeReading {
         at_ns: BEGAN_NS + ms * MS,
         took_ns: 200_000,
         processes: 1,
+        sockets: std::collections::BTreeSet::new(),
         values: values.map(|(name, value)| (name.to_string(), value)).into(),
     }
 }
