@@ -35,7 +35,7 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
 }
 
 /// Why it is not known whether rates above a rate keep the objective.
-fn why_open(bracket: &Bracket, above_rps: f64) -> &'static str {
+fn undecided_reason(bracket: &Bracket, above_rps: f64) -> &'static str {
     let mut above = bracket.rates.iter().filter(|rate| rate.rate_rps > above_rps);
     match above.all(|rate| rate.kept.loads == 0) {
         true => "its loads had too few requests to tell",
@@ -112,12 +112,12 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
                 format!("up to {}/s (what it does above was not found)", number(kept))
             }
             (Some(kept), None) if bracket.rates.last().is_some_and(|last| last.rate_rps > kept) => {
-                format!("up to {}/s (above that {})", number(kept), why_open(bracket, kept))
+                format!("up to {}/s (above that {})", number(kept), undecided_reason(bracket, kept))
             }
             (Some(kept), None) => format!("up to {}/s and more", number(kept)),
             (None, Some(missed)) => format!("not at {}/s", number(missed)),
             (None, None) if bracket.rates.is_empty() => return None,
-            (None, None) => format!("at no rate for sure ({})", why_open(bracket, 0.0)),
+            (None, None) => format!("at no rate for sure ({})", undecided_reason(bracket, 0.0)),
         };
         let by_generator = bracket.searched.map_or(0, |searched| searched.limited_by_generator);
         let by = if bracket.limited_by_generator {

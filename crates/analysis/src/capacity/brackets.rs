@@ -24,7 +24,8 @@ pub struct Bracket {
     pub pipeline: u32,
     /// Which of several alike, from 1. Rates that were planned are taken together.
     pub pass: u32,
-    /// The highest rate that most repeats kept, below all that they did not; requests per second. `None`: none is.
+    /// Highest rate that most repeats kept, below the first decided rate that they did not keep;
+    /// requests per second. `None`: there is none.
     pub kept_rps: Option<f64>,
     /// The lowest rate that most repeats missed; `None`: none is.
     pub missed_rps: Option<f64>,
@@ -153,7 +154,7 @@ pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
 
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
     let missed = rates.iter().position(|(_, repeats)| repeats.is_missed());
-    // A rate whose loads were all too short says nothing of those above it.
+    // Rates whose loads were all too short are skipped.
     let is_undecided = |(_, repeats): &(f64, Repeats)| repeats.decided() > 0 && !repeats.is_kept();
     let undecided = rates.iter().position(is_undecided).unwrap_or(rates.len());
     let kept = rates[..undecided].iter().rposition(|(_, repeats)| repeats.is_kept());

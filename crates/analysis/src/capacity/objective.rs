@@ -210,14 +210,14 @@ fn quantile_missed(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Op
         Place::At(us) => (us >= most).then(|| Miss::Time(format!("{name} {}", ms(us)))),
         Place::Beyond(_) => Some(Miss::Failures(format!("{name} among the unanswered"))),
         Place::TooFew => Some(match times.max {
-            // One slow request says nothing of a percentile that is unknown.
-            Some(us) if us >= most => {
-                Miss::TooShort(format!("too few requests for {name}, and one took {}", ms(us)))
-            }
             Some(_) if times.unanswered > 0 => Miss::Failures(format!(
                 "too few requests for {name}, and {} got no right answer",
                 times.unanswered
             )),
+            // One slow request does not place an unknown percentile.
+            Some(us) if us >= most => {
+                Miss::TooShort(format!("too few requests for {name}, and one took {}", ms(us)))
+            }
             Some(_) => Miss::TooShort(format!(
                 "too few requests for {name}: {} of {:.0}",
                 times.due(),

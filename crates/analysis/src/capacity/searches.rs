@@ -16,7 +16,7 @@ use crate::cell::{CellKey, Shape};
 use crate::duet::Company;
 use crate::load::Config;
 use crate::server::server_use;
-use crate::stats::{Repeated, median};
+use crate::stats::Repeated;
 use crate::trial::{cpus_of, trial};
 use crate::verdict::{self, Context};
 
@@ -141,8 +141,8 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
         streams: first.streams,
         pipeline: first.pipeline,
         pass: first.pass,
-        kept_rps: middle(begun.iter().map(|result| result.kept_rps), 0.0),
-        missed_rps: middle(begun.iter().map(|result| result.missed_rps), f64::INFINITY),
+        kept_rps: lower_middle(begun.iter().map(|result| result.kept_rps)),
+        missed_rps: upper_middle(begun.iter().map(|result| result.missed_rps)),
         limited_by_generator: most(|result| result.limited_by_generator),
         rates: Vec::new(),
         searched: Some(Searched { starts, loads, settled, confirmed, limited_by_generator, holds_s }),
@@ -152,12 +152,19 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
     }
 }
 
-/// The median of bounds, of which one that was not found lies beyond all others. `None`: that is where the median lies.
-fn middle(bounds: impl Iterator<Item = Option<f64>>, beyond: f64) -> Option<f64> {
-    let mut all: Vec<f64> = bounds.map(|bound| bound.unwrap_or(beyond)).collect();
+/// The median of what searches kept; of an even number the lower one of the middle two, which was
+/// tried and which half of the searches kept. `None`: that one kept nothing.
+fn lower_middle(kept: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let mut all: Vec<f64> = kept.map(|rps| rps.unwrap_or(0.0)).collect();
     all.sort_by(f64::total_cmp);
-    let two = [all.get(all.len().checked_sub(1)? / 2)?, all.get(all.len() / 2)?];
-    if two.contains(&&beyond) { None } else { median(&all) }
+    Some(all[all.len().checked_sub(1)? / 2]).filter(|rps| *rps > 0.0)
+}
+
+/// The same of what they missed: the upper one. `None`: that one missed nothing.
+fn upper_middle(missed: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let mut all: Vec<f64> = missed.map(|rps| rps.unwrap_or(f64::INFINITY)).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().filter(|rps| rps.is_finite())
 }
 
 #[cfg(test)]
@@ -169,6 +176,17 @@ mod tests {
     use super::*;
     use crate::capacity::Next;
     use crate::fixture;
+
+    #[test]
+    fn bounds_of_an_even_number_of_searches_were_tried() {
+        let bounds = |kept: &[Option<f64>], missed: &[Option<f64>]| {
+            (lower_middle(kept.iter().copied()), upper_middle(missed.iter().copied()))
+        };
+        let of_two = bounds(&[Some(13305.0), None], &[Some(19957.5), Some(100.0)]);
+        assert_eq!(of_two, (None, Some(19957.5)));
+        assert_eq!(bounds(&[Some(3.0), Some(1.0), Some(2.0)], &[Some(4.0), None, None]), (Some(2.0), None));
+        assert_eq!(bounds(&[], &[]), (None, None));
+    }
 
     const ASKED: plan::Search = plan::Search { width: 0.05, arrival: Arrival::Constant };
 
@@ -393,10 +411,10 @@ mod tests {
 
     #[test]
     fn a_bound_that_most_starts_did_not_find_is_none() {
-        let of = |bounds: &[Option<f64>]| middle(bounds.iter().copied(), 0.0);
+        let of = |bounds: &[Option<f64>]| lower_middle(bounds.iter().copied());
         assert_eq!(of(&[Some(5.0), None, Some(7.0)]), Some(5.0));
         assert_eq!(of(&[Some(5.0), None]), None, "nobody loaded half of it");
-        assert_eq!(of(&[Some(5.0), Some(7.0)]), Some(6.0));
+        assert_eq!(of(&[Some(5.0), Some(7.0)]), Some(5.0));
         assert_eq!((of(&[]), of(&[None, None, Some(1.0)])), (None, None));
     }
 
