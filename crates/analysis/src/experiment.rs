@@ -240,8 +240,17 @@ impl Effect {
     /// Whether a difference is shown in a cell.
     #[must_use]
     pub fn is_shown_in(&self, cell: &Answer) -> bool {
-        let is_own = |row: &&Row| (&row.workload, row.step) == (&cell.workload, cell.step);
-        self.rows.iter().filter(is_own).any(Row::is_shown)
+        self.rows_in(cell).any(Row::is_shown)
+    }
+
+    /// Whether the repeats of a cell were enough for an interval of some metric.
+    #[must_use]
+    pub fn is_compared_in(&self, cell: &Answer) -> bool {
+        self.rows_in(cell).any(|row| row.estimate.is_some())
+    }
+
+    fn rows_in<'a>(&'a self, cell: &'a Answer) -> impl Iterator<Item = &'a Row> {
+        self.rows.iter().filter(|row| (&row.workload, row.step) == (&cell.workload, cell.step))
     }
 
     /// Why the arms may differ in a cell, as a sentence: of what is not shown there is no cause.

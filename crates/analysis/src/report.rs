@@ -189,11 +189,19 @@ pub fn report(run: &Run) -> Report {
         tables,
         profiles: profiles(run),
     };
-    report.experiment = experiment(run, &report);
-    report.twins = twins(run, &report);
-    report.duets = duets(run, &report);
+    compare_arms(run, &mut report);
     report.run.answered_after = answered_after(run, &report);
+    // Repeats that an answered run did not need are no longer missing.
+    if report.run.answered_after.is_some() {
+        compare_arms(run, &mut report);
+    }
     report
+}
+
+fn compare_arms(run: &Run, report: &mut Report) {
+    report.experiment = experiment(run, report);
+    report.twins = twins(run, report);
+    report.duets = duets(run, report);
 }
 
 /// The repeats of a run that has fewer than it could have, because it was answered.

@@ -96,7 +96,16 @@ fn twins(report: &Report) -> Option<String> {
             (_, []) => return None,
             (false, _) => format!("and yet a difference is shown: {}", shown.join("; ")),
             (true, [only]) => only.sentence.clone(),
-            (true, all) => format!("in none of {} steps is a difference shown", all.len()),
+            (true, all) => match all.iter().filter(|of| twin.is_compared_in(of)).count() {
+                0 => format!("not compared at any of {} steps, for want of valid repeats", all.len()),
+                compared if compared == all.len() => {
+                    format!("no difference is shown at any of {compared} steps")
+                }
+                compared => format!(
+                    "no difference is shown at {compared} of {} steps, and the others have too few valid repeats",
+                    all.len()
+                ),
+            },
         };
         Some(format!("{} is {} once more: {said}.", twin.to, twin.from))
     };
