@@ -128,10 +128,10 @@ impl TrialResult {
         self.is_broken() || self.has_lost()
     }
 
-    /// Whether it does not count because its server's responses were not what they had to be.
+    /// Whether it does not count because of wrong or missing responses of a server that kept running.
     #[must_use]
-    pub fn answers_wrong(&self) -> bool {
-        self.is_broken() && !self.is_refused_for(&[Code::SubjectFailed])
+    pub fn has_wrong_responses(&self) -> bool {
+        self.is_servers_fault() && !self.is_refused_for(&[Code::SubjectFailed])
     }
 
     /// Whether it does not count because its server answered wrong, ended, or broke a promise: no noise does that.

@@ -76,7 +76,7 @@ impl Repository {
         };
         let of_machine = |error: io::Error| NoRevision::Failed(format!("{}: {error}", own.display()));
         let own = own.canonicalize().map_err(of_machine)?;
-        let root = git(&own, "git rev-parse --show-toplevel", &[], supervision).map_err(|why| {
+        let root = git(&own, "rev-parse --show-toplevel", &[], supervision).map_err(|why| {
             why.says(|why| {
                 format!("{name} has no revisions: {} is in no Git repository ({why})", own.display())
             })
@@ -94,7 +94,7 @@ impl Repository {
     /// A sentence: there is none.
     pub fn commit(&self, name: &str, supervision: &Supervision<'_>) -> Result<String, NoRevision> {
         // A name that begins with a dash is no option; one that stands for a tag or a branch is of its commit.
-        const COMMAND: &str = "git rev-parse --verify --quiet --end-of-options \"$REVISION^{commit}\"";
+        const COMMAND: &str = "rev-parse --verify --quiet --end-of-options \"$REVISION^{commit}\"";
         let found = git(&self.root, COMMAND, &[("REVISION", name)], supervision);
         found.map_err(|why| {
             why.says(|_| {
@@ -110,7 +110,7 @@ impl Repository {
     #[must_use]
     pub fn is_changed(&self, supervision: &Supervision<'_>) -> bool {
         // Without that a look would write to the repository.
-        const COMMAND: &str = "git --no-optional-locks status --porcelain";
+        const COMMAND: &str = "--no-optional-locks status --porcelain";
         git(&self.root, COMMAND, &[], supervision).is_ok_and(|changes| !changes.is_empty())
     }
 
@@ -143,7 +143,7 @@ impl<'a> WorkTrees<'a> {
     fn sweep(&self) {
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
-        let listed = git(&self.repository.root, "git worktree list --porcelain", &[], &supervision);
+        let listed = git(&self.repository.root, "worktree list --porcelain", &[], &supervision);
         let listed = listed.unwrap_or_default();
         let trees = listed.lines().filter_map(|line| line.strip_prefix("worktree "));
         trees.filter(|tree| is_left(Path::new(tree))).for_each(|tree| self.remove(tree, &supervision));
@@ -151,7 +151,7 @@ impl<'a> WorkTrees<'a> {
 
     fn remove(&self, tree: &str, supervision: &Supervision<'_>) {
         // Twice: one that git was ended in the middle of is locked.
-        const COMMAND: &str = "git worktree remove --force --force \"$TREE\"";
+        const COMMAND: &str = "worktree remove --force --force \"$TREE\"";
         // What is left even so is in nobody's way, and swept the next time.
         let _ = git(&self.repository.root, COMMAND, &[("TREE", tree)], supervision);
     }
@@ -171,7 +171,7 @@ impl<'a> WorkTrees<'a> {
         let path = tree.to_string_lossy().into_owned();
         let commit = commit.as_deref().unwrap_or(name);
         self.trees.push(tree.clone());
-        const COMMAND: &str = "git worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
+        const COMMAND: &str = "worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
         let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
         git(&self.repository.root, COMMAND, &variables, supervision)
             .map_err(|why| why.failed(|why| format!("revision {name} cannot be checked out: {why}")))?;
@@ -240,15 +240,9 @@ fn is_left(tree: &Path) -> bool {
     folder.as_ref().is_some_and(is_ours) && !tree.exists()
 }
 
-/// Settings that keep git from running programs of the repository: hooks and a monitor of files
-/// are part of the user's own work, and may do anything.
-const SETTINGS: [(&str, &str); 5] = [
-    ("GIT_CONFIG_COUNT", "2"),
-    ("GIT_CONFIG_KEY_0", "core.hooksPath"),
-    ("GIT_CONFIG_VALUE_0", "/dev/null"),
-    ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
-    ("GIT_CONFIG_VALUE_1", "false"),
-];
+/// Git, without programs of the repository: hooks and a file system monitor are part of the user's
+/// own work, and may do anything.
+const GIT: &str = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false";
 
 /// What git prints. `Err`: why it failed, in its words.
 fn git(
@@ -258,8 +252,8 @@ fn git(
     supervision: &Supervision<'_>,
 ) -> Result<String, NoRevision> {
     let mut environment = Environment::of_tool(&Ours::read(), &[], &std::env::temp_dir());
-    SETTINGS.iter().chain(variables).for_each(|(name, value)| environment.set(name, value));
-    let command = format!("{command} 2>&1");
+    variables.iter().for_each(|(name, value)| environment.set(name, value));
+    let command = format!("{GIT} {command} 2>&1");
     let tool = Tool { command: &command, folder, environment: &environment, deadline: CHECK_OUT };
     match tool.ask(supervision) {
         Answer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),

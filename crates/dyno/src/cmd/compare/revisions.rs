@@ -77,12 +77,16 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
         let why = if ended == Ended::Interrupted { "it was interrupted" } else { "a revision failed" };
         terminal::say(&format!("\nNot all that was planned is measured: {why}; dyno report {kept} tells."));
     }
+    let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
+    if has_failed && is_whole && wrong.is_none() {
+        terminal::say(&format!("\nA server failed in some of its starts; the reason: dyno report {kept}"));
+    }
     let written = if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
     super::super::tell_kept(&dir, "The run is kept.");
     written?;
     let ending = Ending {
         is_cut: ended == Ended::Interrupted || !can_start(&run.header.plan),
-        is_whole: is_whole && !compared.rows.is_empty() && !has_failed(&report),
+        is_complete: is_whole && !compared.rows.is_empty() && !has_failed,
         is_wrong: wrong.is_some(),
         misses: compared.outcome() == Outcome::Missed,
     };
@@ -99,7 +103,7 @@ struct Ending {
     /// It was interrupted, or a revision could not be built or has no place on this machine.
     is_cut: bool,
     /// All that was planned was measured, and no server failed.
-    is_whole: bool,
+    is_complete: bool,
     /// A revision's responses were wrong, or no step of it is valid.
     is_wrong: bool,
     /// A gate is missed.
@@ -113,7 +117,7 @@ impl Ending {
             Ending { is_cut: true, .. } => Some(Exit::Failed),
             // Whatever else is missing: a revision whose server does not start is worse.
             Ending { is_wrong: true, .. } | Ending { misses: true, .. } => Some(Exit::Invalid),
-            Ending { is_whole: false, .. } => Some(Exit::Failed),
+            Ending { is_complete: false, .. } => Some(Exit::Failed),
             Ending { .. } => None,
         }
     }
@@ -183,16 +187,11 @@ impl Drop for LeftInCache<'_> {
     }
 }
 
-/// Whether a revision's server failed in some start: the comparison is then one of the others.
-fn has_failed(report: &Report) -> bool {
-    report.subjects.iter().any(|subject| !subject.failures.is_empty())
-}
-
 /// Why the comparison is no answer, however its gates stand; `None`: it is one.
 fn unanswered(report: &Report) -> Option<String> {
-    let wrong = report.trials.iter().find(|trial| trial.answers_wrong());
+    let wrong = report.trials.iter().find(|trial| trial.has_wrong_responses());
     if let Some(trial) = wrong {
-        return Some(format!("{} did not answer as it is to", trial.subject_id));
+        return Some(format!("{} returned wrong responses, or none", trial.subject_id));
     }
     let is_valid = |id: &str| report.trials.iter().any(|trial| trial.subject_id == id && trial.valid);
     let none = report.subjects.iter().find(|subject| !is_valid(&subject.id))?;
@@ -296,7 +295,7 @@ mod tests {
     #[test]
     fn a_revision_that_does_not_serve_is_invalid_whatever_is_missing() {
         let of = |is_cut, is_whole, is_wrong, misses| {
-            Ending { is_cut, is_whole, is_wrong, misses }.settled().map(|exit| exit as u8)
+            Ending { is_cut, is_complete: is_whole, is_wrong, misses }.settled().map(|exit| exit as u8)
         };
         assert_eq!(of(false, true, false, false), None, "the gates decide");
         assert_eq!(of(false, false, false, false), Some(3), "steps are missing");
