@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json a91e212fe8c709b50ac4fe02a1b38ff943eb2951d32ef987c321c3727959f753
+// Made by types.mjs from docs/schema/report.schema.json ce25994c85252a6114cbe31b0183180c4736534e116fbf29e8ae1c661903da7b
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -410,7 +410,8 @@ export interface Bracket {
    */
   interval_rps: [number, number] | null;
   /**
-   * The highest rate that most repeats kept, below all that they did not; requests per second. `None`: none is.
+   * Highest rate that most repeats kept, below the first decided rate that they did not keep;
+   * requests per second. `None`: there is none.
    */
   kept_rps: number | null;
   /**
@@ -2997,8 +2998,8 @@ export interface ServerUse {
   cpus: number | null;
   intervals: ServerInterval[];
   /**
-   * Anonymous memory: the highest sample of the window. Of a group whose count is 0, because
-   * the kernel sums up in batches, the sum over its processes.
+   * Anonymous memory: the highest sample of the window. If the control group reports 0 (cgroup
+   * v1 charges in batches), the sum over its processes.
    */
   memory_anon_bytes: number | null;
   /**
@@ -3404,7 +3405,8 @@ export interface DuetResult {
    */
   beside: string[];
   /**
-   * CPUs that all of them used together; `None`: that of one is unknown.
+   * Mean number of CPUs that the servers of the duet used together; `None`: that of one is
+   * unknown.
    */
   cpus: number | null;
   /**

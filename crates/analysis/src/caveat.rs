@@ -142,7 +142,8 @@ codes! {
     WarmupWithoutCpu = "warmup_without_cpu",
     /// Server and generator share CPUs, so each slows the other.
     SharedCpus = "shared_cpus",
-    /// The measured window is shorter than one second, or holds fewer than 100 requests at a rate.
+    /// The measured window is shorter than one second, or ends after fewer than 100 requests (`-n`)
+    /// at an offered rate.
     ShortWindow = "short_window",
     /// The generator's threads finished their shares of a number of requests at different times.
     ThreadsEndedApart = "threads_ended_apart",
@@ -201,7 +202,7 @@ codes! {
     LongerThanTurns = "longer_than_turns",
     /// Other servers were loaded at the same time on the same CPUs, or were to be: throughput and times hold the wait for each other.
     AtOnce = "at_once" => "it was not loaded beside those beside whom it usually is",
-    /// The CPUs of a duet were idle at times, and its servers slept between requests.
+    /// The CPUs of a duet were idle at times, and its servers were switched between requests.
     IdleDuet = "idle_duet" => "the CPUs of its duet were idle at times",
     /// The server was loaded alone, and in other repeats of this step in turns with others.
     OutOfTurn = "out_of_turn" => "it was loaded alone, and in other repeats in turns",

@@ -31,7 +31,8 @@ pub struct DuetResult {
     pub is_usual: bool,
     /// When the load began, on the machine's monotonic clock: loads that began at the same instant ran together.
     pub began_ns: u64,
-    /// CPUs that all of them used together; `None`: that of one is unknown.
+    /// Mean number of CPUs that the servers of the duet used together; `None`: that of one is
+    /// unknown.
     pub cpus: Option<f64>,
     /// Pieces of the measured window in order of time: those of one number are compared with each other.
     pub rounds: Vec<RoundResult>,
@@ -231,19 +232,22 @@ pub(crate) fn at_once(duet: &DuetResult) -> Caveat {
     Caveat::new(Code::AtOnce, severity, message, json!({"loads": duet.loads}))
 }
 
-/// A server that sleeps between requests, on CPUs that are idle at times. A wake-up costs more
+/// A server that is switched between requests, on CPUs that are idle at times. A wake-up costs more
 /// where the CPU was idle, and which server finds it idle depends on the other one's pace: a server
 /// with 6 µs more work per request was shown as 30 % cheaper at one connection.
 pub(crate) fn idle_cpus(duet: &DuetResult, server: &ServerUse) -> Option<Caveat> {
     /// Least share of the CPUs that counts as full.
     const FULL: f64 = 0.9;
     /// Least number of context switches per request that make wake-ups a part of its cost.
-    const SLEEPS: f64 = 0.2;
+    const WAKES: f64 = 0.2;
     let allowed = Some(server.cpu_allowed_s? / server.window_s).filter(|cpus| *cpus > 0.0)?;
     let (used, switches) = (duet.cpus? / allowed, server.per_request.context_switches?);
-    (duet.loads > 1 && used < FULL && switches >= SLEEPS).then(|| {
+    (duet.loads > 1 && used < FULL && switches >= WAKES).then(|| {
         let message = format!(
-            "The servers of this duet used {:.0} % of their CPUs, and this one was switched {switches:.2} times per request. A wake-up costs more on an idle CPU, and which server pays for it depends on the others, so CPU per request is not comparable. Use more connections, or `order = \"interleaved\"`.",
+            "The servers of this duet used {:.0} % of their CPUs, and this one made {switches:.2} \
+             context switches per request. A wake-up costs more on an idle CPU, and which server \
+             pays for it depends on the others, so CPU per request is not comparable. Use more \
+             connections, or `order = \"interleaved\"`.",
             100.0 * used
         );
         Caveat::new(Code::IdleDuet, Severity::Invalid, message, json!({"used": used, "switches": switches}))

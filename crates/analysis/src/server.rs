@@ -50,8 +50,8 @@ pub struct ServerUse {
     pub throttling: Option<Throttling>,
     /// Highest memory of its control group in the window, page cache included.
     pub memory_peak_bytes: Option<u64>,
-    /// Anonymous memory: the highest sample of the window. Of a group whose count is 0, because
-    /// the kernel sums up in batches, the sum over its processes.
+    /// Anonymous memory: the highest sample of the window. If the control group reports 0 (cgroup
+    /// v1 charges in batches), the sum over its processes.
     pub memory_anon_bytes: Option<u64>,
     /// Page cache, shared memory included: the highest sample of the window.
     pub memory_file_bytes: Option<u64>,
@@ -243,10 +243,11 @@ impl<'a> Seen<'a> {
     /// forked processes share pages.
     fn anon_bytes(&self) -> Option<u64> {
         let of_group = self.cgroup?.memory_anon_bytes?;
-        if of_group > 0 { Some(of_group) } else { self.used.rss_anon_bytes.or(Some(0)) }
+        Some(of_group).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
     }
 
-    /// Anonymous and shared memory, or resident memory where there is no control group to read.
+    /// Anonymous and shared memory of the control group, or else of its processes, or else their
+    /// resident memory.
     fn held_bytes(&self) -> Option<u64> {
         let of_group = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);

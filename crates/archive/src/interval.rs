@@ -129,7 +129,8 @@ pub struct Interval {
     pub longest_failure_ns: u64,
     pub connect: Times,
     pub tls_handshake: Times,
-    /// How long flow-control windows of HTTP/2 held a request's body up; one for each time that they did.
+    /// How long flow-control windows of HTTP/2 held up a request's body: one time for each body,
+    /// from its first wait until all of it may leave.
     pub window_stall: Times,
     /// From the intended start of a page's document to the end of its last resource; one for each page that is complete.
     pub page: Times,

@@ -167,9 +167,9 @@ pub fn settle(limit_ns: Option<u64>, is_interrupted: &dyn Fn() -> bool) -> anyho
     }
 }
 
-/// Looks at other programs before a calibration, and warns of them.
+/// Warns of other programs before a calibration.
 pub fn warn_before_calibration() {
-    let advice = "The ceilings will be too low. Stop them, and calibrate again.";
+    let advice = "The ceilings may be too low. Stop these programs, and run `dyno calibrate` again.";
     warn(&mut RealMachine, advice);
 }
 

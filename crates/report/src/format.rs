@@ -125,6 +125,16 @@ pub fn wait(p: &Percentiles, q: f64) -> String {
     }
 }
 
+/// The same of pages. One fails with one of its requests, and is cut off where the load ends:
+/// `> 1.20 s (5.9 % not complete)`.
+#[must_use]
+pub fn wait_of_page(p: &Percentiles, q: f64) -> String {
+    match p.place(q) {
+        Place::Beyond(of) => beyond_for(of, "not complete"),
+        Place::At(_) | Place::TooFew => wait(p, q),
+    }
+}
+
 /// [`wait`] while a load runs: a time is shown however few samples there are.
 #[must_use]
 pub fn wait_so_far(p: &Percentiles, answers: &Times, q: f64) -> String {
@@ -140,9 +150,14 @@ pub const BEYOND: &str = "> …: the percentile lies among requests that got no 
 /// `> 1.20 s (5.9 % not answered)`: longer than the longest wait known; `–` instead of a time if none is known.
 #[must_use]
 pub fn beyond(of: Unanswered) -> String {
+    beyond_for(of, "not answered")
+}
+
+/// `reason`: what the share is of.
+fn beyond_for(of: Unanswered, reason: &str) -> String {
     match of.longest_wait {
-        Some(us) => format!("> {} ({} not answered)", micros(us), share(of.share)),
-        None => format!("– ({} not answered)", share(of.share)),
+        Some(us) => format!("> {} ({} {reason})", micros(us), share(of.share)),
+        None => format!("– ({} {reason})", share(of.share)),
     }
 }
 

@@ -181,8 +181,10 @@ impl Secrets {
             (true, _) => self.withhold(value),
             (false, true) if !value.is_empty() && value != MARK => {
                 self.found += usize::from(!self.is_known(value) && self.perhaps.insert(value.into()));
-                // One that cannot be a word is no other word's elsewhere.
-                self.parts.extend(Some(value).filter(|value| is_telling(value)).map(String::from));
+                // A value that cannot be a word is safe to erase elsewhere.
+                if is_telling(value) {
+                    self.parts.push(value.into());
+                }
                 MARK.into()
             }
             _ => value.into(),

@@ -15,7 +15,9 @@ use dyno_archive::Outcome;
 use dyno_archive::load::{Timeouts, TlsUse};
 use dyno_archive::plan::Arrival;
 
-use crate::format::{BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, seconds, wait};
+use crate::format::{
+    BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, seconds, wait, wait_of_page,
+};
 use crate::terminal::{self, shown};
 use crate::{answer, overview};
 
@@ -70,8 +72,8 @@ pub fn load(result: &LoadResult, style: Style) -> String {
         let _ = writeln!(out, "  {}{}", name(of), terminal::line(&text));
     };
     line("rate", rate_line(result));
-    line("response", spread(&result.response_time_us, &RESPONSE_SHOWN));
-    let service = spread(&result.service_time_us, &SERVICE_SHOWN);
+    line("response", spread(&result.response_time_us, &RESPONSE_SHOWN, wait));
+    let service = spread(&result.service_time_us, &SERVICE_SHOWN, wait);
     line("service", format!("{service}      send lag p99 {}", or_dash(result.send_lag_us.p99, micros)));
     if let Some(words) = footnote(result) {
         line("", words);
@@ -204,7 +206,8 @@ const SERVICE_SHOWN: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 const PAGES_SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 
 /// The percentiles in one line. One entry stands for all from the first that lies among unanswered requests.
-fn spread(p: &Percentiles, of: &[(&str, f64)]) -> String {
+/// `wait`: a percentile in words.
+fn spread(p: &Percentiles, of: &[(&str, f64)], wait: fn(&Percentiles, f64) -> String) -> String {
     let is_beyond = |q: f64| matches!(p.place(q), Place::Beyond(_));
     let first_beyond = of.iter().position(|(_, q)| is_beyond(*q)).unwrap_or(of.len());
     let shown = of.iter().take(first_beyond).map(|(name, q)| format!("{name} {}", wait(p, *q)));
@@ -273,8 +276,7 @@ fn pages_line(p: &Pages) -> String {
     format!(
         "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} each, over {}",
         number(p.per_second),
-        // A page fails with one of its requests, and is cut off where the load ends.
-        spread(&p.time_us, &PAGES_SHOWN).replace("not answered", "not complete"),
+        spread(&p.time_us, &PAGES_SHOWN, wait_of_page),
         count(p.completed),
         count(p.failed),
         count(p.unfinished),

@@ -28,12 +28,14 @@ pub fn line(seen: &Watched) -> String {
     parts.push(or_dash(seen.memory_held_bytes, |n| bytes(n as f64)));
     parts.push(format!("{} threads", count(seen.threads as u64)));
     parts.extend(seen.context_switches_per_s.map(|n| format!("{}/s switches", number(n))));
-    parts.extend(seen.syscalls.as_ref().map(|of| format!("calls/s: {}{}", bound(of), calls(seen, NAMED))));
+    parts.extend(
+        seen.syscalls.as_ref().map(|of| format!("calls/s: {}{}", lower_bound_sign(of), calls(seen, NAMED))),
+    );
     format!("{:>7}  {}", seconds(seen.end_s), parts.join("   "))
 }
 
 /// The sign of rates that counting slows.
-const fn bound(of: &Syscalls) -> &'static str {
+const fn lower_bound_sign(of: &Syscalls) -> &'static str {
     if of.is_lower_bound { "≥ " } else { "" }
 }
 
@@ -96,7 +98,7 @@ fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
     if let Some(syscalls) = &whole.syscalls {
         all.push((
             "system calls/s",
-            format!("{}{}: {}", bound(syscalls), number(syscalls.per_s), calls(whole, 8)),
+            format!("{}{}: {}", lower_bound_sign(syscalls), number(syscalls.per_s), calls(whole, 8)),
         ));
         let transfers = format!(
             "{} read, {} written",
@@ -238,7 +240,7 @@ fn over_time(looks: &[Watched]) -> Markup {
                     td.n { (or_dash(seen.cpus_user, number)) } td.n { (or_dash(seen.cpus_sys, number)) }
                     td.n { (or_dash(seen.memory_held_bytes, |n| bytes(n as f64))) } td.n { (seen.threads) }
                     td.n { (or_dash(seen.context_switches_per_s, number)) }
-                    td.n { (or_dash(seen.syscalls.as_ref(), |calls| format!("{}{}", bound(calls), number(calls.per_s)))) }
+                    td.n { (or_dash(seen.syscalls.as_ref(), |calls| format!("{}{}", lower_bound_sign(calls), number(calls.per_s)))) }
                     td.n { (or_dash(seen.sockets.as_ref(), |sockets| count(sockets.connections))) }
                 }
             } }

@@ -23,7 +23,8 @@ pub const OTHER_FILES: u64 = 64;
 /// window a little later than the others.
 pub const AHEAD_NS: u64 = 2_000_000;
 
-/// The longest that a load's control thread sleeps before it asks its watch whether to stop.
+/// Time between two looks of a load's control thread at whether it is to stop. One may be up to
+/// twice as late, because the thread sleeps for as long at most.
 pub const GLANCE: Duration = Duration::from_millis(20);
 
 /// The same while the load has not begun: half of the notice that workers get ([`AHEAD_NS`]), so

@@ -193,7 +193,7 @@ impl FieldList {
         }
         let body = body(request, templates)?;
         let has_length = fields.iter().any(|(name, _)| name == b"content-length");
-        // A body that is there and empty is announced, too (RFC 9110 §8.6).
+        // An empty body also gets `Content-Length: 0` (RFC 9110 §8.6).
         let wants_length =
             request.body.is_some() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
         if wants_length && !has_length {
@@ -268,14 +268,12 @@ fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) 
         headers.push((name.clone(), mark(value, HeadPart::Header(name), templates, &mut holes)?));
     }
     let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
-    if !body_is_fixed && !has("content-length") && !has("transfer-encoding") {
+    let is_framed = has("content-length") || has("transfer-encoding");
+    if !body_is_fixed && !is_framed {
         headers.push(("Content-Length".into(), put_mark(Part::BodyLength, &mut holes)));
     }
-    // A body that is there and empty is announced, too (RFC 9110 §8.6).
-    if request.body.as_ref().is_some_and(|body| body.0.is_empty())
-        && !has("content-length")
-        && !has("transfer-encoding")
-    {
+    // An empty body also gets a length (RFC 9110 §8.6).
+    if !is_framed && request.body.as_ref().is_some_and(|body| body.0.is_empty()) {
         headers.push(("Content-Length".into(), "0".into()));
     }
     let sent_body = if body_is_fixed { concat(&body) } else { Vec::new() };

@@ -60,8 +60,8 @@ pub struct Syscalls {
     /// Time that is accounted for so.
     pub counted_s: f64,
     pub per_s: f64,
-    /// Counting slows each call, and a program that makes so many that this matters makes more of
-    /// them while nobody counts: all rates are lower bounds.
+    /// Rates are lower bounds: counting takes 5 % of a CPU or more, so the program makes fewer
+    /// calls while they are counted.
     pub is_lower_bound: bool,
     pub by_name_per_s: BTreeMap<String, f64>,
     /// `None`: what they returned was not looked at.
@@ -71,13 +71,13 @@ pub struct Syscalls {
 
 /// What counting costs a call, in seconds, as measured with h2o (docs/methodology.md, *System
 /// calls*).
-const COUNTING_S: f64 = 300e-9;
+const COUNTING_COST_S: f64 = 300e-9;
 
 /// Least share of a CPU that counting takes, from which on rates are lower bounds.
-const SLOWS: f64 = 0.05;
+const LEAST_SHARE: f64 = 0.05;
 
 fn is_slowed(per_s: f64) -> bool {
-    per_s * COUNTING_S >= SLOWS
+    per_s * COUNTING_COST_S >= LEAST_SHARE
 }
 
 impl Syscalls {

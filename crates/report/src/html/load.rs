@@ -16,7 +16,7 @@ use super::{
     Varied, counted, figure, noise, note, repeats_of, step_table, telling, trial_table, valid, whole,
 };
 use crate::brackets;
-use crate::format::{Quantile, count, micros, number, percent, wait, wait_at_step};
+use crate::format::{Quantile, count, micros, number, percent, wait, wait_at_step, wait_of_page};
 
 pub(super) fn under_load(report: &Report) -> Markup {
     let throughput = step_table(
@@ -197,12 +197,20 @@ fn noise_of_p99(report: &Report) -> String {
 
 /// A percentile, sorted by its time, or by the longest wait known if it lies among unanswered requests.
 fn percentile(p: &Percentiles, q: f64) -> Cell {
+    percentile_cell(p, q, wait)
+}
+
+fn page_percentile(p: &Percentiles, q: f64) -> Cell {
+    percentile_cell(p, q, wait_of_page)
+}
+
+fn percentile_cell(p: &Percentiles, q: f64, in_words: fn(&Percentiles, f64) -> String) -> Cell {
     let key = match p.place(q) {
         dyno_analysis::load::place::Place::At(us) => Some(us),
         dyno_analysis::load::place::Place::Beyond(u) => u.longest_wait,
         dyno_analysis::load::place::Place::TooFew => None,
     };
-    let cell = text(wait(p, q)).sorted_by(key);
+    let cell = text(in_words(p, q)).sorted_by(key);
     match p.bounds_at(q) {
         Some((low, high)) => cell.with_small(format!("{}–{}", micros(low), micros(high))),
         None => cell,
@@ -229,9 +237,9 @@ fn pages(report: &Report) -> Markup {
         |(t, _)| t,
         &[
             ("#Pages/s", &|(_, p)| value(Some(p.per_second), number)),
-            ("#Page p50", &|(_, p)| percentile(&p.time_us, 0.5)),
-            ("#Page p90", &|(_, p)| percentile(&p.time_us, 0.9)),
-            ("#Page p99", &|(_, p)| percentile(&p.time_us, 0.99)),
+            ("#Page p50", &|(_, p)| page_percentile(&p.time_us, 0.5)),
+            ("#Page p90", &|(_, p)| page_percentile(&p.time_us, 0.9)),
+            ("#Page p99", &|(_, p)| page_percentile(&p.time_us, 0.99)),
             ("#Complete", &|(_, p)| counted(p.completed)),
             ("#Not complete", &|(_, p)| counted(p.failed)),
             ("#Resources each", &|(_, p)| counted(p.resources as u64)),

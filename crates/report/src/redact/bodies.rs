@@ -99,11 +99,11 @@ impl Secrets {
                 // A list of names and values: `{"name": "token", "value": …}`.
                 let named = ["name", "key"].iter().find_map(|key| all.get(*key)?.as_str());
                 let named = named.filter(|named| is_secret(named)).map(String::from);
-                let is_secret_whole = name.split('/').any(is_secret_object);
+                let holds_only_secrets = name.split('/').any(is_secret_object);
                 for (key, value) in all.iter_mut() {
                     match (&named, key.as_str()) {
                         (Some(named), "value") => self.json_fields(named, value),
-                        _ if is_secret_whole => self.json_leaves(value),
+                        _ if holds_only_secrets => self.json_leaves(value),
                         _ => self.json_member(name, key, value),
                     }
                 }

@@ -13,7 +13,7 @@ enum Holds {
     User,
     /// Nothing but a secret.
     Secret,
-    /// A body, or a text that one is to hold.
+    /// A body.
     Body,
     /// `WEIGHT METHOD PATH BODY`, as `--request` takes it.
     Request,

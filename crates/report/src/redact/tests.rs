@@ -486,7 +486,7 @@ fn bodies_in_commands_are_withheld_however_they_are_written() {
 }
 
 #[test]
-fn value_that_may_be_a_secret_is_erased_elsewhere_unless_it_may_be_a_word() {
+fn ambiguous_secret_is_erased_elsewhere_unless_a_word() {
     let mut secrets = Secrets::default();
     assert_eq!(secrets.fields("pin=swordfish&key=Zq7x001d"), "pin=(withheld)&key=(withheld)");
     assert_eq!(secrets.erase("got swordfish and Zq7x001d"), "got swordfish and (withheld)");

@@ -152,7 +152,7 @@ impl Control {
     /// Takes an interval of worker `k`. Calls `tell` with each interval that is complete now: all workers have reported it.
     pub(super) fn merge(&mut self, k: u32, interval: &Interval, mut tell: impl FnMut(&Interval)) {
         let same = |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
-        // The latest come first: the one that is sought is among the last few.
+        // From the end: other workers' parts of this interval came last.
         match self.merged.iter_mut().rev().find(same) {
             Some(known) => known.merge(interval),
             None => self.merged.push(interval.clone()),

@@ -304,7 +304,7 @@ fn follow(
     from: &mpsc::Receiver<Told>,
     beginning: &Beginning,
 ) {
-    let mut asked = None;
+    let mut last_check = None;
     loop {
         let wait = followers.iter().map(Follower::until_next_sample).min().unwrap_or(GLANCE);
         match from.recv_timeout(wait) {
@@ -321,10 +321,10 @@ fn follow(
             follower.close_if_drained();
             follower.sample_if_due(load.watch);
         }
-        // Read after each message: it says whether the watches are to be asked again.
+        // The check makes each watch look for a reason to stop at most once per `GLANCE`.
         let now = sys::now();
-        if asked.is_none_or(|asked: Instant| now.since(asked) >= GLANCE.as_nanos() as u64) {
-            asked = Some(now);
+        if last_check.is_none_or(|last: Instant| now.since(last) >= GLANCE.as_nanos() as u64) {
+            last_check = Some(now);
             for (follower, load) in followers.iter_mut().zip(&mut *loads) {
                 follower.end_if_asked(load.watch);
             }

@@ -429,7 +429,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::IdleDuet,
         severity: Severity::Invalid,
-        says: "used 89 % of their CPUs, and this one was switched 0.20 times per request",
+        says: "used 89 % of their CPUs, and this one made 0.20 context switches per request",
         evidence: r#"{"used": 0.89, "switches": 0.2}"#,
         trips: |w| {
             w.duet = duet_using(0.89);

@@ -8,8 +8,7 @@ use super::shell::{Word, text};
 use crate::ReadFile;
 use crate::import::{BASE64, Change, Changes, Imported, Url, form_encoded, load};
 
-/// From so many bytes of a body on curl sends `Expect: 100-continue` by itself, and with each
-/// upload (curl 7.88).
+/// curl 7.88 sends `Expect: 100-continue` for bodies above this size, and for every upload.
 const EXPECTED_BODY_BYTES: usize = 1 << 20;
 
 /// One command, as its options have it.
@@ -300,18 +299,16 @@ fn unglobbed(url: &str) -> Result<String, String> {
 /// Escapes what is no ASCII in the path, as curl does. The query stays as it is written.
 fn ascii_path(url: &str) -> String {
     let (path, query) = url.split_at(url.find('?').unwrap_or(url.len()));
-    let escape = |c: char| match c.is_ascii() {
-        true => c.to_string(),
-        false => c.to_string().bytes().map(|byte| format!("%{byte:02x}")).collect(),
-    };
     // The host is no path: its name may have any letters.
     let start = Url::parse(path).map_or(path.len(), |parts| path.len() - parts.rest.len());
-    path[..start]
-        .chars()
-        .map(String::from)
-        .chain(path[start..].chars().map(escape))
-        .chain([query.into()])
-        .collect()
+    let mut escaped = path[..start].to_string();
+    for byte in path[start..].bytes() {
+        match byte.is_ascii() {
+            true => escaped.push(char::from(byte)),
+            false => escaped.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    escaped + query
 }
 
 /// Curl puts the name of an uploaded file at the end of a URL that names a folder.
