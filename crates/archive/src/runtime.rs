@@ -13,8 +13,8 @@ pub struct RuntimeReading {
     pub took_ns: u64,
     /// Processes that told; values are sums over them.
     pub processes: u32,
-    /// The ends of the names of their sockets, which are their numbers. Empty in older archives, and
-    /// for a JVM.
+    /// The ends of the names of their sockets, which are their numbers. Empty in older archives
+    /// and for a JVM.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sockets: BTreeSet<String>,
     /// By name. One that ends in `_total` only grows; what ends in `_seconds_total` is a length of time, `_bytes` an amount of memory

@@ -23,8 +23,9 @@ pub(super) fn check_blocks(plan: &Plan) -> Checked {
             }
         }
     }
-    let of_each = (0..plan.repeats).flat_map(|block| (0..plan.arms.len()).map(move |arm| (block, arm)));
-    if let Some((block, arm)) = of_each.into_iter().find(|started| !launches.contains_key(started)) {
+    // The first that is missing ends the search, however many repeats the plan claims.
+    let mut planned = (0..plan.arms.len()).flat_map(|arm| (0..plan.repeats).map(move |block| (block, arm)));
+    if let Some((block, arm)) = planned.find(|started| !launches.contains_key(started)) {
         return Err(format!("block {block} does not start arm {arm}"));
     }
     let mut loads: BTreeMap<(usize, usize), BTreeSet<(usize, usize)>> = BTreeMap::new();
