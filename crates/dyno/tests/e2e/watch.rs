@@ -77,21 +77,25 @@ fn the_last_look_is_a_page_of_openmetrics_and_a_server_that_ends_is_told() {
     assert!(text(&output).contains("has ended"), "{}", text(&output));
 }
 
-#[test]
-fn a_process_whose_parent_has_ended_is_still_the_servers() {
+/// Processes of a shell's script at the last look of `dyno watch`, which lasts for 3 s.
+fn processes_at_the_end(script: &str, more: &[&str]) -> u64 {
     let place = Place::new();
-    // The shell in between ends after a second; what it started goes on, and the server starts another.
-    let script = "sh -c 'sleep 60 & sleep 1'; sleep 60";
-    let mut server = Command::new("setsid");
-    let mut server = server.args(["sh", "-c", script]).spawn().unwrap();
+    let mut server = Command::new("setsid").args(["sh", "-c", script]).spawn().unwrap();
     let pid = server.id().to_string();
-    let args = ["watch", "--pid", &pid, "-d", "2500ms", "-i", "250ms", "--format", "json", "--outside"];
-    let output = place.dyno(&args);
+    let args = ["watch", "--pid", &pid, "-d", "3s", "-i", "250ms", "--format", "json"];
+    let output = place.dyno(&[&args, more].concat());
     assert!(Command::new("pkill").args(["-9", "-s", &pid]).status().unwrap().success());
     server.wait().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     let last = looks(&output.stdout).pop().unwrap();
-    assert_eq!(last["processes"], 3, "{last:#}");
+    last["processes"].as_u64().unwrap_or_else(|| panic!("{last:#}"))
+}
+
+#[test]
+fn a_process_whose_parent_has_ended_is_still_the_servers() {
+    // The shell in between ends after a second. Its child goes on, and the server starts another.
+    let script = "sh -c 'sleep 60 & sleep 1'; sleep 60";
+    assert_eq!(processes_at_the_end(script, &["--outside"]), 3);
 }
 
 /// The process in between ends at once, so that no look sees which process is whose parent.
@@ -100,19 +104,8 @@ fn process_orphaned_between_two_looks_is_watched() {
     if let Some(refusal) = dyno_observer::probes::refusal() {
         return not_run(&format!("orphans of a watched server: {}", refusal.why));
     }
-    let place = Place::new();
-    let script = "sleep 1; (sleep 60 &); sleep 60";
-    let mut server = Command::new("setsid");
-    let mut server = server.args(["sh", "-c", script]).spawn().unwrap();
-    let pid = server.id().to_string();
-    let args = ["watch", "--pid", &pid, "-d", "3s", "-i", "500ms", "--format", "json"];
-    let output = place.dyno(&args);
-    assert!(Command::new("pkill").args(["-9", "-s", &pid]).status().unwrap().success());
-    server.wait().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
-    let last = looks(&output.stdout).pop().unwrap();
     // The shell, its last sleep, and the orphan.
-    assert_eq!(last["processes"], 3, "{last:#}");
+    assert_eq!(processes_at_the_end("sleep 1; (sleep 60 &); sleep 60", &[]), 3);
 }
 
 #[test]
