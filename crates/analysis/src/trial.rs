@@ -128,7 +128,8 @@ impl TrialResult {
         self.is_broken() || self.has_lost()
     }
 
-    /// Whether it does not count because of wrong or missing responses of a server that kept running.
+    /// Whether it does not count because of wrong or missing responses of a server that kept
+    /// running.
     #[must_use]
     pub fn has_wrong_responses(&self) -> bool {
         self.is_servers_fault() && !self.is_refused_for(&[Code::SubjectFailed])

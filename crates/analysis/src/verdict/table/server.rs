@@ -24,9 +24,11 @@ fn duet(loads: u32, is_usual: bool) -> Option<DuetResult> {
     })
 }
 
-/// A duet whose servers used so many CPUs of the one that they have.
-fn duet_using(cpus: f64) -> Option<DuetResult> {
-    duet(2, true).map(|duet| DuetResult { cpus: Some(cpus), ..duet })
+/// A duet whose servers used so many CPUs of the one that they have, with so many context switches
+/// for 1,000 requests.
+fn idle_duet(w: &mut World, cpus: f64, switches: u64) {
+    w.duet = duet(2, true).map(|duet| DuetResult { cpus: Some(cpus), ..duet });
+    w.sleep_times(switches);
 }
 
 /// Turns in whose rests the server used this share of half a CPU.
@@ -431,14 +433,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Invalid,
         says: "used 89 % of their CPUs, and this one made 0.20 context switches per request",
         evidence: r#"{"used": 0.89, "switches": 0.2}"#,
-        trips: |w| {
-            w.duet = duet_using(0.89);
-            w.sleep_times(200);
-        },
-        just_not: |w| {
-            w.duet = duet_using(0.9);
-            w.sleep_times(200);
-        },
+        trips: |w| idle_duet(w, 0.89, 200),
+        just_not: |w| idle_duet(w, 0.9, 200),
         otherwise: None,
     },
     Case {
@@ -446,14 +442,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Invalid,
         says: "used 50 % of their CPUs",
         evidence: r#"{"used": 0.5, "switches": 0.2}"#,
-        trips: |w| {
-            w.duet = duet_using(0.5);
-            w.sleep_times(200);
-        },
-        just_not: |w| {
-            w.duet = duet_using(0.5);
-            w.sleep_times(199);
-        },
+        trips: |w| idle_duet(w, 0.5, 200),
+        just_not: |w| idle_duet(w, 0.5, 199),
         otherwise: None,
     },
     // Each answer takes the world's server 1 ms.
