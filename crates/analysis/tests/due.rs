@@ -183,12 +183,17 @@ struct Log {
 fn log(played: &Played, config: &Config) -> Log {
     let (opens, closes) = played.report.window_ns;
     let is_closed = config.schedule.is_closed();
+    // What comes later is read only to see whether it answers nothing.
+    let drained_ns = played.intervals.last().map_or(0, |interval| interval.end_ns);
     let wait = |answered: &sim::Answered| {
         let taken = Instant(answered.at_ns).since(played.began);
         let intended = answered.to.intended_ns;
         // One that crossed the word that nobody waits for it any more. Only the limit is a reason not to wait.
         let is_late = taken - intended >= config.policy.timeout_ns;
         if is_late && played.truth.given_up.contains(&answered.to) {
+            return None;
+        }
+        if taken > drained_ns {
             return None;
         }
         // A closed loop asks anew when it has an answer, so what is under way as the window opens is due in it.
