@@ -246,7 +246,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         needs: &[Need::Disk],
         ..of(
             "disk-sync",
-            "each request is written to the disk",
+            "each request writes 1 MiB to the disk, past the page cache",
             THREADS,
             Work::Sync,
             // A disk takes many writes at a time: at eight connections throughput still grows.

@@ -22,9 +22,12 @@ const PAGE: usize = 4096;
 /// Size of the file that is read past the page cache.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Reads or writes per request, one after the other: the disk takes most of the time even if it is
-/// a fast one.
+/// Reads per request, one after the other: the disk takes most of the time even if it is a fast one.
 const STEPS: u64 = 8;
+
+/// Bytes that a request writes, past the page cache. The disk takes the time: with small writes, a
+/// fast disk left a CPU full of system calls.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// CPU time before a back end is called, microseconds.
 const BEFORE_CALL_US: u32 = 20;
@@ -52,6 +55,7 @@ thread_local! {
     static CALLS: RefCell<Option<TcpStream>> = const { RefCell::new(None) };
     /// A file of this thread's own: threads that write to one file wait for its lock.
     static SYNCED: RefCell<Option<File>> = const { RefCell::new(None) };
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Task {
@@ -168,20 +172,18 @@ impl Task {
                 Some(file) => file,
                 none => none.insert(file_of_thread()?),
             };
-            (0..STEPS).try_for_each(|_| file.write_all_at(&[1; PAGE], 0).and_then(|()| file.sync_data()))
+            on_aligned(WRITE_BYTES, |buffer| file.write_all_at(buffer, 0))?;
+            file.sync_data()
         })
     }
 
     fn read(&self, request: u32) -> io::Result<()> {
         let file = self.file.as_ref().expect("made with the task");
-        // Reads past the cache need a buffer and a place that are aligned to blocks.
-        let mut buffer = vec![0; 2 * PAGE];
-        let begin = buffer.as_ptr().align_offset(PAGE);
         let pages = FILE_BYTES / PAGE as u64;
         (0..STEPS).try_for_each(|step| {
             // Jumps over the file, so that no read is next to the one before it.
             let page = (u64::from(request) * STEPS + step).wrapping_mul(7919) % pages;
-            file.read_exact_at(&mut buffer[begin..begin + PAGE], page * PAGE as u64)
+            on_aligned(PAGE, |buffer| file.read_exact_at(buffer, page * PAGE as u64))
         })
     }
 
@@ -225,7 +227,19 @@ fn connect(back_end: Option<u16>) -> io::Result<TcpStream> {
 
 fn file_of_thread() -> io::Result<File> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    File::create(format!("written-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    let name = format!("written-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    OpenOptions::new().write(true).create(true).truncate(true).custom_flags(PAST_CACHE).open(name)
+}
+
+const PAST_CACHE: i32 = OFlags::DIRECT.bits() as i32;
+
+/// Reads and writes past the cache need a buffer that is aligned to blocks.
+fn on_aligned<T>(bytes: usize, act: impl FnOnce(&mut [u8]) -> io::Result<T>) -> io::Result<T> {
+    BUFFER.with_borrow_mut(|buffer| {
+        buffer.resize(bytes + PAGE, 1);
+        let begin = buffer.as_ptr().align_offset(PAGE);
+        act(&mut buffer[begin..begin + bytes])
+    })
 }
 
 fn file_past_cache() -> io::Result<File> {
@@ -235,6 +249,5 @@ fn file_past_cache() -> io::Result<File> {
         file.write_all_at(&block, at)?;
     }
     file.sync_all()?;
-    let past_cache = OFlags::DIRECT.bits() as i32;
-    OpenOptions::new().read(true).custom_flags(past_cache).open("read")
+    OpenOptions::new().read(true).custom_flags(PAST_CACHE).open("read")
 }
