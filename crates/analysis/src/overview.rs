@@ -337,7 +337,13 @@ fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
     if let Some(cell) = cell(row.at_least_cell()) {
         return peak::lower_bounds(cell);
     }
-    cell(row.peak_cell).map(|cell| cell.series(&THROUGHPUT)).unwrap_or_default()
+    let Some(cell) = cell(row.peak_cell) else { return Series::default() };
+    let valid = cell.series(&THROUGHPUT);
+    // Too few to rank by: those that the generator hid say, too, what the server reached at least.
+    if row.peak_is_lower_bound && valid.known() < PAIRS_TO_TELL_APART {
+        return peak::lower_bounds(cell);
+    }
+    valid
 }
 
 /// Divides the rows of a workload by the baseline's, if the suite names one.

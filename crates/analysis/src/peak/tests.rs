@@ -258,6 +258,26 @@ fn a_server_with_only_refused_steps_has_a_lower_bound() {
     assert_eq!(report.overview[0].subject, "fast");
 }
 
+/// Valid repeats must not cost a server the place that it has without any.
+#[test]
+fn few_valid_repeats_among_refused_ones_keep_the_place() {
+    let places_of_fast = |fast: [Was; 5]| {
+        let report = told(&[16], &[("slow", &[&valid(1790)]), ("fast", &[&fast])]);
+        assert!(row(&report, "fast").peak_is_lower_bound);
+        places(&report, "fast")
+    };
+    let of = |was: fn(u64) -> Was, count: usize| {
+        let mut all = busy(2300);
+        all[..count].iter_mut().for_each(|one| *one = was(2305));
+        places_of_fast(all)
+    };
+    for count in 0..=2 {
+        assert_eq!(of(Valid, count), Some((1, 1)), "{count}");
+    }
+    // Repeats that dyno itself doubts are no bounds.
+    assert_eq!((of(Doubtful, 2), of(Doubtful, 3)), (Some((1, 1)), None));
+}
+
 #[test]
 fn ratios_to_the_baseline_of_bounds_are_bounds() {
     let ratios = |baseline: &str, own: &str| {
