@@ -551,3 +551,42 @@ fn who_failed_or_could_not_take_part_is_named_last() {
     });
     assert_eq!(nothing, ["There is no result: it ended before the first one, or goes on."]);
 }
+
+/// A server that stands twice in a suite: what is said depends on how many steps could be compared.
+#[test]
+fn twins_are_said_to_be_alike_only_where_they_were_compared() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
+    let mut run = RunDir::open(folder).unwrap().read().unwrap();
+    let arms = &mut run.header.plan.arms;
+    arms[1] = dyno_archive::plan::Arm { name: "twin".into(), ..arms[0].clone() };
+    let report = report(&run);
+    let of_twin = |compared: usize| {
+        let mut report = report.clone();
+        let [effect] = &mut report.twins[..] else { panic!("{:?}", report.twins) };
+        let estimate = Estimate::of_pairs(&[0.99, 1.01, 1.0, 1.02, 0.98]).unwrap();
+        let steps: Vec<_> = effect.answers.iter().map(|of| (of.workload.clone(), of.step)).collect();
+        assert!(steps.len() > 1, "{steps:?}");
+        for row in &mut effect.rows {
+            row.verdict = dyno_analysis::compare::Verdict::NotShown;
+            let is_compared = steps[..compared].contains(&(row.workload.clone(), row.step));
+            row.estimate = is_compared.then_some(estimate);
+        }
+        let all = steps.len();
+        let said = sentences(&report);
+        (said.into_iter().find(|text| text.contains("once more")).unwrap(), all)
+    };
+    let (none, all) = of_twin(0);
+    assert!(
+        none.ends_with(&format!("not compared at any of {all} steps, for want of valid repeats.")),
+        "{none}"
+    );
+    let (some, _) = of_twin(1);
+    assert!(
+        some.ends_with(&format!(
+            "no difference is shown at 1 of {all} steps, and the others have too few valid repeats."
+        )),
+        "{some}"
+    );
+    let (every, _) = of_twin(all);
+    assert!(every.ends_with(&format!("no difference is shown at any of {all} steps.")), "{every}");
+}

@@ -211,6 +211,27 @@ fn a_server_is_compared_with_itself_as_it_was() {
     assert!(text(&resumed).contains("whose work trees are gone"), "{}", text(&resumed));
 }
 
+/// One crash of five starts is no difference between revisions, and the comparison is not whole.
+#[test]
+fn revision_whose_server_crashed_once_is_named() {
+    let place = Place::new();
+    let repository = repository_of_two_commits(&place);
+    let definition = repository.join("subjects/web/subject.toml");
+    let crashed = place.path().join("crashed");
+    let first = format!(
+        "if mkdir {} 2>/dev/null; then {{dyno}} serve-null --port {{port}} & sleep 1; kill -9 $!; exit 9; fi; exec ",
+        crashed.display()
+    );
+    let text_of = fs::read_to_string(&definition).unwrap();
+    fs::write(&definition, text_of.replacen("exec ", &first, 1)).unwrap();
+    let output = place.dyno(&["compare", "--rev", "before", "repository/suite.toml"]);
+    assert!(crashed.exists(), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("A server failed in some of its starts"), "{}", text(&output));
+    assert!(!text(&output).contains("wrong responses"), "{}", text(&output));
+    place.assert_nothing_is_left();
+}
+
 #[test]
 fn revisions_that_cannot_be_compared_are_refused() {
     let place = Place::new();

@@ -284,6 +284,7 @@ fn early_stopped_run_is_complete() {
     let faster: Vec<u64> = FOURTEEN.iter().map(|value| value * 2).collect();
     let mut run = run_of("r", &[("x", FOURTEEN), ("y", &faster), NULL_OF_FOURTEEN]);
     run.header.plan.repeats = 20;
+    run.header.plan.duet = [0, 1].into();
     run.header.plan.stop =
         Some(dyno_archive::plan::Stop { metrics: vec!["throughput_rps".into()], same_within: None });
     let first = run.header.plan.launches.len();
@@ -294,11 +295,14 @@ fn early_stopped_run_is_complete() {
             run.header.plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
         }
     }
+    let of_duets = |run: &Run| report(run).duets[0].answers[0].sentence.clone();
     assert_eq!(report(&run).run.answered_after, Some(14));
+    assert!(!of_duets(&run).contains("not count"), "{}", of_duets(&run));
     let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
     assert_eq!((seen.repeats[0].b.planned, seen.gates[0].state), (14, GateState::Held), "{seen:?}");
     // Without the stop rule the same archive is of an unfinished run.
     run.header.plan.stop = None;
+    assert!(of_duets(&run).contains("not count"), "{}", of_duets(&run));
     let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
     assert_eq!((seen.repeats[0].b.without_record(), seen.gates[0].state), (6, GateState::Undecided));
     assert!(
