@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json ce25994c85252a6114cbe31b0183180c4736534e116fbf29e8ae1c661903da7b
+// Made by types.mjs from docs/schema/report.schema.json 598ab1290bb8613fbab3409c9966f2d3008a1d70d20082258e582bedf4f147e7
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -80,6 +80,7 @@ export type Code =
   | "thermal_throttling"
   | "not_measured"
   | "syscalls_not_measured"
+  | "runtime_not_measured"
   | "probe_refused"
   | "few_repeats"
   | "mixed"

@@ -220,6 +220,8 @@ codes! {
     NotMeasured = "not_measured",
     /// System calls per request were not counted; the message says why.
     SyscallsNotMeasured = "syscalls_not_measured",
+    /// What the server's runtime reports of itself is not known; the message says why.
+    RuntimeNotMeasured = "runtime_not_measured",
     /// A probe that was asked for could not look here; what it would have told is empty.
     ProbeRefused = "probe_refused",
     /// With fewer than five repeats there are no confidence intervals: ranges over the repeats are shown.

@@ -356,7 +356,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
         calls,
         network: first.network.zip(last.network).map(|(first, last)| Network::between(first, last)),
-        runtime: Some(record).filter(|_| party == Party::SUBJECT).and_then(Runtime::over),
+        runtime: runtime_of(record, party),
         sockets: seen.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
         probe_s: Some(probe_ns as f64 / 1e9),
@@ -365,6 +365,11 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         intervals: intervals(record.began_ns, &seen),
         ..of_threads(threads)
     }
+}
+
+/// Only the subject's runtime is asked.
+fn runtime_of(record: &LoadRecord, party: Party) -> Option<Runtime> {
+    (party == Party::SUBJECT).then(|| Runtime::over(record).ok()).flatten()
 }
 
 /// What the threads tell without anything else.

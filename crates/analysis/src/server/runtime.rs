@@ -27,30 +27,64 @@ pub struct Runtime {
 /// The end of a name of what only grows.
 const TOTAL: &str = "_total";
 
+/// Why nothing is known of what a runtime said of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// No process told anything during the load.
+    NoReading,
+    /// Fewer than two readings fell into the measured window.
+    TooFew,
+    /// The processes that told at the end are not those of the beginning.
+    OtherProcesses,
+    /// A value that only grows has shrunk, or was not there at the beginning.
+    BegunAnew,
+}
+
+impl Lack {
+    /// In words, for a reader; `None`: the server has nothing to tell.
+    pub(crate) const fn in_words(self) -> Option<&'static str> {
+        match self {
+            Lack::NoReading => None,
+            Lack::TooFew => {
+                Some("fewer than two readings fell into the measured window. Use a longer `duration`")
+            }
+            Lack::OtherProcesses => {
+                Some("processes of the server that report values ended or started in the measured window")
+            }
+            Lack::BegunAnew => {
+                Some("a counter started again in the measured window, or was not there when it opened")
+            }
+        }
+    }
+}
+
 impl Runtime {
-    /// `None`: nobody told, not twice within the window, or what only grows has shrunk: then a process took another's place.
-    pub(super) fn over(record: &LoadRecord) -> Option<Runtime> {
+    /// # Errors
+    /// Why there is nothing to say.
+    pub(crate) fn over(record: &LoadRecord) -> Result<Runtime, Lack> {
+        if record.runtime.is_empty() {
+            return Err(Lack::NoReading);
+        }
         let (opens, closes) = (record.began_ns + record.window_ns.0, record.began_ns + record.window_ns.1);
         let is_within = |reading: &&RuntimeReading| (opens..=closes).contains(&reading.at_ns);
         let within: Vec<&RuntimeReading> = record.runtime.iter().filter(is_within).collect();
-        let (first, last) = (within.first()?, within.last()?);
-        let between_s = (last.at_ns - first.at_ns) as f64 / 1e9;
+        let (first, last) = within.first().zip(within.last()).ok_or(Lack::TooFew)?;
+        if last.at_ns <= first.at_ns {
+            return Err(Lack::TooFew);
+        }
         // Of other processes a sum would be of other counters.
         let is_of_others = |reading: &&RuntimeReading| {
             (reading.processes, &reading.sockets) != (first.processes, &first.sockets)
         };
-        if between_s <= 0.0 || within.iter().any(is_of_others) {
-            return None;
+        if within.iter().any(is_of_others) {
+            return Err(Lack::OtherProcesses);
         }
-        let mut grown = BTreeMap::new();
-        for (name, value) in last.values.iter().filter(|(name, _)| name.ends_with(TOTAL)) {
-            let by = value - first.values.get(name)?;
-            grown.insert(name.as_str(), Some(by).filter(|by| *by >= 0.0)?);
-        }
+        let between_s = (last.at_ns - first.at_ns) as f64 / 1e9;
+        let grown = grown(first, last).ok_or(Lack::BegunAnew)?;
         let per_second = |(name, by): (&&str, &f64)| ((*name).to_string(), by / between_s);
         let is_busy_or_idle =
             |name: &str| pair_of(name).is_some_and(|(_, other)| grown.contains_key(&*other));
-        Some(Runtime {
+        Ok(Runtime {
             between_s,
             readings: within.len(),
             processes: last.processes,
@@ -59,6 +93,16 @@ impl Runtime {
             highest: highest(&within),
         })
     }
+}
+
+/// By how much each value grew that only grows; `None`: one has shrunk, or was not there before.
+fn grown<'a>(first: &RuntimeReading, last: &'a RuntimeReading) -> Option<BTreeMap<&'a str, f64>> {
+    let counters = last.values.iter().filter(|(name, _)| name.ends_with(TOTAL));
+    let growth = |(name, value): (&'a String, &f64)| {
+        let by = value - first.values.get(name)?;
+        (by >= 0.0).then_some((name.as_str(), by))
+    };
+    counters.map(growth).collect()
 }
 
 fn utilisation(grown: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
@@ -107,7 +151,7 @@ mod tests {
         RuntimeReading { at_ns: at_s * S, took_ns: 1, processes, sockets: BTreeSet::new(), values }
     }
 
-    fn over(readings: Vec<RuntimeReading>) -> Option<Runtime> {
+    fn over(readings: Vec<RuntimeReading>) -> Result<Runtime, Lack> {
         let record = LoadRecord {
             began_ns: 10 * S,
             window_ns: (S, 5 * S),
@@ -137,8 +181,9 @@ mod tests {
             sockets: sockets.iter().map(|name| (*name).to_string()).collect(),
             ..reading(at_s, 2, &[("requests_total", at_s as f64)])
         };
-        assert!(over(vec![of(12, &["7", "8"]), of(14, &["7", "8"])]).is_some());
-        assert_eq!(over(vec![of(12, &["7", "8"]), of(14, &["7", "9"])]), None);
+        assert!(over(vec![of(12, &["7", "8"]), of(14, &["7", "8"])]).is_ok());
+        let replaced = over(vec![of(12, &["7", "8"]), of(14, &["7", "9"])]);
+        assert_eq!(replaced, Err(Lack::OtherProcesses));
     }
 
     #[test]
@@ -159,18 +204,15 @@ mod tests {
 
     #[test]
     fn what_no_rate_can_be_made_of_is_nothing() {
-        assert_eq!(over(Vec::new()), None);
-        assert_eq!(over(vec![usual(12, 1.0, 0.0, 1.0)]), None, "one reading is no rate");
+        assert_eq!(over(Vec::new()), Err(Lack::NoReading));
+        assert_eq!(over(vec![usual(12, 1.0, 0.0, 1.0)]), Err(Lack::TooFew));
         let (n, total) = ("gc_cycles_total", |at, value| reading(at, 1, &[("gc_cycles_total", value)]));
         assert!(over(vec![total(12, 1.0), total(13, 2.0)]).unwrap().per_second.contains_key(n));
-        assert_eq!(over(vec![total(12, 2.0), total(13, 1.0)]), None, "it began anew");
+        assert_eq!(over(vec![total(12, 2.0), total(13, 1.0)]), Err(Lack::BegunAnew));
         let other = reading(13, 2, &[(n, 3.0)]);
-        assert_eq!(over(vec![total(12, 2.0), other]), None, "others tell than told before");
-        assert_eq!(
-            over(vec![reading(12, 1, &[]), total(13, 1.0)]),
-            None,
-            "from when on it counts nobody knows"
-        );
+        assert_eq!(over(vec![total(12, 2.0), other]), Err(Lack::OtherProcesses));
+        // It is not known since when this one counts.
+        assert_eq!(over(vec![reading(12, 1, &[]), total(13, 1.0)]), Err(Lack::BegunAnew));
         // A half of a pair is a number as any other.
         let half = |at, value| reading(at, 1, &[("x_active_total", value)]);
         let seen = over(vec![half(12, 1.0), half(13, 4.0)]).unwrap();

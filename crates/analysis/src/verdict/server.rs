@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::thresholds::{SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use crate::caveat::{Caveat, Code, Severity, info};
-use crate::server::{ServerUse, strays};
+use crate::server::{Runtime, ServerUse, strays};
 use crate::words::{cpus, percent};
 
 /// Longest time that all threads together may wait for a CPU, as a share of the allowed CPU time.
@@ -42,6 +42,7 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     all.extend(more_threads_than_cpus(server));
     all.extend(server_starved(server));
     all.extend(calls_not_counted(server, &record.probes));
+    all.extend(runtime_not_measured(record, party));
     all.extend(probes_refused(&record.probes));
     all.extend(accept_queue_full(server));
     all.extend(retransmissions(server));
@@ -72,6 +73,14 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
     };
     let evidence = json!({"refused": refused.map(|refused| &refused.why)});
     Some(Caveat::new(Code::SyscallsNotMeasured, Severity::Info, message, evidence))
+}
+
+/// Why there is nothing of what the server's runtime said; `None`: there is, or it says nothing.
+fn runtime_not_measured(record: &LoadRecord, party: Party) -> Option<Caveat> {
+    let lack = Runtime::over(record).err().filter(|_| party == Party::SUBJECT)?;
+    let message =
+        format!("The values that the server reports of itself are not known here: {}.", lack.in_words()?);
+    Some(info(Code::RuntimeNotMeasured, message))
 }
 
 /// A connection that finds the queue full gets no answer, and tries again a second later.

@@ -1,8 +1,11 @@
 //! Cases: the numbers about a server.
 
+use std::collections::BTreeMap;
+
 use dyno_archive::load::TcpCounters;
 use dyno_archive::machine::{HeatUse, OtherUse};
 use dyno_archive::probe::{Probe, Refused};
+use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{CgroupUse, HostUse, NetworkUse, Party, PartyUse};
 
 use super::Case;
@@ -69,6 +72,19 @@ fn refused(probe: Probe) -> Refused {
     Refused { probe, why: "this user may not".into(), mend: "Be root.".into() }
 }
 
+/// A reading at each end of the window, from processes that are known by these sockets.
+fn readings(w: &World, sockets: [&[&str]; 2]) -> Vec<RuntimeReading> {
+    let (opens, closes) = w.record.window_ns;
+    let reading = |(at_ns, sockets): (u64, &[&str])| RuntimeReading {
+        at_ns: w.record.began_ns + at_ns,
+        took_ns: 1,
+        processes: sockets.len() as u32,
+        sockets: sockets.iter().map(|name| (*name).to_string()).collect(),
+        values: BTreeMap::from([("requests_total".into(), at_ns as f64)]),
+    };
+    [opens, closes].into_iter().zip(sockets).map(reading).collect()
+}
+
 /// Caveats from missing counters, and from waiting for CPUs.
 pub(super) const CASES: &[Case<World>] = &[
     Case {
@@ -121,6 +137,24 @@ pub(super) const CASES: &[Case<World>] = &[
             w.each_used().for_each(|s| s.calls.as_mut().expect("calls").answers = Some(0));
         },
         just_not: |w| w.record.probes.attached = [Probe::Syscalls].into(),
+        otherwise: None,
+    },
+    Case {
+        code: Code::RuntimeNotMeasured,
+        severity: Severity::Info,
+        says: "ended or started in the measured window",
+        evidence: "{}",
+        trips: |w| w.record.runtime = readings(w, [&["7", "8"], &["7", "9"]]),
+        just_not: |w| w.record.runtime = readings(w, [&["7", "8"], &["7", "8"]]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::RuntimeNotMeasured,
+        severity: Severity::Info,
+        says: "fewer than two readings",
+        evidence: "{}",
+        trips: |w| w.record.runtime = readings(w, [&["7"], &["7"]])[1..].to_vec(),
+        just_not: |w| w.record.runtime.clear(),
         otherwise: None,
     },
     Case {
