@@ -4,6 +4,8 @@ use dyno_analysis::Report;
 use dyno_analysis::tables::Table;
 use serde_json::Value;
 
+use crate::terminal::shown;
+
 /// The table of trials as CSV.
 #[must_use]
 pub fn render(report: &Report) -> String {
@@ -22,13 +24,15 @@ pub fn table(table: &Table) -> String {
     String::from_utf8(bytes).expect("made of strings")
 }
 
-/// An unknown value is an empty cell, never a zero. A text that begins like a formula gets an apostrophe before it, as
+/// An unknown value is an empty cell, never a zero. Control characters are made visible. A text that begins like a formula gets an apostrophe before it, as
 /// OWASP advises: spreadsheets would run it, and a suite's author chooses the names. Numbers stay numbers.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) => format!("'{text}"),
-        Value::String(text) => text.clone(),
+        Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) => {
+            format!("'{}", shown(text))
+        }
+        Value::String(text) => shown(text).into_owned(),
         other => other.to_string(),
     }
 }
@@ -44,8 +48,8 @@ mod tests {
 
     #[test]
     fn cells_are_quoted_where_they_must_be() {
-        let rows = vec![vec![json!("x,\"y\""), json!(null)], vec![json!(1.5), json!(true)]];
-        assert_eq!(one(vec!["a", "b"], rows), "a,b\r\n\"x,\"\"y\"\"\",\r\n1.5,true\r\n");
+        let rows = vec![vec![json!("x,\"y\"\x1b]0;z"), json!(null)], vec![json!(1.5), json!(true)]];
+        assert_eq!(one(vec!["a", "b"], rows), "a,b\r\n\"x,\"\"y\"\"␛]0;z\",\r\n1.5,true\r\n");
     }
 
     #[test]
@@ -56,7 +60,7 @@ mod tests {
         let text = one(vec!["name"], rows);
         let cells: Vec<String> =
             csv::Reader::from_reader(text.as_bytes()).records().map(|r| r.unwrap()[0].to_string()).collect();
-        let defused: Vec<String> = texts.iter().map(|t| format!("'{t}")).collect();
+        let defused: Vec<String> = texts.iter().map(|t| format!("'{}", shown(t))).collect();
         assert_eq!(cells[..6], defused);
         assert_eq!(cells[6..], ["-1.5", "a-b"]);
     }

@@ -91,6 +91,28 @@ fn of(arm: usize, step: usize) -> String {
     format!("data-subject=\"{arm}\" data-step=\"{step}\"")
 }
 
+/// Names come from archives, which may be somebody else's.
+#[test]
+fn control_characters_are_visible_in_every_form() {
+    let mut report = HELLO.clone();
+    report.run.suite = "x\x1b]0;title\x07\u{202e}y".into();
+    report.subjects[0].title = "a\x1b[2Jb\u{9b}c".into();
+    report.overview[0].title = "a\x1b[2Jb\u{9b}c".into();
+    report.caveats.push(dyno_analysis::Caveat {
+        code: dyno_analysis::Code::Trend,
+        severity: dyno_analysis::Severity::Warning,
+        message: "Use `--repeats 5` \x1b here.".into(),
+        evidence: serde_json::Value::Null,
+    });
+    let page = html::page(&report, "", "");
+    let seen = page.split("<script type=\"application/json\"").next().unwrap();
+    let is_obeyed = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
+    assert!(!seen.contains(is_obeyed) && seen.contains("x␛]0;title␇\\u{202e}y"), "{seen}");
+    assert!(seen.contains("Use <code>--repeats 5</code> ␛ here."), "{seen}");
+    let csv = dyno_report::render(&report, dyno_report::Format::Csv);
+    assert!(!csv.contains(|c: char| c.is_control() && !"\r\n\t".contains(c)), "{csv}");
+}
+
 #[test]
 fn a_row_without_any_numbers_is_of_every_workload() {
     let of_rows = |page: &str| -> Vec<String> {

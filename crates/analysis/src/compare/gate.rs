@@ -472,5 +472,10 @@ pub(super) fn p_in_words(p: f64) -> String {
 
 /// `+3.1 %`, `−2 %`.
 fn signed(share: f64) -> String {
+    /// Less is left over when floating-point numbers are divided.
+    const LEAST: f64 = 1e-9;
+    if share.abs() < LEAST {
+        return percent(0.0);
+    }
     format!("{}{}", if share < 0.0 { "−" } else { "+" }, percent(share.abs()))
 }

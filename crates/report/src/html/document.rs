@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{inside_script, policy};
+use crate::terminal::shown;
 
 /// The viewer on a page: its style, its script, and the JSON that it draws.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +14,8 @@ pub(crate) struct Viewer<'a> {
     pub(crate) data: &'a str,
 }
 
-/// A whole page.
+/// A whole page. Control characters of foreign text are made visible: no page may hold them, and it
+/// may be read in a terminal.
 pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String {
     let Viewer { css, js, data } = viewer;
     let page = html! {
@@ -24,11 +26,11 @@ pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="Content-Security-Policy" content=(policy::policy(css, js));
                 link rel="icon" href="data:,";
-                title { (title) }
+                title { (shown(title)) }
                 style { (PreEscaped(css)) }
             }
             body {
-                main { (main) }
+                main { (PreEscaped(shown(&main.0))) }
                 @if !data.is_empty() {
                     script type="application/json" id="dyno-data" { (PreEscaped(inside_script(data))) }
                     script { (PreEscaped(js)) }

@@ -85,7 +85,7 @@ fn caveat_list(caveats: &[Caveat]) -> Markup {
 fn caveat_item(caveat: &Caveat) -> Markup {
     html! {
         li class=(severity(caveat.severity)) {
-            (caveat.message) " "
+            (prose(&caveat.message)) " "
             a.code href={ "#caveat-" (caveat.code) } { (caveat.code.in_words()) }
         }
     }
@@ -156,7 +156,21 @@ fn untold(report: &Report, metric: &str) -> String {
 }
 
 fn note(text: &str) -> Markup {
-    html! { p.note { (text) } "\n" }
+    html! { p.note { (prose(text)) } "\n" }
+}
+
+/// A sentence whose keys and commands stand between backticks.
+fn prose(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // A backtick without its counterpart is one of foreign text.
+    if parts.len() % 2 == 0 {
+        return html! { (text) };
+    }
+    html! {
+        @for (i, part) in parts.iter().enumerate() {
+            @if i % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
 }
 
 /// A folded block that a click on `summary` opens.

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::of::Of;
 use super::table::{Cell, Row, cell, table, text, value};
-use super::{caveat_list, note, severity, spread, swatch};
+use super::{caveat_list, note, prose, severity, spread, swatch};
 use crate::format::{bar_end, bytes, count, micros, millis, number, percent, plural};
 use crate::overview::waits_at_reference;
 
@@ -49,7 +49,7 @@ pub(super) fn header(report: &Report) -> Markup {
 
 pub(super) fn answer(report: &Report) -> Markup {
     html! {
-        @for sentence in crate::answer::sentences(report) { p.answer { (sentence) } "\n" }
+        @for sentence in crate::answer::sentences(report) { p.answer { (prose(&sentence)) } "\n" }
         (caveat_list(&report.caveats))
     }
 }
