@@ -3,7 +3,8 @@
 use std::process::Command;
 
 fn main() {
-    let output = Command::new("git").args(["describe", "--always", "--dirty", "--exclude", "*"]).output();
+    let output =
+        Command::new("git").args(["describe", "--always", "--dirty", "--exclude", "*"]).output();
     if let Some(commit) =
         output.ok().filter(|o| o.status.success()).and_then(|o| String::from_utf8(o.stdout).ok())
     {

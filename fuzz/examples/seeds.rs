@@ -1,5 +1,6 @@
-//! Writes the seeds of all targets: small inputs that are right, so that fuzzing begins deep inside.
-//! `cargo run --example seeds` in this folder, after what a target makes of its input has changed.
+//! Writes the seeds of all targets: small inputs that are right, so that fuzzing begins deep
+//! inside. `cargo run --example seeds` in this folder, after what a target makes of its input has
+//! changed.
 
 #[path = "../../crates/wire/tests/talk/mod.rs"]
 mod talk;
@@ -41,11 +42,12 @@ fn bytes(steps: &[Step]) -> Vec<u8> {
     steps.iter().flat_map(said).collect()
 }
 
-/// Answers of HTTP/1.x: what is tolerated on purpose, and close by what is not. They go before whether a HEAD was asked
-/// and the length of the pieces.
+/// Answers of HTTP/1.x: what is tolerated on purpose, and close by what is not. They go before
+/// whether a HEAD was asked and the length of the pieces.
 fn messages() {
-    let answer =
-        |name: &str, text: &str| write("h1_response", name, &[&[0, 5][..], text.as_bytes()].concat());
+    let answer = |name: &str, text: &str| {
+        write("h1_response", name, &[&[0, 5][..], text.as_bytes()].concat())
+    };
     answer("length", "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\nConnection: , close\r\n\r\nok");
     answer(
         "interim",
@@ -53,9 +55,14 @@ fn messages() {
     );
     answer(
         "extensions",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: x;a=\"b, c\", ,chunked,\r\n\r\n2 ; a = \"x\\\";\" ;b\r\nok\r\n0\r\nT: u\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: x;a=\"b, c\", ,chunked,\r\n\r\n2 ; a = \"x\\\";\" \
+         ;b\r\nok\r\n0\r\nT: u\r\n\r\n",
     );
-    answer("junk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 erfrferferf\r\nok\r\n0\r\n\r\n");
+    answer(
+        "junk",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \
+                    erfrferferf\r\nok\r\n0\r\n\r\n",
+    );
     answer("carriage-return", "HTTP/1.1 200 OK\rContent-Length: 0\r\n\r\n");
     answer(
         "twice",
@@ -150,8 +157,10 @@ fn clients() {
 /// What our client says.
 fn servers() {
     let server = |name: &str, requests: &[Request], steps: &[Step]| {
-        let mut talk =
-            Talk::new(dyno_wire::h2::settings::ClientSettings { header_table_size: 100, ..Default::default() });
+        let mut talk = Talk::new(dyno_wire::h2::settings::ClientSettings {
+            header_table_size: 100,
+            ..Default::default()
+        });
         talk.requests.extend(requests);
         talk.receive(&bytes(&[settings(&[])]));
         talk.receive(&bytes(steps));
@@ -160,8 +169,16 @@ fn servers() {
     };
     server("gets", &[Request::get(); 4], &[]);
     server("posts", &[Request::post(10), Request::post(900)], &[window(0, 100)]);
-    server("cancels", &[Request::get(), Request::get()], &[fields(1, &[("a", "b")], 0), ping(&[0; 8], 0)]);
-    server("long", &[Request { field: 600, ..Request::get() }], &[settings(&[(HEADER_TABLE_SIZE, 0)])]);
+    server(
+        "cancels",
+        &[Request::get(), Request::get()],
+        &[fields(1, &[("a", "b")], 0), ping(&[0; 8], 0)],
+    );
+    server(
+        "long",
+        &[Request { field: 600, ..Request::get() }],
+        &[settings(&[(HEADER_TABLE_SIZE, 0)])],
+    );
 }
 
 /// Header blocks, each behind its length.
@@ -174,7 +191,10 @@ fn blocks() {
         &[(":method", "GET"), (":path", "/a/longer/path?with=a&query=1"), ("cookie", "a=b")],
     ] {
         let mut block = Vec::new();
-        encoder.encode(list.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())), &mut block);
+        encoder.encode(
+            list.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())),
+            &mut block,
+        );
         all.push(block.len() as u8);
         all.extend_from_slice(&block);
         encoder.set_max_size(1000);
@@ -184,19 +204,30 @@ fn blocks() {
 
 /// Requests of HTTP/1.1, behind the size of the pieces in which they come.
 fn requests() {
-    let request = |name: &str, text: &str| write("h1_request", name, &[&[7][..], text.as_bytes()].concat());
+    let request =
+        |name: &str, text: &str| write("h1_request", name, &[&[7][..], text.as_bytes()].concat());
     request("get", "GET /plaintext?a=1 HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n");
     request("pipeline", &"GET / HTTP/1.1\r\nHost: h\r\n\r\n".repeat(4));
-    request("length", "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nHelloGET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    request(
+        "length",
+        "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nHelloGET / \
+                       HTTP/1.1\r\nHost: h\r\n\r\n",
+    );
     request(
         "chunked",
-        "POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nHello\r\n0\r\nX-Trailer: y\r\n\r\n",
+        "POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: \
+         chunked\r\n\r\n5;a=b\r\nHello\r\n0\r\nX-Trailer: y\r\n\r\n",
     );
     request("close", "HEAD / HTTP/1.0\r\nConnection: close\r\n\r\n");
-    request("upgrade", "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
+    request(
+        "upgrade",
+        "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, \
+                        HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+    );
 }
 
-/// Answers of HTTP/1.1, behind what was asked (0: anything, 1: HEAD, 2: an upgrade) and the size of the pieces in which they come.
+/// Answers of HTTP/1.1, behind what was asked (0: anything, 1: HEAD, 2: an upgrade) and the size of
+/// the pieces in which they come.
 fn responses() {
     let response = |name: &str, asked: u8, text: &str| {
         write("h1_response", name, &[&[asked, 7][..], text.as_bytes()].concat());
@@ -207,19 +238,48 @@ fn responses() {
     response(
         "chunked",
         0,
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=\"b\"\r\nHello\r\n8\r\n, World!\r\n0\r\nX-Trailer: y\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=\"b\"\r\nHello\r\n8\r\n, \
+         World!\r\n0\r\nX-Trailer: y\r\n\r\n",
     );
-    response("codings", 0, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, ,chunked,\r\n\r\n0\r\n\r\n");
+    response(
+        "codings",
+        0,
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, ,chunked,\r\n\r\n0\r\n\r\n",
+    );
     response("until-close", 0, "HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nHello, World!");
-    response("informational", 0, &["HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", length].concat());
-    response("no-body", 0, &["HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 304 \r\nETag: x\r\n\r\n", length].concat());
-    response("head", 1, "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n");
-    response("upgraded", 2, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n\0\0\0");
+    response(
+        "informational",
+        0,
+        &["HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", length].concat(),
+    );
+    response(
+        "no-body",
+        0,
+        &["HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 304 \r\nETag: x\r\n\r\n", length].concat(),
+    );
+    response(
+        "head",
+        1,
+        "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHTTP/1.1 404 Not \
+                         Found\r\n\r\n",
+    );
+    response(
+        "upgraded",
+        2,
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: \
+                             h2c\r\n\r\n\0\0\0",
+    );
     response("not-upgraded", 2, length);
-    response("two-lengths", 0, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5, 5\r\n\r\nHello");
+    response(
+        "two-lengths",
+        0,
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5, \
+                                5\r\n\r\nHello",
+    );
 }
 
-/// A simulated world as the target reads it: its fields in their order, numbers with the lowest byte first.
+/// A simulated world as the target reads it: its fields in their order, numbers with the lowest
+/// byte first.
 struct World {
     connections: u8,
     pipeline: u8,
@@ -293,7 +353,9 @@ impl World {
             }
         }
         out.extend([self.pause_ms, self.timeout_ms, 40]);
-        out.extend([maybe(self.first_byte_ms), maybe(self.ramp_ms), maybe(self.stop_after)].concat());
+        out.extend(
+            [maybe(self.first_byte_ms), maybe(self.ramp_ms), maybe(self.stop_after)].concat(),
+        );
         out
     }
 }
@@ -303,9 +365,13 @@ fn worlds() {
     world("closed", &World::GOOD);
     world("pipelined", &World { pipeline: 7, cut: 200, ..World::GOOD });
     world("open", &World { rate: Some(5000), pause_ms: 25, timeout_ms: 5, ..World::GOOD });
-    world("ramp", &World { rate: Some(2000), ramp_ms: Some(200), per_connection: Some(3), ..World::GOOD });
+    world(
+        "ramp",
+        &World { rate: Some(2000), ramp_ms: Some(200), per_connection: Some(3), ..World::GOOD },
+    );
     world("stopped", &World { total: Some(200), stop_after: Some(20), ..World::GOOD });
-    let bad = World { refuse: 100, faults: [200; 10], first_byte_ms: Some(3), cut: 100, ..World::GOOD };
+    let bad =
+        World { refuse: 100, faults: [200; 10], first_byte_ms: Some(3), cut: 100, ..World::GOOD };
     world("bad", &bad);
     let streams = |turn_away, page| {
         Some(Streams { streams: 9, granted: Some(5), window: 500, body: 1000, turn_away, page })
@@ -359,9 +425,12 @@ timeout = "1s"
     );
 }
 
-/// Trials of the golden runs, of this format and of the one before, without most of their intervals' histograms.
+/// Trials of the golden runs, of this format and of the one before, without most of their
+/// intervals' histograms.
 fn trials() {
-    for (name, path) in [("now", "hello/run/trials/0000.json"), ("v1", "archive-v1/trials/0000.json")] {
+    for (name, path) in
+        [("now", "hello/run/trials/0000.json"), ("v1", "archive-v1/trials/0000.json")]
+    {
         let text = fs::read(repository().join("tests/golden").join(path)).unwrap();
         let mut trial: serde_json::Value = serde_json::from_slice(&text).unwrap();
         shorten(&mut trial);
@@ -386,15 +455,34 @@ fn imports() {
     let import = |name: &str, format: u8, text: &str| {
         write("imports", name, &[&[format][..], text.as_bytes()].concat());
     };
-    import("curl", 0, "curl -X POST 'http://h:80/a?b=c' -H 'Accept: */*' --data-raw '{\"a\":1}' --compressed -k");
-    import("curl-files", 0, "curl --http2-prior-knowledge http://h/ -d @ab \\\n  -u user:pass -b 'a=b' -I");
+    import(
+        "curl",
+        0,
+        "curl -X POST 'http://h:80/a?b=c' -H 'Accept: */*' --data-raw '{\"a\":1}' \
+                       --compressed -k",
+    );
+    import(
+        "curl-files",
+        0,
+        "curl --http2-prior-knowledge http://h/ -d @ab \\\n  -u user:pass -b \
+                             'a=b' -I",
+    );
     import(
         "har",
         1,
         r#"{"log":{"entries":[{"request":{"method":"POST","url":"http://h/1","headers":[{"name":"A","value":"b"}],"postData":{"mimeType":"text/plain","text":"{seq}"}}}]}}"#,
     );
-    import("vegeta", 2, "GET http://h/1\nX-A: b\n\n# and another\nPOST http://h/2\nContent-Type: a/b\n@ab\n");
-    import("vegeta-json", 2, r#"{"method":"GET","url":"http://h/1","header":{"A":["b"]},"body":"aGk="}"#);
+    import(
+        "vegeta",
+        2,
+        "GET http://h/1\nX-A: b\n\n# and another\nPOST http://h/2\nContent-Type: \
+                         a/b\n@ab\n",
+    );
+    import(
+        "vegeta-json",
+        2,
+        r#"{"method":"GET","url":"http://h/1","header":{"A":["b"]},"body":"aGk="}"#,
+    );
     import("urls", 3, "http://h/1\n\n# a comment\nhttp://h/2?x={seq}\n");
     import("templates", 4, "{seq}-{uuid}-{int:1:9}-{csv:ab:1}-{{}}-{base64:ab}");
 }

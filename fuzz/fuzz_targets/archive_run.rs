@@ -1,6 +1,8 @@
-//! Any change to a run's archive: it is refused, or the whole of analysis and every form of the report get through it.
+//! Any change to a run's archive: it is refused, or the whole of analysis and every form of the
+//! report get through it.
 //!
-//! The bytes are three JSON texts, by NUL: what is put over run.json, a start and a trial of the golden run, key by key.
+//! The bytes are three JSON texts, by NUL: what is put over run.json, a start and a trial of the
+//! golden run, key by key.
 #![no_main]
 
 use std::fs;
@@ -24,7 +26,8 @@ fuzz_target!(|bytes: &[u8]| {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/hello/run");
     let mut patches = bytes.split(|b| *b == 0);
     for file in FILES {
-        let mut whole: Value = serde_json::from_slice(&fs::read(golden.join(file)).unwrap()).unwrap();
+        let mut whole: Value =
+            serde_json::from_slice(&fs::read(golden.join(file)).unwrap()).unwrap();
         if let Some(Ok(patch)) = patches.next().map(serde_json::from_slice) {
             put_over(&mut whole, patch);
         }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use dyno_wire::h1::Error;
-use dyno_wire::h1::response::{RequestKind, Event, HeadCache, Reader};
+use dyno_wire::h1::response::{Event, HeadCache, Reader, RequestKind};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, PartialEq)]
@@ -16,7 +16,11 @@ enum Seen {
     Eof(bool),
 }
 
-fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, kind: RequestKind, cache: &mut HeadCache) -> Vec<Seen> {
+fn read<'a>(
+    pieces: impl Iterator<Item = &'a [u8]>,
+    kind: RequestKind,
+    cache: &mut HeadCache,
+) -> Vec<Seen> {
     let mut reader = Reader::new();
     let mut seen = Vec::new();
     for mut rest in pieces {
@@ -31,7 +35,9 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, kind: RequestKind, cache: &m
             rest = &rest[used..];
             match event {
                 Event::NeedMore => break,
-                Event::Informational(head) | Event::Head(head) => seen.push(Seen::Head(head.status)),
+                Event::Informational(head) | Event::Head(head) => {
+                    seen.push(Seen::Head(head.status))
+                }
                 Event::Upgraded(head) => {
                     seen.push(Seen::Upgraded(head.status));
                     return seen;

@@ -1,5 +1,5 @@
-//! Any bytes, cut anywhere, while streams are open: the client never panics, keeps to RFC 9113 and its own contract, and
-//! sees and says the same however they are cut.
+//! Any bytes, cut anywhere, while streams are open: the client never panics, keeps to RFC 9113 and
+//! its own contract, and sees and says the same however they are cut.
 #![no_main]
 
 #[path = "../../crates/wire/tests/talk/mod.rs"]
@@ -21,7 +21,8 @@ fn talk(own: u8, requests: u8) -> Talk {
         stream_window: WINDOWS[choice(2)],
         connection_window: WINDOWS[choice(4)],
     };
-    let mut talk = if choice(6) == 1 { Talk::upgraded(own, RequestKind::Upgrade) } else { Talk::new(own) };
+    let mut talk =
+        if choice(6) == 1 { Talk::upgraded(own, RequestKind::Upgrade) } else { Talk::new(own) };
     for i in 0..requests % 8 {
         talk.requests.push_back(match i.wrapping_add(requests) % 4 {
             0 => Request { kind: RequestKind::Head, ..Request::get() },

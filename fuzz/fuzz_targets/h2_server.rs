@@ -17,7 +17,8 @@ enum Seen {
 
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
     let (mut seen, mut out) = (Vec::new(), Vec::new());
-    let mut server = Server::new(ServerSettings { max_streams: Some(100), stream_window: 1000 }, &mut out);
+    let mut server =
+        Server::new(ServerSettings { max_streams: Some(100), stream_window: 1000 }, &mut out);
     let fields = [(":status", "200"), ("server", "x")];
     let answers = [
         Answer::new(&fields, b"", Cut::Two),
@@ -53,7 +54,9 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
                 }
             };
             match asked {
-                Some(stream) if stream % 5 == 0 => server.reset(stream, Code::RefusedStream, &mut out),
+                Some(stream) if stream % 5 == 0 => {
+                    server.reset(stream, Code::RefusedStream, &mut out)
+                }
                 Some(stream) if stream % 3 == 0 => {
                     server.defer(stream);
                     deferred.push(stream);

@@ -1,4 +1,5 @@
-//! Any bytes as header blocks: the decoder never panics, and what it reads is read again from what the encoder makes of it.
+//! Any bytes as header blocks: the decoder never panics, and what it reads is read again from what
+//! the encoder makes of it.
 #![no_main]
 
 use dyno_wire::h2::hpack::{Decoder, Encoder, huffman};
@@ -15,7 +16,10 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Option<Vec<Field>> {
     if is_right && decoder.generation() == before {
         // It left the table as it was, so it says the same again.
         let mut again = Vec::new();
-        assert_eq!(decoder.decode(block, |name, value| again.push((name.to_vec(), value.to_vec()))), Ok(()));
+        assert_eq!(
+            decoder.decode(block, |name, value| again.push((name.to_vec(), value.to_vec()))),
+            Ok(())
+        );
         assert_eq!(again, fields);
     }
     is_right.then_some(fields)

@@ -1,4 +1,5 @@
-//! Any text: the readers of other tools' formats and of placeholders never panic, and what they accept can be sent.
+//! Any text: the readers of other tools' formats and of placeholders never panic, and what they
+//! accept can be sent.
 #![no_main]
 
 use dyno_archive::Protocol;

@@ -9,7 +9,8 @@ use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, World};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Config, Draws, Expectation, Http2, Instant, Policy, Protocol, CompiledRequest, Schedule, Spin, Stop, Traffic, Window,
+    CompiledRequest, Config, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, Spin,
+    Stop, Traffic, Window,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
@@ -64,9 +65,15 @@ fn traffic(input: &Input, expected: &[u8], requests: usize) -> Arc<Traffic> {
     let lists: Vec<Vec<(Vec<u8>, Vec<u8>)>> = (0..requests)
         .map(|index| {
             let path = format!("/{index}");
-            [(":method", "POST"), (":scheme", "http"), (":authority", "f"), (":path", &path), ("x", "y")]
-                .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
-                .to_vec()
+            [
+                (":method", "POST"),
+                (":scheme", "http"),
+                (":authority", "f"),
+                (":path", &path),
+                ("x", "y"),
+            ]
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+            .to_vec()
         })
         .collect();
     let shared = Shared::of(&lists);
@@ -75,18 +82,27 @@ fn traffic(input: &Input, expected: &[u8], requests: usize) -> Arc<Traffic> {
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: body.clone() }),
         kind: RequestKind::Other,
-        expect: Expectation { status: Some(200), body: Some(Arc::from(expected)), ..Expectation::default() },
+        expect: Expectation {
+            status: Some(200),
+            body: Some(Arc::from(expected)),
+            ..Expectation::default()
+        },
     };
     let weighted = lists.iter().map(|list| (request(list), 1)).collect();
-    Arc::new(Traffic::new(weighted).expect("the weights are above zero").sharing(shared.table_bytes()))
+    Arc::new(
+        Traffic::new(weighted).expect("the weights are above zero").sharing(shared.table_bytes()),
+    )
 }
 
 fuzz_target!(|input: Input| {
     let queue = if input.shared_queue { Queue::Single } else { Queue::PerConnection };
-    let mut model =
-        Model::new(Service::Exponential { mean_ns: f64::from(input.service_us) * 100.0 + 1.0 }, queue);
+    let mut model = Model::new(
+        Service::Exponential { mean_ns: f64::from(input.service_us) * 100.0 + 1.0 },
+        queue,
+    );
     let faults: &[Fault] = if input.http2.is_some() { &Fault::OF_HTTP2 } else { &Fault::OF_HTTP1 };
-    model.faults = faults.iter().zip(input.faults).map(|(f, byte)| (*f, odds(byte) / 8.0)).collect();
+    model.faults =
+        faults.iter().zip(input.faults).map(|(f, byte)| (*f, odds(byte) / 8.0)).collect();
     let mut http2 = Http2::default();
     if let Some(streams) = &input.http2 {
         model.max_streams = streams.granted.map(u32::from);

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
 
-/// A port of 127.0.0.1 on which nothing listens, and that is given to nobody else while this process lives: a socket stays bound to
-/// it. With `SO_REUSEADDR`, which servers set and this does, another may listen on it; the kernel, asked for any port, will not give
-/// it away. So tests of two checkouts, and other programs, do not get into each other's way.
+/// A port of 127.0.0.1 on which nothing listens, and that is given to nobody else while this
+/// process lives: a socket stays bound to it. With `SO_REUSEADDR`, which servers set and this does,
+/// another may listen on it; the kernel, asked for any port, will not give it away. So tests of two
+/// checkouts, and other programs, do not get into each other's way.
 pub fn free_port() -> u16 {
     // SAFETY: the descriptor is fresh, and checked by what is done with it.
     #[allow(unsafe_code)]
@@ -15,7 +16,8 @@ pub fn free_port() -> u16 {
         OwnedFd::from_raw_fd(fd)
     };
     bind_to_any_port(&socket);
-    // Left open until the process ends. `std` has no type for a socket that is bound and does not listen; this one reads its address.
+    // Left open until the process ends. `std` has no type for a socket that is bound and does not
+    // listen; this one reads its address.
     let socket = std::net::TcpListener::from(socket);
     let SocketAddr::V4(addr) = socket.local_addr().unwrap() else { unreachable!("bound to IPv4") };
     let _ = socket.into_raw_fd();

@@ -17,10 +17,11 @@ use crate::trial::TrialResult;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackendUse {
     pub name: String,
-    /// Its part of the CPU time that a request cost in all, subject and back ends together: 0 to 1. `null`: not all of them are
-    /// known.
+    /// Its part of the CPU time that a request cost in all, subject and back ends together: 0 to 1.
+    /// `null`: not all of them are known.
     pub cpu_share: Option<f64>,
-    /// It may use the same CPUs as the subject, and no others, and neither has a quota of their time.
+    /// It may use the same CPUs as the subject, and no others, and neither has a quota of their
+    /// time.
     pub shares_cpus: bool,
     pub server: ServerUse,
 }
@@ -101,7 +102,8 @@ pub(crate) fn of_cell(cell: &Cell<'_>) -> Vec<BackendSummary> {
 
 fn summary(cell: &Cell<'_>, name: &str) -> BackendSummary {
     let over = |pick: fn(&BackendUse) -> Option<f64>| {
-        let of_trial = |t: &TrialResult| t.backends.iter().find(|behind| behind.name == name).and_then(pick);
+        let of_trial =
+            |t: &TrialResult| t.backends.iter().find(|behind| behind.name == name).and_then(pick);
         Repeated::new(cell.valid().filter_map(of_trial).collect())
     };
     BackendSummary {
@@ -117,9 +119,12 @@ fn summary(cell: &Cell<'_>, name: &str) -> BackendSummary {
 pub(crate) fn of_arm(plan: &Plan, arm: usize, starts: &[&StartRecord]) -> Vec<BackendResult> {
     let result = |index: &usize| {
         let planned = &plan.backends[*index];
-        let parts: Vec<&PartStart> = starts.iter().filter_map(|s| s.part(Party::Backend(*index))).collect();
+        let parts: Vec<&PartStart> =
+            starts.iter().filter_map(|s| s.part(Party::Backend(*index))).collect();
         let ms = |pick: fn(&PartStart) -> Option<u64>| {
-            Repeated::new(parts.iter().filter_map(|part| pick(part)).map(|ns| ns as f64 / 1e6).collect())
+            Repeated::new(
+                parts.iter().filter_map(|part| pick(part)).map(|ns| ns as f64 / 1e6).collect(),
+            )
         };
         BackendResult {
             name: planned.name.clone(),

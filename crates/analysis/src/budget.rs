@@ -1,5 +1,5 @@
-//! How many starts, and how long a load, tell the most within a given time, by what a pilot run shows to vary (Kalibera and Jones,
-//! "Rigorous benchmarking in reasonable time", ISMM 2013, §6).
+//! How many starts, and how long a load, tell the most within a given time, by what a pilot run
+//! shows to vary (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013, §6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,8 @@ pub struct Budget {
     /// Id of the run that it is planned by.
     pub pilot: String,
     pub pilot_repeats: usize,
-    /// Time of a block beside its measured windows: starts, checks, warm-ups, stops. And of these windows. Seconds.
+    /// Time of a block beside its measured windows: starts, checks, warm-ups, stops. And of these
+    /// windows. Seconds.
     pub overhead_s: f64,
     pub windows_s: f64,
     pub repeats: u32,
@@ -43,7 +44,8 @@ pub struct Budget {
     pub duration_s: f64,
     /// Turns of each subject in such a load, which has whole rounds of two; `None`: they take none.
     pub slices: Option<u32>,
-    /// How long the run takes, by what the plan expects, that measures first what rates are shares of; 0: they are no shares.
+    /// How long the run takes, by what the plan expects, that measures first what rates are shares
+    /// of; 0: they are no shares.
     pub before_s: f64,
     /// How long all that takes, builds not counted.
     pub takes_s: f64,
@@ -59,8 +61,9 @@ pub struct Expected {
     pub step: Shape,
     pub metric: &'static str,
     pub title: &'static str,
-    /// Standard deviation of the logarithm of a pair's ratio that comes of its starts, however long the load is; and of the load, at the pilot's
-    /// length. The latter is `None` where there are no turns to tell them apart: all is then taken to come of the starts.
+    /// Standard deviation of the logarithm of a pair's ratio that comes of its starts, however long
+    /// the load is; and of the load, at the pilot's length. The latter is `None` where there are no
+    /// turns to tell them apart: all is then taken to come of the starts.
     pub between_starts: f64,
     pub within_starts: Option<f64>,
     /// Half of the 95 % interval of the ratio that is to be expected: 0.01 for ± 1 %.
@@ -88,14 +91,16 @@ impl Noise {
         Some(Noise { between: (total - within.unwrap_or(0.0)).max(0.0), within })
     }
 
-    /// Standard error of the mean of so many launches with a load of so many times the pilot's length.
+    /// Standard error of the mean of so many launches with a load of so many times the pilot's
+    /// length.
     fn error(self, launches: f64, length: f64) -> f64 {
         ((self.between + self.within.unwrap_or(0.0) / length) / launches).sqrt()
     }
 }
 
-/// The variance of a launch's ratio that comes of its rounds, each with the values of both: by how much every second of them differs from the
-/// others. Of sums, as the ratio itself is: a stall weighs no more than its time. `None`: fewer than four.
+/// The variance of a launch's ratio that comes of its rounds, each with the values of both: by how
+/// much every second of them differs from the others. Of sums, as the ratio itself is: a stall
+/// weighs no more than its time. `None`: fewer than four.
 fn within(rounds: &[(f64, f64)]) -> Option<f64> {
     let of_half = |first: usize| {
         let own = || rounds.iter().skip(first).step_by(2);
@@ -123,7 +128,8 @@ fn widths(noise: Noise, looks: Looks, launches: u32, length: f64) -> (f64, f64) 
     (half * error, found * error)
 }
 
-/// Plans a run like `pilot` that takes `budget_s` seconds at most, with loads of lengths that `fits` allows, after one of `before_s` seconds.
+/// Plans a run like `pilot` that takes `budget_s` seconds at most, with loads of lengths that
+/// `fits` allows, after one of `before_s` seconds.
 ///
 /// # Errors
 /// A sentence: the pilot is too short, compares nothing, or the time is too short for any answer.
@@ -138,12 +144,14 @@ pub fn budget(
     let noises = noises(pilot, report);
     if noises.is_empty() {
         return Err(format!(
-            "{} has no two subjects with {PILOT} valid repeats of one step: nothing is known of what varies",
+            "{} has no two subjects with {PILOT} valid repeats of one step: nothing is known of \
+             what varies",
             pilot.header.id
         ));
     }
     let pilot_s = pilot.header.plan.load.duration_ns as f64 / 1e9;
-    let launches = |length: f64| ((budget_s - before_s) / (overhead_s + windows_s * length)).floor();
+    let launches =
+        |length: f64| ((budget_s - before_s) / (overhead_s + windows_s * length)).floor();
     let knows_within = noises.iter().all(|(_, noise)| noise.within.is_some());
     // A suite has lengths of a tenth of a second.
     let rounded = |length: f64| (pilot_s * length * 10.0).round() / 10.0 / pilot_s;
@@ -154,13 +162,17 @@ pub fn budget(
     let possible = lengths.filter(|length| launches(*length) >= REPEATS_FOR_INTERVAL as f64);
     // What is known worst decides.
     let worst = |length: &f64| {
-        let halves =
-            noises.iter().map(|(_, noise)| widths(*noise, looks, launches(*length) as u32, *length).0);
+        let halves = noises
+            .iter()
+            .map(|(_, noise)| widths(*noise, looks, launches(*length) as u32, *length).0);
         halves.fold(0.0, f64::max)
     };
     let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
         let least = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
-        format!("{budget_s:.0} s are too few: a verdict takes {REPEATS_FOR_INTERVAL} repeats, and those of this suite take {least:.0} s")
+        format!(
+            "{budget_s:.0} s are too few: a verdict takes {REPEATS_FOR_INTERVAL} repeats, and \
+             those of this suite take {least:.0} s"
+        )
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
     let duration_s = (pilot_s * length * 10.0).round() / 10.0;
@@ -195,7 +207,8 @@ pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static s
     let noises = noises(pilot, report);
     let of = |metric: &Metric| {
         let own = noises.iter().filter(|(row, _)| row.metric == metric.key);
-        let all: Vec<f64> = own.map(|(_, noise)| widths(*noise, looks, repeats, 1.0).1.exp_m1()).collect();
+        let all: Vec<f64> =
+            own.map(|(_, noise)| widths(*noise, looks, repeats, 1.0).1.exp_m1()).collect();
         Some((metric.key, median(&all).filter(|least| least.is_finite())?))
     };
     [&THROUGHPUT, &CPU].into_iter().filter_map(of).collect()
@@ -213,8 +226,8 @@ fn blocks(run: &Run) -> BTreeMap<u32, u64> {
     began
 }
 
-/// Whether the run was interrupted after one block had begun and before another, and gone on with later: on another day, or after the machine was
-/// started anew, whose clock is another.
+/// Whether the run was interrupted after one block had begun and before another, and gone on with
+/// later: on another day, or after the machine was started anew, whose clock is another.
 fn is_interrupted(run: &Run, block: u32, next: u32) -> bool {
     let launches = &run.header.plan.launches;
     let first_of = |block: u32| {
@@ -222,7 +235,8 @@ fn is_interrupted(run: &Run, block: u32, next: u32) -> bool {
         own.map(|start| start.start).min()
     };
     let between = |from: usize| {
-        first_of(block).is_some_and(|own| own < from) && first_of(next).is_some_and(|own| own >= from)
+        first_of(block).is_some_and(|own| own < from)
+            && first_of(next).is_some_and(|own| own >= from)
     };
     run.header.resumptions.iter().any(|part| between(part.from_start))
 }
@@ -240,15 +254,20 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
     }
     let began: Vec<(u32, u64)> = began.into_iter().collect();
     let whole = began.windows(2).filter(|pair| !is_interrupted(run, pair[0].0, pair[1].0));
-    let mut periods: Vec<f64> = whole.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / 1e9).collect();
+    let mut periods: Vec<f64> =
+        whole.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / 1e9).collect();
     periods.sort_by(f64::total_cmp);
     // Of two the shorter: something may have held the run up.
     let middle = periods.len().saturating_sub(1) / 2;
     let period = *periods.get(middle).ok_or_else(|| {
-        format!("{} was interrupted in each of its blocks: how long one takes is not known", run.header.id)
+        format!(
+            "{} was interrupted in each of its blocks: how long one takes is not known",
+            run.header.id
+        )
     })?;
     let trials = run.trials.iter().map(|trial| (trial.trial, &trial.load));
-    let searches = run.searches.iter().flat_map(|of| of.loads.iter().map(|one| (of.trial, &one.load)));
+    let searches =
+        run.searches.iter().flat_map(|of| of.loads.iter().map(|one| (of.trial, &one.load)));
     // Loads that took turns have one window together.
     let windows: BTreeSet<(u32, u64, u64)> = trials
         .chain(searches)
@@ -273,9 +292,11 @@ fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
             for metric in [&THROUGHPUT, &CPU] {
                 let metric = Metric::named(metric.key);
                 let pairs = other.series(metric).by_block_with(&base.series(metric));
-                let (launches, rounds): (Vec<f64>, Vec<Vec<(f64, f64)>>) = pairs.into_iter().unzip();
-                let Some(noise) =
-                    Some(launches).filter(|l| l.len() >= PILOT).and_then(|l| Noise::of(&l, &rounds))
+                let (launches, rounds): (Vec<f64>, Vec<Vec<(f64, f64)>>) =
+                    pairs.into_iter().unzip();
+                let Some(noise) = Some(launches)
+                    .filter(|l| l.len() >= PILOT)
+                    .and_then(|l| Noise::of(&l, &rounds))
                 else {
                     continue;
                 };
@@ -312,20 +333,24 @@ mod tests {
         let mut normal = Normal(3);
         // Starts differ by 2 %, and rounds within one by 4 %.
         let starts: Vec<f64> = normal.values(400, 1.0, 0.02);
-        let both = |start: &f64| normal.values(16, *start, 0.04).into_iter().map(|own| (own, 1.0)).collect();
+        let both = |start: &f64| {
+            normal.values(16, *start, 0.04).into_iter().map(|own| (own, 1.0)).collect()
+        };
         let rounds: Vec<Vec<(f64, f64)>> = starts.iter().map(both).collect();
-        let mean = |of: &Vec<(f64, f64)>| of.iter().map(|(own, _)| own).sum::<f64>() / of.len() as f64;
+        let mean =
+            |of: &Vec<(f64, f64)>| of.iter().map(|(own, _)| own).sum::<f64>() / of.len() as f64;
         let launches: Vec<f64> = rounds.iter().map(mean).collect();
         let noise = Noise::of(&launches, &rounds).unwrap();
         assert!((noise.between.sqrt() - 0.02).abs() < 0.002, "{noise:?}");
         assert!((noise.within.unwrap().sqrt() - 0.01).abs() < 0.001, "{noise:?}");
-        // What a plan promises is what comes of it: the spread of means of ten starts of a load twice as long.
+        // What a plan promises is what comes of it: the spread of means of ten starts of a load
+        // twice as long.
         let means: Vec<f64> = (0..2000)
             .map(|_| {
                 let starts = normal.values(10, 1.0, 0.02);
-                let each = starts
-                    .iter()
-                    .map(|start| normal.values(32, *start, 0.04).iter().map(|r| r.ln()).sum::<f64>() / 32.0);
+                let each = starts.iter().map(|start| {
+                    normal.values(32, *start, 0.04).iter().map(|r| r.ln()).sum::<f64>() / 32.0
+                });
                 each.sum::<f64>() / 10.0
             })
             .collect();
@@ -334,14 +359,17 @@ mod tests {
         assert!((promised / seen - 1.0).abs() < 0.1, "{promised} {seen}");
     }
 
-    /// A pilot of four blocks, each ten seconds after the other, with a window of one second for each of two servers.
+    /// A pilot of four blocks, each ten seconds after the other, with a window of one second for
+    /// each of two servers.
     fn pilot() -> Run {
-        let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+        let named =
+            |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
         let mut run = fixture::blocks_of(vec![named("a"), named("b")], 4, |arm, block| {
             10_000 + 100 * u64::from(block) + arm as u64 * (1000 + 37 * u64::from(block % 2))
         });
         for (number, trial) in run.trials.iter_mut().enumerate() {
-            trial.load.began_ns = (number as u64 / 2) * 10_000_000_000 + (number as u64 % 2) * 4_000_000_000;
+            trial.load.began_ns =
+                (number as u64 / 2) * 10_000_000_000 + (number as u64 % 2) * 4_000_000_000;
         }
         run.header.plan.load.duration_ns = 1_000_000_000;
         run
@@ -352,7 +380,9 @@ mod tests {
         let run = pilot();
         let report = crate::report::report(&run);
         let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();
-        let [(key, least)] = detectable(&run, &report, planned.repeats)[..] else { panic!("one metric") };
+        let [(key, least)] = detectable(&run, &report, planned.repeats)[..] else {
+            panic!("one metric")
+        };
         assert_eq!((key, least), ("throughput_rps", planned.rows[0].detectable));
         let few = detectable(&run, &report, planned.repeats / 4)[0].1;
         assert!((1.9..2.2).contains(&(few / least)), "{few} {least}");
@@ -415,6 +445,8 @@ mod tests {
         assert_eq!((planned.overhead_s, planned.repeats), (8.0, 60));
         let mut short = pilot();
         short.trials.truncate(4);
-        assert!(budget(&short, &report, (600.0, 0.0), &|_| true).unwrap_err().contains("has 2 repeats"));
+        assert!(
+            budget(&short, &report, (600.0, 0.0), &|_| true).unwrap_err().contains("has 2 repeats")
+        );
     }
 }

@@ -20,7 +20,8 @@ pub enum Shows {
     Pacing,
     /// Our time stamps beside the kernel's, of the same answers.
     Stamps,
-    /// That every request to a port at which nobody listens is counted as refused, and none is lost.
+    /// That every request to a port at which nobody listens is counted as refused, and none is
+    /// lost.
     Refusals,
 }
 
@@ -63,7 +64,8 @@ impl Measured {
         verdict::load(&self.record, asked, &Context::default())
     }
 
-    /// Whether the kernel's stamps were asked for and none came, so that there is nothing to compare ours with.
+    /// Whether the kernel's stamps were asked for and none came, so that there is nothing to
+    /// compare ours with.
     #[must_use]
     pub fn lacks_stamps(&self) -> bool {
         self.of.shows == Shows::Stamps && self.result().kernel_response_time_us.is_none()
@@ -86,8 +88,8 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Computes the result; rows are in the order of the measurements. `machine`: the machine that it is true of.
-    /// `not_measured`: protocols without a ceiling, and why.
+    /// Computes the result; rows are in the order of the measurements. `machine`: the machine that
+    /// it is true of. `not_measured`: protocols without a ceiling, and why.
     #[must_use]
     pub fn new(
         machine: String,
@@ -95,7 +97,8 @@ impl Calibration {
         not_measured: BTreeMap<String, String>,
         all: &[Measured],
     ) -> Calibration {
-        let results = |shows: Shows| all.iter().filter(move |m| m.of.shows == shows).map(Measured::result);
+        let results =
+            |shows: Shows| all.iter().filter(move |m| m.of.shows == shows).map(Measured::result);
         Calibration {
             schema: SCHEMA,
             machine,
@@ -250,7 +253,8 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn measured(shows: Shows, arrivals: Arrivals, record: LoadRecord) -> Measured {
-        let load = Load { steps: vec![fixture::step(arrivals)], spin: Spin::Auto, ..fixture::load() };
+        let load =
+            Load { steps: vec![fixture::step(arrivals)], spin: Spin::Auto, ..fixture::load() };
         Measured { of: Measurement { shows, workload: fixture::workload(), load, seed: 1 }, record }
     }
 
@@ -283,9 +287,13 @@ mod tests {
         record.window_ns = (0, 2 * S);
         record.client.threads = vec![ThreadUse { run_ns: S, ..ThreadUse::default() }];
         record.intervals[0].workers.insert(0, WorkerUse { run_ns: S, spun_ns: S / 2 });
-        let all = calibration(&[measured(Shows::Pacing, Arrivals::Constant { rate: 500.0 }, record)]);
+        let all =
+            calibration(&[measured(Shows::Pacing, Arrivals::Constant { rate: 500.0 }, record)]);
         let row = &all.pacing[0];
-        assert_eq!((row.rate, row.spin, row.cpu_s_per_s, row.spun_s_per_s), (500.0, Spin::Auto, 0.5, 0.25));
+        assert_eq!(
+            (row.rate, row.spin, row.cpu_s_per_s, row.spun_s_per_s),
+            (500.0, Spin::Auto, 0.5, 0.25)
+        );
     }
 
     #[test]
@@ -305,7 +313,8 @@ mod tests {
 
     #[test]
     fn where_the_kernel_stamps_nothing_there_is_no_row() {
-        let unstamped = measured(Shows::Stamps, Arrivals::Constant { rate: 1000.0 }, fixture::record(1000));
+        let unstamped =
+            measured(Shows::Stamps, Arrivals::Constant { rate: 1000.0 }, fixture::record(1000));
         assert!(unstamped.lacks_stamps());
         assert!(calibration(&[unstamped]).stamps.is_empty());
         // Other measurements need no stamps.

@@ -13,7 +13,8 @@ use crate::stats::median;
 pub struct CanaryResult {
     /// In order of time.
     pub starts: Vec<CanaryStart>,
-    /// Time of the slowest start's piece, as a multiple of the fastest one's on the same CPU: the most of all CPUs.
+    /// Time of the slowest start's piece, as a multiple of the fastest one's on the same CPU: the
+    /// most of all CPUs.
     pub slowest_to_fastest: f64,
     /// Times of these two starts' pieces, microseconds.
     pub fastest_us: f64,
@@ -64,7 +65,8 @@ pub(crate) fn canary(run: &Run) -> Option<CanaryResult> {
         (own().fold(f64::INFINITY, f64::min), own().fold(0.0, f64::max))
     };
     let ratio = |(fastest, slowest): (f64, f64)| slowest / fastest;
-    // One CPU may be slower than another, and servers change places from block to block: the machine is none the slower for it.
+    // One CPU may be slower than another, and servers change places from block to block: the
+    // machine is none the slower for it.
     let known = cpus.iter().map(ends).filter(|(fastest, _)| *fastest > 0.0);
     let (fastest_us, slowest_us) = known.max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))?;
     let slowest_to_fastest = ratio((fastest_us, slowest_us));
@@ -84,9 +86,14 @@ mod tests {
         assert_eq!(canary(&run), None);
         let piece = |ms: u64| CanaryPiece { wall_ns: ms * 1_000_000, cpu_ns: ms * 900_000 };
         let of = |all: [u64; 3]| Some(Canary { steps: 1, pieces: all.map(piece).to_vec() });
-        let start =
-            |start, launch, canary| dyno_archive::StartRecord { start, launch, canary, ..Default::default() };
-        run.starts = vec![start(0, 0, of([30, 31, 90])), start(1, 1, None), start(2, 2, of([40, 41, 20]))];
+        let start = |start, launch, canary| dyno_archive::StartRecord {
+            start,
+            launch,
+            canary,
+            ..Default::default()
+        };
+        run.starts =
+            vec![start(0, 0, of([30, 31, 90])), start(1, 1, None), start(2, 2, of([40, 41, 20]))];
         let found = canary(&run).unwrap();
         assert_eq!(
             found.starts.iter().map(|s| (s.wall_us, s.cpu_us)).collect::<Vec<_>>(),

@@ -1,4 +1,5 @@
-//! Machine-readable reasons to distrust a number. [`Code`] lists them all, each with its meaning, which reports show.
+//! Machine-readable reasons to distrust a number. [`Code`] lists them all, each with its meaning,
+//! which reports show.
 
 use std::fmt;
 
@@ -56,22 +57,27 @@ macro_rules! codes {
 }
 
 codes! {
-    /// HTTP/2 was asked for, and the server chose HTTP/1.1 on some connections: another protocol was measured.
+    /// HTTP/2 was asked for, and the server chose HTTP/1.1 on some connections: another protocol
+    /// was measured.
     FellBack = "fell_back" => "the server spoke HTTP/1.1",
-    /// The server allows fewer streams on a connection than were asked for, so fewer requests were in flight.
+    /// The server allows fewer streams on a connection than were asked for, so fewer requests were
+    /// in flight.
     StreamsNotGranted = "streams_not_granted",
-    /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of dyno.
+    /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of
+    /// dyno.
     Books = "books" => "the books do not balance",
-    /// The mean number of requests in flight, once from their times and once from their count, differs by more than 5 %.
+    /// The mean number of requests in flight, once from their times and once from their count,
+    /// differs by more than 5 %.
     LittlesLaw = "littles_law" => "Little's law does not hold",
     /// Half of the requests took longer than the measured window, so it shows little of them.
     LongerThanWindow = "longer_than_window" => "half of the requests took longer than the window",
-    /// A thread of the generator was busy, or waited for a CPU, for more than 85 % of the time, or the threads of one CPU
-    /// used more than 85 % of it: it may have been the limit.
+    /// A thread of the generator was busy, or waited for a CPU, for more than 85 % of the time, or
+    /// the threads of one CPU used more than 85 % of it: it may have been the limit.
     GeneratorBusy = "generator_busy" => "the generator was the limit",
     /// The generator's CPUs had no time left and it waited for them, so it may have been the limit.
     GeneratorCrowded = "generator_crowded" => "the generator was the limit",
-    /// The CPU quota of dyno's own control group held the generator back, so it may have been the limit.
+    /// The CPU quota of dyno's own control group held the generator back, so it may have been the
+    /// limit.
     GeneratorThrottled = "generator_throttled" => "a CPU quota held the generator back",
     /// dyno's own control group has a CPU quota; it did not hold the generator back.
     GeneratorQuota = "generator_quota",
@@ -91,14 +97,16 @@ codes! {
     /// full: connections time out whatever the server does. Or it evicted connections from its full
     /// table of tracked ones, which drops nothing by itself.
     DroppedPackets = "dropped_packets" => "the machine dropped packets",
-    /// Some requests got no answer. In percentiles they rank above every right answer; with more than one in a hundred of
-    /// those that were due the numbers must not be used.
+    /// Some requests got no answer. In percentiles they rank above every right answer; with more
+    /// than one in a hundred of those that were due the numbers must not be used.
     Errors = "errors" => "too many requests failed",
-    /// Some requests were still unanswered at the end. In percentiles they rank above every right answer.
+    /// Some requests were still unanswered at the end. In percentiles they rank above every right
+    /// answer.
     Unanswered = "unanswered",
     /// Fewer requests were answered per second than were scheduled.
     RateNotReached = "rate_not_reached",
-    /// More requests were answered per second than were scheduled, because of a backlog of the warm-up.
+    /// More requests were answered per second than were scheduled, because of a backlog of the
+    /// warm-up.
     WarmupBacklog = "warmup_backlog" => "requests of the warm-up were answered in the window",
     /// Arrivals were dropped because too many were waiting already.
     Dropped = "dropped",
@@ -134,7 +142,8 @@ codes! {
     ChecksFailed = "checks_failed" => "contract checks failed during the load",
     /// The server fails checks of its contract that its own file lets it fail.
     ChecksWaived = "checks_waived",
-    /// The server got faster within the measured window, or its JIT compiler used more than 20 % of its CPU time.
+    /// The server got faster within the measured window, or its JIT compiler used more than 20 % of
+    /// its CPU time.
     StillWarming = "still_warming" => "the server was still warming up",
     /// The warm-up of this start reached its limit before the server was steady.
     WarmupLimit = "warmup_limit",
@@ -165,17 +174,21 @@ codes! {
     NotServed = "not_served",
     /// A limit that the suite asks for could not be set here.
     LimitsNotSet = "limits_not_set",
-    /// The kernel samples the split of CPU time into user and system with its tick; the sum is exact.
+    /// The kernel samples the split of CPU time into user and system with its tick; the sum is
+    /// exact.
     TickAccounting = "tick_accounting",
-    /// More threads of the server were busy than it has CPUs, so they waited for each other's time slices.
+    /// More threads of the server were busy than it has CPUs, so they waited for each other's time
+    /// slices.
     MoreThreadsThanCpus = "more_threads_than_cpus",
     /// The server's threads had to wait for CPUs, while something else used some of this machine's.
     ServerStarved = "server_starved",
-    /// Servers were started so that profiles can name their functions, which may cost them something.
+    /// Servers were started so that profiles can name their functions, which may cost them
+    /// something.
     StartedForProfiles = "started_for_profiles",
     /// Processes that have nothing to do with the run used this machine's CPUs.
     Contaminated = "contaminated",
-    /// Trials were measured again, because something else used the machine, or heat slowed it, while they were measured first; both are kept.
+    /// Trials were measured again, because something else used the machine, or heat slowed it,
+    /// while they were measured first; both are kept.
     DoneAgain = "done_again",
     /// The machine did a fixed piece of work faster before some starts than before others.
     MachineChanged = "machine_changed",
@@ -200,7 +213,8 @@ codes! {
     BusyInOthersTurns = "busy_in_others_turns",
     /// Requests took so long that many reached from their server's turn into another's.
     LongerThanTurns = "longer_than_turns",
-    /// Other servers were loaded at the same time on the same CPUs, or were to be: throughput and times hold the wait for each other.
+    /// Other servers were loaded at the same time on the same CPUs, or were to be: throughput and
+    /// times hold the wait for each other.
     AtOnce = "at_once" => "it was not loaded beside those beside whom it usually is",
     /// The CPUs of a duet were idle at times, and its servers were switched between requests.
     IdleDuet = "idle_duet" => "the CPUs of its duet were idle at times",
@@ -224,16 +238,19 @@ codes! {
     RuntimeNotMeasured = "runtime_not_measured",
     /// A probe that was asked for could not look here; what it would have told is empty.
     ProbeRefused = "probe_refused",
-    /// With fewer than five repeats there are no confidence intervals: ranges over the repeats are shown.
+    /// With fewer than five repeats there are no confidence intervals: ranges over the repeats are
+    /// shown.
     FewRepeats = "few_repeats",
-    /// The run was resumed although subjects, machine or dyno had changed: its parts are not one experiment.
+    /// The run was resumed although subjects, machine or dyno had changed: its parts are not one
+    /// experiment.
     Mixed = "mixed",
     /// Some trials were served by a process started after an interruption of the run.
     Resumed = "resumed",
     /// Some peaks are lower bounds: steps at which a server may have done more do not count, for
     /// reasons that are not its own.
     PeakLowerBound = "peak_lower_bound",
-    /// Subjects of different kinds have nearly the same throughput: something they share may limit them.
+    /// Subjects of different kinds have nearly the same throughput: something they share may limit
+    /// them.
     SameNumbers = "same_numbers",
 }
 
@@ -283,9 +300,15 @@ mod tests {
         for (i, code) in Code::ALL.iter().enumerate() {
             assert!(Code::ALL[..i].iter().all(|other| other.name() != code.name()), "{code} twice");
             assert!(code.meaning().ends_with('.') && !code.meaning().contains("  "), "{code}");
-            assert!(code.reason().is_none_or(|words| words.contains(' ') && !words.contains('_')), "{code}");
+            assert!(
+                code.reason().is_none_or(|words| words.contains(' ') && !words.contains('_')),
+                "{code}"
+            );
             assert_eq!(serde_json::to_value(code).unwrap(), code.name());
-            assert_eq!((code.to_string(), format!("{code:<30}|").len()), (code.name().to_string(), 31));
+            assert_eq!(
+                (code.to_string(), format!("{code:<30}|").len()),
+                (code.name().to_string(), 31)
+            );
         }
     }
 }

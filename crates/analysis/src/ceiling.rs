@@ -1,4 +1,5 @@
-//! Ceilings that a calibration found on this machine, and the one that a later load is compared with.
+//! Ceilings that a calibration found on this machine, and the one that a later load is compared
+//! with.
 
 use dyno_archive::limits::COUNT;
 use dyno_archive::plan::{DriverKind, Model};
@@ -17,7 +18,8 @@ pub struct KindCeiling {
     pub protocol: Protocol,
     /// Whether several requests were in flight on a connection: pipelined, or as streams.
     pub pipelined: bool,
-    /// Requests in flight on each connection that it was measured with. `None`: the file is older than this key.
+    /// Requests in flight on each connection that it was measured with. `None`: the file is older
+    /// than this key.
     #[serde(default)]
     pub in_flight_each: Option<u32>,
     pub ceiling: Ceiling,
@@ -31,10 +33,15 @@ impl KindCeiling {
     }
 }
 
-/// The ceiling to compare a load with. `None`: none of its kind was measured, or the load is anything but a closed loop of
-/// one thread over plain connections, none of which was closed before its end.
+/// The ceiling to compare a load with. `None`: none of its kind was measured, or the load is
+/// anything but a closed loop of one thread over plain connections, none of which was closed before
+/// its end.
 #[must_use]
-pub fn of_load<'a>(all: &'a [KindCeiling], asked: &Config, record: &LoadRecord) -> Option<&'a Ceiling> {
+pub fn of_load<'a>(
+    all: &'a [KindCeiling],
+    asked: &Config,
+    record: &LoadRecord,
+) -> Option<&'a Ceiling> {
     // A thread without a connection is not started.
     let threads = asked.threads.clamp(1, asked.connections.max(1));
     let is_comparable = threads == 1
@@ -69,7 +76,13 @@ mod tests {
         let throughput_rps =
             f64::from(u8::from(protocol.is_h2())) * 2.0 + f64::from(u8::from(pipelined)) + 1.0;
         let ceiling = Ceiling { throughput_rps, measured: "2026-01-02".into() };
-        KindCeiling { driver: DriverKind::Epoll, protocol, pipelined, in_flight_each: Some(16), ceiling }
+        KindCeiling {
+            driver: DriverKind::Epoll,
+            protocol,
+            pipelined,
+            in_flight_each: Some(16),
+            ceiling,
+        }
     }
 
     /// Throughput of the ceiling that is found for a load of 64 connections after a change.
@@ -86,7 +99,10 @@ mod tests {
         assert_eq!(found(|_, _| {}), Some(1.0));
         assert_eq!(found(|asked, _| asked.pipeline = 2), Some(2.0));
         assert_eq!(found(|asked, _| asked.protocol = Protocol::H2c), Some(3.0));
-        assert_eq!(found(|asked, _| (asked.protocol, asked.streams) = (Protocol::H2cUpgrade, 10)), Some(4.0));
+        assert_eq!(
+            found(|asked, _| (asked.protocol, asked.streams) = (Protocol::H2cUpgrade, 10)),
+            Some(4.0)
+        );
         assert_eq!(found(|asked, _| asked.driver = DriverKind::Uring), None, "none was measured");
     }
 
@@ -96,7 +112,8 @@ mod tests {
         let of = |throughput_rps: f64| {
             let known = kind(Protocol::H1, false);
             let ceiling = Ceiling { throughput_rps, ..known.ceiling.clone() };
-            let all = [KindCeiling { driver: asked.driver, in_flight_each: None, ceiling, ..known }];
+            let all =
+                [KindCeiling { driver: asked.driver, in_flight_each: None, ceiling, ..known }];
             of_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
         };
         assert_eq!([1.0, 0.0, -5.0, 1e300, f64::NAN].map(of), [Some(1.0), None, None, None, None]);
@@ -122,8 +139,16 @@ mod tests {
         assert_eq!(found(|asked, _| asked.ramp_connections_s = Some(1.0)), None);
         assert_eq!(found(|_, record| record.connections.opened = 65), None, "one was opened again");
         assert_eq!(found(|_, record| record.connections.closed_by_us = 1), None, "one was closed");
-        assert_eq!(found(|_, record| record.connections.closed_by_server = 1), None, "one was closed");
+        assert_eq!(
+            found(|_, record| record.connections.closed_by_server = 1),
+            None,
+            "one was closed"
+        );
         assert_eq!(found(|asked, _| asked.pipeline = 16), Some(2.0));
-        assert_eq!(found(|asked, _| asked.pipeline = 17), None, "nobody measured that many in flight");
+        assert_eq!(
+            found(|asked, _| asked.pipeline = 17),
+            None,
+            "nobody measured that many in flight"
+        );
     }
 }

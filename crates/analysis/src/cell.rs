@@ -4,8 +4,11 @@ use dyno_archive::plan::{Step, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// An arm with a workload at a step, by their indices in the plan. Trials of one cell differ by block alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+/// An arm with a workload at a step, by their indices in the plan. Trials of one cell differ by
+/// block alone.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema,
+)]
 pub struct CellKey {
     /// Index among the plan's arms, and among the report's `subjects`.
     pub arm: usize,
@@ -55,10 +58,12 @@ impl Shape {
     /// `64 connections`, `1 connection × 10 streams at 1000/s`.
     pub(crate) fn in_words(self) -> String {
         let plural = if self.connections == 1 { "" } else { "s" };
-        let times = |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
+        let times =
+            |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
         let rate = self.rate.map_or(String::new(), |rate| format!(" at {rate:.0}/s"));
         let pass = if self.pass > 1 { format!(" ({})", self.pass) } else { String::new() };
-        let (streams, pipeline) = (times(self.streams, "streams"), times(self.pipeline, "pipelined"));
+        let (streams, pipeline) =
+            (times(self.streams, "streams"), times(self.pipeline, "pipelined"));
         format!("{} connection{plural}{streams}{pipeline}{rate}{pass}", self.connections)
     }
 }

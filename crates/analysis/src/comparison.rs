@@ -28,7 +28,8 @@ impl Offered {
     #[must_use]
     pub fn new(report: &Report, cell: CellKey) -> Offered {
         let own = report.trials.iter().filter(|trial| trial.cell == cell && trial.valid);
-        let pairs = own.filter_map(|trial| Some((trial.load.offered_rps()?, trial.load.throughput_rps)));
+        let pairs =
+            own.filter_map(|trial| Some((trial.load.offered_rps()?, trial.load.throughput_rps)));
         let (offered, kept): (Vec<f64>, Vec<f64>) =
             pairs.map(|(offered, served)| (offered, (served / offered).min(1.0))).unzip();
         Offered { rps: median(&offered), kept: Repeated::new(kept) }
@@ -53,12 +54,14 @@ pub struct Comparison {
     pub cpu_per_request_ratio: Repeated,
     /// The ratio of every metric by its key, those above included; unknown ones are left out.
     pub metrics: Ratios,
-    /// The ratio of throughput, and of CPU time per request, with their intervals; `None`: too few repeats, or one has no value.
+    /// The ratio of throughput, and of CPU time per request, with their intervals; `None`: too few
+    /// repeats, or one has no value.
     pub throughput: Option<PairEstimate>,
     pub cpu: Option<PairEstimate>,
-    /// Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all arms allowed for that are compared
-    /// with the baseline at this step. Also where they do, and the one that is behind may do more
-    /// (`throughput_bound`). With a fixed order of starts no pairs tell two apart.
+    /// Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all
+    /// arms allowed for that are compared with the baseline at this step. Also where they do, and
+    /// the one that is behind may do more (`throughput_bound`). With a fixed order of starts no
+    /// pairs tell two apart.
     pub tie: bool,
     /// Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
     /// reasons that are not its own.
@@ -84,28 +87,37 @@ impl PairEstimate {
     fn of(pairs: &Pairs, looks: Looks, tests: usize) -> Option<PairEstimate> {
         let (estimate, over) = pairs.estimate(looks)?;
         let is_skewed = looks == Looks::AfterEach && are_skewed(&pairs.launches);
-        Some(PairEstimate { estimate, over, interval_of_all: estimate.interval_among(tests), is_skewed })
+        Some(PairEstimate {
+            estimate,
+            over,
+            interval_of_all: estimate.interval_among(tests),
+            is_skewed,
+        })
     }
 }
 
 /// Pairs of subjects that a step has; controls are no part of what is asked.
 fn pairs_at(plan: &Plan, grid: &Grid<'_>, key: CellKey) -> usize {
-    let is_asked = |arm: &usize| !plan.subject_of(*arm).control && grid.get(key.of_arm(*arm)).is_some();
+    let is_asked =
+        |arm: &usize| !plan.subject_of(*arm).control && grid.get(key.of_arm(*arm)).is_some();
     let arms = (0..plan.arms.len()).filter(is_asked).count();
     (arms * arms.saturating_sub(1) / 2).max(1)
 }
 
-/// The arm that all others are compared with. Of the arms with trials: the one that the suite names, or the first that is no
-/// control, or the first. `None`: no arm has trials.
+/// The arm that all others are compared with. Of the arms with trials: the one that the suite
+/// names, or the first that is no control, or the first. `None`: no arm has trials.
 #[must_use]
 pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
     let measured: Vec<usize> = (0..plan.arms.len()).filter(|arm| grid.has_arm(*arm)).collect();
     let find = |is_it: &dyn Fn(usize) -> bool| measured.iter().copied().find(|arm| is_it(*arm));
     let is_named = |arm: usize| plan.report.baseline.as_ref() == Some(&plan.arms[arm].name);
-    find(&is_named).or_else(|| find(&|arm| !plan.subject_of(arm).control)).or_else(|| find(&|_| true))
+    find(&is_named)
+        .or_else(|| find(&|arm| !plan.subject_of(arm).control))
+        .or_else(|| find(&|_| true))
 }
 
-/// Every other arm's cells against those of the baseline, but of arms that were loaded beside others where that was alone.
+/// Every other arm's cells against those of the baseline, but of arms that were loaded beside
+/// others where that was alone.
 #[must_use]
 pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(baseline) = baseline(plan, grid) else { return Vec::new() };
@@ -128,8 +140,9 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
         let chances: BTreeMap<usize, f64> = known.into_iter().zip(holm(&ps)).collect();
         for i in own {
             let decides = all[i].throughput_bound.decides(pairs[i].mean_log().exp());
-            all[i].tie =
-                !decides || Design::new(plan).is_fixed() || !pairs[i].are_apart(chances.get(&i).copied());
+            all[i].tie = !decides
+                || Design::new(plan).is_fixed()
+                || !pairs[i].are_apart(chances.get(&i).copied());
         }
     }
     all
@@ -202,7 +215,8 @@ mod tests {
         let of = |subjects: [Subject; 3], baseline: Option<&str>, measured: &[usize]| {
             let mut plan = fixture::plan(subjects.into());
             plan.report.baseline = baseline.map(Into::into);
-            let trials: Vec<_> = trials.iter().filter(|t| measured.contains(&t.cell.arm)).cloned().collect();
+            let trials: Vec<_> =
+                trials.iter().filter(|t| measured.contains(&t.cell.arm)).cloned().collect();
             super::baseline(&plan, &Grid::new(&trials))
         };
         let some = || [control("null"), named("a"), named("b")];
@@ -235,7 +249,9 @@ mod tests {
             let (low, high) = headline.throughput.unwrap().interval_of_all.unwrap();
             let is_apart = low > 1.0 || high < 1.0;
             alarms += u64::from(is_apart);
-            let places = |id: &str| report.overview.iter().find(|r| r.subject == id).unwrap().places.unwrap();
+            let places = |id: &str| {
+                report.overview.iter().find(|r| r.subject == id).unwrap().places.unwrap()
+            };
             let (own, base) = (places(&headline.subject), places(&headline.baseline));
             let is_narrow = |p: Places| (p.best, p.worst) != (1, 5);
             assert!(!is_apart || is_narrow(own) && is_narrow(base), "{seed}: {own:?} {base:?}");

@@ -19,13 +19,15 @@ pub(crate) struct Held {
 pub struct CostResult {
     /// In the currency of `[cost]`.
     pub per_billion: f64,
-    /// The same at the ends of the interval, or range, of the CPU time per request; `None`: of one repeat alone.
+    /// The same at the ends of the interval, or range, of the CPU time per request; `None`: of one
+    /// repeat alone.
     pub between: Option<(f64, f64)>,
     /// What of it is paid for memory.
     pub of_memory: f64,
 }
 
-/// What 10⁹ requests use of a server all of whose CPUs are used fully: of one that uses the share u of them it is paid for 1 / u times as long.
+/// What 10⁹ requests use of a server all of whose CPUs are used fully: of one that uses the share u
+/// of them it is paid for 1 / u times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Paid {
     /// Hours of one CPU.
@@ -35,8 +37,9 @@ pub struct Paid {
 }
 
 impl Paid {
-    /// Of requests of so many microseconds of CPU time each. A server with c CPUs serves c / t requests a second that take t CPU seconds each. It
-    /// serves nothing while it starts, once in a lifetime (hours; `None`: it lives for ever). `None`: it does nothing else in its life.
+    /// Of requests of so many microseconds of CPU time each. A server with c CPUs serves c / t
+    /// requests a second that take t CPU seconds each. It serves nothing while it starts, once in a
+    /// lifetime (hours; `None`: it lives for ever). `None`: it does nothing else in its life.
     pub(crate) fn of(cpu_us: f64, held: Held, lifetime_hours: Option<f64>) -> Option<Paid> {
         let starting = lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
         let cpu_hours = cpu_us * 1e3 / 3600.0 / (1.0 - starting);
@@ -57,8 +60,14 @@ pub(crate) fn of_billion(cpu_us: f64, held: Held, cost: Cost) -> f64 {
     Paid::of(cpu_us, held, cost.lifetime_hours).map_or(f64::INFINITY, |paid| paid.at(cost))
 }
 
-/// The price with its interval. `cpu_us`: CPU time per request, and the ends of its interval. `None`: it cannot be served within a lifetime.
-pub(crate) fn result(cpu_us: f64, between: Option<(f64, f64)>, held: Held, cost: Cost) -> Option<CostResult> {
+/// The price with its interval. `cpu_us`: CPU time per request, and the ends of its interval.
+/// `None`: it cannot be served within a lifetime.
+pub(crate) fn result(
+    cpu_us: f64,
+    between: Option<(f64, f64)>,
+    held: Held,
+    cost: Cost,
+) -> Option<CostResult> {
     let of = |us| of_billion(us, held, cost);
     let without = of_billion(cpu_us, Held { memory_bytes: 0.0, ..held }, cost);
     let result = CostResult {

@@ -31,7 +31,8 @@ impl Design {
             return Design::Fixed;
         }
         let orders = orders(plan);
-        let mut pairs = arms.iter().enumerate().flat_map(|(i, a)| arms[..i].iter().map(move |b| (*a, *b)));
+        let mut pairs =
+            arms.iter().enumerate().flat_map(|(i, a)| arms[..i].iter().map(move |b| (*a, *b)));
         match pairs.all(|(a, b)| is_balanced(&orders, a, b)) {
             true => Design::Balanced,
             false => Design::Unbalanced,
@@ -47,7 +48,9 @@ impl Design {
 /// The arms of each block, in the order of their starts.
 fn orders(plan: &Plan) -> Vec<Vec<usize>> {
     let blocks = plan.launches.chunk_by(|a, b| a.block == b.block);
-    blocks.map(|block| block.iter().flat_map(|launch| launch.arms.iter().copied()).collect()).collect()
+    blocks
+        .map(|block| block.iter().flat_map(|launch| launch.arms.iter().copied()).collect())
+        .collect()
 }
 
 /// Whether two arms stand in either order at least in half of the blocks, rounded down.
@@ -87,7 +90,11 @@ mod tests {
         let mirrored = plan(&[[0, 1, 2], [2, 1, 0], [1, 0, 2]]);
         assert_eq!(Design::new(&mirrored), Design::Balanced);
         let drawn = plan(&[[0, 1, 2], [2, 0, 1], [1, 0, 2], [0, 2, 1], [0, 2, 1]]);
-        assert_eq!(Design::new(&drawn), Design::Unbalanced, "the last block is not enough for 0 and 1");
+        assert_eq!(
+            Design::new(&drawn),
+            Design::Unbalanced,
+            "the last block is not enough for 0 and 1"
+        );
         assert_eq!(Design::new(&plan(&[[0, 1, 2]; 3])), Design::Unbalanced);
         let mut fixed = plan(&[[0, 1, 2]; 3]);
         fixed.order = Order::Fixed;

@@ -71,18 +71,23 @@ impl MachineDrops {
         let some = |n: Option<u64>| n.filter(|n| *n > 0);
         let causes = [
             some(self.tracking).map(|n| (self.tracking_in_words(n), NO_TRACKING)),
-            some(self.backlog).map(|n| (format!("{n} by full queues of received packets"), LONGER_BACKLOG)),
-            some(self.neighbours).map(|n| (format!("{n} by a full table of neighbours"), MORE_NEIGHBOURS)),
+            some(self.backlog)
+                .map(|n| (format!("{n} by full queues of received packets"), LONGER_BACKLOG)),
+            some(self.neighbours)
+                .map(|n| (format!("{n} by a full table of neighbours"), MORE_NEIGHBOURS)),
             some(self.tcp_memory).map(|n| (self.memory_in_words(n), MORE_MEMORY)),
         ];
         let (causes, remedies): (Vec<String>, Vec<&str>) = causes.into_iter().flatten().unzip();
-        (!causes.is_empty()).then(|| Explained { causes: causes.join(", "), remedies: remedies.join(" ") })
+        (!causes.is_empty())
+            .then(|| Explained { causes: causes.join(", "), remedies: remedies.join(" ") })
     }
 
     fn tracking_in_words(&self, dropped: u64) -> String {
         match (self.tracking_entries, self.tracking_most) {
             (Some(entries), Some(most)) => {
-                format!("{dropped} by connection tracking, whose table held {entries} of {most} entries")
+                format!(
+                    "{dropped} by connection tracking, whose table held {entries} of {most} entries"
+                )
             }
             _ => format!("{dropped} by connection tracking"),
         }
@@ -91,7 +96,9 @@ impl MachineDrops {
     fn memory_in_words(&self, dropped: u64) -> String {
         match (self.tcp_memory_pages, self.tcp_memory_most_pages) {
             (Some(pages), Some(most)) => {
-                format!("{dropped} for want of TCP memory, of which {pages} of {most} pages were used")
+                format!(
+                    "{dropped} for want of TCP memory, of which {pages} of {most} pages were used"
+                )
             }
             _ => format!("{dropped} for want of TCP memory"),
         }
@@ -122,8 +129,10 @@ pub struct Explained {
     pub remedies: String,
 }
 
-const NO_TRACKING: &str = "Exempt loopback from connection tracking, or raise `net.netfilter.nf_conntrack_max`: `dyno doctor` prints the commands.";
-const LONGER_BACKLOG: &str = "Raise `net.core.netdev_max_backlog`, or use fewer connections (`-c`).";
+const NO_TRACKING: &str = "Exempt loopback from connection tracking, or raise \
+                           `net.netfilter.nf_conntrack_max`: `dyno doctor` prints the commands.";
+const LONGER_BACKLOG: &str =
+    "Raise `net.core.netdev_max_backlog`, or use fewer connections (`-c`).";
 const MORE_NEIGHBOURS: &str =
     "Raise `net.ipv4.neigh.default.gc_thresh3` and `net.ipv6.neigh.default.gc_thresh3`.";
 const MORE_MEMORY: &str =
@@ -194,7 +203,11 @@ mod tests {
         }
         let drops = MachineDrops::from_load(&record).unwrap();
         assert_eq!((drops.tracking, drops.tracking_entries), (Some(7), Some(40)));
-        let path = PathUse { network: Some(tracked(41, 8)), tracking_most: Some(64), ..PathUse::default() };
+        let path = PathUse {
+            network: Some(tracked(41, 8)),
+            tracking_most: Some(64),
+            ..PathUse::default()
+        };
         record.client.machine = Some(MachineUse { path: Some(path), ..MachineUse::default() });
         let drops = MachineDrops::from_load(&record).unwrap();
         assert_eq!((drops.tracking, drops.tracking_entries), (Some(8), Some(41)));
@@ -248,8 +261,8 @@ mod tests {
         let drops = MachineDrops::from_path(&path);
         assert_eq!(
             drops.explained().unwrap().causes,
-            "2 by connection tracking, 3 by full queues of received packets, \
-             4 by a full table of neighbours, 1 for want of TCP memory"
+            "2 by connection tracking, 3 by full queues of received packets, 4 by a full table of \
+             neighbours, 1 for want of TCP memory"
         );
     }
 

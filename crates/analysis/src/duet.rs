@@ -1,6 +1,8 @@
-//! Loads that ran at the same time against servers on the same CPUs: whatever the machine did meanwhile, it did to all of them.
+//! Loads that ran at the same time against servers on the same CPUs: whatever the machine did
+//! meanwhile, it did to all of them.
 //!
-//! The procedure is that of Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the Cloud" (ICPE 2020).
+//! The procedure is that of Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the
+//! Cloud" (ICPE 2020).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,19 +28,22 @@ pub struct DuetResult {
     pub planned: u32,
     /// Names of the others, as far as their trials are known.
     pub beside: Vec<String>,
-    /// Whether they are those that most often ran at the same time at this step: what a request costs beside others is no repeat of
-    /// what it costs beside these.
+    /// Whether they are those that most often ran at the same time at this step: what a request
+    /// costs beside others is no repeat of what it costs beside these.
     pub is_usual: bool,
-    /// When the load began, on the machine's monotonic clock: loads that began at the same instant ran together.
+    /// When the load began, on the machine's monotonic clock: loads that began at the same instant
+    /// ran together.
     pub began_ns: u64,
     /// Mean number of CPUs that the servers of the duet used together; `None`: that of one is
     /// unknown.
     pub cpus: Option<f64>,
-    /// Pieces of the measured window in order of time: those of one number are compared with each other.
+    /// Pieces of the measured window in order of time: those of one number are compared with each
+    /// other.
     pub rounds: Vec<RoundResult>,
 }
 
-/// The shortest piece: CPU time is accounted when a thread leaves its CPU, and at the kernel's ticks, which are up to 10 ms apart.
+/// The shortest piece: CPU time is accounted when a thread leaves its CPU, and at the kernel's
+/// ticks, which are up to 10 ms apart.
 const PIECE_NS: u64 = 500_000_000;
 
 impl DuetResult {
@@ -61,7 +66,15 @@ impl DuetResult {
             cpu_us_per_request: cpu_us_per_request(record, party, piece),
         };
         let rounds = pieces(record).into_iter().map(round).collect();
-        Some(DuetResult { loads, planned, beside, is_usual, began_ns: record.began_ns, cpus, rounds })
+        Some(DuetResult {
+            loads,
+            planned,
+            beside,
+            is_usual,
+            began_ns: record.began_ns,
+            cpus,
+            rounds,
+        })
     }
 }
 
@@ -89,15 +102,19 @@ impl Company {
         let mut of: BTreeMap<Began, BTreeSet<usize>> = BTreeMap::new();
         let mut loads: BTreeMap<Began, usize> = BTreeMap::new();
         let mut cpus: BTreeMap<Began, Option<f64>> = BTreeMap::new();
-        for (record, at_once) in trials.iter().filter_map(|record| Some((record, record.load.at_once?))) {
+        for (record, at_once) in
+            trials.iter().filter_map(|record| Some((record, record.load.at_once?)))
+        {
             let began = began(plan, record);
             let all = cpus.entry(began).or_insert(Some(0.0));
             *all = all.zip(cpus_used(plan, record)).map(|(others, own)| others + own);
             of.entry(began).or_default().insert(plan.trials[record.trial].arm);
             loads.insert(began, at_once as usize);
         }
-        // An interruption may have kept the records of some alone: who the others were is not known then.
-        let is_whole = |began: &Began, arms: &BTreeSet<usize>| arms.len() > 1 && arms.len() == loads[began];
+        // An interruption may have kept the records of some alone: who the others were is not known
+        // then.
+        let is_whole =
+            |began: &Began, arms: &BTreeSet<usize>| arms.len() > 1 && arms.len() == loads[began];
         let mut seen: BTreeMap<Point, BTreeMap<&BTreeSet<usize>, u32>> = BTreeMap::new();
         for (began, arms) in of.iter().filter(|(began, arms)| is_whole(began, arms)) {
             *seen.entry(began.0).or_default().entry(arms).or_default() += 1;
@@ -126,11 +143,18 @@ impl Company {
     /// their means: the median of all. `None`: no other took turns, or some had other rounds.
     pub(crate) fn pace(&self, plan: &Plan, record: &TrialRecord) -> Option<Vec<f64>> {
         let all = self.paces.get(&began(plan, record))?;
-        let others: Vec<&[f64]> =
-            all.iter().filter(|(trial, _)| *trial != record.trial).map(|(_, pace)| &pace[..]).collect();
+        let others: Vec<&[f64]> = all
+            .iter()
+            .filter(|(trial, _)| *trial != record.trial)
+            .map(|(_, pace)| &pace[..])
+            .collect();
         let rounds = others.first()?.len();
-        let in_round = |round: usize| median(&others.iter().map(|pace| pace[round]).collect::<Vec<_>>());
-        others.iter().all(|pace| pace.len() == rounds).then(|| (0..rounds).map(in_round).collect())?
+        let in_round =
+            |round: usize| median(&others.iter().map(|pace| pace[round]).collect::<Vec<_>>());
+        others
+            .iter()
+            .all(|pace| pace.len() == rounds)
+            .then(|| (0..rounds).map(in_round).collect())?
     }
 
     /// Whether a load was alone, and others of its cell took turns.
@@ -145,7 +169,8 @@ impl Company {
         all.filter(|arm| **arm != own).map(|arm| plan.arms[*arm].name.clone()).collect()
     }
 
-    /// Whether a load ran beside those beside whom its step most often ran, as far as that is known; one alone never did.
+    /// Whether a load ran beside those beside whom its step most often ran, as far as that is
+    /// known; one alone never did.
     fn is_usual(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = began(plan, record);
         let loads = record.load.at_once.map_or(1, |loads| loads as usize);
@@ -197,8 +222,8 @@ const OF_WAITING: [Code; 14] = [
     Code::Cyclic,
 ];
 
-/// Caveats without those of waiting: of loads that ran at the same time nobody is told to trust the times, so that no caveat warns of what
-/// they hold.
+/// Caveats without those of waiting: of loads that ran at the same time nobody is told to trust the
+/// times, so that no caveat warns of what they hold.
 pub(crate) fn without_waiting(mut all: Vec<Caveat>) -> Vec<Caveat> {
     all.retain(|caveat| !OF_WAITING.contains(&caveat.code));
     all
@@ -210,22 +235,31 @@ pub(crate) fn at_once(duet: &DuetResult) -> Caveat {
         (1, planned) => (
             Severity::Invalid,
             format!(
-                "None of the {} that were to be loaded at the same time was there: what a request costs alone is no repeat of what it costs beside others.",
+                "None of the {} that were to be loaded at the same time was there: what a request \
+                 costs alone is no repeat of what it costs beside others.",
                 others(planned)
             ),
         ),
         (loads, planned) if !duet.is_usual => (
             Severity::Invalid,
             format!(
-                "{loads} of {planned} servers were loaded at the same time, and in most repeats of this step not the same ones: what a request costs beside these is no repeat of that."
+                "{loads} of {planned} servers were loaded at the same time, and in most repeats of \
+                 this step not the same ones: what a request costs beside these is no repeat of \
+                 that."
             ),
         ),
         (loads, planned) => (
             Severity::Info,
             format!(
-                "This server was loaded at the same time as {}{} on the same CPUs: CPU time per request and other costs are compared, and throughput and times are not, for they hold the wait for each other. `order = \"interleaved\"` compares those.",
+                "This server was loaded at the same time as {}{} on the same CPUs: CPU time per \
+                 request and other costs are compared, and throughput and times are not, for they \
+                 hold the wait for each other. `order = \"interleaved\"` compares those.",
                 others(loads),
-                if loads < planned { format!(" (of {} planned)", planned - 1) } else { String::new() }
+                if loads < planned {
+                    format!(" (of {} planned)", planned - 1)
+                } else {
+                    String::new()
+                }
             ),
         ),
     };
@@ -250,7 +284,12 @@ pub(crate) fn idle_cpus(duet: &DuetResult, server: &ServerUse) -> Option<Caveat>
              connections, or `order = \"interleaved\"`.",
             100.0 * used
         );
-        Caveat::new(Code::IdleDuet, Severity::Invalid, message, json!({"used": used, "switches": switches}))
+        Caveat::new(
+            Code::IdleDuet,
+            Severity::Invalid,
+            message,
+            json!({"used": used, "switches": switches}),
+        )
     })
 }
 
@@ -265,7 +304,8 @@ pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
     let can_tell = is_known.contains(&alone.resource);
     let Some(duet) = duet.filter(|duet| !can_tell && duet.loads > 1) else { return alone };
     let sentence = format!(
-        "Not asked: it was loaded at the same time as {} on the same CPUs, and they limited each other.",
+        "Not asked: it was loaded at the same time as {} on the same CPUs, and they limited each \
+         other.",
         others(duet.loads)
     );
     Limiter::new(Resource::Unknown, Confidence::Low, sentence, json!({"loads": duet.loads}))
@@ -284,7 +324,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A second of warm-up and two measured ones in intervals of 200 ms, with 10 answers and `cpu_ns` of CPU time in each, sampled at each edge.
+    /// A second of warm-up and two measured ones in intervals of 200 ms, with 10 answers and
+    /// `cpu_ns` of CPU time in each, sampled at each edge.
     fn record(cpu_ns: u64) -> LoadRecord {
         let interval = |k: u64| {
             let phase = if k < 5 { Phase::Warmup } else { Phase::Measured };
@@ -310,12 +351,14 @@ mod tests {
     /// Blocks of three servers, in each of which those of a list were loaded at the same time.
     fn run(blocks: &[&[usize]]) -> Run {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
-        let mut run = fixture::blocks_of(["a", "b", "c"].map(named).into(), blocks.len() as u32, |_, _| 1);
+        let mut run =
+            fixture::blocks_of(["a", "b", "c"].map(named).into(), blocks.len() as u32, |_, _| 1);
         run.header.plan.duet = [0, 1, 2].into();
         let trials = run.trials.into_iter().filter_map(|trial| {
             let (arm, block) = (trial.trial % 3, trial.trial / 3);
             let loads = blocks[block].len() as u32;
-            let load = LoadRecord { at_once: Some(loads), began_ns: block as u64, ..record(50_000) };
+            let load =
+                LoadRecord { at_once: Some(loads), began_ns: block as u64, ..record(50_000) };
             blocks[block].contains(&arm).then_some(TrialRecord { load, ..trial })
         });
         run.trials = trials.collect();
@@ -359,7 +402,9 @@ mod tests {
         let other = duets(&run(&[&[0, 1], &[0, 2], &[0, 1]]));
         assert_eq!(other.iter().map(said).filter(|s| *s == Severity::Invalid).count(), 2);
         // Alone is no company, however often.
-        assert!(duets(&run(&[&[0], &[0], &[1]])).iter().all(|duet| said(duet) == Severity::Invalid));
+        assert!(
+            duets(&run(&[&[0], &[0], &[1]])).iter().all(|duet| said(duet) == Severity::Invalid)
+        );
         // The record of one is lost, and the others are as they were.
         let mut lost = run(&[all, all]);
         lost.trials.remove(0);

@@ -41,7 +41,8 @@ pub struct Effect {
     /// The only thing in which they differ, in words; `None`: there is none, there are several, or
     /// `fixed_order`.
     pub because: Option<String>,
-    /// A limit in which the two differ could not be set in a start of one of them: they may not differ at all.
+    /// A limit in which the two differ could not be set in a start of one of them: they may not
+    /// differ at all.
     pub not_set: bool,
     /// All blocks started the two in the same order, so a drift of the machine is part of what they
     /// differ by.
@@ -55,7 +56,8 @@ pub struct Effect {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     pub what: String,
-    /// `None`: not told, because values of the environment and of requests may hold secrets, or not set.
+    /// `None`: not told, because values of the environment and of requests may hold secrets, or not
+    /// set.
     pub from: Option<String>,
     pub to: Option<String>,
 }
@@ -124,21 +126,25 @@ pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
     effects(run, report, &pairs, None)
 }
 
-/// Arms that were loaded at the same time, against the baseline or the first of them; none where an experiment says what is set against what.
+/// Arms that were loaded at the same time, against the baseline or the first of them; none where an
+/// experiment says what is set against what.
 pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
     let plan = &run.header.plan;
     let is_in = |arm: &usize| plan.duet.contains(arm) && plan.takes_part(*arm);
     let arms: Vec<usize> =
         (0..plan.arms.len()).filter(|arm| plan.experiment.is_none() && is_in(arm)).collect();
     let is_named = |arm: &&usize| plan.report.baseline.as_ref() == Some(&plan.arms[**arm].name);
-    let Some(baseline) = arms.iter().find(is_named).or(arms.first()).copied() else { return Vec::new() };
-    let others = arms.iter().copied().filter(|arm| *arm != baseline && !are_twins(plan, baseline, *arm));
+    let Some(baseline) = arms.iter().find(is_named).or(arms.first()).copied() else {
+        return Vec::new();
+    };
+    let others =
+        arms.iter().copied().filter(|arm| *arm != baseline && !are_twins(plan, baseline, *arm));
     let pairs: Vec<(usize, usize)> = others.map(|arm| (baseline, arm)).collect();
     effects(run, report, &pairs, None)
 }
 
-/// The arms that the experiment is about: those that it made, or else all but those of controls, which are there for comparison where
-/// there are others.
+/// The arms that the experiment is about: those that it made, or else all but those of controls,
+/// which are there for comparison where there are others.
 fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
     let all = 0..plan.arms.len();
     let is_asked = |arm: &usize| match experiment.arms.is_empty() {
@@ -149,8 +155,9 @@ fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
     let are_controls = asked.len() < 2 && experiment.arms.is_empty();
     let of_experiment = if are_controls { all.collect() } else { asked };
     // A twin is no change.
-    let is_first =
-        |arm: &usize| of_experiment.iter().all(|other| other >= arm || !are_twins(plan, *other, *arm));
+    let is_first = |arm: &usize| {
+        of_experiment.iter().all(|other| other >= arm || !are_twins(plan, *other, *arm))
+    };
     of_experiment.iter().copied().filter(is_first).collect()
 }
 
@@ -171,7 +178,12 @@ fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
     pairs
 }
 
-fn effects(run: &Run, report: &Report, pairs: &[(usize, usize)], factor: Option<&str>) -> Vec<Effect> {
+fn effects(
+    run: &Run,
+    report: &Report,
+    pairs: &[(usize, usize)],
+    factor: Option<&str>,
+) -> Vec<Effect> {
     let plan = &run.header.plan;
     let same_within = plan.stop.as_ref().and_then(|stop| stop.same_within);
     let compared = compare::within(run, report, pairs);
@@ -260,17 +272,25 @@ impl Effect {
     }
 
     fn reason_where(&self, is_shown: bool) -> String {
-        let names = || self.changed.iter().map(|change| change.what.as_str()).collect::<Vec<_>>().join(", ");
+        let names = || {
+            self.changed.iter().map(|change| change.what.as_str()).collect::<Vec<_>>().join(", ")
+        };
         match (&self.because, self.changed.len()) {
             (_, 0) if self.fixed_order => {
-                "The two are the same: what differs is noise, or a drift of the machine, because they ran in the same order in each block.".into()
+                "The two are the same: what differs is noise, or a drift of the machine, because \
+                 they ran in the same order in each block."
+                    .into()
             }
             (_, 0) => "The two are the same: what differs is noise.".into(),
             _ if self.not_set => {
-                format!("A limit could not be set here, so they may not differ at all: {}.", names())
+                format!(
+                    "A limit could not be set here, so they may not differ at all: {}.",
+                    names()
+                )
             }
             _ if self.fixed_order => format!(
-                "They ran in the same order in each block, so a drift of the machine is confounded with {}: no cause is named. Use `order = \"random\"`.",
+                "They ran in the same order in each block, so a drift of the machine is confounded \
+                 with {}: no cause is named. Use `order = \"random\"`.",
                 names()
             ),
             (Some(because), _) if is_shown => {
@@ -287,7 +307,11 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
     let (subject_a, subject_b) = (plan.subject_of(a), plan.subject_of(b));
     let mut found = Vec::new();
     if subject_a.name != subject_b.name {
-        found.push(Change { what: "server".into(), from: Some(subject_a.id()), to: Some(subject_b.id()) });
+        found.push(Change {
+            what: "server".into(),
+            from: Some(subject_a.id()),
+            to: Some(subject_b.id()),
+        });
     } else if subject_a.variant != subject_b.variant {
         let variant = |of: &Option<String>| Some(of.clone().unwrap_or_else(|| "none".into()));
         found.push(Change {
@@ -296,9 +320,14 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
             to: variant(&subject_b.variant),
         });
     }
-    let revision = |subject: &Subject| subject.revision.as_ref().map(|revision| revision.name.clone());
+    let revision =
+        |subject: &Subject| subject.revision.as_ref().map(|revision| revision.name.clone());
     if revision(subject_a) != revision(subject_b) {
-        found.push(Change { what: "revision".into(), from: revision(subject_a), to: revision(subject_b) });
+        found.push(Change {
+            what: "revision".into(),
+            from: revision(subject_a),
+            to: revision(subject_b),
+        });
     }
     let (arm_a, arm_b) = (&plan.arms[a], &plan.arms[b]);
     let (values_a, values_b) = (arm_a.conditions.values(), arm_b.conditions.values());
@@ -307,7 +336,8 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
     let untold = |name: &&String| Change { what: (*name).clone(), from: None, to: None };
     found.extend(names.iter().filter(differs).map(untold));
     let behind = |arm: &dyno_archive::plan::Arm| {
-        let names: Vec<&str> = arm.backends.iter().map(|index| &*plan.backends[*index].name).collect();
+        let names: Vec<&str> =
+            arm.backends.iter().map(|index| &*plan.backends[*index].name).collect();
         json!(names.join(", "))
     };
     walk("back ends", &behind(arm_a), &behind(arm_b), &mut found);
@@ -315,7 +345,8 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
     found
 }
 
-/// A change for each place at which two JSON values differ. The last name on the way says what it is: `cpus` of `limits`.
+/// A change for each place at which two JSON values differ. The last name on the way says what it
+/// is: `cpus` of `limits`.
 fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<Change>) {
     let text = |value: &Value| match value {
         Value::Null => None,
@@ -336,7 +367,8 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
     let levels: Option<Vec<f64>> = arms.iter().map(|arm| plan.arms[*arm].level).collect();
     let Some(levels) = levels.filter(|levels| levels.len() > 1) else { return Vec::new() };
     let grid = Grid::new(&report.trials);
-    let cells: Vec<CellKey> = grid.cells().map(|(key, _)| key).filter(|key| key.arm == arms[0]).collect();
+    let cells: Vec<CellKey> =
+        grid.cells().map(|(key, _)| key).filter(|key| key.arm == arms[0]).collect();
     let dose = |key: CellKey, metric: &'static Metric| {
         let series: Option<Vec<Series>> =
             arms.iter().map(|arm| Some(grid.get(key.of_arm(*arm))?.series(metric))).collect();
@@ -353,13 +385,15 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
             doubling_median: median(&doublings),
         })
     };
-    let of_cell =
-        |key: CellKey| DOSED.into_iter().filter_map(move |metric| dose(key, Metric::named(metric.key)));
+    let of_cell = |key: CellKey| {
+        DOSED.into_iter().filter_map(move |metric| dose(key, Metric::named(metric.key)))
+    };
     cells.into_iter().flat_map(of_cell).collect()
 }
 
-/// For each block in which all levels count, the slope of the metric's logarithm by the level's, by least squares. Where one of them has no value, or
-/// 0, there are none: those of the other blocks would be chosen by what is measured.
+/// For each block in which all levels count, the slope of the metric's logarithm by the level's, by
+/// least squares. Where one of them has no value, or 0, there are none: those of the other blocks
+/// would be chosen by what is measured.
 fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
@@ -385,7 +419,8 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Six blocks of one server in arms that `change` makes, each with so many answers, more in each block.
+    /// Six blocks of one server in arms that `change` makes, each with so many answers, more in
+    /// each block.
     fn run(kind: ExperimentKind, arms: &[(&str, u64, fn(&mut Arm))]) -> Run {
         let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };
         let mut plan = fixture::plan(vec![server]);
@@ -401,8 +436,9 @@ mod tests {
         plan.experiment = Some(Experiment { kind, factor: None, arms: Vec::new() });
         plan.load.steps = vec![fixture::step(Arrivals::Closed)];
         let each = 0..arms.len();
-        plan.launches =
-            (0..6).flat_map(|block| each.clone().map(move |arm| Launch::alone(arm, block))).collect();
+        plan.launches = (0..6)
+            .flat_map(|block| each.clone().map(move |arm| Launch::alone(arm, block)))
+            .collect();
         plan.repeats = 6;
         let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {
             let arm = planned.arms[0];
@@ -441,11 +477,17 @@ mod tests {
         assert_eq!(small.because.as_deref(), Some("cpus (→ 0.5)"));
         assert_eq!(small.reason(), "Because of cpus (→ 0.5): it is all that they differ in.");
         let throughput = &small.rows[0];
-        assert_eq!((throughput.metric, throughput.verdict), ("throughput_rps", compare::Verdict::Lower));
+        assert_eq!(
+            (throughput.metric, throughput.verdict),
+            ("throughput_rps", compare::Verdict::Lower)
+        );
         assert!((throughput.estimate.unwrap().ratio - 0.8).abs() < 0.01);
         assert!(small.answers[0].sentence.contains("less throughput"), "{:?}", small.answers);
         assert_eq!(both.because, None);
-        assert_eq!(both.reason(), "Which of it does it cannot be told: env.X, cpus are confounded.");
+        assert_eq!(
+            both.reason(),
+            "Which of it does it cannot be told: env.X, cpus are confounded."
+        );
         assert!(both.changed.iter().all(|change| change.to.as_deref() != Some("secret")));
         let ladder = result(ExperimentKind::Ladder, &arms);
         assert_eq!(between(&ladder), [("whole", "small"), ("small", "both")]);
@@ -479,8 +521,10 @@ mod tests {
         ];
         let mut run = run(ExperimentKind::Dose, &arms);
         run.header.plan.order = dyno_archive::plan::Order::Fixed;
-        run.header.plan.stop =
-            Some(dyno_archive::plan::Stop { metrics: vec!["throughput_rps".into()], same_within: None });
+        run.header.plan.stop = Some(dyno_archive::plan::Stop {
+            metrics: vec!["throughput_rps".into()],
+            same_within: None,
+        });
         let report = crate::report::report(&run);
         assert!(!crate::stopping::is_answered(&run, &report), "a drift may be the answer");
         let result = report.experiment.unwrap();
@@ -489,7 +533,11 @@ mod tests {
         assert_eq!(effect.because, None);
         let reason = effect.reason();
         assert!(reason.contains("a drift of the machine is confounded with cpus"), "{reason}");
-        assert!(effect.answers[0].sentence.contains("place in the fixed order"), "{:?}", effect.answers);
+        assert!(
+            effect.answers[0].sentence.contains("place in the fixed order"),
+            "{:?}",
+            effect.answers
+        );
         assert!(result.doses.iter().all(|dose| dose.doubling.is_none() && !dose.metric.is_empty()));
         run.header.plan.order = dyno_archive::plan::Order::Random;
         assert!(crate::stopping::is_answered(&run, &crate::report::report(&run)));
@@ -502,7 +550,8 @@ mod tests {
             ("cpus", 80, |arm| arm.conditions.limits.cpus = Some(0.5)),
             ("files", 100, |arm| arm.conditions.limits.open_files = Some(64)),
             ("both", 80, |arm| {
-                (arm.conditions.limits.cpus, arm.conditions.limits.open_files) = (Some(0.5), Some(64));
+                (arm.conditions.limits.cpus, arm.conditions.limits.open_files) =
+                    (Some(0.5), Some(64));
             }),
         ];
         let matrix = result(ExperimentKind::Matrix, &arms);

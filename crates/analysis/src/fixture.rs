@@ -1,4 +1,5 @@
-//! Records made by hand, for tests of rules: one second in which some requests were scheduled and answered.
+//! Records made by hand, for tests of rules: one second in which some requests were scheduled and
+//! answered.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,14 +9,16 @@ use dyno_archive::interval::Interval;
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{
-    self, Arm, Arrivals, Conditions, DriverKind, Http2, Launch, Load, Order, Placement, Plan, ReportOptions,
-    Request, Spin, Step, Subject, Suite, Workload,
+    self, Arm, Arrivals, Conditions, DriverKind, Http2, Launch, Load, Order, Placement, Plan,
+    ReportOptions, Request, Spin, Step, Subject, Suite, Workload,
 };
 use dyno_archive::sample::{CgroupUse, PartyUse, ThreadUse};
 use dyno_archive::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Difference, Facts, LoadRecord, Party, Phase, Protocol, Resumption, Sample, TrialRecord};
+use dyno_archive::{
+    Difference, Facts, LoadRecord, Party, Phase, Protocol, Resumption, Sample, TrialRecord,
+};
 
 use crate::load::{Config, LoadResult};
 use crate::report::{Report, report};
@@ -38,8 +41,18 @@ pub fn record(answers: u64) -> LoadRecord {
         window_ns: (0, S),
         slices_ns: None,
         at_once: None,
-        books: Books { scheduled: answers, started: answers, completed: answers, ..Books::default() },
-        connections: Connections { asked: 64, established: 64, opened: 64, ..Connections::default() },
+        books: Books {
+            scheduled: answers,
+            started: answers,
+            completed: answers,
+            ..Books::default()
+        },
+        connections: Connections {
+            asked: 64,
+            established: 64,
+            opened: 64,
+            ..Connections::default()
+        },
         tcp: None,
         client: ClientUse {
             priority: dyno_archive::plan::Priority::Normal,
@@ -215,7 +228,8 @@ pub fn observed(threads: &[(u64, u64)]) -> LoadRecord {
             .collect(),
         ..PartyUse::nothing(Party::SUBJECT)
     };
-    let sample = |at_ns: u64, share: u64| Sample { at_ns, parties: vec![used(share)], ..Sample::default() };
+    let sample =
+        |at_ns: u64, share: u64| Sample { at_ns, parties: vec![used(share)], ..Sample::default() };
     let mut record = record(1000);
     record.samples = vec![sample(0, 0), sample(1000 * MS, 1)];
     record
@@ -258,9 +272,9 @@ pub fn answers(base: u64, block: usize, workload: usize, step: usize) -> u64 {
     base + 100 * workload as u64 + 10 * step as u64 + block as u64
 }
 
-/// Five blocks of a slow server, a fast one, a control and one that was skipped, each with two workloads at two steps. In
-/// the fast one's first cell the server failed in the first repeat, and a check failed in the second and the third: first
-/// without an answer, then with a wrong one.
+/// Five blocks of a slow server, a fast one, a control and one that was skipped, each with two
+/// workloads at two steps. In the fast one's first cell the server failed in the first repeat, and
+/// a check failed in the second and the third: first without an answer, then with a wrong one.
 pub fn reported() -> Report {
     static REPORTED: LazyLock<Report> = LazyLock::new(|| report(&five_blocks()));
     REPORTED.clone()
@@ -268,7 +282,8 @@ pub fn reported() -> Report {
 
 /// The run behind [`reported`].
 pub fn five_blocks() -> Run {
-    let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+    let named =
+        |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
     let mut plan = plan(vec![
         named("slow"),
         named("fast"),
@@ -276,9 +291,12 @@ pub fn five_blocks() -> Run {
         Subject { skipped: Some("no compiler".into()), ..named("gone") },
     ]);
     plan.workloads.push(Workload { name: "v".into(), ..workload() });
-    plan.load.steps = vec![step(Arrivals::Closed), Step { connections: 128, ..step(Arrivals::Closed) }];
+    plan.load.steps =
+        vec![step(Arrivals::Closed), Step { connections: 128, ..step(Arrivals::Closed) }];
     let mut trials = Vec::new();
-    for (number, launch) in plan.launches.iter().enumerate().filter(|(_, launch)| launch.arms[0] < 3) {
+    for (number, launch) in
+        plan.launches.iter().enumerate().filter(|(_, launch)| launch.arms[0] < 3)
+    {
         let arm = launch.arms[0];
         let base = [200, 400, 900][arm];
         for (workload, step) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -305,14 +323,16 @@ pub fn five_blocks() -> Run {
     run(plan, Vec::new(), trials)
 }
 
-/// So many blocks of servers at one step, with as many answers as `answers` says for an arm in a block.
+/// So many blocks of servers at one step, with as many answers as `answers` says for an arm in a
+/// block.
 pub fn blocks_of(subjects: Vec<Subject>, blocks: u32, answers: impl Fn(usize, u32) -> u64) -> Run {
     let mut plan = plan(subjects);
     plan.load.steps = vec![step(Arrivals::Closed)];
     plan.repeats = blocks;
     let arms = 0..plan.arms.len();
-    plan.launches =
-        (0..blocks).flat_map(|block| arms.clone().map(move |arm| Launch::alone(arm, block))).collect();
+    plan.launches = (0..blocks)
+        .flat_map(|block| arms.clone().map(move |arm| Launch::alone(arm, block)))
+        .collect();
     let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {
         let arm = planned.arms[0];
         plan.trials.push(plan::Trial { launch, arm, workload: 0, step: 0, seed: 0 });
@@ -333,7 +353,14 @@ pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Ru
         facts: Facts::default(),
         resumptions: Vec::new(),
     };
-    Run { header, starts, trials, profiles: Vec::new(), contaminated: Vec::new(), searches: Vec::new() }
+    Run {
+        header,
+        starts,
+        trials,
+        profiles: Vec::new(),
+        contaminated: Vec::new(),
+        searches: Vec::new(),
+    }
 }
 
 fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {

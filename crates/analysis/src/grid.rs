@@ -1,4 +1,5 @@
-//! The trials of a run by cell and block: built once, and used by everything that summarises repeats.
+//! The trials of a run by cell and block: built once, and used by everything that summarises
+//! repeats.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +69,8 @@ impl<'a> Cell<'a> {
     #[must_use]
     pub fn series(&self, metric: &Metric) -> Series {
         let counted = self.trials.iter().filter(|trial| metric.counts(trial));
-        let points: Series = counted.clone().map(|trial| (trial.block, metric.point(trial))).collect();
+        let points: Series =
+            counted.clone().map(|trial| (trial.block, metric.point(trial))).collect();
         points.with_turns(counted.filter_map(|trial| Some((trial.block, metric.turned(trial)?))))
     }
 
@@ -87,7 +89,8 @@ impl<'a> Cell<'a> {
     #[must_use]
     pub fn ratios_to(&self, base: &Cell<'_>) -> Ratios {
         let comparable = METRICS.iter().filter(|metric| metric.has_ratios());
-        let all = comparable.map(|metric| (metric.key, self.series(metric).ratios_to(&base.series(metric))));
+        let all = comparable
+            .map(|metric| (metric.key, self.series(metric).ratios_to(&base.series(metric))));
         all.filter(|(_, ratios)| !ratios.values.is_empty()).collect()
     }
 
@@ -135,8 +138,14 @@ mod tests {
         }
         let grid = Grid::new(&trials);
         let metrics = grid.get(key(0, 0, 0)).unwrap().metrics();
-        assert_eq!((metrics["response_p50_us"].beyond, metrics["response_p50_us"].over.values.len()), (5, 0));
-        assert_eq!((metrics["throughput_rps"].beyond, metrics["throughput_rps"].over.values.len()), (0, 5));
+        assert_eq!(
+            (metrics["response_p50_us"].beyond, metrics["response_p50_us"].over.values.len()),
+            (5, 0)
+        );
+        assert_eq!(
+            (metrics["throughput_rps"].beyond, metrics["throughput_rps"].over.values.len()),
+            (0, 5)
+        );
         assert!(!metrics.contains_key("pages_per_second"));
         let ratios = grid.get(key(0, 0, 0)).unwrap().ratios_to(grid.get(key(0, 0, 0)).unwrap());
         assert_eq!(ratios["throughput_rps"].values, [1.0; 5]);

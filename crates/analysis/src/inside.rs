@@ -1,4 +1,5 @@
-//! What was seen inside a server, over the repeats of a cell: its system calls by name, and its threads by role.
+//! What was seen inside a server, over the repeats of a cell: its system calls by name, and its
+//! threads by role.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +61,8 @@ pub struct CallBeside<'a> {
 impl CallBeside<'_> {
     /// Calls per answer, as far apart as the two are.
     fn difference(&self) -> f64 {
-        let of = |call: Option<&CallSummary>| call.and_then(|c| c.per_response.median).unwrap_or(0.0);
+        let of =
+            |call: Option<&CallSummary>| call.and_then(|c| c.per_response.median).unwrap_or(0.0);
         (of(self.here) - of(self.there)).abs()
     }
 }
@@ -69,23 +71,35 @@ impl CallBeside<'_> {
 const LEAST_SHARE: f64 = 0.005;
 
 impl RoleSummary {
-    /// The states in which its threads were for a time that is worth showing, each with its share, by median.
+    /// The states in which its threads were for a time that is worth showing, each with its share,
+    /// by median.
     #[must_use]
     pub fn shares(&self) -> Vec<(&'static str, f64)> {
         let known = |state: State| Some((state.name(), self.states.get(state.name())?.median?));
-        State::ALL.into_iter().filter_map(known).filter(|(_, share)| *share >= LEAST_SHARE).collect()
+        State::ALL
+            .into_iter()
+            .filter_map(known)
+            .filter(|(_, share)| *share >= LEAST_SHARE)
+            .collect()
     }
 }
 
 impl Inside {
-    /// The system calls beside those of another server, the largest difference first; alone, the most frequent.
+    /// The system calls beside those of another server, the largest difference first; alone, the
+    /// most frequent.
     #[must_use]
     pub fn calls_beside<'a>(&'a self, other: Option<&'a Inside>) -> Vec<CallBeside<'a>> {
         let there = |name: &str| other.and_then(|other| other.syscalls.get(name));
-        let names: BTreeSet<&String> =
-            self.syscalls.keys().chain(other.into_iter().flat_map(|other| other.syscalls.keys())).collect();
-        let beside =
-            |name: &'a String| CallBeside { name, here: self.syscalls.get(name), there: there(name) };
+        let names: BTreeSet<&String> = self
+            .syscalls
+            .keys()
+            .chain(other.into_iter().flat_map(|other| other.syscalls.keys()))
+            .collect();
+        let beside = |name: &'a String| CallBeside {
+            name,
+            here: self.syscalls.get(name),
+            there: there(name),
+        };
         let mut all: Vec<CallBeside<'a>> = names.into_iter().map(beside).collect();
         all.sort_by(|a, b| b.difference().total_cmp(&a.difference()));
         all
@@ -94,7 +108,8 @@ impl Inside {
     /// The roles of its threads, the one that used most CPU time first.
     #[must_use]
     pub fn roles(&self) -> Vec<(&'static str, &RoleSummary)> {
-        let mut all: Vec<_> = self.by_thread_role.iter().map(|(name, role)| (*name, role)).collect();
+        let mut all: Vec<_> =
+            self.by_thread_role.iter().map(|(name, role)| (*name, role)).collect();
         let used = |role: &RoleSummary| role.cpu_us_per_request.median.unwrap_or(0.0);
         all.sort_by(|a, b| used(b.1).total_cmp(&used(a.1)));
         all
@@ -102,7 +117,11 @@ impl Inside {
 
     pub(crate) fn of_cell(cell: &Cell<'_>) -> Inside {
         let servers: Vec<&ServerUse> = cell.valid().map(|t: &TrialResult| &t.server).collect();
-        Inside { syscalls: syscalls(&servers), by_thread_role: roles(&servers), runtime: runtime(&servers) }
+        Inside {
+            syscalls: syscalls(&servers),
+            by_thread_role: roles(&servers),
+            runtime: runtime(&servers),
+        }
     }
 }
 
@@ -128,7 +147,8 @@ fn runtime(servers: &[&ServerUse]) -> Vec<RuntimeSummary> {
             all.entry(of).or_default().push(*value);
         }
     }
-    let summary = |((name, unit), values)| RuntimeSummary { name, unit, value: Repeated::new(values) };
+    let summary =
+        |((name, unit), values)| RuntimeSummary { name, unit, value: Repeated::new(values) };
     all.into_iter().map(summary).collect()
 }
 
@@ -138,7 +158,10 @@ fn syscalls(servers: &[&ServerUse]) -> BTreeMap<String, CallSummary> {
     let names: BTreeSet<&String> = counted.iter().flat_map(|by_name| by_name.keys()).collect();
     let summary = |name: &String| CallSummary {
         per_response: Repeated::new(
-            counted.iter().map(|by_name| by_name.get(name).map_or(0.0, |call| call.per_response)).collect(),
+            counted
+                .iter()
+                .map(|by_name| by_name.get(name).map_or(0.0, |call| call.per_response))
+                .collect(),
         ),
         returned_mean: Repeated::new(
             counted.iter().filter_map(|by_name| by_name.get(name)?.returned_mean).collect(),
@@ -163,8 +186,14 @@ fn roles(servers: &[&ServerUse]) -> BTreeMap<&'static str, RoleSummary> {
         let is_seen = of.iter().any(|role| role.states_s.is_some());
         RoleSummary {
             threads: Repeated::new(of.iter().map(|role| role.threads as f64).collect()),
-            cpu_us_per_request: Repeated::new(of.iter().filter_map(|role| role.cpu_us_per_request).collect()),
-            states: State::ALL.into_iter().filter(|_| is_seen).map(|s| (s.name(), share(s))).collect(),
+            cpu_us_per_request: Repeated::new(
+                of.iter().filter_map(|role| role.cpu_us_per_request).collect(),
+            ),
+            states: State::ALL
+                .into_iter()
+                .filter(|_| is_seen)
+                .map(|s| (s.name(), share(s)))
+                .collect(),
         }
     };
     names.into_iter().map(|name| (name, summary(name))).collect()
@@ -176,7 +205,8 @@ mod tests {
     use crate::server::Calls;
 
     fn server(read: Option<f64>, running: f64) -> ServerUse {
-        let call = |per_response| Call { per_response, returned_mean: Some(50.0), ..Call::default() };
+        let call =
+            |per_response| Call { per_response, returned_mean: Some(50.0), ..Call::default() };
         let role = RoleUse {
             threads: 2,
             cpu_us_per_request: Some(running),
@@ -211,28 +241,39 @@ mod tests {
         let work = &roles(&servers.each_ref())["work"];
         assert_eq!(work.states["running"].values, [0.25, 0.75]);
         assert_eq!(work.states["disk"].values, [0.0, 0.0]);
-        assert_eq!((work.threads.median, &work.cpu_us_per_request.values[..]), (Some(2.0), &[0.5, 1.5][..]));
+        assert_eq!(
+            (work.threads.median, &work.cpu_us_per_request.values[..]),
+            (Some(2.0), &[0.5, 1.5][..])
+        );
     }
 
     #[test]
     fn the_largest_difference_comes_first() {
         let of = |read, write| {
-            let call = |n| CallSummary { per_response: Repeated::new(vec![n]), ..CallSummary::default() };
-            let syscalls = [("read".to_string(), call(read)), ("write".to_string(), call(write))].into();
+            let call =
+                |n| CallSummary { per_response: Repeated::new(vec![n]), ..CallSummary::default() };
+            let syscalls =
+                [("read".to_string(), call(read)), ("write".to_string(), call(write))].into();
             Inside { syscalls, ..Inside::default() }
         };
-        let names =
-            |all: Vec<CallBeside<'_>>| all.iter().map(|call| call.name.to_string()).collect::<Vec<_>>();
+        let names = |all: Vec<CallBeside<'_>>| {
+            all.iter().map(|call| call.name.to_string()).collect::<Vec<_>>()
+        };
         let (here, there) = (of(2.0, 1.0), of(2.1, 3.0));
         assert_eq!(names(here.calls_beside(None)), ["read", "write"]);
         assert_eq!(names(here.calls_beside(Some(&there))), ["write", "read"]);
-        let futex =
-            Inside { syscalls: [("futex(wait)".into(), CallSummary::default())].into(), ..Inside::default() };
+        let futex = Inside {
+            syscalls: [("futex(wait)".into(), CallSummary::default())].into(),
+            ..Inside::default()
+        };
         assert_eq!(names(here.calls_beside(Some(&futex))), ["read", "write", "futex(wait)"]);
     }
 
     #[test]
     fn where_nobody_looked_there_is_nothing() {
-        assert_eq!((syscalls(&[&ServerUse::default()]), roles(&[])), (BTreeMap::new(), BTreeMap::new()));
+        assert_eq!(
+            (syscalls(&[&ServerUse::default()]), roles(&[])),
+            (BTreeMap::new(), BTreeMap::new())
+        );
     }
 }

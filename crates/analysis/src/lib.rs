@@ -1,6 +1,8 @@
-//! Every number after the archive is computed here, once: results of loads, use of servers, verdicts, comparisons.
+//! Every number after the archive is computed here, once: results of loads, use of servers,
+//! verdicts, comparisons.
 //!
-//! Pure functions of archived records. The types with `Serialize` are the contract for JSON (docs/schema/).
+//! Pure functions of archived records. The types with `Serialize` are the contract for JSON
+//! (docs/schema/).
 #![forbid(unsafe_code)]
 
 pub mod backend;

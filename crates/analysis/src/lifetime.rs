@@ -1,7 +1,8 @@
-//! What each start of an arm answered over its whole life, and the CPU time that this took it, from exec on.
+//! What each start of an arm answered over its whole life, and the CPU time that this took it, from
+//! exec on.
 //!
-//! CPU time per request in a step is that of a server as it is by then. Over its life a server also starts, loads its
-//! code, and compiles it, and somebody pays for that.
+//! CPU time per request in a step is that of a server as it is by then. Over its life a server also
+//! starts, loads its code, and compiles it, and somebody pays for that.
 
 use dyno_archive::plan::{Cost, Plan};
 use dyno_archive::run::Run;
@@ -17,10 +18,11 @@ use crate::stats::Repeated;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Lifetimes {
     pub starts: Vec<Lifetime>,
-    /// CPU time ÷ right answers at the end of each whole life, in microseconds: start-up and warm-up included.
+    /// CPU time ÷ right answers at the end of each whole life, in microseconds: start-up and
+    /// warm-up included.
     pub cpu_us_per_request: Repeated,
-    /// Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of `[cost] per_vcpu_hour`; `null`:
-    /// the suite names no price.
+    /// Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of
+    /// `[cost] per_vcpu_hour`; `null`: the suite names no price.
     pub cost_per_billion_requests: Option<f64>,
 }
 
@@ -29,9 +31,11 @@ pub struct Lifetimes {
 pub struct Lifetime {
     /// Counted from 1.
     pub repeat: u32,
-    /// All trials of its launch are in it. One that was cut off or gone on with is no repeat of others.
+    /// All trials of its launch are in it. One that was cut off or gone on with is no repeat of
+    /// others.
     pub whole: bool,
-    /// In the order of time: when it was ready, when it was warm if it was warmed, and the end of each trial.
+    /// In the order of time: when it was ready, when it was warm if it was warmed, and the end of
+    /// each trial.
     pub points: Vec<LifePoint>,
 }
 
@@ -44,7 +48,8 @@ pub struct LifePoint {
     pub step: Option<usize>,
     /// CPU time since exec, in seconds.
     pub cpu_s: f64,
-    /// Right answers to loads since exec, those in warm-ups included: all that came before the CPU time was read.
+    /// Right answers to loads since exec, those in warm-ups included: all that came before the CPU
+    /// time was read.
     pub requests: u64,
 }
 
@@ -56,8 +61,13 @@ pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
         starts.iter().filter(|life| life.whole).filter_map(Lifetime::cpu_us_per_request).collect(),
     );
     // Start-ups and warm-ups are in its CPU time already.
-    let price = |cost: &Cost| Some(cost::of_billion(cpu_us_per_request.median?, Held::default(), *cost));
-    Lifetimes { cost_per_billion_requests: plan.cost.as_ref().and_then(price), starts, cpu_us_per_request }
+    let price =
+        |cost: &Cost| Some(cost::of_billion(cpu_us_per_request.median?, Held::default(), *cost));
+    Lifetimes {
+        cost_per_billion_requests: plan.cost.as_ref().and_then(price),
+        starts,
+        cpu_us_per_request,
+    }
 }
 
 impl Lifetime {
@@ -73,12 +83,14 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let launch = &plan.launches[start.launch];
     let party = launch.party_of(arm)?;
     let part = start.part(party)?;
-    let mut trials: Vec<&TrialRecord> = run.trials.iter().filter(|t| t.start == start.start).collect();
+    let mut trials: Vec<&TrialRecord> =
+        run.trials.iter().filter(|t| t.start == start.start).collect();
     trials.sort_by_key(|t| t.load.began_ns);
     let mut points: Vec<LifePoint> = before_trials(part, trials.first().copied(), party);
     let mut requests = points.last().map_or(0, |point| point.requests);
     for trial in trials {
-        // The CPU time is read as the window closes. What comes in the drain belongs to the next reading.
+        // The CPU time is read as the window closes. What comes in the drain belongs to the next
+        // reading.
         points.push(after_trial(
             plan,
             trial,
@@ -89,7 +101,11 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     }
     let measured = points.iter().filter(|point| point.step.is_some()).count();
     let planned = plan.trials.iter().filter(|trial| trial.launch == start.launch).count();
-    (measured > 0).then_some(Lifetime { repeat: launch.block + 1, whole: measured == planned, points })
+    (measured > 0).then_some(Lifetime {
+        repeat: launch.block + 1,
+        whole: measured == planned,
+        points,
+    })
 }
 
 /// What was used until it was ready, and until it was warm, which is when the first trial begins.
@@ -127,7 +143,13 @@ fn after_trial(plan: &Plan, trial: &TrialRecord, party: Party, requests: u64) ->
 
 /// Right answers of those phases of a trial.
 fn right_answers(trial: &TrialRecord, of: impl Fn(Phase) -> bool) -> u64 {
-    trial.load.intervals.iter().filter(|interval| of(interval.phase)).map(Interval::right_answers).sum()
+    trial
+        .load
+        .intervals
+        .iter()
+        .filter(|interval| of(interval.phase))
+        .map(Interval::right_answers)
+        .sum()
 }
 
 #[cfg(test)]
@@ -142,7 +164,8 @@ mod tests {
     fn a_life_counts_from_exec_to_the_end_of_its_last_trial() {
         let mut run = five_blocks();
         run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.36, ..Cost::default() });
-        let launch = run.header.plan.launches.iter().position(|l| l.arms == [1] && l.block == 2).unwrap();
+        let launch =
+            run.header.plan.launches.iter().position(|l| l.arms == [1] && l.block == 2).unwrap();
         let own: Vec<usize> = (0..run.header.plan.trials.len())
             .filter(|t| run.header.plan.trials[*t].launch == launch)
             .collect();
@@ -153,8 +176,12 @@ mod tests {
             ready_ns: 5,
             cpu_ns: Some(2_000_000_000),
         });
-        run.starts = vec![StartRecord { start: 7, launch, parts: vec![part], ..StartRecord::default() }];
-        assert_eq!(lifetimes(&run, 1), Lifetimes { cost_per_billion_requests: None, ..Lifetimes::default() });
+        run.starts =
+            vec![StartRecord { start: 7, launch, parts: vec![part], ..StartRecord::default() }];
+        assert_eq!(
+            lifetimes(&run, 1),
+            Lifetimes { cost_per_billion_requests: None, ..Lifetimes::default() }
+        );
         let mut answers = Vec::new();
         for trial in &mut run.trials {
             trial.start = if own.contains(&trial.trial) { 7 } else { 1 };
@@ -165,13 +192,15 @@ mod tests {
             let later = own.len() - own.iter().position(|t| *t == trial.trial).unwrap();
             trial.load.began_ns = later as u64;
             // What comes after the window has closed, comes after its CPU time was read.
-            let drained = Interval { phase: Phase::Drain, ..trial.load.intervals.last().unwrap().clone() };
+            let drained =
+                Interval { phase: Phase::Drain, ..trial.load.intervals.last().unwrap().clone() };
             trial.load.intervals.push(drained);
             let in_window = right_answers(trial, |phase| phase == Phase::Measured);
             answers.push((later, in_window, right_answers(trial, |phase| phase == Phase::Drain)));
             for sample in &mut trial.load.samples {
                 let cpu_ns = Some(later as u64 * 3_000_000_000);
-                sample.of_mut(Party::SUBJECT).cgroup = Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
+                sample.of_mut(Party::SUBJECT).cgroup =
+                    Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
             }
         }
         answers.sort_unstable();
@@ -186,7 +215,8 @@ mod tests {
             late = drained;
         }
         assert!(late > 0);
-        let seen: Vec<(f64, u64)> = life.points.iter().map(|point| (point.cpu_s, point.requests)).collect();
+        let seen: Vec<(f64, u64)> =
+            life.points.iter().map(|point| (point.cpu_s, point.requests)).collect();
         assert_eq!(seen, wanted);
         let each = wanted.last().unwrap().0 * 1e6 / total as f64;
         assert_eq!(all.cpu_us_per_request.values, [each]);

@@ -9,14 +9,16 @@ use serde::Serialize;
 
 use crate::drops::MachineDrops;
 
-/// The whole machine between the samples nearest to the measured window's edges. `None`: the kernel does not show it, or nobody looked.
+/// The whole machine between the samples nearest to the measured window's edges. `None`: the kernel
+/// does not show it, or nobody looked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MachineResult {
     /// Threads that ran or were ready to run, on all CPUs: the mean of the samples.
     pub runnable_mean: Option<f64>,
     pub context_switches_per_s: Option<f64>,
     pub interrupts_per_s: Option<f64>,
-    /// Shares of the time in which some thread waited for a CPU, for memory, for a disk (PSI): 0 to 1.
+    /// Shares of the time in which some thread waited for a CPU, for memory, for a disk (PSI): 0 to
+    /// 1.
     pub pressure_cpu: Option<f64>,
     pub pressure_memory: Option<f64>,
     pub pressure_io: Option<f64>,
@@ -31,10 +33,12 @@ pub struct MachineResult {
     pub busiest_link: Option<BusiestLink>,
     /// Of the first CPU, the mean of the samples.
     pub frequency_mhz: Option<f64>,
-    /// Time that the CPU (or package) which was throttled for heat most had of it, as a share of that from before the load to after it: at most 1. The
-    /// kernel counts such a time when it ends, so that its beginning may lie before.
+    /// Time that the CPU (or package) which was throttled for heat most had of it, as a share of
+    /// that from before the load to after it: at most 1. The kernel counts such a time when it
+    /// ends, so that its beginning may lie before.
     pub throttled_for_heat: Option<f64>,
-    /// Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
+    /// Processes that are none of the run's and used a fiftieth of a CPU or more, from before the
+    /// load to after it, the most first.
     pub others: Option<Vec<OtherCpu>>,
     /// Packets and connections that it dropped, from before the load to after it. `None`: not
     /// read.
@@ -47,8 +51,8 @@ pub struct BusiestLink {
     pub name: String,
     /// What it can carry each way.
     pub bits_per_s: f64,
-    /// Share of that which it carried in the fuller direction: 0 to 1. Frames alone, without the gaps between them, so that a full
-    /// Ethernet with large frames is at 0.98.
+    /// Share of that which it carried in the fuller direction: 0 to 1. Frames alone, without the
+    /// gaps between them, so that a full Ethernet with large frames is at 0.98.
     pub utilisation: f64,
 }
 
@@ -86,7 +90,8 @@ impl MachineResult {
             let of = |sample: &Sample| pick(sample.host.as_ref()?);
             Some(of(last)?.saturating_sub(of(first)?) as f64 / seconds)
         };
-        let share = |pick: &dyn Fn(&HostUse) -> Option<u64>| per_s(pick).map(|ns| (ns / 1e9).min(1.0));
+        let share =
+            |pick: &dyn Fn(&HostUse) -> Option<u64>| per_s(pick).map(|ns| (ns / 1e9).min(1.0));
         let hosts = || first.host.as_ref().zip(last.host.as_ref());
         let within: Vec<&HostUse> = record
             .samples
@@ -118,10 +123,11 @@ impl MachineResult {
 
     fn with_heat(self, record: &LoadRecord) -> MachineResult {
         let machine = record.client.machine.as_ref();
-        let heat =
-            machine.and_then(|machine| Some((machine.heat?, machine.everywhere_ns.filter(|ns| *ns > 0)?)));
+        let heat = machine
+            .and_then(|machine| Some((machine.heat?, machine.everywhere_ns.filter(|ns| *ns > 0)?)));
         MachineResult {
-            throttled_for_heat: heat.map(|(heat, ns)| (heat.throttled_ns as f64 / ns as f64).min(1.0)),
+            throttled_for_heat: heat
+                .map(|(heat, ns)| (heat.throttled_ns as f64 / ns as f64).min(1.0)),
             ..self
         }
     }
@@ -135,7 +141,8 @@ fn of_links(host: &HostUse, pick: fn(&LinkUse) -> u64) -> Option<u64> {
     Some(host.links.as_ref()?.iter().map(pick).sum())
 }
 
-/// Of each that is there at both instants the share of the time that it was busy, and the highest of these.
+/// Of each that is there at both instants the share of the time that it was busy, and the highest
+/// of these.
 fn busiest_disk(first: &HostUse, last: &HostUse, seconds: f64) -> Option<f64> {
     let before = first.disks.as_ref()?;
     let share = |disk: &DiskUse| {
@@ -151,8 +158,10 @@ fn busiest_link(first: &HostUse, last: &HostUse, seconds: f64) -> Option<Busiest
     let used = |link: &LinkUse| {
         let before = before.iter().find(|before| before.name == link.name)?;
         let bits_per_s = link.bits_per_s.filter(|bits| *bits > 0)? as f64;
-        let (came, went) =
-            (link.bytes_in.saturating_sub(before.bytes_in), link.bytes_out.saturating_sub(before.bytes_out));
+        let (came, went) = (
+            link.bytes_in.saturating_sub(before.bytes_in),
+            link.bytes_out.saturating_sub(before.bytes_out),
+        );
         let utilisation = came.max(went) as f64 * 8.0 / seconds / bits_per_s;
         Some(BusiestLink { name: link.name.clone(), bits_per_s, utilisation: utilisation.min(1.0) })
     };
@@ -171,7 +180,11 @@ fn others(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
     let ours: BTreeSet<u32> = ours.chain(beside).collect();
     let others = machine.everywhere.as_ref()?.iter().filter(|other| !ours.contains(&other.pid));
     let cpus = |ns: u64| ns as f64 / 1e9 / seconds;
-    Some(others.map(|o| OtherCpu { pid: o.pid, name: o.name.clone(), cpus: cpus(o.run_ns) }).collect())
+    Some(
+        others
+            .map(|o| OtherCpu { pid: o.pid, name: o.name.clone(), cpus: cpus(o.run_ns) })
+            .collect(),
+    )
 }
 
 #[cfg(test)]
@@ -204,7 +217,8 @@ mod tests {
                 bytes_out: 7,
                 bits_per_s,
             };
-            host.links = Some(vec![link("veth", 2 * n, None), link("eth0", n, Some(16_000_000_000))]);
+            host.links =
+                Some(vec![link("veth", 2 * n, None), link("eth0", n, Some(16_000_000_000))]);
         }
         let seconds = (record.samples[last].at_ns - record.samples[0].at_ns) as f64 / 1e9;
         let machine = MachineResult::new(&record);
@@ -212,9 +226,16 @@ mod tests {
         assert_eq!(machine.disk_written_bytes_per_s, Some(1e9 / seconds));
         assert_eq!(machine.disk_utilisation, Some(0.25 / seconds));
         assert_eq!(machine.network_in_bytes_per_s, Some(3e9 / seconds));
-        let link = BusiestLink { name: "eth0".into(), bits_per_s: 16e9, utilisation: 8e9 / seconds / 16e9 };
+        let link = BusiestLink {
+            name: "eth0".into(),
+            bits_per_s: 16e9,
+            utilisation: 8e9 / seconds / 16e9,
+        };
         assert_eq!(machine.busiest_link, Some(link));
-        assert_eq!((machine.pressure_cpu, machine.frequency_mhz, machine.others), (None, None, None));
+        assert_eq!(
+            (machine.pressure_cpu, machine.frequency_mhz, machine.others),
+            (None, None, None)
+        );
         assert!(machine.runnable_mean.unwrap() >= 2.0);
     }
 

@@ -1,4 +1,5 @@
-//! What memory a server takes for each connection and each request in flight, by the steps of a start.
+//! What memory a server takes for each connection and each request in flight, by the steps of a
+//! start.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +9,16 @@ use serde::Serialize;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// Slopes of a server's memory over the steps of a start, one per start: bytes per thing more. Servers seldom give memory back, so that the
-/// order of the steps is in them, too.
+/// Slopes of a server's memory over the steps of a start, one per start: bytes per thing more.
+/// Servers seldom give memory back, so that the order of the steps is in them, too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MemorySlopes {
     pub per_connection: Repeated,
     pub per_request_in_flight: Repeated,
 }
 
-/// Least number of different values of what memory is held against: through two points there is always a line.
+/// Least number of different values of what memory is held against: through two points there is
+/// always a line.
 const LEAST_POINTS: usize = 3;
 
 impl MemorySlopes {
@@ -29,7 +31,8 @@ impl MemorySlopes {
         }
         let slopes = |of: fn(&TrialResult) -> f64| {
             let of_start = |trials: &Vec<&TrialResult>| {
-                let points = trials.iter().filter_map(|t| Some((of(t), t.server.memory_held_bytes? as f64)));
+                let points =
+                    trials.iter().filter_map(|t| Some((of(t), t.server.memory_held_bytes? as f64)));
                 slope(&points.collect::<Vec<_>>())
             };
             Repeated::new(by_repeat.values().filter_map(of_start).collect())
@@ -77,10 +80,12 @@ mod tests {
             trial.valid = true;
             trial.repeat = 1 + (i / 3) as u32;
             trial.step.connections = connections;
-            trial.server.memory_held_bytes = Some(u64::from(connections) * 100 * u64::from(trial.repeat));
+            trial.server.memory_held_bytes =
+                Some(u64::from(connections) * 100 * u64::from(trial.repeat));
         }
         let slopes = MemorySlopes::new(&trials.iter().collect::<Vec<_>>());
-        let rounded: Vec<i64> = slopes.per_connection.values.iter().map(|s| s.round() as i64).collect();
+        let rounded: Vec<i64> =
+            slopes.per_connection.values.iter().map(|s| s.round() as i64).collect();
         assert_eq!(rounded, [100, 200]);
         trials[0].valid = false;
         let fewer = MemorySlopes::new(&trials.iter().collect::<Vec<_>>());

@@ -1,5 +1,6 @@
-//! What is measured of a trial: each metric with its name, its unit and how it is picked, in one list. Summaries,
-//! comparisons and tables go through [`METRICS`], so that one more metric is one more entry here.
+//! What is measured of a trial: each metric with its name, its unit and how it is picked, in one
+//! list. Summaries, comparisons and tables go through [`METRICS`], so that one more metric is one
+//! more entry here.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +24,9 @@ pub struct Metric {
     pub title: &'static str,
     pub unit: Unit,
     pub better: Better,
-    /// Whether it depends on the wait for CPUs: it holds it, or is of what comes together meanwhile and is then done at once. It compares no servers
-    /// that are loaded at the same time on the same CPUs.
+    /// Whether it depends on the wait for CPUs: it holds it, or is of what comes together meanwhile
+    /// and is then done at once. It compares no servers that are loaded at the same time on the
+    /// same CPUs.
     #[serde(skip)]
     pub waits: bool,
     /// Which trials of a cell count for it.
@@ -67,8 +69,8 @@ pub enum Over {
     Valid,
     /// All of them: errors are often why a trial is not valid.
     All,
-    /// The valid ones, for a percentile: its quantile (0 to 1), and its distribution. Trials in which it lies among the
-    /// unanswered rank above all others.
+    /// The valid ones, for a percentile: its quantile (0 to 1), and its distribution. Trials in
+    /// which it lies among the unanswered rank above all others.
     Quantile(f64, fn(&TrialResult) -> Option<&Percentiles>),
 }
 
@@ -115,7 +117,8 @@ impl Metric {
         trial.valid || matches!(self.over, Over::All)
     }
 
-    /// The metric's value in a trial. What a server waited for others that were loaded at the same time is none of its own.
+    /// The metric's value in a trial. What a server waited for others that were loaded at the same
+    /// time is none of its own.
     pub(crate) fn point(&self, trial: &TrialResult) -> Point {
         if self.waits && trial.duet.is_some() {
             return Point::Missing;
@@ -126,7 +129,8 @@ impl Metric {
         (self.pick)(trial).map_or(Point::Missing, Point::Known)
     }
 
-    /// The metric in the rounds of a trial that took turns, or was one of several at the same time; `None`: it was neither.
+    /// The metric in the rounds of a trial that took turns, or was one of several at the same time;
+    /// `None`: it was neither.
     pub(crate) fn turned(&self, trial: &TrialResult) -> Option<Turned> {
         let of_turns = trial.turns.as_ref().map(|turns| (turns.began_ns, &turns.rounds));
         let (began_ns, rounds) =
@@ -143,12 +147,15 @@ impl Metric {
     /// Whether the metric is a percentile that lies among the trial's unanswered requests.
     fn is_beyond(&self, trial: &TrialResult) -> bool {
         match self.over {
-            Over::Quantile(q, of) => of(trial).is_some_and(|p| matches!(p.place(q), Place::Beyond(_))),
+            Over::Quantile(q, of) => {
+                of(trial).is_some_and(|p| matches!(p.place(q), Place::Beyond(_)))
+            }
             Over::Valid | Over::All => false,
         }
     }
 
-    /// Whether two cells may be compared by it. A metric over all trials includes refused ones, which belong to no pair.
+    /// Whether two cells may be compared by it. A metric over all trials includes refused ones,
+    /// which belong to no pair.
     pub(crate) const fn has_ratios(&self) -> bool {
         !matches!(self.over, Over::All)
     }
@@ -159,7 +166,8 @@ impl Metric {
 pub struct OverStep {
     #[serde(flatten)]
     pub over: Repeated,
-    /// Number of repeats in which the percentile lies among the unanswered, above every known value.
+    /// Number of repeats in which the percentile lies among the unanswered, above every known
+    /// value.
     pub beyond: usize,
 }
 
@@ -194,7 +202,8 @@ use Better::{Higher, Lower, Neither};
 use Unit::{Bytes, Count, MegabyteSeconds, Microseconds, PerSecond, Share};
 
 pub const THROUGHPUT: Metric =
-    metric("throughput_rps", "Throughput", PerSecond, Higher, |t| Some(t.load.throughput_rps)).of_waiting();
+    metric("throughput_rps", "Throughput", PerSecond, Higher, |t| Some(t.load.throughput_rps))
+        .of_waiting();
 pub const RESPONSE_P50: Metric =
     metric("response_p50_us", "Response time, p50", Microseconds, Lower, |t| response(t)?.p50)
         .over(Over::Quantile(0.5, response))
@@ -208,13 +217,16 @@ pub const RESPONSE_P99: Metric =
         .over(Over::Quantile(0.99, response))
         .of_waiting();
 pub const ERROR_SHARE: Metric =
-    metric("error_share", "Failed or wrongly answered, of those due", Share, Lower, |t| Some(t.error_share))
-        .over(Over::All);
+    metric("error_share", "Failed or wrongly answered, of those due", Share, Lower, |t| {
+        Some(t.error_share)
+    })
+    .over(Over::All);
 pub const CPU: Metric =
     metric("server_cpu_us_per_request", "Server's CPU time per answer", Microseconds, Lower, |t| {
         server(t).cpu_us_per_request
     });
-pub const MEMORY: Metric = metric("server_memory_bytes", "Server's memory", Unit::Bytes, Lower, memory);
+pub const MEMORY: Metric =
+    metric("server_memory_bytes", "Server's memory", Unit::Bytes, Lower, memory);
 pub const MEMORY_TIME: Metric = metric(
     "server_memory_mb_s_per_request",
     "Server's memory × time per answer",
@@ -246,9 +258,11 @@ pub const METRICS: &[Metric] = &[
     RESPONSE_P50,
     RESPONSE_P90,
     RESPONSE_P99,
-    metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| response(t)?.p99_9)
-        .over(Over::Quantile(0.999, response))
-        .of_waiting(),
+    metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| {
+        response(t)?.p99_9
+    })
+    .over(Over::Quantile(0.999, response))
+    .of_waiting(),
     metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t)?.p50)
         .over(Over::Quantile(0.5, service))
         .of_waiting(),
@@ -273,9 +287,13 @@ pub const METRICS: &[Metric] = &[
         Lower,
         |t| server(t).per_request.cpu_sys_us,
     ),
-    metric("server_cpu_utilisation", "Server's CPU time, of what it may use", Share, Neither, |t| {
-        server(t).cpu_utilisation
-    })
+    metric(
+        "server_cpu_utilisation",
+        "Server's CPU time, of what it may use",
+        Share,
+        Neither,
+        |t| server(t).cpu_utilisation,
+    )
     .of_waiting(),
     metric("server_busiest_thread", "Server's busiest thread, of one CPU", Share, Neither, |t| {
         server(t).busiest_thread_utilisation
@@ -297,12 +315,20 @@ pub const METRICS: &[Metric] = &[
         server(t).per_request.wakeups
     })
     .of_waiting(),
-    metric("server_page_faults_per_request", "Server's page faults per answer", Count, Lower, |t| {
-        server(t).per_request.page_faults
-    }),
-    metric("server_syscalls_per_request", "Server's system calls per answer", Count, Neither, |t| {
-        Some(server(t).calls.as_ref()?.per_response)
-    })
+    metric(
+        "server_page_faults_per_request",
+        "Server's page faults per answer",
+        Count,
+        Lower,
+        |t| server(t).per_request.page_faults,
+    ),
+    metric(
+        "server_syscalls_per_request",
+        "Server's system calls per answer",
+        Count,
+        Neither,
+        |t| Some(server(t).calls.as_ref()?.per_response),
+    )
     .of_waiting(),
     metric("server_bytes_per_read", "Bytes of the server's reads", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.reads?.bytes_per_call
@@ -316,9 +342,13 @@ pub const METRICS: &[Metric] = &[
         Some(server(t).calls.as_ref()?.writes?.per_response)
     })
     .of_waiting(),
-    metric("server_events_per_wait", "Events of the server's waits for events", Count, Neither, |t| {
-        server(t).calls.as_ref()?.events_per_wait
-    })
+    metric(
+        "server_events_per_wait",
+        "Events of the server's waits for events",
+        Count,
+        Neither,
+        |t| server(t).calls.as_ref()?.events_per_wait,
+    )
     .of_waiting(),
     metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
         server(t).sockets.as_ref()?.nodelay
@@ -331,9 +361,13 @@ pub const METRICS: &[Metric] = &[
     metric("bytes_out_per_response", "Bytes sent per answer", Bytes, Neither, |t| {
         t.load.bytes.per_response(t.load.bytes.sent)
     }),
-    metric("segments_per_response", "TCP segments with data received per answer", Count, Neither, |t| {
-        t.load.tcp.data_segments_per_response
-    })
+    metric(
+        "segments_per_response",
+        "TCP segments with data received per answer",
+        Count,
+        Neither,
+        |t| t.load.tcp.data_segments_per_response,
+    )
     .of_waiting(),
     metric("retransmits", "Generator's TCP retransmits", Count, Lower, |t| {
         t.load.tcp.retransmits.map(|n| n as f64)
@@ -343,19 +377,31 @@ pub const METRICS: &[Metric] = &[
         t.load.http2.as_ref()?.frames_per_segment
     })
     .of_waiting(),
-    metric("http2_segments_per_response", "TCP segments received per HTTP/2 answer", Count, Neither, |t| {
-        t.load.http2.as_ref()?.segments_per_response
-    })
+    metric(
+        "http2_segments_per_response",
+        "TCP segments received per HTTP/2 answer",
+        Count,
+        Neither,
+        |t| t.load.http2.as_ref()?.segments_per_response,
+    )
     .of_waiting(),
     metric("frames_per_response", "HTTP/2 frames received per answer", Count, Neither, |t| {
         Some(t.load.http2.as_ref()?.frames_per_response.values().sum())
     }),
-    metric("header_bytes_saved_in", "HPACK: share of header bytes saved, received", Share, Neither, |t| {
-        t.load.http2.as_ref()?.header_fields_in.saved
-    }),
-    metric("header_bytes_saved_out", "HPACK: share of header bytes saved, sent", Share, Neither, |t| {
-        t.load.http2.as_ref()?.header_fields_out.saved
-    }),
+    metric(
+        "header_bytes_saved_in",
+        "HPACK: share of header bytes saved, received",
+        Share,
+        Neither,
+        |t| t.load.http2.as_ref()?.header_fields_in.saved,
+    ),
+    metric(
+        "header_bytes_saved_out",
+        "HPACK: share of header bytes saved, sent",
+        Share,
+        Neither,
+        |t| t.load.http2.as_ref()?.header_fields_out.saved,
+    ),
     metric("window_stalls", "Stalls of request bodies on HTTP/2 windows", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.window_stall_us.count as f64)
     })
@@ -367,21 +413,31 @@ pub const METRICS: &[Metric] = &[
         t.load.http2.as_ref()?.responses_per_receive
     })
     .of_waiting(),
-    metric("pages_per_second", "Pages", PerSecond, Higher, |t| Some(t.load.pages.as_ref()?.per_second))
-        .of_waiting(),
+    metric("pages_per_second", "Pages", PerSecond, Higher, |t| {
+        Some(t.load.pages.as_ref()?.per_second)
+    })
+    .of_waiting(),
     metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)
         .over(Over::Quantile(0.5, page))
         .of_waiting(),
     metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
         .over(Over::Quantile(0.99, page))
         .of_waiting(),
-    metric("connect_p50_us", "Connection set-up time (TCP, whole load), p50", Microseconds, Lower, |t| {
-        t.load.connect_us.p50
-    })
+    metric(
+        "connect_p50_us",
+        "Connection set-up time (TCP, whole load), p50",
+        Microseconds,
+        Lower,
+        |t| t.load.connect_us.p50,
+    )
     .of_waiting(),
-    metric("connect_p99_us", "Connection set-up time (TCP, whole load), p99", Microseconds, Lower, |t| {
-        t.load.connect_us.p99
-    })
+    metric(
+        "connect_p99_us",
+        "Connection set-up time (TCP, whole load), p99",
+        Microseconds,
+        Lower,
+        |t| t.load.connect_us.p99,
+    )
     .of_waiting(),
     metric(
         "retransmits_per_million_responses",
@@ -391,7 +447,8 @@ pub const METRICS: &[Metric] = &[
         |t| t.load.tcp.retransmits_per_million_responses,
     )
     .of_waiting(),
-    // Bytes and CPU time are each taken per second, because the server's observed window differs a little from the load's.
+    // Bytes and CPU time are each taken per second, because the server's observed window differs a
+    // little from the load's.
     metric(
         "bytes_per_server_cpu_second",
         "Bytes received per CPU second of the server",
@@ -403,20 +460,35 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     // Over the whole load, warm-up included, as connections are counted.
-    metric("requests_per_connection", "Answered requests per connection (whole load)", Count, Neither, |t| {
-        let (e, opened) = (&t.load.exchanges, t.load.connections.opened);
-        (opened > 0).then(|| (e.warmup_completed + e.completed) as f64 / opened as f64)
-    })
+    metric(
+        "requests_per_connection",
+        "Answered requests per connection (whole load)",
+        Count,
+        Neither,
+        |t| {
+            let (e, opened) = (&t.load.exchanges, t.load.connections.opened);
+            (opened > 0).then(|| (e.warmup_completed + e.completed) as f64 / opened as f64)
+        },
+    )
     .of_waiting(),
-    metric("generator_busiest_thread", "Generator's busiest thread, of one CPU", Share, Neither, |t| {
-        Some(t.load.client.busiest_thread_utilisation)
-    })
+    metric(
+        "generator_busiest_thread",
+        "Generator's busiest thread, of one CPU",
+        Share,
+        Neither,
+        |t| Some(t.load.client.busiest_thread_utilisation),
+    )
     .of_waiting(),
-    metric("generator_cpu_us_per_exchange", "Generator's CPU time per request", Microseconds, Neither, |t| {
-        t.load.client.cpu_us_per_exchange
-    })
+    metric(
+        "generator_cpu_us_per_exchange",
+        "Generator's CPU time per request",
+        Microseconds,
+        Neither,
+        |t| t.load.client.cpu_us_per_exchange,
+    )
     .of_waiting(),
-    metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus).of_waiting(),
+    metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus)
+        .of_waiting(),
     PAGE_CACHE,
     KERNEL_MEMORY,
 ];
@@ -429,9 +501,16 @@ mod tests {
     #[test]
     fn metrics_have_names_of_their_own() {
         for (i, metric) in METRICS.iter().enumerate() {
-            assert!(METRICS[..i].iter().all(|other| other.key != metric.key), "{} twice", metric.key);
+            assert!(
+                METRICS[..i].iter().all(|other| other.key != metric.key),
+                "{} twice",
+                metric.key
+            );
             assert!(!metric.title.is_empty());
-            assert!(METRICS[..i].iter().all(|other| other != metric) && metric == Metric::named(metric.key));
+            assert!(
+                METRICS[..i].iter().all(|other| other != metric)
+                    && metric == Metric::named(metric.key)
+            );
         }
     }
 
@@ -446,7 +525,8 @@ mod tests {
     fn metrics_are_quotients_of_what_was_counted() {
         // Four CPU seconds in two seconds are two CPUs; 1,000 bytes in half a second, 2,000 in one.
         let bytes = |t: &mut TrialResult| {
-            (t.server.cpu_user_s, t.server.cpu_sys_s, t.server.window_s) = (Some(3.0), Some(1.0), 2.0);
+            (t.server.cpu_user_s, t.server.cpu_sys_s, t.server.window_s) =
+                (Some(3.0), Some(1.0), 2.0);
             (t.load.bytes.received, t.load.duration_s) = (1000, 0.5);
         };
         assert_eq!(told("bytes_per_server_cpu_second", bytes), Some(1000.0));
@@ -456,7 +536,10 @@ mod tests {
         };
         assert_eq!(told("requests_per_connection", opened), Some(2.0));
         assert_eq!(told("server_threads", |t| t.server.threads = Some(1)), Some(1.0));
-        assert_eq!(told("server_memory_bytes", |t| t.server.memory_held_bytes = Some(10)), Some(10.0));
+        assert_eq!(
+            told("server_memory_bytes", |t| t.server.memory_held_bytes = Some(10)),
+            Some(10.0)
+        );
     }
 
     #[test]
@@ -466,7 +549,8 @@ mod tests {
         };
         assert_eq!(told("retransmits_per_million_responses", no_answers), None);
         let no_cpu = |t: &mut TrialResult| {
-            (t.server.cpu_user_s, t.server.cpu_sys_s, t.server.window_s) = (Some(0.0), Some(0.0), 2.0);
+            (t.server.cpu_user_s, t.server.cpu_sys_s, t.server.window_s) =
+                (Some(0.0), Some(0.0), 2.0);
             t.load.bytes.received = 1000;
         };
         assert_eq!(told("bytes_per_server_cpu_second", no_cpu), None);
@@ -478,8 +562,11 @@ mod tests {
     fn percentiles_are_of_their_own_distribution() {
         let told = |key: &str| {
             told(key, |t| {
-                let of =
-                    |us: f64| Percentiles { p50: Some(us), p99: Some(us + 1.0), ..Percentiles::default() };
+                let of = |us: f64| Percentiles {
+                    p50: Some(us),
+                    p99: Some(us + 1.0),
+                    ..Percentiles::default()
+                };
                 (t.load.response_time_us, t.load.service_time_us) = (of(10.0), of(20.0));
                 (t.load.send_lag_us, t.load.connect_us) = (of(30.0), of(40.0));
             })
@@ -506,7 +593,11 @@ mod tests {
         assert_eq!(RESPONSE_P99.point(&trial), Point::Missing, "of 1,000 samples 10 lie beyond it");
         assert_eq!(THROUGHPUT.point(&trial), Point::Known(trial.load.throughput_rps));
         trial.valid = false;
-        assert!(ERROR_SHARE.counts(&trial) && !THROUGHPUT.counts(&trial) && !RESPONSE_P50.counts(&trial));
+        assert!(
+            ERROR_SHARE.counts(&trial)
+                && !THROUGHPUT.counts(&trial)
+                && !RESPONSE_P50.counts(&trial)
+        );
         assert!(!ERROR_SHARE.has_ratios() && THROUGHPUT.has_ratios() && RESPONSE_P50.has_ratios());
     }
 }

@@ -51,7 +51,8 @@ impl Mixture {
 /// The lowest and the highest level of a repeat whose caveats say that it had several.
 fn levels(trial: &TrialResult) -> Option<(f64, f64)> {
     let is_told = trial.caveats.iter().any(|caveat| THROUGHPUT_LEVELS.contains(&caveat.code));
-    let pieces = trial.steadiness.as_ref().filter(|_| is_told)?.pieces.iter().map(|p| p.throughput_rps);
+    let pieces =
+        trial.steadiness.as_ref().filter(|_| is_told)?.pieces.iter().map(|p| p.throughput_rps);
     Some((pieces.clone().reduce(f64::min)?, pieces.reduce(f64::max)?))
 }
 

@@ -1,4 +1,5 @@
-//! The noise floor of each metric: how far repeats of one step lie apart, and which difference between two servers they would have shown.
+//! The noise floor of each metric: how far repeats of one step lie apart, and which difference
+//! between two servers they would have shown.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,15 @@ use crate::subject::SubjectResult;
 /// What repeats of one and the same differ by.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NoiseFloor {
-    /// Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5 %.
+    /// Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5
+    /// %.
     pub scatter: f64,
-    /// Steps of all subjects with three repeats or more, of which it is the median; starts of subjects for what each start has once.
+    /// Steps of all subjects with three repeats or more, of which it is the median; starts of
+    /// subjects for what each start has once.
     pub steps: usize,
-    /// By how much a server has to differ from the baseline for four of five such runs to show it, looked at alone, the median over steps: 0.05 is 5 %.
-    /// `None`: fewer than five repeats, or nobody to compare.
+    /// By how much a server has to differ from the baseline for four of five such runs to show it,
+    /// looked at alone, the median over steps: 0.05 is 5 %. `None`: fewer than five repeats, or
+    /// nobody to compare.
     pub detectable: Option<f64>,
 }
 
@@ -36,8 +40,9 @@ pub(crate) fn noise(
 ) -> BTreeMap<&'static str, NoiseFloor> {
     let base = baseline(plan, grid);
     let of_metric = |metric: &'static crate::metric::Metric| {
-        let of_cell =
-            |(_, cell): (_, &crate::grid::Cell<'_>)| scatter(&cell.series(metric).repeated().values);
+        let of_cell = |(_, cell): (_, &crate::grid::Cell<'_>)| {
+            scatter(&cell.series(metric).repeated().values)
+        };
         let scatters: Vec<f64> = grid.cells().filter_map(of_cell).collect();
         let others = grid.cells().filter(|(key, _)| {
             base.is_some_and(|base| key.arm != base && plan.are_loaded_alike(key.arm, base))
@@ -49,14 +54,25 @@ pub(crate) fn noise(
         });
         Some((metric.key, floor(&scatters, &shown.collect::<Vec<f64>>())?))
     };
-    let starts: Vec<f64> =
-        subjects.iter().filter_map(|subject| scatter(&subject.startup_ms.first_answer.values)).collect();
+    let starts: Vec<f64> = subjects
+        .iter()
+        .filter_map(|subject| scatter(&subject.startup_ms.first_answer.values))
+        .collect();
     let of_starts = floor(&starts, &[]).map(|floor| (STARTUP, floor));
-    METRICS.iter().filter(|metric| metric.has_ratios()).filter_map(of_metric).chain(of_starts).collect()
+    METRICS
+        .iter()
+        .filter(|metric| metric.has_ratios())
+        .filter_map(of_metric)
+        .chain(of_starts)
+        .collect()
 }
 
 fn floor(scatters: &[f64], detectable: &[f64]) -> Option<NoiseFloor> {
-    Some(NoiseFloor { scatter: median(scatters)?, steps: scatters.len(), detectable: median(detectable) })
+    Some(NoiseFloor {
+        scatter: median(scatters)?,
+        steps: scatters.len(),
+        detectable: median(detectable),
+    })
 }
 
 /// Of repeats; `None`: too few, or one is not above 0.

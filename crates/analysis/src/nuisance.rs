@@ -1,8 +1,9 @@
-//! How much of what repeats differ by comes of things that nobody asks about: when a start was, after how many others, on which CPUs, with how
-//! long an environment.
+//! How much of what repeats differ by comes of things that nobody asks about: when a start was,
+//! after how many others, on which CPUs, with how long an environment.
 //!
-//! Each share is of one factor alone, in the variance of logarithms about each arm's mean: the adjusted coefficient of determination
-//! (Theil, 1961), which is 0 on average where a factor does nothing, with Fisher's F test. Factors overlap, so that shares need not add up.
+//! Each share is of one factor alone, in the variance of logarithms about each arm's mean: the
+//! adjusted coefficient of determination (Theil, 1961), which is 0 on average where a factor does
+//! nothing, with Fisher's F test. Factors overlap, so that shares need not add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +44,8 @@ pub struct Share {
     pub factor: &'static str,
     /// Of the variance: 0 to 1.
     pub share: f64,
-    /// Chance of such a share or a larger one where the factor does nothing, with all factors of all metrics allowed for (Holm).
+    /// Chance of such a share or a larger one where the factor does nothing, with all factors of
+    /// all metrics allowed for (Holm).
     pub p: f64,
 }
 
@@ -87,17 +89,24 @@ fn of_metric(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisance> {
     let spread = (values.iter().map(|value| value * value).sum::<f64>() / free as f64).sqrt();
     let blocks = by_block(&starts);
     let means: Vec<f64> = blocks.iter().map(|block| block.value).collect();
-    // What all starts of a block have alike is told by blocks alone: its starts are no repeats of it.
+    // What all starts of a block have alike is told by blocks alone: its starts are no repeats of
+    // it.
     let of_blocks = factors_of_blocks(&run.header.plan, &blocks).into_iter();
-    let of_blocks =
-        of_blocks.map(|(factor, levels)| (factor, levels.share(&means, blocks.len().saturating_sub(1))));
+    let of_blocks = of_blocks
+        .map(|(factor, levels)| (factor, levels.share(&means, blocks.len().saturating_sub(1))));
     let of_starts = factors(&run.header.plan, &starts).into_iter();
     let of_starts = of_starts.map(|(factor, levels)| (factor, levels.share(&values, free)));
     let share = |(factor, told): (&'static str, Option<(f64, f64)>)| {
         told.map(|(share, p)| Share { factor, share, p })
     };
     let factors = of_blocks.chain(of_starts).filter_map(share).collect();
-    Some(Nuisance { metric: metric.key, title: metric.title, starts: starts.len(), spread, factors })
+    Some(Nuisance {
+        metric: metric.key,
+        title: metric.title,
+        starts: starts.len(),
+        spread,
+        factors,
+    })
 }
 
 /// The starts of all arms but controls', with what each did in its steps.
@@ -105,8 +114,11 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
     let plan = &run.header.plan;
     let mut logs: BTreeMap<(usize, u32), Vec<f64>> = BTreeMap::new();
     for (key, cell) in grid.cells().filter(|(key, _)| !plan.subject_of(key.arm).control) {
-        let logs_of =
-            cell.series(metric).blocks().map(|(block, value)| (block, value.ln())).collect::<Vec<_>>();
+        let logs_of = cell
+            .series(metric)
+            .blocks()
+            .map(|(block, value)| (block, value.ln()))
+            .collect::<Vec<_>>();
         // Of a trial in which nothing was answered there is no logarithm.
         let own: Vec<(u32, f64)> = logs_of.into_iter().filter(|(_, log)| log.is_finite()).collect();
         let mean = own.iter().map(|(_, log)| log).sum::<f64>() / own.len().max(1) as f64;
@@ -116,16 +128,21 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
     }
     let start = |((arm, block), own): ((usize, u32), Vec<f64>)| {
         // Blocks of results are counted from 1.
-        let launch = plan.launches.iter().position(|l| l.block + 1 == block && l.arms.contains(&arm))?;
+        let launch =
+            plan.launches.iter().position(|l| l.block + 1 == block && l.arms.contains(&arm))?;
         let place = plan.launches[..launch].iter().filter(|l| l.block + 1 == block).count();
-        // One that was resumed is two starts, and which of them a value is of is no longer told apart here.
-        let has_trials = |start: &&StartRecord| run.trials.iter().any(|trial| trial.start == start.start);
-        let mut of_launch = run.starts.iter().filter(|start| start.launch == launch).filter(has_trials);
+        // One that was resumed is two starts, and which of them a value is of is no longer told
+        // apart here.
+        let has_trials =
+            |start: &&StartRecord| run.trials.iter().any(|trial| trial.start == start.start);
+        let mut of_launch =
+            run.starts.iter().filter(|start| start.launch == launch).filter(has_trials);
         let record = of_launch.next();
         if of_launch.next().is_some() {
             return None;
         }
-        let environment = record.and_then(|start| Some(start.subject()?.environment.get(PADDING)?.len()));
+        let environment =
+            record.and_then(|start| Some(start.subject()?.environment.get(PADDING)?.len()));
         let value = own.iter().sum::<f64>() / own.len() as f64;
         Some(Start { arm, value, block, place, environment })
     };
@@ -138,7 +155,8 @@ fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
     if plan.slice_ns.is_none() && plan.duet.is_empty() && plan.order == Order::Random {
         all.push(("place in the block", levels(&|start| start.place as u64)));
     }
-    let lengths: Option<Vec<f64>> = starts.iter().map(|start| Some(start.environment? as f64)).collect();
+    let lengths: Option<Vec<f64>> =
+        starts.iter().map(|start| Some(start.environment? as f64)).collect();
     all.extend(lengths.map(|lengths| ("length of the environment", Factor::Line(lengths))));
     all
 }
@@ -148,15 +166,23 @@ fn by_block(starts: &[Start]) -> Vec<Start> {
     let mut of_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     starts.iter().for_each(|start| of_block.entry(start.block).or_default().push(start.value));
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let means: Vec<(u32, f64)> = of_block.iter().map(|(block, values)| (*block, mean(values))).collect();
+    let means: Vec<(u32, f64)> =
+        of_block.iter().map(|(block, values)| (*block, mean(values))).collect();
     let of_all = mean(&means.iter().map(|(_, value)| *value).collect::<Vec<f64>>());
-    let start = |(block, value)| Start { arm: 0, value: value - of_all, block, place: 0, environment: None };
+    let start = |(block, value)| Start {
+        arm: 0,
+        value: value - of_all,
+        block,
+        place: 0,
+        environment: None,
+    };
     means.into_iter().map(start).collect()
 }
 
 /// What all starts of a block have alike.
 fn factors_of_blocks(plan: &Plan, blocks: &[Start]) -> Vec<(&'static str, Factor)> {
-    let mut all = vec![("time", Factor::Line(blocks.iter().map(|block| f64::from(block.block)).collect()))];
+    let mut all =
+        vec![("time", Factor::Line(blocks.iter().map(|block| f64::from(block.block)).collect()))];
     if plan.swaps_cpus {
         let cpus = blocks.iter().map(|block| u64::from(block.block) % 2).collect();
         all.push(("CPUs", Factor::Levels(cpus)));
@@ -165,8 +191,8 @@ fn factors_of_blocks(plan: &Plan, blocks: &[Start]) -> Vec<(&'static str, Factor
 }
 
 impl Factor {
-    /// Its share of the variance of values about their arms' means, which left them so many degrees of freedom, and the chance of one. `None`:
-    /// it does not vary, or leaves too few.
+    /// Its share of the variance of values about their arms' means, which left them so many degrees
+    /// of freedom, and the chance of one. `None`: it does not vary, or leaves too few.
     fn share(&self, values: &[f64], free: usize) -> Option<(f64, f64)> {
         let (taken, explained) = match self {
             Factor::Levels(levels) => by_levels(levels, values),
@@ -228,8 +254,10 @@ mod tests {
         // Levels at ±1 have the variance 1, as the noise has.
         let shares: Vec<(f64, f64)> = (0..200)
             .map(|seed| {
-                let own =
-                    values(|block, normal| if block % 2 == 0 { 1.0 } else { -1.0 } + normal.draw(), seed);
+                let own = values(
+                    |block, normal| if block % 2 == 0 { 1.0 } else { -1.0 } + normal.draw(),
+                    seed,
+                );
                 cpus().share(&own, 38).unwrap()
             })
             .collect();
@@ -255,6 +283,10 @@ mod tests {
         let own = values(|_, normal| normal.draw(), 1);
         assert_eq!(Factor::Levels(vec![3; 40]).share(&own, 38), None);
         assert_eq!(Factor::Line(vec![3.0; 40]).share(&own, 38), None);
-        assert_eq!(Factor::Levels((0..40).collect()).share(&own, 38), None, "nothing would be left");
+        assert_eq!(
+            Factor::Levels((0..40).collect()).share(&own, 38),
+            None,
+            "nothing would be left"
+        );
     }
 }

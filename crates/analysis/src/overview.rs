@@ -1,4 +1,5 @@
-//! The overview: one row per subject and workload, ranked by peak throughput, and the ties among them.
+//! The overview: one row per subject and workload, ranked by peak throughput, and the ties among
+//! them.
 
 use std::cmp::Reverse;
 
@@ -23,8 +24,8 @@ use crate::summary::{StepCaveat, Summary};
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Peak, Resource};
 
-/// One subject with one workload in the overview. Throughput is of the peak's step; response times, CPU and cost are of the
-/// reference step.
+/// One subject with one workload in the overview. Throughput is of the peak's step; response times,
+/// CPU and cost are of the reference step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OverviewRow {
     /// The cell at the reference step.
@@ -38,8 +39,8 @@ pub struct OverviewRow {
     pub language: String,
     pub control: bool,
     pub baseline: bool,
-    /// Throughput at the step with the highest median. Steps with too few valid repeats to tell subjects apart count only if
-    /// all have too few.
+    /// Throughput at the step with the highest median. Steps with too few valid repeats to tell
+    /// subjects apart count only if all have too few.
     pub peak_rps: Option<Repeated>,
     /// Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` are no
     /// evidence against it.
@@ -62,14 +63,14 @@ pub struct OverviewRow {
     pub peak_at: Option<Shape>,
     pub peak_connections: Option<u32>,
     pub peak_streams: Option<u32>,
-    /// Number of the tie group, counted from 1: pairs of repeats do not show a member to be below the group's best. `None`:
-    /// a control, too few valid repeats, or a fixed order of starts.
+    /// Number of the tie group, counted from 1: pairs of repeats do not show a member to be below
+    /// the group's best. `None`: a control, too few valid repeats, or a fixed order of starts.
     pub tie_group: Option<usize>,
     /// The places that it may have among those of its workload, by tests of all their pairs at
     /// once. `None`: a control, too few valid repeats, or a fixed order of starts.
     pub places: Option<Places>,
-    /// The step at which response times, CPU and cost are given: of the workload's steps, the one nearest to 64 requests in
-    /// flight.
+    /// The step at which response times, CPU and cost are given: of the workload's steps, the one
+    /// nearest to 64 requests in flight.
     pub reference_step: usize,
     pub reference_at: Shape,
     pub reference_connections: u32,
@@ -78,23 +79,27 @@ pub struct OverviewRow {
     pub response_p50_us: Option<f64>,
     pub response_p99_us: Option<f64>,
     pub cpu_us_per_request: Option<f64>,
-    /// Price of the CPU time of 10⁹ requests at the reference step, in the currency of `[cost] per_vcpu_hour`.
+    /// Price of the CPU time of 10⁹ requests at the reference step, in the currency of
+    /// `[cost] per_vcpu_hour`.
     pub cost_per_billion_requests: Option<f64>,
     /// The same, with its range and its parts.
     pub cost: Option<CostResult>,
-    /// What 10⁹ requests use at the reference step, whatever it costs; `None`: the CPU time is not known.
+    /// What 10⁹ requests use at the reference step, whatever it costs; `None`: the CPU time is not
+    /// known.
     pub paid: Option<Paid>,
-    /// The same at the ends of the interval, or range, of the CPU time per request; `None`: not known, or of one repeat alone.
+    /// The same at the ends of the interval, or range, of the CPU time per request; `None`: not
+    /// known, or of one repeat alone.
     pub paid_between: Option<(Paid, Paid)>,
-    /// Highest anonymous memory (resident, where that is all there is) in any sample of any measured window. Not the
-    /// kernel's own peak, which holds page cache.
+    /// Highest anonymous memory (resident, where that is all there is) in any sample of any
+    /// measured window. Not the kernel's own peak, which holds page cache.
     pub memory_peak_bytes: Option<f64>,
     /// The services behind the subject.
     pub backends: Vec<BackendRow>,
     /// From exec until it was ready: the median over the starts.
     pub startup_ms: Option<f64>,
-    /// The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, where one of the two
-    /// was loaded alone and the other beside others, and where the suite names none.
+    /// The figures above divided by those of the baseline's row of the same workload; `None` for
+    /// the baseline itself, where one of the two was loaded alone and the other beside others, and
+    /// where the suite names none.
     pub to_baseline: Option<RowRatios>,
     /// Due requests without a right answer, over all trials with the workload.
     pub errors: u64,
@@ -175,7 +180,8 @@ fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
     median(&values).filter(|value| *value > 0.0)
 }
 
-/// A row's figures divided by those of another; `None` where one of the two has no figure, or the other's is 0.
+/// A row's figures divided by those of another; `None` where one of the two has no figure, or the
+/// other's is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RowRatios {
     /// `None`, too, where one of the two peaks is a lower bound.
@@ -225,7 +231,8 @@ pub struct BackendRow {
     pub startup_ms: Option<f64>,
 }
 
-/// The best subject of a tie group, with those that pairs of repeats do not tell apart from it by peak throughput.
+/// The best subject of a tie group, with those that pairs of repeats do not tell apart from it by
+/// peak throughput.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tie {
     pub workload: String,
@@ -240,10 +247,10 @@ pub struct Tie {
     pub lower_bounds: Vec<String>,
 }
 
-/// Index of the step at which subjects are compared. `steps`: indices of a workload's steps. Of those with the pipeline
-/// depth, streams and arrivals of the first, it is the one nearest to 64 requests in flight. Going by connections would
-/// compare workloads of one stream and of many at very different concurrency. Of passes it is the last, in which a server is
-/// the warmest.
+/// Index of the step at which subjects are compared. `steps`: indices of a workload's steps. Of
+/// those with the pipeline depth, streams and arrivals of the first, it is the one nearest to 64
+/// requests in flight. Going by connections would compare workloads of one stream and of many at
+/// very different concurrency. Of passes it is the last, in which a server is the warmest.
 #[must_use]
 pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
@@ -251,7 +258,9 @@ pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     let first = steps.first().copied().unwrap_or(0);
     let like_first = |i: &usize| {
         let (step, first) = (step(*i), step(first));
-        step.pipeline == first.pipeline && step.streams == first.streams && step.arrivals == first.arrivals
+        step.pipeline == first.pipeline
+            && step.streams == first.streams
+            && step.arrivals == first.arrivals
     };
     let nearest = steps.iter().copied().filter(like_first);
     nearest
@@ -259,8 +268,8 @@ pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
         .unwrap_or(first)
 }
 
-/// The overview with its ties, workload by workload: best peak throughput first, then subjects without numbers, then
-/// controls. A subject has a row for each workload that it got.
+/// The overview with its ties, workload by workload: best peak throughput first, then subjects
+/// without numbers, then controls. A subject has a row for each workload that it got.
 #[must_use]
 pub fn overview(
     plan: &Plan,
@@ -271,8 +280,11 @@ pub fn overview(
     let (mut all, mut ties) = (Vec::new(), Vec::new());
     for workload in 0..plan.workloads.len() {
         let maker = RowMaker::new(plan, grid, summaries, workload);
-        let mut rows: Vec<OverviewRow> =
-            subjects.iter().enumerate().filter_map(|(index, subject)| maker.row(index, subject)).collect();
+        let mut rows: Vec<OverviewRow> = subjects
+            .iter()
+            .enumerate()
+            .filter_map(|(index, subject)| maker.row(index, subject))
+            .collect();
         rows.sort_by(|a, b| {
             let peak = |row: &OverviewRow| row.most_rps().unwrap_or(-1.0);
             a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
@@ -287,18 +299,21 @@ pub fn overview(
     (all, ties)
 }
 
-/// Gives a workload's rows their tie groups and places, and returns the ties. What was served of an offered rate is no peak that anybody is ranked by.
+/// Gives a workload's rows their tie groups and places, and returns the ties. What was served of an
+/// offered rate is no peak that anybody is ranked by.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
     // Of a lower bound the repeats count that show it: valid ones, and those of which the generator
     // was the limit.
     let counted = |row: &OverviewRow| peaks_by_block(row, grid).known();
-    let is_ranked =
-        |row: &OverviewRow| !row.control && row.is_of_its_own() && counted(row) >= PAIRS_TO_TELL_APART;
+    let is_ranked = |row: &OverviewRow| {
+        !row.control && row.is_of_its_own() && counted(row) >= PAIRS_TO_TELL_APART
+    };
     let ranked: Vec<usize> = (0..rows.len()).filter(|i| is_ranked(&rows[*i])).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
     let bounds: Vec<PeakBound> = ranked.iter().map(|i| rows[*i].peak_bound()).collect();
     let step = |n: usize| rows[ranked[n]].most().map(|(_, at)| at);
-    // Peaks at different steps were loaded one after the other, whoever took turns in each: what pairs them is the block.
+    // Peaks at different steps were loaded one after the other, whoever took turns in each: what
+    // pairs them is the block.
     let ranking = Ranking::of(&peaks, &bounds, looks, &|a, b| match step(a) == step(b) {
         true => peaks[a].pairs_with(&peaks[b]),
         false => peaks[a].clone().without_turns().pairs_with(&peaks[b].clone().without_turns()),
@@ -308,16 +323,22 @@ fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
         (rows[*i].tie_group, rows[*i].places) = (*group, places);
     }
     let last = groups.iter().flatten().max().copied().unwrap_or(0);
-    let members = |group: usize| (0..ranked.len()).filter(|n| groups[*n] == Some(group)).collect::<Vec<_>>();
+    let members =
+        |group: usize| (0..ranked.len()).filter(|n| groups[*n] == Some(group)).collect::<Vec<_>>();
     let subject = |n: usize| &rows[ranked[n]];
     (1..=last).filter_map(|group| tie(&members(group), &ranking, &subject)).collect()
 }
 
-/// The members of a group that cannot be told apart from its best; `None`: there are none. A member that is ahead of the
-/// best in every pair is told apart from it, and left out.
-fn tie<'a>(group: &[usize], ranking: &Ranking, row: &dyn Fn(usize) -> &'a OverviewRow) -> Option<Tie> {
+/// The members of a group that cannot be told apart from its best; `None`: there are none. A member
+/// that is ahead of the best in every pair is told apart from it, and left out.
+fn tie<'a>(
+    group: &[usize],
+    ranking: &Ranking,
+    row: &dyn Fn(usize) -> &'a OverviewRow,
+) -> Option<Tie> {
     let (best, rest) = group.split_first()?;
-    let with: Vec<usize> = rest.iter().copied().filter(|one| ranking.are_tied(*best, *one)).collect();
+    let with: Vec<usize> =
+        rest.iter().copied().filter(|one| ranking.are_tied(*best, *one)).collect();
     let is_mutual = |i: usize| with[..i].iter().all(|other| ranking.are_tied(*other, with[i]));
     let all = [best].into_iter().chain(&with);
     let open = all.filter(|one| row(**one).peak_is_lower_bound);
@@ -372,12 +393,13 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
     rows.iter().filter(|row| row.most().is_none() || row.is_of_its_own()).map(of_row).collect()
 }
 
-/// The throughput with the highest median. Those with too few repeats to tell subjects apart count only if all have too few.
+/// The throughput with the highest median. Those with too few repeats to tell subjects apart count
+/// only if all have too few.
 fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
     let rank = |q: &Repeated| Some((q.values.len() >= PAIRS_TO_TELL_APART, q.median?));
     let ranked = peaks.filter_map(|(q, of)| Some((rank(q)?, of)));
-    let best =
-        ranked.max_by(|((a_tells, a), _), ((b_tells, b), _)| a_tells.cmp(b_tells).then(a.total_cmp(b)))?;
+    let best = ranked
+        .max_by(|((a_tells, a), _), ((b_tells, b), _)| a_tells.cmp(b_tells).then(a.total_cmp(b)))?;
     Some(best.1)
 }
 
@@ -410,7 +432,12 @@ struct RowMaker<'a> {
 }
 
 impl<'a> RowMaker<'a> {
-    fn new(plan: &'a Plan, grid: &'a Grid<'a>, summaries: &'a [Summary], workload: usize) -> RowMaker<'a> {
+    fn new(
+        plan: &'a Plan,
+        grid: &'a Grid<'a>,
+        summaries: &'a [Summary],
+        workload: usize,
+    ) -> RowMaker<'a> {
         let of_workload = grid.cells().filter(|(key, _)| key.workload == workload);
         let mut steps: Vec<usize> = of_workload.map(|(key, _)| key.step).collect();
         steps.sort_unstable();
@@ -418,14 +445,16 @@ impl<'a> RowMaker<'a> {
         RowMaker { plan, grid, summaries, workload, reference }
     }
 
-    /// A subject's row; `None`: it did not get this workload. A subject without any trials has a row in the first workload,
-    /// with the reason, and one that lost a workload which was planned for it has a row there.
+    /// A subject's row; `None`: it did not get this workload. A subject without any trials has a
+    /// row in the first workload, with the reason, and one that lost a workload which was planned
+    /// for it has a row there.
     fn row(&self, index: usize, subject: &SubjectResult) -> Option<OverviewRow> {
         let has_numbers = self.grid.steps(index, self.workload).next().is_some();
         let has_others = self.grid.has_arm(index);
         let is_absent = self.workload == 0 && !has_others;
-        let is_lost =
-            || has_others && absent(subject, self.protocol(), true).is_some() && self.is_planned(index);
+        let is_lost = || {
+            has_others && absent(subject, self.protocol(), true).is_some() && self.is_planned(index)
+        };
         (has_numbers || is_absent || is_lost()).then(|| self.make(index, subject))
     }
 
@@ -436,8 +465,10 @@ impl<'a> RowMaker<'a> {
         trials: &[&TrialResult],
     ) -> Vec<BackendRow> {
         let row = |behind: &BackendResult| {
-            let summary = at_reference.and_then(|s| s.backends.iter().find(|b| b.name == behind.name));
-            let of_trials = trials.iter().flat_map(|t| &t.backends).filter(|b| b.name == behind.name);
+            let summary =
+                at_reference.and_then(|s| s.backends.iter().find(|b| b.name == behind.name));
+            let of_trials =
+                trials.iter().flat_map(|t| &t.backends).filter(|b| b.name == behind.name);
             BackendRow {
                 name: behind.name.clone(),
                 cpu_us_per_request: summary.and_then(|s| s.cpu_us_per_request.median),
@@ -452,13 +483,15 @@ impl<'a> RowMaker<'a> {
         subject.backends.iter().map(row).collect()
     }
 
-    /// What its requests cost at a step; `None`: the suite names no price, or the CPU time is not known.
+    /// What its requests cost at a step; `None`: the suite names no price, or the CPU time is not
+    /// known.
     fn cost(&self, held: Held, at: &Summary) -> Option<CostResult> {
         let of = &at.cpu_us_per_request;
         cost::result(of.median?, between(of), held, self.plan.cost?)
     }
 
-    /// What its requests use of a server at a step, and the same at the ends of the interval of their CPU time.
+    /// What its requests use of a server at a step, and the same at the ends of the interval of
+    /// their CPU time.
     fn uses(
         &self,
         arm: usize,
@@ -466,7 +499,8 @@ impl<'a> RowMaker<'a> {
         at: &Summary,
     ) -> (Option<Paid>, Option<(Paid, Paid)>) {
         let (cpu, held) = (&at.cpu_us_per_request, self.held(arm, subject, at));
-        let ends = between(cpu).and_then(|(low, high)| self.paid(held, low).zip(self.paid(held, high)));
+        let ends =
+            between(cpu).and_then(|(low, high)| self.paid(held, low).zip(self.paid(held, high)));
         (cpu.median.and_then(|us| self.paid(held, us)), ends)
     }
 
@@ -514,8 +548,10 @@ impl<'a> RowMaker<'a> {
         // What is served of an offered rate is a peak only where nothing else was asked.
         let valid = peak(&closed).or_else(|| peak(own));
         let has_failed = subject.failures.iter().any(SubjectFailure::is_servers_fault);
-        let steps = Steps { plan, grid: self.grid, arm: index, workload: self.workload, has_failed };
-        let Censoring { open, at_least } = steps.censoring(valid.map(|s| (s.cell, &s.throughput_rps)));
+        let steps =
+            Steps { plan, grid: self.grid, arm: index, workload: self.workload, has_failed };
+        let Censoring { open, at_least } =
+            steps.censoring(valid.map(|s| (s.cell, &s.throughput_rps)));
         let of_cell = |cell: CellKey| own.iter().copied().find(|s| s.cell == cell);
         let most = at_least.as_ref().and_then(|(cell, _)| of_cell(*cell));
         Best {
@@ -535,7 +571,10 @@ impl<'a> RowMaker<'a> {
         at_reference: Option<&Summary>,
     ) -> Option<InvalidFigures> {
         let peaks = self.grid.steps(index, self.workload).filter_map(|(key, cell)| {
-            Some((median_of_invalid(cell, &THROUGHPUT)?, Shape::of(&self.plan.load.steps[key.step])))
+            Some((
+                median_of_invalid(cell, &THROUGHPUT)?,
+                Shape::of(&self.plan.load.steps[key.step]),
+            ))
         });
         let peak = peaks.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|_| !has_peak);
         let of = |known: fn(&Summary) -> &Repeated, metric: &Metric| {
@@ -556,14 +595,16 @@ impl<'a> RowMaker<'a> {
         let plan = self.plan;
         let is_own = |s: &&Summary| (s.cell.arm, s.cell.workload) == (index, self.workload);
         let own: Vec<&Summary> = self.summaries.iter().filter(is_own).collect();
-        let Best { valid: best, shown, is_offered, open, at_least } = self.best(index, subject, &own);
+        let Best { valid: best, shown, is_offered, open, at_least } =
+            self.best(index, subject, &own);
         let (peak_at_least_at, peak_at_least_rps) = at_least.unzip();
         let at_reference = own.iter().copied().find(|s| s.step == self.reference);
         let trials = || self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
         let peak_or_reference = shown.or(at_reference);
         let cost = at_reference.and_then(|s| self.cost(self.held(index, subject, s), s));
-        let (paid, paid_between) = at_reference.map_or((None, None), |s| self.uses(index, subject, s));
+        let (paid, paid_between) =
+            at_reference.map_or((None, None), |s| self.uses(index, subject, s));
         let reference = &plan.load.steps[self.reference];
         OverviewRow {
             reference_cell: CellKey { arm: index, workload: self.workload, step: self.reference },

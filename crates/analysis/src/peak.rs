@@ -113,7 +113,8 @@ impl Steps<'_> {
         let open: Vec<OpenStep> =
             self.planned().into_iter().filter_map(|step| self.open_step(step, median)).collect();
         let tells_apart = |of: &Repeated| of.values.len() >= PAIRS_TO_TELL_APART;
-        let is_enough = |of: &Repeated| tells_apart(of) || peak.is_none_or(|(_, own)| !tells_apart(own));
+        let is_enough =
+            |of: &Repeated| tells_apart(of) || peak.is_none_or(|(_, own)| !tells_apart(own));
         let observed = open.iter().filter_map(|step| {
             let key = self.key(step.step);
             Some((key, lower_bounds(self.grid.get(key)?).repeated()))
@@ -121,8 +122,8 @@ impl Steps<'_> {
         let above = observed.filter(|(_, of)| {
             is_enough(of) && of.median.is_some_and(|rps| median.is_none_or(|(_, peak)| rps > peak))
         });
-        let at_least =
-            above.max_by(|(_, a), (_, b)| a.median.unwrap_or(0.0).total_cmp(&b.median.unwrap_or(0.0)));
+        let at_least = above
+            .max_by(|(_, a), (_, b)| a.median.unwrap_or(0.0).total_cmp(&b.median.unwrap_or(0.0)));
         Censoring { open, at_least }
     }
 
@@ -132,7 +133,8 @@ impl Steps<'_> {
 
     /// The closed loops that were planned, or all steps where there are no closed loops.
     fn planned(&self) -> Vec<usize> {
-        let own = self.plan.trials.iter().filter(|t| (t.arm, t.workload) == (self.arm, self.workload));
+        let own =
+            self.plan.trials.iter().filter(|t| (t.arm, t.workload) == (self.arm, self.workload));
         let mut all: Vec<usize> = own.map(|trial| trial.step).collect();
         all.sort_unstable();
         all.dedup();
@@ -204,10 +206,9 @@ pub(crate) fn not_run(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
     if plan.stop.is_some() || shows_what_it_does(cell) {
         return 0;
     }
-    let planned = plan
-        .trials
-        .iter()
-        .filter(|trial| (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step));
+    let planned = plan.trials.iter().filter(|trial| {
+        (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
+    });
     planned.count().saturating_sub(cell.trials().len())
 }
 
@@ -222,7 +223,8 @@ fn rates(trials: &[&TrialResult]) -> Vec<f64> {
 /// The highest median that a cell may have, if so many repeats more than its valid ones could have
 /// any throughput; `None`: any.
 fn highest_median(cell: &Cell<'_>, open: usize) -> Option<f64> {
-    let valid = cell.trials().iter().filter(|trial| trial.valid).map(|trial| trial.load.throughput_rps);
+    let valid =
+        cell.trials().iter().filter(|trial| trial.valid).map(|trial| trial.load.throughput_rps);
     let all: Vec<f64> = valid.chain(std::iter::repeat_n(f64::INFINITY, open)).collect();
     median(&all).filter(|rps| rps.is_finite())
 }

@@ -24,7 +24,8 @@ pub struct PriceResult {
 impl PriceResult {
     #[must_use]
     pub fn new(price: &ProbePrice) -> PriceResult {
-        let pairs: Vec<(&PriceSlice, &PriceSlice)> = price.slices.chunks_exact(2).filter_map(pair).collect();
+        let pairs: Vec<(&PriceSlice, &PriceSlice)> =
+            price.slices.chunks_exact(2).filter_map(pair).collect();
         let ratios = |of: fn(&PriceSlice) -> Option<f64>| {
             let ratio = |(with, without): &(&PriceSlice, &PriceSlice)| {
                 of(without).filter(|n| *n > 0.0).and_then(|without| Some(of(with)? / without))
@@ -68,7 +69,8 @@ mod tests {
         ];
         let price = PriceResult::new(&ProbePrice { slices, ..ProbePrice::default() });
         assert_eq!(price.throughput.values, [0.98, 0.98]);
-        let cpu: Vec<i64> = price.cpu_per_request.values.iter().map(|r| (r * 1e4).round() as i64).collect();
+        let cpu: Vec<i64> =
+            price.cpu_per_request.values.iter().map(|r| (r * 1e4).round() as i64).collect();
         assert_eq!(cpu, [10_204, 10_408]);
     }
 

@@ -35,8 +35,8 @@ pub struct ProfileResult {
     pub throughput_rps: f64,
     /// CPU time that the server used per answer while they were; `None`: not known.
     pub cpu_us_per_request: Option<f64>,
-    /// Part of the server's CPU time that samples of it stand for; what is missing was used by processes that came and went, or before it
-    /// was known that they are there. `None`: not known.
+    /// Part of the server's CPU time that samples of it stand for; what is missing was used by
+    /// processes that came and went, or before it was known that they are there. `None`: not known.
     pub sampled_share: Option<f64>,
     /// Why code compiled just in time may lack names, as sentences.
     pub unnamed: Vec<String>,
@@ -63,12 +63,13 @@ pub struct Flame {
     pub functions: Vec<Function>,
     /// Depth first, each before its callees; those that are too small to be seen are left out.
     pub nodes: Vec<Node>,
-    /// Of each node, how much more time per answer it takes here than in another profile, from −3 (much less) to 3; 0: no difference that
-    /// the samples could show. `None`: there is no other.
+    /// Of each node, how much more time per answer it takes here than in another profile, from −3
+    /// (much less) to 3; 0: no difference that the samples could show. `None`: there is no other.
     pub levels: Option<Vec<i8>>,
     /// By samples of their own, the most first.
     pub hottest: Vec<Hot>,
-    /// Shares of the samples by where the innermost function comes from: the kernel, a file, code compiled just in time.
+    /// Shares of the samples by where the innermost function comes from: the kernel, a file, code
+    /// compiled just in time.
     pub by_origin: Vec<Share>,
 }
 
@@ -115,7 +116,8 @@ impl FunctionKind {
     }
 }
 
-/// A function as it was called on one way. As JSON it is a list of these four, in this order: there are thousands.
+/// A function as it was called on one way. As JSON it is a list of these four, in this order: there
+/// are thousands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(into = "[u64; 4]")]
 #[schemars(with = "[u64; 4]")]
@@ -197,14 +199,16 @@ fn result(cell: CellKey, all: &[&ProfileRecord]) -> ProfileResult {
         length_s: seconds,
         throughput_rps: if seconds > 0.0 { answers as f64 / seconds } else { 0.0 },
         cpu_us_per_request: cpu_ns.and_then(per_answer),
-        sampled_share: used_s.map(|used| running.as_ref().map_or(0.0, |flame| flame.seconds) / used),
+        sampled_share: used_s
+            .map(|used| running.as_ref().map_or(0.0, |flame| flame.seconds) / used),
         unnamed: unnamed.into_iter().cloned().collect(),
         running,
         waiting: Flame::of(&good, Side::Waiting),
     }
 }
 
-/// A stack as a list of functions from the role of its threads on, and the samples that it stands for.
+/// A stack as a list of functions from the role of its threads on, and the samples that it stands
+/// for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub functions: Vec<Function>,
@@ -285,7 +289,9 @@ impl Flame {
             seconds,
             us_per_request,
             whole_share: of(&|_, stack| stack.whole),
-            named_share: of(&|p, stack| stack.frames.iter().all(|f| p.frames[*f as usize].is_named())),
+            named_share: of(&|p, stack| {
+                stack.frames.iter().all(|f| p.frames[*f as usize].is_named())
+            }),
             nodes: tree.listed(samples).map(|(node, _)| node).collect(),
             levels: None,
             hottest: tree.hottest(share, us_per_request),
@@ -360,9 +366,15 @@ impl Tree {
     }
 
     fn hottest(&self, share: impl Fn(u64) -> f64, us_per_request: Option<f64>) -> Vec<Hot> {
-        let mut all: Vec<(u32, (u64, u64))> =
-            self.own.iter().filter(|(_, (own, _))| *own > 0).map(|(place, of)| (*place, *of)).collect();
-        all.sort_by_key(|(place, (own, _))| (std::cmp::Reverse(*own), &self.functions[*place as usize]));
+        let mut all: Vec<(u32, (u64, u64))> = self
+            .own
+            .iter()
+            .filter(|(_, (own, _))| *own > 0)
+            .map(|(place, of)| (*place, *of))
+            .collect();
+        all.sort_by_key(|(place, (own, _))| {
+            (std::cmp::Reverse(*own), &self.functions[*place as usize])
+        });
         let hot = |(function, (own, all)): (u32, (u64, u64))| Hot {
             function,
             own_share: share(own),
@@ -396,8 +408,16 @@ fn origin(function: &Function) -> String {
 }
 
 impl Calls {
-    /// Appends its callees, in the order of their names, so that graphs of two runs can be laid side by side.
-    fn list(&self, functions: &[Function], depth: u32, start: u64, least: u64, nodes: &mut Vec<(Node, u64)>) {
+    /// Appends its callees, in the order of their names, so that graphs of two runs can be laid
+    /// side by side.
+    fn list(
+        &self,
+        functions: &[Function],
+        depth: u32,
+        start: u64,
+        least: u64,
+        nodes: &mut Vec<(Node, u64)>,
+    ) {
         let mut callees: Vec<(&u32, &Calls)> = self.callees.iter().collect();
         callees.sort_by_key(|(place, _)| &functions[**place as usize]);
         let mut at = start;

@@ -29,8 +29,10 @@ impl DisturbedSteps {
     /// `cpus`: of the machine. `None`: there are no such steps.
     #[must_use]
     pub(crate) fn new(trials: &[TrialResult], cpus: u32) -> Option<DisturbedSteps> {
-        let disturbed: Vec<&TrialResult> = trials.iter().filter(|trial| trial.is_disturbed()).collect();
-        let shares: Vec<f64> = disturbed.iter().filter_map(|trial| share_of_others(trial, cpus)).collect();
+        let disturbed: Vec<&TrialResult> =
+            trials.iter().filter(|trial| trial.is_disturbed()).collect();
+        let shares: Vec<f64> =
+            disturbed.iter().filter_map(|trial| share_of_others(trial, cpus)).collect();
         let mut by_name: BTreeMap<&str, f64> = BTreeMap::new();
         for other in disturbed.iter().flat_map(|trial| trial.machine.others.iter().flatten()) {
             *by_name.entry(&other.name).or_default() += other.cpus;
@@ -58,9 +60,10 @@ impl TrialResult {
         let limiter = &self.limiter;
         // A generator that waited for others is a guess.
         let has_company = self.caveats.iter().any(|caveat| caveat.code == Code::Contaminated);
-        let is_doubtful =
-            has_company && (limiter.resource, limiter.confidence) == (Resource::Generator, Confidence::Low);
-        let mut refusing = self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
+        let is_doubtful = has_company
+            && (limiter.resource, limiter.confidence) == (Resource::Generator, Confidence::Low);
+        let mut refusing =
+            self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
         self.fell_short()
             && (limiter.resource == Resource::OtherPrograms || is_doubtful)
             && refusing.all(|caveat| is_of_machine(caveat.code))
@@ -122,8 +125,11 @@ mod tests {
             trial.server.window_s = 2.0;
             trial.server.others_cpu_s = Some(2.44);
             let of = |name: &str, cpus| OtherCpu { pid: 7, name: name.into(), cpus };
-            trial.machine.others =
-                Some(vec![of("rustc", 0.5), of("rustc", 0.4), of("python3", 0.8 + place as f64 / 1e3)]);
+            trial.machine.others = Some(vec![
+                of("rustc", 0.5),
+                of("rustc", 0.4),
+                of("python3", 0.8 + place as f64 / 1e3),
+            ]);
         }
         all
     }
@@ -143,7 +149,8 @@ mod tests {
         assert!(!all[0].is_disturbed());
         all[0].caveats[0].code = Code::GeneratorCrowded;
         assert!(all[0].is_disturbed());
-        (all[0].limiter.resource, all[0].limiter.confidence) = (Resource::Generator, Confidence::High);
+        (all[0].limiter.resource, all[0].limiter.confidence) =
+            (Resource::Generator, Confidence::High);
         assert!(!all[0].is_disturbed());
         all[0].limiter.confidence = Confidence::Low;
         assert!(!all[0].is_disturbed(), "it may have been the server on its CPUs");

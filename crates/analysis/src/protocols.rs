@@ -11,21 +11,23 @@ use crate::metric::{CPU, Metric, RESPONSE_P99, THROUGHPUT};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// One server with the same requests over HTTP/2 and HTTP/1.1, both with TLS or both without. Ratios are HTTP/2 ÷ HTTP/1.1,
-/// of repeats paired by block.
+/// One server with the same requests over HTTP/2 and HTTP/1.1, both with TLS or both without.
+/// Ratios are HTTP/2 ÷ HTTP/1.1, of repeats paired by block.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProtocolComparison {
     /// Name of the server, without its variant.
     pub server: String,
     /// Arm over HTTP/2.
     pub subject: String,
-    /// Arm over HTTP/1.1: the same arm, or, if it has no numbers there, another variant of its server.
+    /// Arm over HTTP/1.1: the same arm, or, if it has no numbers there, another variant of its
+    /// server.
     pub baseline_subject: String,
     /// Workload over HTTP/2.
     pub workload: String,
     /// Workload over HTTP/1.1 with the same requests.
     pub baseline: String,
-    /// Requests in flight, the same on both sides: connections × streams over HTTP/2, connections × pipeline over HTTP/1.1.
+    /// Requests in flight, the same on both sides: connections × streams over HTTP/2, connections ×
+    /// pipeline over HTTP/1.1.
     pub in_flight: u64,
     /// Connections over HTTP/2.
     pub connections: u32,
@@ -42,8 +44,9 @@ pub struct ProtocolComparison {
     pub cpu_per_request_ratio: Repeated,
 }
 
-/// Compares, arm by arm, every HTTP/2 workload with the HTTP/1.1 workload of the same requests, both with TLS or both
-/// without. Pages are left out: a visitor decides how many requests it has in flight.
+/// Compares, arm by arm, every HTTP/2 workload with the HTTP/1.1 workload of the same requests,
+/// both with TLS or both without. Pages are left out: a visitor decides how many requests it has in
+/// flight.
 #[must_use]
 pub fn protocols(plan: &Plan, grid: &Grid<'_>) -> Vec<ProtocolComparison> {
     let mut all = Vec::new();
@@ -69,7 +72,8 @@ fn baseline_of(plan: &Plan, asked: &Workload) -> Option<usize> {
     })
 }
 
-/// A closed-loop cell, reduced to the valid trials that had as many requests in flight as the step asks for.
+/// A closed-loop cell, reduced to the valid trials that had as many requests in flight as the step
+/// asks for.
 struct InFlight<'a> {
     key: CellKey,
     cell: Cell<'a>,
@@ -85,28 +89,30 @@ impl InFlight<'_> {
     }
 }
 
-/// An arm's closed-loop cells with a workload, fewest requests in flight first. Left out: trials that are not valid, and
-/// those in which the server allowed fewer streams than the step asks for.
+/// An arm's closed-loop cells with a workload, fewest requests in flight first. Left out: trials
+/// that are not valid, and those in which the server allowed fewer streams than the step asks for.
 fn steps<'a>(plan: &Plan, grid: &Grid<'a>, arm: usize, workload: usize) -> Vec<InFlight<'a>> {
     let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals == Arrivals::Closed;
     let of_cell = |(key, cell): (CellKey, &Cell<'a>)| {
         let step = &plan.load.steps[key.step];
         InFlight {
             key,
-            cell: cell.only(|t| t.valid && t.load.http2.as_ref().is_none_or(|h| are_granted(&h.streams))),
+            cell: cell
+                .only(|t| t.valid && t.load.http2.as_ref().is_none_or(|h| are_granted(&h.streams))),
             connections: step.connections,
             on_each: step.streams * step.pipeline,
             pass: step.pass,
         }
     };
     let closed = grid.steps(arm, workload).filter(|(key, _)| is_closed(key));
-    let mut all: Vec<InFlight<'a>> = closed.map(of_cell).filter(|s| !s.cell.trials().is_empty()).collect();
+    let mut all: Vec<InFlight<'a>> =
+        closed.map(of_cell).filter(|s| !s.cell.trials().is_empty()).collect();
     all.sort_by_key(|s| (s.total(), s.connections, s.pass));
     all
 }
 
-/// The cells to compare with: the arm's own, or, if it has none, those of the first other arm with the same server and
-/// conditions.
+/// The cells to compare with: the arm's own, or, if it has none, those of the first other arm with
+/// the same server and conditions.
 fn baseline_steps<'a>(
     plan: &Plan,
     grid: &Grid<'a>,
@@ -122,12 +128,14 @@ fn baseline_steps<'a>(
     all.into_iter().find(|steps| !steps.is_empty())
 }
 
-/// Whether a server allowed as many streams as were asked for: with fewer, fewer requests were in flight.
+/// Whether a server allowed as many streams as were asked for: with fewer, fewer requests were in
+/// flight.
 fn are_granted(streams: &Streams) -> bool {
     streams.granted.is_none_or(|granted| granted >= streams.asked)
 }
 
-/// Whether two workloads have the same requests, names aside, over connections that are kept for as long.
+/// Whether two workloads have the same requests, names aside, over connections that are kept for as
+/// long.
 fn ask_alike(a: &Workload, b: &Workload) -> bool {
     let unnamed = |w: &Workload| -> Vec<Request> {
         w.requests.iter().map(|r| Request { name: String::new(), ..r.clone() }).collect()
@@ -135,10 +143,12 @@ fn ask_alike(a: &Workload, b: &Workload) -> bool {
     unnamed(a) == unnamed(b) && a.requests_per_connection == b.requests_per_connection
 }
 
-/// Compares all pairs of steps with equally many requests in flight, the first time with the first, the second with the second.
+/// Compares all pairs of steps with equally many requests in flight, the first time with the first,
+/// the second with the second.
 fn compare(plan: &Plan, own: &[InFlight<'_>], base: &[InFlight<'_>]) -> Vec<ProtocolComparison> {
-    let is_beside =
-        |own: &InFlight<'_>, base: &InFlight<'_>| (own.total(), own.pass) == (base.total(), base.pass);
+    let is_beside = |own: &InFlight<'_>, base: &InFlight<'_>| {
+        (own.total(), own.pass) == (base.total(), base.pass)
+    };
     let beside = |own| base.iter().filter(move |base| is_beside(own, base));
     let pairs = own.iter().flat_map(|own| beside(own).map(move |base| (own, base)));
     pairs.filter_map(|(own, base)| comparison(plan, own, base)).collect()
@@ -190,13 +200,14 @@ mod tests {
         }
     }
 
-    /// A repeat: subject, whether over HTTP/2, block, (connections, requests in flight on each), answers in the second. One that
-    /// comes again is another pass.
+    /// A repeat: subject, whether over HTTP/2, block, (connections, requests in flight on each),
+    /// answers in the second. One that comes again is another pass.
     type Repeat<'a> = (&'a str, bool, u32, (u32, u32), u64);
 
     fn plan(subjects: &[&str]) -> Plan {
         let subject = |id: &&str| {
-            let (name, variant) = id.split_once('/').map_or((*id, None), |(n, v)| (n, Some(v.to_string())));
+            let (name, variant) =
+                id.split_once('/').map_or((*id, None), |(n, v)| (n, Some(v.to_string())));
             Subject { name: name.into(), variant, ..Subject::default() }
         };
         let mut plan = fixture::plan(subjects.iter().map(subject).collect());
@@ -206,15 +217,22 @@ mod tests {
 
     fn compared(mut plan: Plan, repeats: &[Repeat<'_>]) -> Vec<ProtocolComparison> {
         let mut results = Vec::new();
-        for (index, (id, is_h2, block, (connections, on_each), answers)) in repeats.iter().enumerate() {
+        for (index, (id, is_h2, block, (connections, on_each), answers)) in
+            repeats.iter().enumerate()
+        {
             let (streams, pipeline) = if *is_h2 { (*on_each, 1) } else { (1, *on_each) };
             let before = &repeats[..index];
             let pass = 1 + before
                 .iter()
                 .filter(|r| (r.0, r.1, r.2, r.3) == (*id, *is_h2, *block, (*connections, *on_each)))
                 .count() as u32;
-            let step =
-                Step { connections: *connections, streams, pipeline, arrivals: Arrivals::Closed, pass };
+            let step = Step {
+                connections: *connections,
+                streams,
+                pipeline,
+                arrivals: Arrivals::Closed,
+                pass,
+            };
             let known = plan.load.steps.iter().position(|s| *s == step);
             let step = known.unwrap_or_else(|| {
                 plan.load.steps.push(step);
@@ -310,7 +328,8 @@ mod tests {
 
     #[test]
     fn pages_and_other_requests_are_not_compared() {
-        let page = Workload { page: Some(Page { connections: 6 }), ..workload("two", Protocol::H2c) };
+        let page =
+            Workload { page: Some(Page { connections: 6 }), ..workload("two", Protocol::H2c) };
         let over_tls = workload("two", Protocol::H2);
         let mut other = workload("two", Protocol::H2c);
         other.requests[0].path = "/other".into();
@@ -338,7 +357,8 @@ mod tests {
 
     #[test]
     fn the_baseline_asks_the_same_over_http_1_with_or_without_tls_as_it_is() {
-        let page = Workload { page: Some(Page { connections: 6 }), ..workload("page", Protocol::H1) };
+        let page =
+            Workload { page: Some(Page { connections: 6 }), ..workload("page", Protocol::H1) };
         let mut other = workload("other", Protocol::H1);
         other.requests[0].path = "/other".into();
         let mut plan = plan(&["a"]);
@@ -357,20 +377,28 @@ mod tests {
 
     #[test]
     fn only_valid_trials_of_closed_loops_are_compared() {
-        let repeats = [("a", ONE, 1, (10, 1), 1), ("a", TWO, 1, (1, 10), 0), ("a", TWO, 2, (1, 10), 1)];
-        // The first HTTP/2 trial has no answers, so it is refused; the other one has no HTTP/1.1 trial in its block.
+        let repeats =
+            [("a", ONE, 1, (10, 1), 1), ("a", TWO, 1, (1, 10), 0), ("a", TWO, 2, (1, 10), 1)];
+        // The first HTTP/2 trial has no answers, so it is refused; the other one has no HTTP/1.1
+        // trial in its block.
         assert_eq!(compared(plan(&["a"]), &repeats), []);
         let mut open = plan(&["a"]);
-        let step =
-            |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals, pass: 1 };
+        let step = |connections, streams, arrivals| Step {
+            connections,
+            streams,
+            pipeline: 1,
+            arrivals,
+            pass: 1,
+        };
         open.load.steps = vec![step(10, 1, Arrivals::Closed), step(1, 10, Arrivals::Closed)];
         let closed = open.clone();
         open.load.steps[0].arrivals = Arrivals::Constant { rate: 5.0 };
         open.load.steps[1].arrivals = Arrivals::Constant { rate: 5.0 };
         let mut records = Vec::new();
         let mut results = |plan: &mut Plan| {
-            plan.trials =
-                [0, 1].map(|at| Trial { launch: 0, arm: 0, workload: at, step: at, seed: 0 }).into();
+            plan.trials = [0, 1]
+                .map(|at| Trial { launch: 0, arm: 0, workload: at, step: at, seed: 0 })
+                .into();
             records = [0, 1].map(|at| fixture::trial_record(at, fixture::record(9))).into();
             let trials: Vec<TrialResult> = records
                 .iter()

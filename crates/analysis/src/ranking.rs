@@ -7,8 +7,9 @@ use crate::peak::PeakBound;
 use crate::series::Series;
 use crate::stats::{Looks, PAIRS_TO_TELL_APART, Pairs, holm};
 
-/// Series of one metric, each set against each other. Among `n` of them there are `n(n − 1) / 2` tests, of which one in twenty
-/// would tell two apart by chance alone: the values of p are those of Holm.
+/// Series of one metric, each set against each other. Among `n` of them there are `n(n − 1) / 2`
+/// tests, of which one in twenty would tell two apart by chance alone: the values of p are those of
+/// Holm.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
     /// Whether the first is told apart from the second, and has the higher values.
@@ -44,10 +45,14 @@ impl Ranking {
         let n = series.len();
         let is_open = |one: usize| bounds[one] == PeakBound::AtLeast;
         let all = (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low)));
-        let pairs: Vec<(usize, usize)> = all.filter(|(a, b)| !(is_open(*a) && is_open(*b))).collect();
+        let pairs: Vec<(usize, usize)> =
+            all.filter(|(a, b)| !(is_open(*a) && is_open(*b))).collect();
         let tested: Vec<Pairs> = pairs.iter().map(|(a, b)| pairs_of(*a, *b)).collect();
-        let known: Vec<(usize, f64)> =
-            tested.iter().enumerate().filter_map(|(i, pairs)| Some((i, pairs.chance(looks)?))).collect();
+        let known: Vec<(usize, f64)> = tested
+            .iter()
+            .enumerate()
+            .filter_map(|(i, pairs)| Some((i, pairs.chance(looks)?)))
+            .collect();
         let adjusted = holm(&known.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
         let mut chance: Vec<Option<f64>> = vec![None; pairs.len()];
         known.iter().zip(adjusted).for_each(|((i, _), p)| chance[*i] = Some(p));
@@ -58,7 +63,10 @@ impl Ranking {
                 above[high][low] = !is_open(low);
             }
         }
-        Ranking { above, counts: series.iter().map(|one| one.known() >= PAIRS_TO_TELL_APART).collect() }
+        Ranking {
+            above,
+            counts: series.iter().map(|one| one.known() >= PAIRS_TO_TELL_APART).collect(),
+        }
     }
 
     /// Whether tests do not tell two apart.
@@ -67,8 +75,9 @@ impl Ranking {
         !self.above[a][b] && !self.above[b][a]
     }
 
-    /// Puts the series, which come best first, into tie groups. One joins the first group whose best is not above it, or else starts
-    /// a group. Returns the group number of each, counted from 1; `None`: it has too few values to be told apart from any other.
+    /// Puts the series, which come best first, into tie groups. One joins the first group whose
+    /// best is not above it, or else starts a group. Returns the group number of each, counted from
+    /// 1; `None`: it has too few values to be told apart from any other.
     #[must_use]
     pub fn groups(&self) -> Vec<Option<usize>> {
         let mut bests: Vec<usize> = Vec::new();
@@ -86,9 +95,11 @@ impl Ranking {
         (0..self.above.len()).map(&mut group_of).collect()
     }
 
-    /// The places that each may have: behind all that are told apart from it above, and before all below. Because all pairs are
-    /// allowed for, the places of all hold at once, with the confidence of one interval where there are five launches or more (Al Mohamad, Goeman and van Zwet,
-    /// "Simultaneous confidence intervals for ranks with application to ranking institutions", 2022). `None`: too few values.
+    /// The places that each may have: behind all that are told apart from it above, and before all
+    /// below. Because all pairs are allowed for, the places of all hold at once, with the
+    /// confidence of one interval where there are five launches or more (Al Mohamad, Goeman and van
+    /// Zwet, "Simultaneous confidence intervals for ranks with application to ranking
+    /// institutions", 2022). `None`: too few values.
     #[must_use]
     pub fn places(&self) -> Vec<Option<Places>> {
         let ranked = self.counts.iter().filter(|counts| **counts).count();
@@ -128,7 +139,8 @@ mod tests {
     fn ties_are_with_the_best_of_their_group() {
         let ranked = [[100.0, 110.0, 120.0], [97.0, 104.0, 115.0], [93.0, 101.0, 109.0], [10.0; 3]];
         let ranked = ranked.map(|values| series(&values));
-        // The third is not told apart from the second, but from the best: it starts a group of its own.
+        // The third is not told apart from the second, but from the best: it starts a group of its
+        // own.
         let (groups, places) = of(&ranked);
         assert_eq!(groups, [Some(1), Some(1), Some(2), Some(3)]);
         assert_eq!(places, [Some((1, 2)), Some((1, 3)), Some((2, 3)), Some((4, 4))]);
@@ -153,42 +165,49 @@ mod tests {
         let best = series(&[300.0, 300.0]);
         assert_eq!(of(&[best.clone(), three(200.0), three(100.0)]).0, [None, Some(1), Some(2)]);
         assert_eq!(of(&[best.clone(), best]).0, [None, None]);
-        // The first has the higher median because of blocks that the second lacks; in every pair it is behind.
+        // The first has the higher median because of blocks that the second lacks; in every pair it
+        // is behind.
         let first = series(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
         let (groups, places) = of(&[first, three(110.0)]);
         assert_eq!((groups, places), (vec![Some(1), Some(1)], vec![Some((2, 2)), Some((1, 1))]));
     }
 
-    /// Of equal servers a single test tells two apart in one of twenty worlds; all pairs of ten servers together as well, and not in
-    /// most of them.
+    /// Of equal servers a single test tells two apart in one of twenty worlds; all pairs of ten
+    /// servers together as well, and not in most of them.
     #[test]
     fn equal_servers_are_seldom_told_apart_however_many_there_are() {
         let (mut alarms, mut normal) = (0, Normal(11));
         const WORLDS: usize = 1000;
         for _ in 0..WORLDS {
-            let equals: Vec<Series> = (0..10).map(|_| series(&normal.values(6, 100.0, 0.05))).collect();
+            let equals: Vec<Series> =
+                (0..10).map(|_| series(&normal.values(6, 100.0, 0.05))).collect();
             let ranking = Ranking::new(&equals, Looks::AtTheEnd);
-            alarms += usize::from(ranking.places().iter().flatten().any(|p| (p.best, p.worst) != (1, 10)));
+            alarms += usize::from(
+                ranking.places().iter().flatten().any(|p| (p.best, p.worst) != (1, 10)),
+            );
         }
         let share = alarms as f64 / WORLDS as f64;
         assert!(share <= 0.055, "{share}");
     }
 
-    /// Ten servers, each 3 % faster than the next: the true places lie within those that are told, of all of them at once.
+    /// Ten servers, each 3 % faster than the next: the true places lie within those that are told,
+    /// of all of them at once.
     #[test]
     fn places_hold_the_true_ones_of_all() {
         let (mut held, mut narrower, mut normal) = (0, 0, Normal(12));
         const WORLDS: usize = 400;
         for _ in 0..WORLDS {
-            let mut servers: Vec<(usize, Vec<f64>)> =
-                (0..10).map(|k| (k + 1, normal.values(8, 100.0 * 0.97f64.powi(k as i32), 0.02))).collect();
+            let mut servers: Vec<(usize, Vec<f64>)> = (0..10)
+                .map(|k| (k + 1, normal.values(8, 100.0 * 0.97f64.powi(k as i32), 0.02)))
+                .collect();
             servers.sort_by(|(_, a), (_, b)| {
                 crate::stats::median(b).partial_cmp(&crate::stats::median(a)).unwrap()
             });
             let all: Vec<Series> = servers.iter().map(|(_, values)| series(values)).collect();
             let places: Vec<Places> =
                 Ranking::new(&all, Looks::AtTheEnd).places().into_iter().flatten().collect();
-            let holds = |((truth, _), p): (&(usize, Vec<f64>), &Places)| (p.best..=p.worst).contains(truth);
+            let holds =
+                |((truth, _), p): (&(usize, Vec<f64>), &Places)| (p.best..=p.worst).contains(truth);
             held += usize::from(servers.iter().zip(&places).all(holds));
             narrower += usize::from(places.iter().all(|p| p.worst - p.best <= 6));
         }

@@ -56,7 +56,8 @@ pub struct Report {
     pub experiment: Option<ExperimentResult>,
     /// Arms that are the same under two names, against each other.
     pub twins: Vec<Effect>,
-    /// Arms that were loaded at the same time, against the baseline; empty where an experiment sets them against each other.
+    /// Arms that were loaded at the same time, against the baseline; empty where an experiment sets
+    /// them against each other.
     pub duets: Vec<Effect>,
     /// What starts differ by beside what they are of; empty with fewer than ten starts.
     pub nuisance: Vec<Nuisance>,
@@ -66,11 +67,14 @@ pub struct Report {
     pub canary: Option<CanaryResult>,
     /// How throughput grows with the requests in flight; empty without two levels of anything.
     pub scaling: Vec<ScalingResult>,
-    /// Between which rates each arm stops keeping the suite's objective; empty: it has none, or no open loops.
+    /// Between which rates each arm stops keeping the suite's objective; empty: it has none, or no
+    /// open loops.
     pub brackets: Vec<Bracket>,
-    /// What was looked for at each start: the highest rate that keeps the objective; empty unless a suite asks for it (`rate = "find"`).
+    /// What was looked for at each start: the highest rate that keeps the objective; empty unless a
+    /// suite asks for it (`rate = "find"`).
     pub searches: Vec<SearchResult>,
-    /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over both.
+    /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over
+    /// both.
     pub protocols: Vec<ProtocolComparison>,
     /// What went over the wire, by subject and protocol.
     pub wire: Vec<WireResult>,
@@ -91,9 +95,11 @@ pub struct RunFacts {
     pub command: Vec<String>,
     pub facts: Facts,
     pub repeats: u32,
-    /// Repeats after which the run ended, because what was asked of it was known; `None`: it was to make all of them.
+    /// Repeats after which the run ended, because what was asked of it was known; `None`: it was to
+    /// make all of them.
     pub answered_after: Option<u32>,
-    /// Whether the run could end as soon as it was answered: intervals of ratios hold at every look.
+    /// Whether the run could end as soon as it was answered: intervals of ratios hold at every
+    /// look.
     pub at_every_look: bool,
     pub load: plan::Load,
     /// What the load's rates are shares of; `None`: they were written as rates, or there are none.
@@ -101,14 +107,17 @@ pub struct RunFacts {
     pub workloads: Vec<plan::Workload>,
     /// Names of the arms in the order in which they were to run, block by block.
     pub order: Vec<Vec<String>>,
-    /// Names of the arms that were to be loaded at the same time; empty: each was to be alone on its CPUs, or took turns.
+    /// Names of the arms that were to be loaded at the same time; empty: each was to be alone on
+    /// its CPUs, or took turns.
     pub at_once: Vec<String>,
     /// Name of the arm that others are compared with; `None`: the suite names none.
     pub baseline: Option<String>,
-    /// Whether servers and generator change places from block to block; the conditions of subjects name the CPUs of the first.
+    /// Whether servers and generator change places from block to block; the conditions of subjects
+    /// name the CPUs of the first.
     pub swaps_cpus: bool,
     pub markers: Vec<plan::Marker>,
-    /// What servers are to keep at the rates of open loops, as it was written; `None`: nothing is asked of that.
+    /// What servers are to keep at the rates of open loops, as it was written; `None`: nothing is
+    /// asked of that.
     pub objective: Option<String>,
     pub cost: Option<plan::Cost>,
     pub suite_source: String,
@@ -121,8 +130,8 @@ pub struct RunFacts {
     /// Those of them for which other programs are why. `None`: there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_programs: Option<DisturbedSteps>,
-    /// Share of the measured time that was spent on reading counters, on the generator's CPUs: the median over the trials.
-    /// `None`: no trial tells.
+    /// Share of the measured time that was spent on reading counters, on the generator's CPUs: the
+    /// median over the trials. `None`: no trial tells.
     pub observing_share: Option<f64>,
 }
 
@@ -133,7 +142,8 @@ impl Report {
         self.summaries.iter().find(|summary| summary.cell == cell)
     }
 
-    /// The comparison of a cell with the baseline's; `None`: it is the baseline's, or has no trials.
+    /// The comparison of a cell with the baseline's; `None`: it is the baseline's, or has no
+    /// trials.
     #[must_use]
     pub fn comparison(&self, cell: CellKey) -> Option<&Comparison> {
         self.comparisons.iter().find(|comparison| comparison.cell == cell)
@@ -148,10 +158,13 @@ pub fn report(run: &Run) -> Report {
     let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
     // Each start has its own order of workloads and steps; reports show them in one order.
     records.sort_by_key(|t| plan.trials[t.trial].shown_at());
-    let of = |record: &TrialRecord| trial(plan, &run.header.facts, run.start_of(record), record, &company);
+    let of = |record: &TrialRecord| {
+        trial(plan, &run.header.facts, run.start_of(record), record, &company)
+    };
     let mut trials: Vec<TrialResult> = records.into_iter().map(of).collect();
     verdict::settle(&mut trials);
-    let subjects: Vec<SubjectResult> = (0..plan.arms.len()).map(|arm| subject(run, arm, &trials)).collect();
+    let subjects: Vec<SubjectResult> =
+        (0..plan.arms.len()).map(|arm| subject(run, arm, &trials)).collect();
     let grid = Grid::new(&trials);
     let summaries = summaries(plan, &grid);
     let (overview, ties) = overview::overview(plan, &subjects, &grid, &summaries);
@@ -209,9 +222,11 @@ fn answered_after(run: &Run, report: &Report) -> Option<u32> {
     let plan = &run.header.plan;
     let block = |trial: usize| plan.launches[plan.trials[trial].launch].block;
     let made = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
-    let takes_part = |launch: usize| plan.launches[launch].arms.iter().all(|arm| plan.takes_part(*arm));
+    let takes_part =
+        |launch: usize| plan.launches[launch].arms.iter().all(|arm| plan.takes_part(*arm));
     // A block that was only begun tells an interruption: a run that is answered ends between two.
-    let of_last = |trial: &usize| block(*trial) + 1 == made && takes_part(plan.trials[*trial].launch);
+    let of_last =
+        |trial: &usize| block(*trial) + 1 == made && takes_part(plan.trials[*trial].launch);
     let has = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
     let is_whole = (0..plan.trials.len()).filter(of_last).all(has);
     (is_whole && made < plan.repeats && stopping::is_answered(run, report)).then_some(made)
@@ -262,15 +277,18 @@ mod tests {
     use super::*;
     use crate::fixture::{self, five_blocks, reported};
 
-    /// Three blocks of one server in two arms: as it is, and loaded by the other driver, with half the throughput.
+    /// Three blocks of one server in two arms: as it is, and loaded by the other driver, with half
+    /// the throughput.
     fn two_arms() -> Run {
         let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };
         let mut plan = fixture::plan(vec![server]);
         let mut other = Arm { name: "a by uring".into(), level: Some(2.0), ..plan.arms[0].clone() };
-        other.conditions.load = LoadChanges { driver: Some(DriverKind::Uring), ..LoadChanges::default() };
+        other.conditions.load =
+            LoadChanges { driver: Some(DriverKind::Uring), ..LoadChanges::default() };
         plan.arms.push(other);
         plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
-        plan.launches = (0..3).flat_map(|block| [1, 0].map(|arm| Launch::alone(arm, block))).collect();
+        plan.launches =
+            (0..3).flat_map(|block| [1, 0].map(|arm| Launch::alone(arm, block))).collect();
         let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {
             let arm = planned.arms[0];
             let answers = [200, 100][arm] + u64::from(planned.block);
@@ -333,7 +351,10 @@ mod tests {
         run.header.plan.trials.push(run.header.plan.trials[0]);
         let facts = report(&run).run;
         assert_eq!((facts.trials_planned, facts.trials_done, facts.trials_invalid), (61, 60, 2));
-        assert_eq!(facts.order, vec![["slow", "fast", "null", "gone"].map(String::from).to_vec(); 5]);
+        assert_eq!(
+            facts.order,
+            vec![["slow", "fast", "null", "gone"].map(String::from).to_vec(); 5]
+        );
         // Two samples of 2 ms each in two seconds.
         assert_eq!(facts.observing_share, Some(0.002));
     }
@@ -342,7 +363,8 @@ mod tests {
     fn a_trial_is_beside_the_start_that_served_it() {
         let mut run = five_blocks();
         let start = |start, name: &str| {
-            let part = dyno_archive::start::PartStart::new(dyno_archive::Party::Backend(0), name.into());
+            let part =
+                dyno_archive::start::PartStart::new(dyno_archive::Party::Backend(0), name.into());
             dyno_archive::StartRecord { start, parts: vec![part], ..Default::default() }
         };
         run.header.plan.backends = vec![plan::Backend::default()];

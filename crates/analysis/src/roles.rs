@@ -1,12 +1,15 @@
-//! What a thread is for, by its name and its process's. Runtimes name their threads; the kernel keeps 15 bytes of a name.
+//! What a thread is for, by its name and its process's. Runtimes name their threads; the kernel
+//! keeps 15 bytes of a name.
 
-/// The role of a thread. `process`: the name of its process's first thread; `is_first`: whether it is that one.
+/// The role of a thread. `process`: the name of its process's first thread; `is_first`: whether it
+/// is that one.
 #[must_use]
 pub fn of(name: &str, process: &str, is_first: bool) -> &'static str {
     let known = ROLES.iter().find(|rule| rule.holds(name, process, is_first));
     match known {
         Some(rule) => rule.role,
-        // Whoever gives its threads no names of their own, such as Go, and programs with one thread.
+        // Whoever gives its threads no names of their own, such as Go, and programs with one
+        // thread.
         None if name == process => WORK,
         None => OTHER,
     }
@@ -60,7 +63,12 @@ const fn rule(thread: &'static str, role: &'static str) -> Rule {
     Rule { process: "*", thread, whom: Whom::Any, role }
 }
 
-const fn of_process(process: &'static str, thread: &'static str, whom: Whom, role: &'static str) -> Rule {
+const fn of_process(
+    process: &'static str,
+    thread: &'static str,
+    whom: Whom,
+    role: &'static str,
+) -> Rule {
     Rule { process, thread, whom, role }
 }
 

@@ -1,4 +1,5 @@
-//! How each arm's throughput grows with the requests in flight: its knee, and the law that it follows.
+//! How each arm's throughput grows with the requests in flight: its knee, and the law that it
+//! follows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,8 @@ use crate::stats::{REPEATS_FOR_INTERVAL, jackknife, median};
 /// Fewest levels for a law of three coefficients: with fewer it follows the noise.
 pub const LEVELS_FOR_LAW: usize = 6;
 
-/// How an arm's throughput grows with the requests in flight, over the closed loops of one workload and one kind of connection.
+/// How an arm's throughput grows with the requests in flight, over the closed loops of one workload
+/// and one kind of connection.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ScalingResult {
     pub arm: usize,
@@ -48,7 +50,8 @@ pub struct ScalingLevel {
     pub residual: Option<f64>,
 }
 
-/// The Universal Scalability Law that a curve follows the closest (Gunther 2007): λn / (1 + σ(n − 1) + κn(n − 1)).
+/// The Universal Scalability Law that a curve follows the closest (Gunther 2007): λn / (1 + σ(n −
+/// 1) + κn(n − 1)).
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LawResult {
     /// Requests per second with one in flight.
@@ -66,8 +69,9 @@ pub struct LawResult {
     pub worst_residual: f64,
 }
 
-/// A coefficient, with its 95 % interval over launches (the jackknife's error and Student's t, Tukey 1958). `None`: fewer than five launches, or the
-/// fit holds it at 0, of all launches or without one of them: how much it may be is not known then.
+/// A coefficient, with its 95 % interval over launches (the jackknife's error and Student's t,
+/// Tukey 1958). `None`: fewer than five launches, or the fit holds it at 0, of all launches or
+/// without one of them: how much it may be is not known then.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Coefficient {
     pub value: f64,
@@ -104,10 +108,14 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
             continue;
         }
         let at = cell.series(&THROUGHPUT);
-        let of_level = at.blocks().map(|(block, rps)| Point { block, in_flight: step.in_flight(), rps });
+        let of_level =
+            at.blocks().map(|(block, rps)| Point { block, in_flight: step.in_flight(), rps });
         curves.entry(curve_of(key, Shape::of(step))).or_default().0.extend(of_level);
     }
-    curves.into_iter().filter_map(|(key, (points, open))| curve(plan, key, &points, &open)).collect()
+    curves
+        .into_iter()
+        .filter_map(|(key, (points, open))| curve(plan, key, &points, &open))
+        .collect()
 }
 
 fn curve_of(key: CellKey, shape: Shape) -> CurveKey {
@@ -123,7 +131,12 @@ struct Point {
     rps: f64,
 }
 
-fn curve(plan: &Plan, key: CurveKey, points: &[Point], open: &BTreeSet<u64>) -> Option<ScalingResult> {
+fn curve(
+    plan: &Plan,
+    key: CurveKey,
+    points: &[Point],
+    open: &BTreeSet<u64>,
+) -> Option<ScalingResult> {
     let mut by_level: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     points.iter().for_each(|point| by_level.entry(point.in_flight).or_default().push(point.rps));
     if by_level.len() < 2 {
@@ -138,9 +151,11 @@ fn curve(plan: &Plan, key: CurveKey, points: &[Point], open: &BTreeSet<u64>) -> 
         Some(ScalingLevel { in_flight: *in_flight, throughput_rps, fitted_rps, residual })
     };
     let levels: Vec<ScalingLevel> = by_level.iter().filter_map(level).collect();
-    let highest = levels.iter().max_by(|a, b| a.throughput_rps.total_cmp(&b.throughput_rps))?.in_flight;
+    let highest =
+        levels.iter().max_by(|a, b| a.throughput_rps.total_cmp(&b.throughput_rps))?.in_flight;
     let is_known_from = |level: f64| open.iter().all(|open| (*open as f64) < level);
-    let measured: Vec<Measured> = points.iter().map(|p| (p.block, p.in_flight as f64, p.rps)).collect();
+    let measured: Vec<Measured> =
+        points.iter().map(|p| (p.block, p.in_flight as f64, p.rps)).collect();
     let law_result = law.map(|law| law_result(law, points, &levels, is_known_from(highest as f64)));
     Some(ScalingResult {
         arm: key.arm,
@@ -155,7 +170,12 @@ fn curve(plan: &Plan, key: CurveKey, points: &[Point], open: &BTreeSet<u64>) -> 
     })
 }
 
-fn law_result(law: Law, points: &[Point], levels: &[ScalingLevel], is_most_known: bool) -> LawResult {
+fn law_result(
+    law: Law,
+    points: &[Point],
+    levels: &[ScalingLevel],
+    is_most_known: bool,
+) -> LawResult {
     let without = without_each_launch(&law, points);
     let coefficient = |pick: fn(&Law) -> f64| {
         let left: Vec<f64> = without.iter().map(pick).collect();
@@ -230,8 +250,11 @@ mod tests {
             let (mut held, mut normal) = ([0; 3], Normal(3));
             for _ in 0..WORLDS {
                 let law = of(&points(&LEVELS, launches, &mut normal)).unwrap().law.unwrap();
-                let coefficients =
-                    [(law.lambda, TRUTH.lambda), (law.sigma, TRUTH.sigma), (law.kappa, TRUTH.kappa)];
+                let coefficients = [
+                    (law.lambda, TRUTH.lambda),
+                    (law.sigma, TRUTH.sigma),
+                    (law.kappa, TRUTH.kappa),
+                ];
                 for (held, (of, truth)) in held.iter_mut().zip(coefficients) {
                     let (low, high) = of.interval.unwrap();
                     assert!(low <= of.value && of.value <= high, "{of:?}");
@@ -247,7 +270,8 @@ mod tests {
 
     #[test]
     fn a_coefficient_that_is_held_at_nothing_has_no_interval() {
-        // What each costs each other is far below the noise: it is found in some worlds, and then its interval holds the truth.
+        // What each costs each other is far below the noise: it is found in some worlds, and then
+        // its interval holds the truth.
         let truth = Law { kappa: 1e-6, ..TRUTH };
         let (mut known, mut held, mut normal) = (0, 0, Normal(5));
         for _ in 0..WORLDS {
@@ -269,7 +293,10 @@ mod tests {
         let few = of(&points(&LEVELS, 3, &mut normal)).unwrap();
         let law = few.law.unwrap();
         assert_eq!((law.lambda.interval, law.sigma.interval), (None, None));
-        assert!((law.lambda.value - 1000.0).abs() < 60.0 && few.levels[0].residual.unwrap().abs() < 0.05);
+        assert!(
+            (law.lambda.value - 1000.0).abs() < 60.0
+                && few.levels[0].residual.unwrap().abs() < 0.05
+        );
         assert!(few.knee.is_some());
         assert_eq!(of(&points(&LEVELS[..1], 3, &mut normal)), None);
     }

@@ -1,4 +1,5 @@
-//! The series: a metric in a cell, value by block. It gives the median with its spread, and ratios to another series.
+//! The series: a metric in a cell, value by block. It gives the median with its spread, and ratios
+//! to another series.
 
 use crate::load::place::over_repeats;
 use std::collections::BTreeMap;
@@ -37,7 +38,8 @@ pub struct Turned {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     by_block: Vec<(u32, Point)>,
-    /// When the load of each block began whose trial took turns, on the machine's clock: those of one instant took them with each other.
+    /// When the load of each block began whose trial took turns, on the machine's clock: those of
+    /// one instant took them with each other.
     turned: BTreeMap<u32, u64>,
     /// Of the blocks whose trials took turns, where rounds tell the metric.
     rounds: BTreeMap<u32, Vec<f64>>,
@@ -60,7 +62,8 @@ impl Series {
         self
     }
 
-    /// The same without its turns: to be compared with another series of the same starts, at other times.
+    /// The same without its turns: to be compared with another series of the same starts, at other
+    /// times.
     #[must_use]
     pub(crate) fn without_turns(self) -> Series {
         Series { by_block: self.by_block, ..Series::default() }
@@ -109,9 +112,10 @@ impl Series {
         over_repeats(self.values().collect(), self.beyond())
     }
 
-    /// Ratios to another series, block by block. Trials of one block are close in time, so a drift of the machine cancels.
-    /// If one pair has no ratio (a value is missing, or the divisor is 0), the result is empty: leaving out just that pair
-    /// would bias the others. Two trials of which only one took turns, or that took them with others, are no pair.
+    /// Ratios to another series, block by block. Trials of one block are close in time, so a drift
+    /// of the machine cancels. If one pair has no ratio (a value is missing, or the divisor is 0),
+    /// the result is empty: leaving out just that pair would bias the others. Two trials of which
+    /// only one took turns, or that took them with others, are no pair.
     #[must_use]
     pub fn ratios_to(&self, base: &Series) -> Repeated {
         let ratio = |(own, base): (Point, Point)| Some(own.known()? / base.known()?);
@@ -126,7 +130,8 @@ impl Series {
         let launches = self.ratios_to(base).values;
         let of_block = |(block, own): (&u32, &Vec<f64>)| {
             let theirs = base.rounds.get(block)?;
-            let is_one = self.turned.get(block) == base.turned.get(block) && own.len() == theirs.len();
+            let is_one =
+                self.turned.get(block) == base.turned.get(block) && own.len() == theirs.len();
             is_one.then(|| own.iter().zip(theirs).map(|(own, base)| own / base).collect())
         };
         let rounds: Vec<Vec<f64>> = self.rounds.iter().filter_map(of_block).collect();
@@ -135,20 +140,23 @@ impl Series {
         Pairs { launches, rounds: if are_all { rounds } else { Vec::new() } }
     }
 
-    /// Of each block that both have, the ratio to another series, and both values of each round, if the two took turns.
+    /// Of each block that both have, the ratio to another series, and both values of each round, if
+    /// the two took turns.
     pub(crate) fn by_block_with(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
         let of_block = |(block, own): (u32, f64)| {
             let ratio = own / base.at(block)?;
             let is_one = self.turned.get(&block) == base.turned.get(&block);
             let rounds = self.rounds.get(&block).zip(base.rounds.get(&block));
             let rounds = rounds.filter(|(own, theirs)| own.len() == theirs.len());
-            let both = rounds.map(|(own, theirs)| own.iter().copied().zip(theirs.iter().copied()).collect());
+            let both = rounds
+                .map(|(own, theirs)| own.iter().copied().zip(theirs.iter().copied()).collect());
             is_one.then(|| (ratio, both.unwrap_or_default()))
         };
         self.blocks().filter_map(of_block).collect()
     }
 
-    /// The points of blocks that all of several series have, and in which all took turns with each other, or none.
+    /// The points of blocks that all of several series have, and in which all took turns with each
+    /// other, or none.
     pub(crate) fn together(all: &[&Series]) -> Vec<Vec<Point>> {
         let Some((first, others)) = all.split_first() else { return Vec::new() };
         let of_block = |(block, point): &(u32, Point)| {
@@ -207,7 +215,10 @@ mod tests {
         assert!(!turns(7, [104.0, 105.0, 99.1]).pairs_with(&base).are_apart_alone());
         // Loads that began at other instants took no turns with each other.
         let apart = turns(9, [102.0, 103.0, 101.0]).pairs_with(&base);
-        assert_eq!((apart.launches.len(), apart.rounds.len(), apart.estimate(Looks::AtTheEnd)), (0, 0, None));
+        assert_eq!(
+            (apart.launches.len(), apart.rounds.len(), apart.estimate(Looks::AtTheEnd)),
+            (0, 0, None)
+        );
     }
 
     #[test]

@@ -13,8 +13,8 @@ pub mod watch;
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{
-    CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, Party, PartyUse, ProcessUse, SocketsUse,
-    ThreadUse,
+    CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, Party, PartyUse, ProcessUse,
+    SocketsUse, ThreadUse,
 };
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
@@ -44,7 +44,8 @@ pub struct ServerUse {
     pub cpu_allowed_s: Option<f64>,
     /// CPU time used ÷ allowed.
     pub cpu_utilisation: Option<f64>,
-    /// Time that the CPU quota held it back. The kernel sums it over CPUs, so it may be longer than the window.
+    /// Time that the CPU quota held it back. The kernel sums it over CPUs, so it may be longer than
+    /// the window.
     pub throttled_s: Option<f64>,
     /// `None` without a quota.
     pub throttling: Option<Throttling>,
@@ -59,7 +60,8 @@ pub struct ServerUse {
     /// memory where there is no control group. The highest sample of the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_shmem_bytes: Option<u64>,
-    /// What the kernel holds for it (stacks, page tables, its own objects, buffers of sockets): the highest sample of the window.
+    /// What the kernel holds for it (stacks, page tables, its own objects, buffers of sockets): the
+    /// highest sample of the window.
     pub memory_kernel_bytes: Option<u64>,
     /// Resident memory: the highest sample of the window.
     pub rss_bytes: Option<u64>,
@@ -88,7 +90,8 @@ pub struct ServerUse {
     pub context_switches_involuntary: Option<u64>,
     /// How the split of its CPU time was had; `None`: it was not.
     pub cpu_split_by: Option<SplitBy>,
-    /// Page faults that were served without, and with, reading from a disk; of threads that lived through the window.
+    /// Page faults that were served without, and with, reading from a disk; of threads that lived
+    /// through the window.
     pub page_faults_minor: Option<u64>,
     pub page_faults_major: Option<u64>,
     /// Times that its threads were woken up, and moved to another CPU.
@@ -173,7 +176,8 @@ pub struct ServerInterval {
     pub cpu: Option<f64>,
     pub cpu_user: Option<f64>,
     pub cpu_sys: Option<f64>,
-    /// Its just-in-time compilers' threads, in CPUs; `None`: it has none that are known by their names.
+    /// Its just-in-time compilers' threads, in CPUs; `None`: it has none that are known by their
+    /// names.
     pub cpu_jit: Option<f64>,
     /// All of dyno's own threads, in CPUs.
     pub generator_cpu: Option<f64>,
@@ -287,7 +291,10 @@ impl Memory {
         };
         Memory {
             // Where the kernel cannot begin a new peak, the highest of the samples is taken.
-            peak: last.cgroup.and_then(|c| c.memory_peak_bytes).or_else(|| highest(|c| c.memory_bytes)),
+            peak: last
+                .cgroup
+                .and_then(|c| c.memory_peak_bytes)
+                .or_else(|| highest(|c| c.memory_bytes)),
             anon: window.iter().filter_map(|seen| seen.anon_bytes()).max(),
             file: highest(|c| c.memory_file_bytes),
             kernel: highest(|c| c.memory_kernel_bytes),
@@ -298,20 +305,25 @@ impl Memory {
     }
 }
 
-/// Computes what a server (the subject, or a service behind it) used in one trial. `allowed_cpus`: CPUs that it could use at
-/// a time. Empty if the party was not watched, or if processes of it left its control group.
+/// Computes what a server (the subject, or a service behind it) used in one trial. `allowed_cpus`:
+/// CPUs that it could use at a time. Empty if the party was not watched, or if processes of it left
+/// its control group.
 #[must_use]
 pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> ServerUse {
     let seen = seen(record, party);
     let has_all = strays::of(record, party) == 0;
-    let Some((first, last)) = edges(record, &seen).filter(|_| has_all) else { return ServerUse::default() };
+    let Some((first, last)) = edges(record, &seen).filter(|_| has_all) else {
+        return ServerUse::default();
+    };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let rate = answers_per_second(record);
-    // Answers that fit the observed window: samples lie a little beside the edges of the measured one.
+    // Answers that fit the observed window: samples lie a little beside the edges of the measured
+    // one.
     let answers = rate * seconds;
     let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
     let window: Vec<&Seen<'_>> = seen.iter().filter(|s| within(s, first, last)).collect();
-    let PartyDeltas { mut threads, cpu_s, split, unread } = PartyDeltas::new(&window, Some(answers));
+    let PartyDeltas { mut threads, cpu_s, split, unread } =
+        PartyDeltas::new(&window, Some(answers));
     threads.attribute(cpu_s);
     for role in threads.roles.values_mut() {
         role.cpu_us_per_request = per_answer(role.cpu_s * 1e6);
@@ -344,7 +356,9 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         rss_bytes: memory.rss,
         memory_shmem_bytes: memory.shmem,
         memory_held_bytes: memory.held,
-        memory_mb_s_per_request: memory.held.and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
+        memory_mb_s_per_request: memory
+            .held
+            .and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
         threads: Some(last.threads.len()),
         busy_threads: threads.busy(BUSY_THREAD * seconds),
         processes: Some(last.processes),
@@ -415,7 +429,8 @@ struct Split {
 }
 
 impl Split {
-    /// By entries into the kernel where somebody watched them, else as the kernel has it. `None`: neither saw any time.
+    /// By entries into the kernel where somebody watched them, else as the kernel has it. `None`:
+    /// neither saw any time.
     fn new(threads: &ThreadDeltas, kernel: Option<(f64, f64)>) -> Option<Split> {
         let by_entries = threads.modes.map(|modes| (modes.user_ns as f64, modes.sys_ns as f64));
         let by_kernel = || kernel.unwrap_or((threads.user_s, threads.sys_s));
@@ -432,16 +447,16 @@ impl ServerUse {
         Some(self.stolen_s? / self.cpu_allowed_s.filter(|allowed_s| *allowed_s > 0.0)?)
     }
 
-    /// CPUs that the server used in a stretch of the load: those between the two samples around its middle. `None`: not known,
-    /// or 0.
+    /// CPUs that the server used in a stretch of the load: those between the two samples around its
+    /// middle. `None`: not known, or 0.
     pub(crate) fn cpu_within(&self, (start_s, end_s): (f64, f64)) -> Option<f64> {
         let middle = f64::midpoint(start_s, end_s);
         let at = self.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
         at.cpu.filter(|cpu| *cpu > 0.0)
     }
 
-    /// Share of the server's CPU time in the window that threads of a role used: 0 to 1. `None`: it has no such threads, used
-    /// no CPU time, or its CPU time is not known.
+    /// Share of the server's CPU time in the window that threads of a role used: 0 to 1. `None`: it
+    /// has no such threads, used no CPU time, or its CPU time is not known.
     #[must_use]
     pub fn role_share(&self, role: &str) -> Option<f64> {
         let of_role_s = self.by_thread_role.get(role)?.cpu_s;
@@ -475,7 +490,10 @@ impl Used {
 }
 
 /// The samples nearest to the edges of the measured window.
-fn edges<'a, 'b>(record: &LoadRecord, seen: &'b [Seen<'a>]) -> Option<(&'b Seen<'a>, &'b Seen<'a>)> {
+fn edges<'a, 'b>(
+    record: &LoadRecord,
+    seen: &'b [Seen<'a>],
+) -> Option<(&'b Seen<'a>, &'b Seen<'a>)> {
     let nearest = |edge_ns: u64| {
         let edge = record.began_ns + edge_ns;
         seen.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
@@ -488,7 +506,11 @@ fn within(sample: &Seen<'_>, first: &Seen<'_>, last: &Seen<'_>) -> bool {
     (first.at_ns..=last.at_ns).contains(&sample.at_ns)
 }
 
-fn cgroup_delta(first: &Seen<'_>, last: &Seen<'_>, pick: impl Fn(&CgroupUse) -> Option<u64>) -> Option<u64> {
+fn cgroup_delta(
+    first: &Seen<'_>,
+    last: &Seen<'_>,
+    pick: impl Fn(&CgroupUse) -> Option<u64>,
+) -> Option<u64> {
     Some(pick(last.cgroup.as_ref()?)?.saturating_sub(pick(first.cgroup.as_ref()?)?))
 }
 
@@ -507,10 +529,13 @@ fn others_cpu_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let busy_ns = last.host?.busy_ns.saturating_sub(first.host?.busy_ns);
     let of = |party: Party| match party {
         Party::Generator(_) => Some(run_s_between(first.generator, last.generator)),
-        Party::Subject(_) | Party::Backend(_) => Used::between(party, first.sample, last.sample)?.cpu_s,
+        Party::Subject(_) | Party::Backend(_) => {
+            Used::between(party, first.sample, last.sample)?.cpu_s
+        }
     };
     let watched: Option<f64> = last.sample.parties.iter().map(|used| of(used.party)).sum();
-    let beside = |seen: &Seen<'_>| seen.sample.beside.as_ref().map_or(Some(0), |beside| beside.cpu_ns);
+    let beside =
+        |seen: &Seen<'_>| seen.sample.beside.as_ref().map_or(Some(0), |beside| beside.cpu_ns);
     let beside_s = beside(last)?.saturating_sub(beside(first)?) as f64 / 1e9;
     Some((busy_ns as f64 / 1e9 - watched? - beside_s).max(0.0))
 }

@@ -1,8 +1,10 @@
-//! The part of a measured window that counts: where a server got faster within it and stayed so, its last level.
+//! The part of a measured window that counts: where a server got faster within it and stayed so,
+//! its last level.
 //!
-//! A window that a just-in-time compiler was still at work in holds two servers, of which only the later one is there to stay. Its last
-//! level is taken where that is half of the window or more. What the machine brought about is left as it is: to take the last level of
-//! that would be to choose the faster one.
+//! A window that a just-in-time compiler was still at work in holds two servers, of which only the
+//! later one is there to stay. Its last level is taken where that is half of the window or more.
+//! What the machine brought about is left as it is: to take the last level of that would be to
+//! choose the faster one.
 
 use dyno_archive::load::Books;
 use dyno_archive::outcome::Outcomes;
@@ -18,14 +20,17 @@ use crate::verdict::STEAL;
 /// Share of the window that a last level must have to stand for it.
 const LEAST: f64 = 0.5;
 
-/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per answer.
+/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per
+/// answer.
 const IN_CPU: f64 = 0.5;
 
-/// Share of the server's CPU time that its compilers must have used before the last level; in it less than half of that. A machine that gets
-/// faster makes CPU time per answer fall as well, and compilers alone tell that it was the server.
+/// Share of the server's CPU time that its compilers must have used before the last level; in it
+/// less than half of that. A machine that gets faster makes CPU time per answer fall as well, and
+/// compilers alone tell that it was the server.
 const COMPILED: f64 = 0.05;
 
-/// From when on a trial's window counts, nanoseconds since the load began; `None`: all of it does. `load` and `server`: of all of it.
+/// From when on a trial's window counts, nanoseconds since the load began; `None`: all of it does.
+/// `load` and `server`: of all of it.
 pub(crate) fn counts_from(
     record: &LoadRecord,
     party: Party,
@@ -38,28 +43,38 @@ pub(crate) fn counts_from(
     let share = closes.saturating_sub(from_ns) as f64 / closes.saturating_sub(opens).max(1) as f64;
     let cost = |stretch| cpu_us_per_request(record, party, stretch);
     let growth = cost((opens, from_ns))? / cost((from_ns, closes))?;
-    let (before, after) = (jit_share(server, (opens, from_ns))?, jit_share(server, (from_ns, closes))?);
+    let (before, after) =
+        (jit_share(server, (opens, from_ns))?, jit_share(server, (from_ns, closes))?);
     let is_servers = growth >= steadiness.last_to_first.powf(IN_CPU)
         && before >= COMPILED
         && after < before / 2.0
         && server.steal_share.is_none_or(|share| share <= STEAL);
     let can_go = earlier(record, from_ns).all(is_plain);
-    (may_be_cut(&load.config) && from_ns > opens && share >= LEAST && is_servers && can_go).then_some(from_ns)
+    (may_be_cut(&load.config) && from_ns > opens && share >= LEAST && is_servers && can_go)
+        .then_some(from_ns)
 }
 
-/// Whether a window may be cut: in an open loop what was due before is part of what is asked, connections that are still being opened are another
-/// load, and where warming is what is measured all of it counts.
+/// Whether a window may be cut: in an open loop what was due before is part of what is asked,
+/// connections that are still being opened are another load, and where warming is what is measured
+/// all of it counts.
 fn may_be_cut(config: &Config) -> bool {
     let is_ramped = config.ramp_connections_s.is_some_and(|ramp| ramp > config.warmup_s);
     config.model == Model::Closed && !is_ramped && config.still_warming != StillWarming::Measured
 }
 
-/// Share of the server's CPU time that its just-in-time compilers used in a stretch of the load; `None`: not known.
+/// Share of the server's CPU time that its just-in-time compilers used in a stretch of the load;
+/// `None`: not known.
 fn jit_share(server: &ServerUse, (from_ns, to_ns): (u64, u64)) -> Option<f64> {
     let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
-    let is_within = |i: &&ServerInterval| (from_s..to_s).contains(&f64::midpoint(i.start_s, i.end_s));
+    let is_within =
+        |i: &&ServerInterval| (from_s..to_s).contains(&f64::midpoint(i.start_s, i.end_s));
     let sum = |pick: fn(&ServerInterval) -> Option<f64>| -> Option<f64> {
-        server.intervals.iter().filter(is_within).map(|i| Some(pick(i)? * (i.end_s - i.start_s))).sum()
+        server
+            .intervals
+            .iter()
+            .filter(is_within)
+            .map(|i| Some(pick(i)? * (i.end_s - i.start_s)))
+            .sum()
     };
     let (jit, all) = (sum(|i| i.cpu_jit)?, sum(|i| i.cpu)?);
     (all > 0.0).then(|| jit / all)
@@ -77,7 +92,8 @@ fn earlier(record: &LoadRecord, from_ns: u64) -> impl Iterator<Item = &Interval>
     record.intervals.iter().filter(move |i| i.phase == Phase::Measured && i.start_ns < from_ns)
 }
 
-/// Whether an interval holds right answers alone: of anything else, what is kept is of the whole window.
+/// Whether an interval holds right answers alone: of anything else, what is kept is of the whole
+/// window.
 fn is_plain(interval: &Interval) -> bool {
     let Interval { outcomes, carried, dropped, pages_completed, pages_failed, .. } = interval;
     outcomes.total() == outcomes.completed()
@@ -86,7 +102,8 @@ fn is_plain(interval: &Interval) -> bool {
         && dropped + pages_completed + pages_failed == 0
 }
 
-/// The record of a load whose window opens later. What was under way then is carried into it, as it is when the window of a closed loop opens.
+/// The record of a load whose window opens later. What was under way then is carried into it, as it
+/// is when the window of a closed loop opens.
 pub(crate) fn from(record: &LoadRecord, from_ns: u64) -> LoadRecord {
     let mut ended = Outcomes::default();
     earlier(record, from_ns).for_each(|interval| ended.add(&interval.outcomes));
@@ -114,8 +131,8 @@ pub(crate) fn from(record: &LoadRecord, from_ns: u64) -> LoadRecord {
     }
 }
 
-/// A result whose answers are those of a later window. What the generator used, what the kernel counted for it and frames of HTTP/2 are of
-/// the whole one, and so are the reasons to distrust it.
+/// A result whose answers are those of a later window. What the generator used, what the kernel
+/// counted for it and frames of HTTP/2 are of the whole one, and so are the reasons to distrust it.
 pub(crate) fn within(whole: LoadResult, later: LoadResult) -> LoadResult {
     let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = whole;
     LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later }
@@ -133,7 +150,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A second of warm-up, and measured ones with so many answers and so much CPU time (seconds) each; sampled at each edge.
+    /// A second of warm-up, and measured ones with so many answers and so much CPU time (seconds)
+    /// each; sampled at each edge.
     fn record(measured: &[(u64, f64)]) -> LoadRecord {
         let mut record = fixture::record(0);
         let all: Vec<(u64, f64)> = [(10, 1.0)].iter().chain(measured).copied().collect();
@@ -165,7 +183,8 @@ mod tests {
         record
     }
 
-    /// Where it counts from, whose compilers used such shares of the CPU time before the sixth second, and from then on.
+    /// Where it counts from, whose compilers used such shares of the CPU time before the sixth
+    /// second, and from then on.
     fn counts_from_s(record: &LoadRecord, (before, after): (f64, f64)) -> Option<u64> {
         let load = fixture::result(record, None);
         let interval = |k: u32| ServerInterval {
@@ -175,9 +194,15 @@ mod tests {
             cpu_jit: Some(if k < 6 { before } else { after }),
             ..ServerInterval::default()
         };
-        let server = ServerUse { intervals: (0..16).map(interval).collect(), ..ServerUse::default() };
-        counts_from(record, Party::SUBJECT, (&load, &server), &steadiness(&intervals(&load, &server))?)
-            .map(|ns| ns / S)
+        let server =
+            ServerUse { intervals: (0..16).map(interval).collect(), ..ServerUse::default() };
+        counts_from(
+            record,
+            Party::SUBJECT,
+            (&load, &server),
+            &steadiness(&intervals(&load, &server))?,
+        )
+        .map(|ns| ns / S)
     }
 
     const COMPILES: (f64, f64) = (0.4, 0.05);
@@ -217,13 +242,23 @@ mod tests {
         }
         let warms = levels(&[(5, 500, 1.0), (10, 1000, 1.0)]);
         for of in [(0.0, 0.0), (0.04, 0.0), (0.4, 0.3)] {
-            assert_eq!(counts_from_s(&record(&warms), of), None, "no compiler ended its work: {of:?}");
+            assert_eq!(
+                counts_from_s(&record(&warms), of),
+                None,
+                "no compiler ended its work: {of:?}"
+            );
         }
         let mut fails = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
         fails.intervals[2].outcomes.count(Outcome::Timeout);
-        assert_eq!(counts_from_s(&fails, COMPILES), None, "ages of failures are of the whole window");
-        let unknown =
-            LoadRecord { samples: Vec::new(), ..record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)])) };
+        assert_eq!(
+            counts_from_s(&fails, COMPILES),
+            None,
+            "ages of failures are of the whole window"
+        );
+        let unknown = LoadRecord {
+            samples: Vec::new(),
+            ..record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]))
+        };
         assert_eq!(counts_from_s(&unknown, COMPILES), None, "whose doing it was is not known");
     }
 }

@@ -1,8 +1,11 @@
-//! Whether throughput, and the CPU time of an answer, stayed on one level while a trial was measured, and what they did where not.
+//! Whether throughput, and the CPU time of an answer, stayed on one level while a trial was
+//! measured, and what they did where not.
 //!
-//! Barrett et al. ("Virtual machine warmup blows hot and cold", OOPSLA 2017) cut a series of times into pieces of one level each and
-//! name what they see: flat, warm-up, slowdown, or no steady state. Here the series are by interval, or by round of turns, the pieces are those of
-//! PELT ([`crate::stats::changes`]), and a level is another one only where it differs by more than a bound.
+//! Barrett et al. ("Virtual machine warmup blows hot and cold", OOPSLA 2017) cut a series of times
+//! into pieces of one level each and name what they see: flat, warm-up, slowdown, or no steady
+//! state. Here the series are by interval, or by round of turns, the pieces are those of PELT
+//! ([`crate::stats::changes`]), and a level is another one only where it differs by more than a
+//! bound.
 
 use std::ops::Range;
 
@@ -18,7 +21,8 @@ use crate::turns::{RoundResult, TurnsResult};
 /// Fewest intervals that tell levels from noise.
 pub const INTERVALS: usize = 10;
 
-/// Least share of the window that a highest level has to last at its end, for anybody to say that it is one.
+/// Least share of the window that a highest level has to last at its end, for anybody to say that
+/// it is one.
 const LASTS: f64 = 0.2;
 
 /// Share by which levels differ that are two.
@@ -27,8 +31,8 @@ const ANOTHER_LEVEL: f64 = 0.05;
 /// Fewest intervals of a piece.
 const PIECE: usize = 3;
 
-/// What a change costs, in variances of the noise and logarithms of the length: above the 2 of Schwarz's criterion, because the noise of
-/// neighbouring intervals is alike.
+/// What a change costs, in variances of the noise and logarithms of the length: above the 2 of
+/// Schwarz's criterion, because the noise of neighbouring intervals is alike.
 const PENALTY: f64 = 4.0;
 
 /// The least noise that is reckoned with, as a share: constant values have none.
@@ -44,7 +48,8 @@ pub struct Steadiness {
     pub last_to_first: f64,
     /// The same of the CPU time of an answer; `None`: it is not known of every interval.
     pub cost: Option<CostSteadiness>,
-    /// From when on the window counts, since the load began: a server that got faster counts by its last level. `None`: all of it does.
+    /// From when on the window counts, since the load began: a server that got faster counts by its
+    /// last level. `None`: all of it does.
     pub counts_from_s: Option<f64>,
     /// Standard deviation of the intervals around their levels, in logarithms.
     #[serde(skip)]
@@ -152,7 +157,8 @@ pub(crate) fn steadiness(seen: &[Seen]) -> Option<Steadiness> {
     let piece = |(start_s, end_s, throughput_rps)| Piece { start_s, end_s, throughput_rps };
     let Fit { pieces, noise } = fit(seen, &rates)?;
     let pieces: Vec<Piece> = pieces.into_iter().map(piece).collect();
-    let levels: Vec<(f64, f64)> = pieces.iter().map(|p| (p.throughput_rps, p.end_s - p.start_s)).collect();
+    let levels: Vec<(f64, f64)> =
+        pieces.iter().map(|p| (p.throughput_rps, p.end_s - p.start_s)).collect();
     Some(Steadiness {
         pattern: pattern(&levels),
         last_to_first: levels[levels.len() - 1].0 / levels[0].0,
@@ -171,7 +177,8 @@ fn cost(seen: &[Seen]) -> Option<CostSteadiness> {
         costs.push(before.or(one.cpu_us_per_request)?);
     }
     let Fit { pieces, noise } = fit(seen, &costs)?;
-    let piece = |(start_s, end_s, cpu_us_per_request)| CostPiece { start_s, end_s, cpu_us_per_request };
+    let piece =
+        |(start_s, end_s, cpu_us_per_request)| CostPiece { start_s, end_s, cpu_us_per_request };
     let pieces: Vec<CostPiece> = pieces.into_iter().map(piece).collect();
     // Cheaper is better.
     let levels: Vec<(f64, f64)> =
@@ -194,14 +201,19 @@ pub(crate) fn fit(seen: &[Seen], values: &[f64]) -> Option<Fit> {
         return None;
     }
     let ends = levels(&logs);
-    let ranges: Vec<Range<usize>> =
-        [0].into_iter().chain(ends.iter().copied()).zip(&ends).map(|(from, to)| from..*to).collect();
+    let ranges: Vec<Range<usize>> = [0]
+        .into_iter()
+        .chain(ends.iter().copied())
+        .zip(&ends)
+        .map(|(from, to)| from..*to)
+        .collect();
     let level = |range: &Range<usize>| match values[range.clone()].contains(&0.0) {
         // A geometric mean has no place for an interval without a response.
         true => mean(&values[range.clone()]),
         false => mean(&logs[range.clone()]).exp(),
     };
-    let piece = |range: &Range<usize>| (seen[range.start].start_s, seen[range.end - 1].end_s, level(range));
+    let piece =
+        |range: &Range<usize>| (seen[range.start].start_s, seen[range.end - 1].end_s, level(range));
     Some(Fit { pieces: ranges.iter().map(piece).collect(), noise: spread(&logs, &ranges) })
 }
 
@@ -245,7 +257,8 @@ fn levels(logs: &[f64]) -> Vec<usize> {
         let start = |piece: usize| if piece == 0 { 0 } else { ends[piece - 1] };
         let level = |piece: usize| median(&logs[start(piece)..ends[piece]]).unwrap_or(0.0);
         let apart = |piece: usize| (level(piece + 1) - level(piece)).abs();
-        let closest = (0..ends.len().saturating_sub(1)).min_by(|a, b| apart(*a).total_cmp(&apart(*b)));
+        let closest =
+            (0..ends.len().saturating_sub(1)).min_by(|a, b| apart(*a).total_cmp(&apart(*b)));
         match closest.filter(|piece| apart(*piece) < ANOTHER_LEVEL.ln_1p()) {
             Some(piece) => {
                 ends.remove(piece);
@@ -255,18 +268,20 @@ fn levels(logs: &[f64]) -> Vec<usize> {
     }
 }
 
-/// Standard deviation of the noise: of the differences of neighbours, which a change of level is in but once. By their median, so that a
-/// stall in one interval does not count.
+/// Standard deviation of the noise: of the differences of neighbours, which a change of level is in
+/// but once. By their median, so that a stall in one interval does not count.
 fn noise(logs: &[f64]) -> f64 {
     let differences: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-    // The median of |x| of a normal distribution is 0.6745 of its deviation; a difference has the noise of two.
+    // The median of |x| of a normal distribution is 0.6745 of its deviation; a difference has the
+    // noise of two.
     median(&differences).unwrap_or(0.0) / 0.6745 / std::f64::consts::SQRT_2
 }
 
 /// The series without what stands alone: an interval far from both neighbours is no level.
 fn tamed(logs: &[f64], noise: f64) -> Vec<f64> {
     const FAR: f64 = 4.0;
-    let around = |i: usize| median(&logs[i.saturating_sub(2)..(i + 3).min(logs.len())]).unwrap_or(logs[i]);
+    let around =
+        |i: usize| median(&logs[i.saturating_sub(2)..(i + 3).min(logs.len())]).unwrap_or(logs[i]);
     (0..logs.len())
         .map(|i| if (logs[i] - around(i)).abs() > FAR * noise { around(i) } else { logs[i] })
         .collect()
@@ -282,7 +297,10 @@ fn pattern(levels: &[(f64, f64)]) -> Pattern {
     let last = rates[rates.len() - 1];
     let lasts = levels[levels.len() - 1].1 / levels.iter().map(|(_, length)| length).sum::<f64>();
     let highest = rates.iter().copied().fold(0.0, f64::max);
-    let turns = rates.windows(3).filter(|three| (three[1] - three[0]) * (three[2] - three[1]) < 0.0).count();
+    let turns = rates
+        .windows(3)
+        .filter(|three| (three[1] - three[0]) * (three[2] - three[1]) < 0.0)
+        .count();
     match rates.len() {
         1 => Pattern::Flat,
         // Up, down and up again, or down, up and down.
@@ -319,7 +337,8 @@ mod tests {
     fn share(levels: &[(f64, usize)], noise: f64, pattern: Pattern) -> f64 {
         let mut normal = Normal(levels.len() as u64 + (noise * 1e4) as u64);
         const WORLDS: usize = 200;
-        let is_it = |_: &usize| steadiness(&series(levels, noise, &mut normal)).unwrap().pattern == pattern;
+        let is_it =
+            |_: &usize| steadiness(&series(levels, noise, &mut normal)).unwrap().pattern == pattern;
         (0..WORLDS).filter(is_it).count() as f64 / WORLDS as f64
     }
 
@@ -332,7 +351,10 @@ mod tests {
                 share(&[(500.0, 5), (800.0, 10), (1000.0, 20)], noise, Pattern::WarmUp) >= 0.95,
                 "{noise}"
             );
-            assert!(share(&[(1000.0, 20), (880.0, 10)], noise, Pattern::Slowdown) >= 0.95, "{noise}");
+            assert!(
+                share(&[(1000.0, 20), (880.0, 10)], noise, Pattern::Slowdown) >= 0.95,
+                "{noise}"
+            );
             let cycle = [(1000.0, 6), (850.0, 6), (1000.0, 6), (850.0, 6), (1000.0, 6)];
             assert!(share(&cycle, noise, Pattern::Cyclic) >= 0.95, "{noise}");
         }
@@ -348,7 +370,10 @@ mod tests {
         rates[7] = 100.0;
         assert_eq!(steadiness(&intervals(&rates)).unwrap().pattern, Pattern::Flat);
         let found = steadiness(&intervals(&[vec![900.0; 8], vec![450.0; 12]].concat())).unwrap();
-        assert_eq!((found.pattern, found.pieces.len(), found.pieces[1].start_s), (Pattern::Slowdown, 2, 8.0));
+        assert_eq!(
+            (found.pattern, found.pieces.len(), found.pieces[1].start_s),
+            (Pattern::Slowdown, 2, 8.0)
+        );
         assert!((found.last_to_first - 0.5).abs() < 1e-9);
     }
 
@@ -360,7 +385,11 @@ mod tests {
         });
         let found = steadiness(&seen).unwrap();
         let cost = found.cost.unwrap();
-        assert_eq!((found.pattern, cost.pattern), (Pattern::Flat, Pattern::WarmUp), "cheaper, and no faster");
+        assert_eq!(
+            (found.pattern, cost.pattern),
+            (Pattern::Flat, Pattern::WarmUp),
+            "cheaper, and no faster"
+        );
         assert_eq!((cost.pieces.len(), cost.pieces[1].start_s), (2, 8.0));
         seen[3].cpu_us_per_request = None;
         assert_eq!(steadiness(&seen).unwrap().cost, None);
@@ -383,7 +412,10 @@ mod tests {
         };
         let found = steadiness(&rounds_of(&[vec![900.0; 8], vec![450.0; 12]].concat())).unwrap();
         assert_eq!(found.pattern, Pattern::Slowdown);
-        assert!((found.pieces[1].start_s - 1.8).abs() < 1e-9 && (found.pieces[1].end_s - 3.0).abs() < 1e-9);
+        assert!(
+            (found.pieces[1].start_s - 1.8).abs() < 1e-9
+                && (found.pieces[1].end_s - 3.0).abs() < 1e-9
+        );
         assert_eq!(steadiness(&rounds_of(&[])), None);
     }
 
@@ -401,7 +433,8 @@ mod tests {
         let mut rates = [vec![400.0; 12], vec![1900.0; 18]].concat();
         rates[5] = 0.0;
         let found = steadiness(&intervals(&rates)).unwrap();
-        let levels: Vec<f64> = found.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
+        let levels: Vec<f64> =
+            found.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
         assert_eq!((found.pattern, levels), (Pattern::WarmUp, vec![367.0, 1900.0]));
         assert!(found.noise < 0.2, "{}", found.noise);
     }

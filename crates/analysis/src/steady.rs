@@ -1,15 +1,17 @@
 //! When a server that is being warmed is steady.
 //!
-//! Georges, Buytaert and Eeckhout (*Statistically rigorous Java performance evaluation*, OOPSLA 2007) call a process steady
-//! once the coefficient of variation over a window of its last iterations is small. On machines that others share, the noise
-//! alone is larger than any such bound, so it is not the spread that is judged here but whether there is a *trend*: Mann and
-//! Kendall's test (Mann 1945, Kendall 1975) says whether there is one, Theil and Sen's slope (Sen 1968) how much it comes
-//! to; both are of ranks and medians, which a stall in one slice does not move. Barrett et al. (*Virtual machine warmup
-//! blows hot and cold*, OOPSLA 2017) found that many processes never become steady, and Traini et al. (*Towards effective
-//! assessment of steady state performance in Java software*, EMSE 2023) that rules which end a warm-up end it too early
-//! about as often as guesses do. Hence three guards: the window grows with the warm-up, so that slow warming is looked at
-//! over a long time; working compiler threads say that it is not over, whatever the trend; and the measured window is judged
-//! once more (`verdict/warming.rs`).
+//! Georges, Buytaert and Eeckhout (*Statistically rigorous Java performance evaluation*, OOPSLA
+//! 2007) call a process steady once the coefficient of variation over a window of its last
+//! iterations is small. On machines that others share, the noise alone is larger than any such
+//! bound, so it is not the spread that is judged here but whether there is a *trend*: Mann and
+//! Kendall's test (Mann 1945, Kendall 1975) says whether there is one, Theil and Sen's slope (Sen
+//! 1968) how much it comes to; both are of ranks and medians, which a stall in one slice does not
+//! move. Barrett et al. (*Virtual machine warmup blows hot and cold*, OOPSLA 2017) found that many
+//! processes never become steady, and Traini et al. (*Towards effective assessment of steady state
+//! performance in Java software*, EMSE 2023) that rules which end a warm-up end it too early about
+//! as often as guesses do. Hence three guards: the window grows with the warm-up, so that slow
+//! warming is looked at over a long time; working compiler threads say that it is not over,
+//! whatever the trend; and the measured window is judged once more (`verdict/warming.rs`).
 
 use std::collections::BTreeMap;
 
@@ -23,18 +25,20 @@ pub const ROUNDS: usize = 8;
 /// In a longer warm-up a trend is looked for in the last of this many equal parts.
 const PARTS: usize = 4;
 
-/// Compilers are looked for in the last of this many parts: they work in bursts, the last of them seconds apart.
+/// Compilers are looked for in the last of this many parts: they work in bursts, the last of them
+/// seconds apart.
 const PARTS_FOR_COMPILERS: usize = 2;
 
-/// Bound of Mann and Kendall's test: by how many standard deviations rising pairs must outnumber falling ones to count as a
-/// trend. A series without trend exceeds it one time in five. Low, because a false alarm costs a few slices, and a warm-up
-/// that ends too early costs the result.
+/// Bound of Mann and Kendall's test: by how many standard deviations rising pairs must outnumber
+/// falling ones to count as a trend. A series without trend exceeds it one time in five. Low,
+/// because a false alarm costs a few slices, and a warm-up that ends too early costs the result.
 const RISES: f64 = 0.84;
 
 /// Least growth over the rounds looked at that counts as a trend.
 const GROWTH: f64 = 1.05;
 
-/// Share of the subject's CPU time, as a mean over the last rounds, above which its compilers count as still at work.
+/// Share of the subject's CPU time, as a mean over the last rounds, above which its compilers count
+/// as still at work.
 pub const COMPILES: f64 = 0.1;
 
 /// One round of a warm-up: a slice of each workload.
@@ -42,9 +46,11 @@ pub const COMPILES: f64 = 0.1;
 pub struct Round {
     /// Answers per second: the geometric mean over the workloads.
     pub throughput_rps: f64,
-    /// CPU time per answer in µs: the geometric mean over the workloads. `None`: not known for all of them.
+    /// CPU time per answer in µs: the geometric mean over the workloads. `None`: not known for all
+    /// of them.
     pub cpu_us_per_request: Option<f64>,
-    /// Share of the CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time was used.
+    /// Share of the CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time
+    /// was used.
     pub jit_share: Option<f64>,
     pub answers: u64,
 }
@@ -57,7 +63,11 @@ pub fn rounds(slices: &[WarmUpSlice]) -> Vec<Round> {
         of_round.entry(slice.round).or_default().push(*slice);
     }
     let workloads = of_round.values().map(Vec::len).max().unwrap_or(0);
-    of_round.values().filter(|slices| slices.len() == workloads).map(|slices| round(slices)).collect()
+    of_round
+        .values()
+        .filter(|slices| slices.len() == workloads)
+        .map(|slices| round(slices))
+        .collect()
 }
 
 fn round(slices: &[WarmUpSlice]) -> Round {
@@ -81,8 +91,8 @@ fn rate(slice: &WarmUpSlice) -> f64 {
     (slice.answers as f64 + 0.5) / seconds.max(1e-9)
 }
 
-/// CPU time per answer of a slice, in µs. Its samples lie a little beside its edges, so answers are scaled to the time
-/// between them. `None`: not known, or 0.
+/// CPU time per answer of a slice, in µs. Its samples lie a little beside its edges, so answers are
+/// scaled to the time between them. `None`: not known, or 0.
 #[must_use]
 pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
     let cpu_us = slice.cpu_ns.filter(|ns| *ns > 0)? as f64 / 1e3;
@@ -124,7 +134,9 @@ pub fn state(rounds: &[Round]) -> State {
     if last.iter().all(|r| r.answers == 0) {
         return State::Unanswered;
     }
-    if let Some(share) = jit_share(last_of(PARTS_FOR_COMPILERS, rounds)).filter(|share| *share > COMPILES) {
+    if let Some(share) =
+        jit_share(last_of(PARTS_FOR_COMPILERS, rounds)).filter(|share| *share > COMPILES)
+    {
         return State::Compiling(share);
     }
     let throughput: Vec<f64> = last.iter().map(|r| r.throughput_rps).collect();
@@ -146,10 +158,12 @@ pub fn judged_by(rounds: &[Round]) -> JudgedBy {
     }
 }
 
-/// Answers per µs of CPU time, for the rounds in which that is known: on a machine short of CPU a sample is late now and
-/// then, and its round has none. `None`: known for fewer than half of the rounds, which is too few for a trend.
+/// Answers per µs of CPU time, for the rounds in which that is known: on a machine short of CPU a
+/// sample is late now and then, and its round has none. `None`: known for fewer than half of the
+/// rounds, which is too few for a trend.
 fn cheapness(rounds: &[Round]) -> Option<Vec<f64>> {
-    let known: Vec<f64> = rounds.iter().filter_map(|r| Some(r.cpu_us_per_request?.recip())).collect();
+    let known: Vec<f64> =
+        rounds.iter().filter_map(|r| Some(r.cpu_us_per_request?.recip())).collect();
     (2 * known.len() >= rounds.len()).then_some(known)
 }
 
@@ -164,8 +178,8 @@ fn last_of(parts: usize, rounds: &[Round]) -> &[Round] {
     &rounds[rounds.len().saturating_sub(window)..]
 }
 
-/// Factor by which positive values grow from the first to the last, by Theil and Sen's slope of their logarithms. `None`: no
-/// growth beyond noise.
+/// Factor by which positive values grow from the first to the last, by Theil and Sen's slope of
+/// their logarithms. `None`: no growth beyond noise.
 fn growth(values: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
     let n = logs.len() as f64;
@@ -183,7 +197,8 @@ fn growth(values: &[f64]) -> Option<f64> {
             slopes.push((late - early) / (j - i) as f64);
         }
     }
-    // Mann and Kendall: the standard deviation of the count in a series without trend. The 1 below corrects for continuity.
+    // Mann and Kendall: the standard deviation of the count in a series without trend. The 1 below
+    // corrects for continuity.
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     let growth = (median(&slopes)? * (n - 1.0)).exp();
     ((rising - 1.0) / deviation >= RISES && growth >= GROWTH).then_some(growth)
@@ -196,8 +211,8 @@ mod tests {
 
     /// A number from 0 to 1 that looks random.
     fn noise(i: usize, seed: u64) -> f64 {
-        let mut x =
-            (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        let mut x = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            ^ seed.wrapping_mul(0xD6E8_FEB8_6659_FD93);
         x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
@@ -205,7 +220,12 @@ mod tests {
 
     /// A round of a server that fills one CPU: the CPU time per answer limits its throughput.
     fn round_of(rps: f64) -> Round {
-        Round { throughput_rps: rps, cpu_us_per_request: Some(1e6 / rps), jit_share: Some(0.0), answers: 100 }
+        Round {
+            throughput_rps: rps,
+            cpu_us_per_request: Some(1e6 / rps),
+            jit_share: Some(0.0),
+            answers: 100,
+        }
     }
 
     /// Number of rounds after which the warm-up ends; `None`: not within `most`.
@@ -224,17 +244,26 @@ mod tests {
         assert_eq!(ends_after(480, wobbling), Some(ROUNDS), "2 % is no trend");
     }
 
-    /// As measured with Armeria: 578, 1,004 and 1,298 answers per second, half a second each, and 34,800 in the end.
+    /// As measured with Armeria: 578, 1,004 and 1,298 answers per second, half a second each, and
+    /// 34,800 in the end.
     #[test]
     fn a_cold_virtual_machine_is_warmed_until_it_is_warm() {
         let seen = [250.0, 400.0, 578.0, 800.0, 1004.0, 1150.0, 1298.0];
         let rounds: Vec<Round> = seen.iter().chain(&[1500.0]).map(|rps| round_of(*rps)).collect();
-        assert!(matches!(state(&rounds), State::Faster(growth) if growth > 3.0), "{:?}", state(&rounds));
+        assert!(
+            matches!(state(&rounds), State::Faster(growth) if growth > 3.0),
+            "{:?}",
+            state(&rounds)
+        );
         let warming = |i: usize| 34_800.0 * (1.0 - (-(i as f64) / 40.0).exp()).max(0.01);
         for seed in 0..20 {
             let cold = |i: usize| round_of(warming(i) * (1.0 + 0.1 * (noise(i, seed) - 0.5)));
             let ended = ends_after(480, cold).expect("it does become warm");
-            assert!(warming(ended) > 0.8 * 34_800.0, "seed {seed}: after {ended} at {}", warming(ended));
+            assert!(
+                warming(ended) > 0.8 * 34_800.0,
+                "seed {seed}: after {ended} at {}",
+                warming(ended)
+            );
             assert!(ended < 300, "seed {seed}: after {ended}");
         }
     }
@@ -246,7 +275,10 @@ mod tests {
         assert_eq!(ends_after(480, plateau(0.11)), None);
         assert_eq!(ends_after(480, plateau(0.09)), Some(ROUNDS));
         // Rounds without a JIT share do not hide the others.
-        let gaps = |i: usize| Round { jit_share: (!i.is_multiple_of(3)).then_some(0.34), ..round_of(3000.0) };
+        let gaps = |i: usize| Round {
+            jit_share: (!i.is_multiple_of(3)).then_some(0.34),
+            ..round_of(3000.0)
+        };
         assert_eq!(ends_after(480, gaps), None);
         // As measured with Jetty: long compilation, then bursts a second apart.
         let bursts = |i: usize| {
@@ -261,8 +293,10 @@ mod tests {
         };
         assert!((81..130).contains(&ends_after(480, bursts).unwrap()));
         // A compiler that runs now and then does not prolong the warm-up.
-        let at_times =
-            |i: usize| Round { jit_share: Some(if i % 6 == 3 { 0.5 } else { 0.0 }), ..round_of(3000.0) };
+        let at_times = |i: usize| Round {
+            jit_share: Some(if i % 6 == 3 { 0.5 } else { 0.0 }),
+            ..round_of(3000.0)
+        };
         assert_eq!(ends_after(480, at_times), Some(ROUNDS));
     }
 
@@ -273,7 +307,8 @@ mod tests {
             .collect();
         assert!(matches!(state(&rounds), State::Cheaper(_)), "{:?}", state(&rounds));
         // Without CPU times only throughput is judged.
-        let unknown: Vec<Round> = rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
+        let unknown: Vec<Round> =
+            rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
         assert_eq!((state(&unknown), judged_by(&unknown)), (State::Steady, JudgedBy::Throughput));
         // CPU times may be missing in up to half of the rounds.
         let telling = |every: usize| -> Vec<Round> {
@@ -285,20 +320,28 @@ mod tests {
         assert_eq!(judged_by(&half), JudgedBy::ThroughputAndCpu);
         assert_eq!((state(&fewer), judged_by(&fewer)), (State::Steady, JudgedBy::Throughput));
         assert_eq!(judged_by(&rounds), JudgedBy::ThroughputAndCpu);
-        let rising: Vec<Round> =
-            (1..9).map(|i| Round { cpu_us_per_request: None, ..round_of(f64::from(i) * 1e3) }).collect();
+        let rising: Vec<Round> = (1..9)
+            .map(|i| Round { cpu_us_per_request: None, ..round_of(f64::from(i) * 1e3) })
+            .collect();
         assert!(matches!(state(&rising), State::Faster(_)));
     }
 
     #[test]
     fn a_machine_that_changes_its_speed_is_waited_for_but_not_for_ever() {
-        let slows = |i: usize| round_of(if i < 5 { 90e3 } else { 45e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)));
-        assert!(ends_after(480, slows).unwrap() <= ROUNDS + 4, "what gets slower is not being warmed");
-        let recovers =
-            |i: usize| round_of(if i < 5 { 45e3 } else { 90e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)));
+        let slows = |i: usize| {
+            round_of(if i < 5 { 90e3 } else { 45e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)))
+        };
+        assert!(
+            ends_after(480, slows).unwrap() <= ROUNDS + 4,
+            "what gets slower is not being warmed"
+        );
+        let recovers = |i: usize| {
+            round_of(if i < 5 { 45e3 } else { 90e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)))
+        };
         assert!((9..40).contains(&ends_after(480, recovers).unwrap()));
-        let collecting =
-            |i: usize| round_of(if i % 5 == 4 { 20e3 } else { 60e3 } * (1.0 + 0.1 * (noise(i, 9) - 0.5)));
+        let collecting = |i: usize| {
+            round_of(if i % 5 == 4 { 20e3 } else { 60e3 } * (1.0 + 0.1 * (noise(i, 9) - 0.5)))
+        };
         assert!(ends_after(480, collecting).unwrap() < 40, "pauses of a collector are no trend");
     }
 
@@ -327,10 +370,20 @@ mod tests {
     fn a_trend_is_one_from_as_many_rising_pairs_as_mann_and_kendall_want() {
         // 0.84 standard deviations √(n(n−1)(2n+5)/18), plus 1 for continuity.
         for (n, needed) in [(8, 8), (12, 14), (15, 18), (16, 20)] {
-            assert!(growth(&rising_by(n, needed)).is_some(), "{needed} of {n}: {:?}", rising_by(n, needed));
-            assert_eq!(growth(&rising_by(n, needed - 1)), None, "{n}: {:?}", rising_by(n, needed - 1));
+            assert!(
+                growth(&rising_by(n, needed)).is_some(),
+                "{needed} of {n}: {:?}",
+                rising_by(n, needed)
+            );
+            assert_eq!(
+                growth(&rising_by(n, needed - 1)),
+                None,
+                "{n}: {:?}",
+                rising_by(n, needed - 1)
+            );
         }
-        let to = |growth: f64| -> Vec<f64> { (0..8).map(|i| growth.powf(f64::from(i) / 7.0)).collect() };
+        let to =
+            |growth: f64| -> Vec<f64> { (0..8).map(|i| growth.powf(f64::from(i) / 7.0)).collect() };
         assert!(growth(&to(1.0501)).is_some() && growth(&to(1.0499)).is_none());
     }
 
@@ -365,14 +418,19 @@ mod tests {
         assert_eq!((rounds.len(), rounds[0].answers, rounds[0].jit_share), (1, 10_100, Some(0.5)));
         assert!((rounds[0].throughput_rps / 10_000.0 - 1.0).abs() < 0.01, "{:?}", rounds[0]);
         // 50 ms of CPU time in 200 ms, in which 20,000 and 200 answers came.
-        assert!((rounds[0].cpu_us_per_request.unwrap() / 25.0 - 1.0).abs() < 0.01, "{:?}", rounds[0]);
+        assert!(
+            (rounds[0].cpu_us_per_request.unwrap() / 25.0 - 1.0).abs() < 0.01,
+            "{:?}",
+            rounds[0]
+        );
         let unknown = super::rounds(&[slice(0, 0, 1, cpu), slice(0, 1, 1, None)]);
         assert_eq!((unknown[0].cpu_us_per_request, unknown[0].jit_share), (None, None));
         assert!(super::rounds(&[slice(0, 0, 0, cpu)])[0].cpu_us_per_request.unwrap().is_finite());
     }
 
     proptest! {
-        /// Noise as it was seen on a shared machine: up to a fifth either way in each slice, and half the speed for a while.
+        /// Noise as it was seen on a shared machine: up to a fifth either way in each slice, and
+        /// half the speed for a while.
         #[test]
         fn noise_never_holds_a_steady_server_to_the_limit(
             seed in any::<u64>(), spread in 0.0f64..0.4, slow_from in 0usize..60, slow_for in 0usize..60

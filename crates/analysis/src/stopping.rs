@@ -21,9 +21,11 @@ impl Looks {
     }
 }
 
-/// Whether a run that may stop early ([`Plan::stop`]) has answered what it was asked: of each two arms that are set against each
-/// other, at each step that both have, whether they differ in the metrics of the question, or that they do not by more than anybody cares about.
-/// The answers allow for all of them at once, and for a look after each repeat, so that a run may end at the first that says yes.
+/// Whether a run that may stop early ([`Plan::stop`]) has answered what it was asked: of each two
+/// arms that are set against each other, at each step that both have, whether they differ in the
+/// metrics of the question, or that they do not by more than anybody cares about. The answers allow
+/// for all of them at once, and for a look after each repeat, so that a run may end at the first
+/// that says yes.
 #[must_use]
 pub fn is_answered(run: &Run, report: &Report) -> bool {
     let plan = &run.header.plan;
@@ -34,7 +36,8 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
     }
     let pairs = compare::within(run, report, &asked(plan));
     let is_asked = |row: &&Row| stop.metrics.iter().any(|metric| metric == row.metric);
-    let is_known = |row: &Row| matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same);
+    let is_known =
+        |row: &Row| matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same);
     // Without a step that both have there is no answer to come.
     let is_pair_known = |pair: &Within| {
         let mut of_question = pair.rows.iter().filter(is_asked).peekable();
@@ -50,7 +53,8 @@ pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
         None => {
             let arms: Vec<usize> =
                 (0..plan.arms.len()).filter(|arm| !plan.subject_of(*arm).control).collect();
-            let all = arms.iter().enumerate().flat_map(|(i, a)| arms[i + 1..].iter().map(|b| (*a, *b)));
+            let all =
+                arms.iter().enumerate().flat_map(|(i, a)| arms[i + 1..].iter().map(|b| (*a, *b)));
             all.filter(|(a, b)| !experiment::are_twins(plan, *a, *b)).collect()
         }
     };
@@ -68,14 +72,17 @@ pub fn are_contaminated<'a>(
     side_by_side: impl Iterator<Item = (&'a StartRecord, &'a TrialRecord)>,
 ) -> bool {
     let results: Vec<(usize, TrialResult)> = side_by_side
-        .map(|(start, record)| (start.launch, trial(plan, facts, Some(start), record, &Company::default())))
+        .map(|(start, record)| {
+            (start.launch, trial(plan, facts, Some(start), record, &Company::default()))
+        })
         .collect();
     results.iter().any(|(launch, result)| is_contaminated(plan, *launch, result))
         && !results.iter().any(|(_, result)| result.shows_a_failure())
 }
 
 fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
-    const OTHERS: [Code; 4] = [Code::Steal, Code::Contaminated, Code::ThermalThrottling, Code::ServerStarved];
+    const OTHERS: [Code; 4] =
+        [Code::Steal, Code::Contaminated, Code::ThermalThrottling, Code::ServerStarved];
     // With these a generator that waits for a CPU waits for the server, or for itself.
     const OURS: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
     let has = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
@@ -96,9 +103,11 @@ mod tests {
     use crate::fixture;
     use crate::stats::draws::Normal;
 
-    /// So many blocks of two servers, of which the second answers `ratio` times as much, with a spread of 2 %.
+    /// So many blocks of two servers, of which the second answers `ratio` times as much, with a
+    /// spread of 2 %.
     fn run(blocks: u32, ratio: f64, same_within: Option<f64>) -> Run {
-        let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+        let named =
+            |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
         let mut run = fixture::blocks_of(vec![named("a"), named("b")], blocks, |arm, block| {
             let mut normal = Normal(u64::from(block) * 2 + arm as u64);
             let noise = normal.values(1, 1.0, 0.02)[0];
@@ -158,7 +167,8 @@ mod tests {
             ..MachineUse::default()
         });
         assert!(again(&run));
-        let failures = [Outcome::UnexpectedBody, Outcome::UnexpectedStatus, Outcome::Timeout, Outcome::Reset];
+        let failures =
+            [Outcome::UnexpectedBody, Outcome::UnexpectedStatus, Outcome::Timeout, Outcome::Reset];
         for outcome in failures {
             let mut failed = run.clone();
             failed.trials[0].load.intervals[0].outcomes.count(outcome);

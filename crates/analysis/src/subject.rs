@@ -19,7 +19,8 @@ use crate::stats::Repeated;
 use crate::trial::TrialResult;
 use crate::warming::{self, WarmUpResult};
 
-/// One arm of the run: a subject under one set of conditions. A subject with a single arm has one entry.
+/// One arm of the run: a subject under one set of conditions. A subject with a single arm has one
+/// entry.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SubjectResult {
     /// Name of the arm: `name` or `name/variant` where the subject has one arm.
@@ -75,11 +76,13 @@ impl SubjectFailure {
 /// The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConditionsResult {
-    /// The arm's value on the scale that is varied, such as a number of CPUs; `None`: there is no scale.
+    /// The arm's value on the scale that is varied, such as a number of CPUs; `None`: there is no
+    /// scale.
     pub level: Option<f64>,
     pub limits: plan::Limits,
     pub placement: plan::Placement,
-    /// What requests to it have where they say `{request.NAME}`, by name; `null`: the name says that it may be secret.
+    /// What requests to it have where they say `{request.NAME}`, by name; `null`: the name says
+    /// that it may be secret.
     pub request: BTreeMap<String, Option<String>>,
     /// Changes to the run's load; what is `null` is as in the run.
     pub load: plan::LoadChanges,
@@ -102,7 +105,8 @@ pub struct BuildResult {
 pub struct Startup {
     /// Until the kernel accepted a connection.
     pub listening: Repeated,
-    /// Until the first answer with the right status was complete; empty where readiness has another sign.
+    /// Until the first answer with the right status was complete; empty where readiness has another
+    /// sign.
     pub first_answer: Repeated,
     /// Until it was ready, by whatever sign.
     pub ready: Repeated,
@@ -126,8 +130,8 @@ pub struct CheckSummary {
     pub asked: Option<String>,
     /// `null`: the archive does not tell.
     pub expected: Option<String>,
-    /// Of its first failure, or of its first result if it never failed: what was seen, and of a failure what was asked and
-    /// expected.
+    /// Of its first failure, or of its first result if it never failed: what was seen, and of a
+    /// failure what was asked and expected.
     pub detail: String,
     pub passed: usize,
     pub failed: usize,
@@ -198,7 +202,9 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
         idle: parts.iter().find_map(|p| Idle::new(p.idle.as_ref()?)),
         memory: MemorySlopes::new(&trials.iter().filter(|t| t.cell.arm == arm).collect::<Vec<_>>()),
         probe_price: parts.iter().find_map(|p| p.probe_price.as_ref()).map(PriceResult::new),
-        stop_ms: Repeated::new(parts.iter().filter_map(|p| p.stop).map(|s| ms(s.took_ns)).collect()),
+        stop_ms: Repeated::new(
+            parts.iter().filter_map(|p| p.stop).map(|s| ms(s.took_ns)).collect(),
+        ),
         stop_killed: parts.iter().filter_map(|p| p.stop).filter(|s| s.killed).count(),
         lifetimes: lifetimes(run, arm),
         checks: check_summaries(&parts, run, arm),
@@ -233,7 +239,11 @@ pub(crate) fn startup_over(parts: &[&PartStart]) -> Startup {
 }
 
 /// An arm's part of a start, with its repeat, counted from 1; `None`: that part was not started.
-fn part_in<'a>(start: &'a StartRecord, launch: &Launch, arm: usize) -> Option<(u32, &'a PartStart)> {
+fn part_in<'a>(
+    start: &'a StartRecord,
+    launch: &Launch,
+    arm: usize,
+) -> Option<(u32, &'a PartStart)> {
     Some((launch.block + 1, start.part(launch.party_of(arm)?)?))
 }
 
@@ -244,7 +254,11 @@ fn part_in<'a>(start: &'a StartRecord, launch: &Launch, arm: usize) -> Option<(u
 pub(crate) fn titles(plan: &Plan) -> Vec<String> {
     let plain = |arm: usize| {
         let (name, subject) = (&plan.arms[arm].name, plan.subject_of(arm));
-        if *name == subject.id() { subject.title.clone() } else { format!("{}, {name}", subject.title) }
+        if *name == subject.id() {
+            subject.title.clone()
+        } else {
+            format!("{}, {name}", subject.title)
+        }
     };
     let with_variant = |arm: usize| {
         let variant = plan.subject_of(arm).variant.as_ref();
@@ -264,11 +278,14 @@ pub(crate) fn titles(plan: &Plan) -> Vec<String> {
 fn shared(texts: &[String]) -> Vec<usize> {
     let read = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let all: Vec<String> = texts.iter().map(read).collect();
-    (0..all.len()).filter(|own| all.iter().filter(|other| **other == all[*own]).count() > 1).collect()
+    (0..all.len())
+        .filter(|own| all.iter().filter(|other| **other == all[*own]).count() > 1)
+        .collect()
 }
 
 fn conditions(arm: &Arm) -> ConditionsResult {
-    let Conditions { limits, placement, load, isolation, observe, request, .. } = arm.conditions.clone();
+    let Conditions { limits, placement, load, isolation, observe, request, .. } =
+        arm.conditions.clone();
     let shown = |(name, value): (String, String)| {
         let is_shown = !may_be_secret(&name);
         (name, is_shown.then_some(value))
@@ -289,7 +306,8 @@ fn failures(
         log_of: None,
         log_tail: None,
     });
-    // A failure that was not the subject's is dropped if a later start of the same launch did what was planned.
+    // A failure that was not the subject's is dropped if a later start of the same launch did what
+    // was planned.
     let is_made_good = |s: &StartRecord, failure: &Failure| {
         let later = |other: &&&StartRecord| other.launch == s.launch && other.start > s.start;
         !failure.kind.is_the_subjects()
@@ -313,8 +331,9 @@ fn failures(
     // What a start was refused for over its protocols, whatever became of it over the others.
     let refusals = starts.iter().flat_map(|s| {
         // What is about its life is told once, though it counts over every protocol.
-        let is_its_own =
-            |protocol: &Protocol, check: &CheckResult| !check.of_life || *protocol == check.protocol;
+        let is_its_own = |protocol: &Protocol, check: &CheckResult| {
+            !check.of_life || *protocol == check.protocol
+        };
         let untold = s.refused().into_iter().filter(|(_, check)| !tells_of(s, check));
         let untold = untold.filter(move |(protocol, check)| is_its_own(protocol, check));
         untold.map(|(protocol, check)| SubjectFailure {
@@ -328,7 +347,10 @@ fn failures(
                 ),
             },
             protocol: Some(protocol),
-            log_of: s.subject().filter(|part| part.log_tail.is_some()).map(|part| part.name.clone()),
+            log_of: s
+                .subject()
+                .filter(|part| part.log_tail.is_some())
+                .map(|part| part.name.clone()),
             log_tail: s.subject().and_then(|part| part.log_tail.clone()),
         })
     });
@@ -343,11 +365,15 @@ fn tells_of(start: &StartRecord, check: &CheckResult) -> bool {
     start.failure.as_ref().is_some_and(|failure| failure.message.contains(&check.detail()))
 }
 
-/// The part whose log says most about a failure: of those that have one the back end's that failed, or else the subject's.
+/// The part whose log says most about a failure: of those that have one the back end's that failed,
+/// or else the subject's.
 fn log_of(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
     let has_log = |part: &&PartStart| part.log_tail.is_some();
-    let (backends, subjects): (Vec<&PartStart>, Vec<&PartStart>) =
-        start.parts.iter().filter(has_log).partition(|part| matches!(part.party, Party::Backend(_)));
+    let (backends, subjects): (Vec<&PartStart>, Vec<&PartStart>) = start
+        .parts
+        .iter()
+        .filter(has_log)
+        .partition(|part| matches!(part.party, Party::Backend(_)));
     let named = |part: &&&PartStart| {
         start
             .failure
@@ -361,7 +387,8 @@ fn log_of(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
     }
 }
 
-/// Checks before, during and after the load, merged by name and protocol: a check is good if it never failed.
+/// Checks before, during and after the load, merged by name and protocol: a check is good if it
+/// never failed.
 fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSummary> {
     let during = run.trials.iter().filter(|t| run.header.plan.trials[t.trial].arm == arm);
     let before_and_after = parts.iter().flat_map(|p| p.checks_before.iter().chain(&p.checks_after));
@@ -419,9 +446,18 @@ mod tests {
     }
 
     /// A start of one of two subjects in one of five blocks.
-    fn start(number: usize, (subject, block): (usize, usize), failed: Option<FailureKind>) -> StartRecord {
+    fn start(
+        number: usize,
+        (subject, block): (usize, usize),
+        failed: Option<FailureKind>,
+    ) -> StartRecord {
         let failure = failed.map(|kind| Failure { kind, message: format!("start {number}") });
-        StartRecord { start: number, launch: 2 * block + subject, failure, ..StartRecord::default() }
+        StartRecord {
+            start: number,
+            launch: 2 * block + subject,
+            failure,
+            ..StartRecord::default()
+        }
     }
 
     /// The names that arms of these subjects get: each a name, a variant and a title.
@@ -442,7 +478,10 @@ mod tests {
             titles_of(&[workers(None), workers(Some("recycled")), ("go", None, "Go")]),
             ["Workers", "Workers (recycled)", "Go"]
         );
-        assert_eq!(titles_of(&[workers(Some("a")), workers(Some("b"))]), ["Workers (a)", "Workers (b)"]);
+        assert_eq!(
+            titles_of(&[workers(Some("a")), workers(Some("b"))]),
+            ["Workers (a)", "Workers (b)"]
+        );
         // Two servers of one title, spaces and capitals aside, and the same variant of both.
         let same = [("x", Some("v"), "Web  server"), ("y", Some("v"), "web server")];
         assert_eq!(titles_of(&same), ["Web  server (x/v)", "web server (y/v)"]);
@@ -466,8 +505,10 @@ mod tests {
     fn what_a_start_was_refused_for_is_told_whatever_becomes_of_it_later() {
         let refused = |number: usize, kind: Option<FailureKind>, message: &str| {
             let mut part = PartStart::new(Party::SUBJECT, "own".into());
-            part.checks_before =
-                vec![CheckResult { protocol: Protocol::H2c, ..check("json", false, "a body too many") }];
+            part.checks_before = vec![CheckResult {
+                protocol: Protocol::H2c,
+                ..check("json", false, "a body too many")
+            }];
             let failure = kind.map(|kind| Failure { kind, message: message.into() });
             StartRecord { parts: vec![part], failure, ..start(number, (1, number), None) }
         };
@@ -480,7 +521,8 @@ mod tests {
                 refused(2, Some(FailureKind::WrongAnswers), &format!("check \"json\": {told}")),
             ],
         );
-        let seen: Vec<_> = own.failures.iter().map(|f| (f.repeat, f.failure.kind, f.protocol)).collect();
+        let seen: Vec<_> =
+            own.failures.iter().map(|f| (f.repeat, f.failure.kind, f.protocol)).collect();
         let over = Some(Protocol::H2c);
         let wrong = FailureKind::WrongAnswers;
         assert_eq!(
@@ -539,20 +581,28 @@ mod tests {
     fn a_failure_that_was_not_the_subjects_is_made_good_by_a_later_start_of_its_launch() {
         use FailureKind::{BackendFailed, Crashed, Harness, Interrupted};
         let of = |starts: &[((usize, usize), Option<FailureKind>)]| -> Vec<(u32, String)> {
-            let starts = starts.iter().enumerate().map(|(n, (of, failed))| start(n, *of, *failed)).collect();
+            let starts =
+                starts.iter().enumerate().map(|(n, (of, failed))| start(n, *of, *failed)).collect();
             let own = result([named("other"), named("own")], starts);
             own.failures.into_iter().map(|f| (f.repeat, f.failure.message)).collect()
         };
         let told = |repeat: u32, start: usize| (repeat, format!("start {start}"));
         assert_eq!(of(&[((1, 0), Some(Harness))]), [told(1, 0)]);
         assert_eq!(of(&[((1, 0), Some(Harness)), ((1, 0), None)]), []);
-        assert_eq!(of(&[((1, 0), Some(BackendFailed)), ((1, 0), Some(Crashed))]), [told(1, 0), told(1, 1)]);
+        assert_eq!(
+            of(&[((1, 0), Some(BackendFailed)), ((1, 0), Some(Crashed))]),
+            [told(1, 0), told(1, 1)]
+        );
         assert_eq!(
             of(&[((1, 0), None), ((1, 0), Some(Harness))]),
             [told(1, 1)],
             "an earlier one makes nothing good"
         );
-        assert_eq!(of(&[((1, 0), Some(Harness)), ((1, 1), None)]), [told(1, 0)], "nor one of another launch");
+        assert_eq!(
+            of(&[((1, 0), Some(Harness)), ((1, 1), None)]),
+            [told(1, 0)],
+            "nor one of another launch"
+        );
         assert_eq!(
             of(&[((1, 2), Some(Crashed)), ((1, 2), None)]),
             [told(3, 0)],
@@ -572,8 +622,9 @@ mod tests {
         part.checks_after = vec![check("length", false, "6"), check("length", false, "7")];
         record.parts = vec![part];
         let mut plan = fixture::plan(vec![named("other"), named("own")]);
-        plan.trials =
-            [0, 1].map(|launch| plan::Trial { launch, arm: launch, workload: 0, step: 0, seed: 0 }).into();
+        plan.trials = [0, 1]
+            .map(|launch| plan::Trial { launch, arm: launch, workload: 0, step: 0, seed: 0 })
+            .into();
         let trials = ["others", "during"].into_iter().enumerate().map(|(number, name)| {
             let mut trial = fixture::trial_record(number, fixture::record(1));
             trial.checks = vec![check(name, true, "it")];
@@ -581,11 +632,17 @@ mod tests {
         });
         let run = fixture::run(plan, vec![record], trials.collect());
         let all = subject(&run, 1, &[]).checks;
-        let told: Vec<_> =
-            all.iter().map(|c| (c.name.as_str(), c.ok, c.detail.as_str(), c.passed, c.failed)).collect();
+        let told: Vec<_> = all
+            .iter()
+            .map(|c| (c.name.as_str(), c.ok, c.detail.as_str(), c.passed, c.failed))
+            .collect();
         assert_eq!(
             told,
-            [("length", false, "6", 1, 2), ("date", true, "now", 1, 0), ("during", true, "it", 1, 0)]
+            [
+                ("length", false, "6", 1, 2),
+                ("date", true, "now", 1, 0),
+                ("during", true, "it", 1, 0)
+            ]
         );
     }
 }

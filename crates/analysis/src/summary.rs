@@ -18,8 +18,8 @@ use crate::trial::TrialResult;
 use crate::use_table::{UseRow, use_table};
 use crate::verdict::{Confidence, Limiter, Resource};
 
-/// One cell over all its repeats. Trials that are not valid are counted in `invalid`, and left out of all metrics but
-/// `error_share`.
+/// One cell over all its repeats. Trials that are not valid are counted in `invalid`, and left out
+/// of all metrics but `error_share`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
     pub cell: CellKey,
@@ -42,7 +42,8 @@ pub struct Summary {
     pub response_p50_us: Repeated,
     pub response_p90_us: Repeated,
     pub response_p99_us: Repeated,
-    /// The unanswered requests. A percentile of the response time that falls among them is longer than their `longest_wait`.
+    /// The unanswered requests. A percentile of the response time that falls among them is longer
+    /// than their `longest_wait`.
     pub response_unanswered: StepUnanswered,
     pub cpu_us_per_request: Repeated,
     /// Anonymous memory (resident, where that is all there is), highest sample of the window.
@@ -111,7 +112,8 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let verdicts: Vec<&Limiter> = judged.iter().map(|t| &t.limiter).collect();
     let leading = leading_limiter(&verdicts);
     let metrics = cell.metrics();
-    let over = |metric: &Metric| metrics.get(metric.key).map(|step| step.over.clone()).unwrap_or_default();
+    let over =
+        |metric: &Metric| metrics.get(metric.key).map(|step| step.over.clone()).unwrap_or_default();
     let step = &plan.load.steps[key.step];
     let middle = in_the_middle(&valid).unwrap_or(trials[0]);
     Summary {
@@ -178,7 +180,8 @@ fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
     all
 }
 
-/// The verdict of most repeats. Without a majority it is the first of the most frequent ones, as a guess.
+/// The verdict of most repeats. Without a majority it is the first of the most frequent ones, as a
+/// guess.
 fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     let votes = |r: Resource| verdicts.iter().filter(|v| v.resource == r).count();
     let most = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);
@@ -214,7 +217,10 @@ mod tests {
         let told: Vec<_> = fast.caveats.iter().map(|c| (c.code, c.severity, c.repeats)).collect();
         assert_eq!(
             told,
-            [(Code::SubjectFailed, Severity::Invalid, 1), (Code::ChecksFailed, Severity::Invalid, 2)]
+            [
+                (Code::SubjectFailed, Severity::Invalid, 1),
+                (Code::ChecksFailed, Severity::Invalid, 2)
+            ]
         );
     }
 
@@ -229,11 +235,16 @@ mod tests {
             (&[Generator, ServerCpu], Generator, Low),
             (&[Generator, ServerCpu, ServerCpu, Generator], Generator, Low),
         ] {
-            let verdict =
-                |resource: &Resource| Limiter::new(*resource, High, "It.".into(), serde_json::json!({}));
+            let verdict = |resource: &Resource| {
+                Limiter::new(*resource, High, "It.".into(), serde_json::json!({}))
+            };
             let verdicts: Vec<Limiter> = resources.iter().map(verdict).collect();
             let leading = leading_limiter(&verdicts.iter().collect::<Vec<_>>());
-            assert_eq!((leading.resource, leading.confidence), (resource, confidence), "{resources:?}");
+            assert_eq!(
+                (leading.resource, leading.confidence),
+                (resource, confidence),
+                "{resources:?}"
+            );
             assert_eq!(leading.sentence != "It.", confidence == Low, "{}", leading.sentence);
         }
     }

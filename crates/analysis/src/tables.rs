@@ -89,7 +89,8 @@ impl OfTrial {
 #[must_use]
 pub fn trials_table(trials: &[TrialResult]) -> Table {
     let has_place = |metric: &&Metric| TRIALS.iter().any(|column| column.name() == metric.key);
-    let others = METRICS.iter().filter(|metric| !has_place(metric)).map(|metric| Measured(metric.key));
+    let others =
+        METRICS.iter().filter(|metric| !has_place(metric)).map(|metric| Measured(metric.key));
     let others: Vec<OfTrial> = others.collect();
     let columns = || TRIALS.iter().chain(&others).chain(LATER);
     Table {
@@ -103,7 +104,9 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
 /// Columns that came after there were metrics without a place.
 const LATER: &[OfTrial] = &[
     Is("backends_cpu_us_per_request", |t| json!(of_backends(t, |b| b.server.cpu_us_per_request))),
-    Is("backends_memory_bytes", |t| json!(of_backends(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))),
+    Is("backends_memory_bytes", |t| {
+        json!(of_backends(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))
+    }),
     Is("pass", |t| json!(t.step.pass)),
 ];
 
@@ -193,7 +196,9 @@ mod tests {
             );
         }
         let measured = TRIALS.iter().filter(|column| matches!(column, Measured(_)));
-        assert!(measured.map(OfTrial::name).all(|key| METRICS.iter().any(|metric| metric.key == key)));
+        assert!(
+            measured.map(OfTrial::name).all(|key| METRICS.iter().any(|metric| metric.key == key))
+        );
     }
 
     #[test]
@@ -210,7 +215,8 @@ mod tests {
         assert_eq!(value(&overview, 0, "checks"), json!("0/1"));
         let trials = trials_table(&report.trials);
         assert_eq!((trials.name, trials.rows.len()), ("trials", 60));
-        let of_fast = report.trials.iter().position(|t| t.subject_id == "fast" && !t.valid).unwrap();
+        let of_fast =
+            report.trials.iter().position(|t| t.subject_id == "fast" && !t.valid).unwrap();
         assert_eq!(value(&trials, of_fast, "throughput_rps"), json!(400.0));
         assert_eq!(value(&trials, of_fast, "connections"), json!(64));
         assert_eq!(

@@ -36,7 +36,8 @@ pub struct TrialResult {
     pub block: u32,
     pub step: StepResult,
     pub valid: bool,
-    /// Every connection was refused, for which its subject is there: the trial says nothing about answers, and nothing is wrong.
+    /// Every connection was refused, for which its subject is there: the trial says nothing about
+    /// answers, and nothing is wrong.
     pub refused: bool,
     pub caveats: Vec<Caveat>,
     /// Share of due requests without a right answer: 0 to 1.
@@ -51,7 +52,8 @@ pub struct TrialResult {
     pub turns: Option<TurnsResult>,
     /// `None`: its server was the only one that was loaded then.
     pub duet: Option<DuetResult>,
-    /// What throughput did within the measured window; `None`: too few intervals to tell, or other servers were loaded besides.
+    /// What throughput did within the measured window; `None`: too few intervals to tell, or other
+    /// servers were loaded besides.
     pub steadiness: Option<Steadiness>,
     pub limiter: Limiter,
 }
@@ -105,8 +107,13 @@ impl StepResult {
 
 /// Caveats that refuse a trial because its server's responses were wrong, or it ended, or broke a
 /// promise.
-const BREAKS: [Code; 5] =
-    [Code::WrongAnswers, Code::SubjectFailed, Code::ChecksFailed, Code::Unsolicited, Code::AnsweredEarly];
+const BREAKS: [Code; 5] = [
+    Code::WrongAnswers,
+    Code::SubjectFailed,
+    Code::ChecksFailed,
+    Code::Unsolicited,
+    Code::AnsweredEarly,
+];
 
 /// Caveats that refuse a trial because too many requests got no response.
 const LOSES: [Code; 2] = [Code::NoAnswers, Code::Errors];
@@ -117,12 +124,14 @@ const EXCUSES: [Code; 2] = [Code::DroppedPackets, Code::GeneratorStopped];
 /// Sorts caveats, the gravest first. Of those that refuse a trial, what the server did wrong comes
 /// before what explains it otherwise: readers see the first.
 pub(crate) fn sort_by_gravity(caveats: &mut [Caveat]) {
-    let rank = |code: &Code| [&BREAKS[..], &EXCUSES, &LOSES].iter().position(|codes| codes.contains(code));
+    let rank =
+        |code: &Code| [&BREAKS[..], &EXCUSES, &LOSES].iter().position(|codes| codes.contains(code));
     caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(&c.code).unwrap_or(usize::MAX)));
 }
 
 impl TrialResult {
-    /// Whether it does not count for what its server did: it answered wrong, failed, or broke a promise.
+    /// Whether it does not count for what its server did: it answered wrong, failed, or broke a
+    /// promise.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
         self.is_broken() || self.has_lost()
@@ -135,12 +144,14 @@ impl TrialResult {
         self.is_servers_fault() && !self.is_refused_for(&[Code::SubjectFailed])
     }
 
-    /// Whether it does not count because its server answered wrong, ended, or broke a promise: no noise does that.
+    /// Whether it does not count because its server answered wrong, ended, or broke a promise: no
+    /// noise does that.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_refused_for(&BREAKS)
     }
 
-    /// Whether it does not count because too many requests got no answer. A machine that stalls does that, too.
+    /// Whether it does not count because too many requests got no answer. A machine that stalls
+    /// does that, too.
     pub(crate) fn has_lost(&self) -> bool {
         self.is_refused_for(&LOSES) && !self.is_refused_for(&EXCUSES)
     }
@@ -166,7 +177,9 @@ impl TrialResult {
     }
 
     fn is_refused_for(&self, codes: &[Code]) -> bool {
-        self.caveats.iter().any(|caveat| caveat.severity == Severity::Invalid && codes.contains(&caveat.code))
+        self.caveats
+            .iter()
+            .any(|caveat| caveat.severity == Severity::Invalid && codes.contains(&caveat.code))
     }
 }
 
@@ -191,9 +204,11 @@ pub(crate) fn trial(
     let machine = MachineResult::new(&record.load);
     let turns = TurnsResult::new(&record.load, party);
     let duet = DuetResult::new(plan, record, party, company);
-    let used = |record: &LoadRecord| server::server_use(record, party, cpus_of(&arm.conditions, part));
+    let used =
+        |record: &LoadRecord| server::server_use(record, party, cpus_of(&arm.conditions, part));
     let is_watched = start.is_none() || part.is_some();
-    let judge = Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
+    let judge =
+        Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
     let Counted { own, load, server, steadiness } = judge.counted(party, &used);
     let caveats = verdict::trial(
         &load,
@@ -260,7 +275,8 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// What counts of the load: its window, or the last level of a server that got faster within it, where no other was loaded besides.
+    /// What counts of the load: its window, or the last level of a server that got faster within
+    /// it, where no other was loaded besides.
     fn counted(&self, party: Party, used: &dyn Fn(&LoadRecord) -> ServerUse) -> Counted<'a> {
         let whole = turns::in_own_time(&self.record.load);
         let server = used(&whole);
@@ -277,7 +293,9 @@ impl<'a> Judge<'a> {
             .filter(|_| self.turns.is_none())
             .and_then(|seen| stable::counts_from(&whole, party, (&load, &server), seen));
         let steadiness = steadiness.map(|seen| seen.counting_from(from_ns));
-        let Some(from_ns) = from_ns else { return Counted { own: whole, load, server, steadiness } };
+        let Some(from_ns) = from_ns else {
+            return Counted { own: whole, load, server, steadiness };
+        };
         let later = stable::from(&whole, from_ns);
         let server = used(&later);
         let load = stable::within(load, self.load(&later, &server));
@@ -309,10 +327,11 @@ struct Counted<'a> {
     steadiness: Option<Steadiness>,
 }
 
-/// The load with the throughput of its turns: its books are of all answers, and a rate of them would count what is answered after a
-/// turn, and no time for it.
+/// The load with the throughput of its turns: its books are of all answers, and a rate of them
+/// would count what is answered after a turn, and no time for it.
 fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
-    let throughput_rps = turns.and_then(|turns| turns.throughput_rps).unwrap_or(load.throughput_rps);
+    let throughput_rps =
+        turns.and_then(|turns| turns.throughput_rps).unwrap_or(load.throughput_rps);
     LoadResult { throughput_rps, ..load }
 }
 
@@ -339,7 +358,10 @@ mod tests {
         places.sort_unstable();
         assert_eq!(places, (1..=60).collect::<Vec<_>>());
         let shape = trials[0].step.shape();
-        assert_eq!((shape.connections, shape.streams, shape.pipeline, shape.rate), (64, 1, 1, None));
+        assert_eq!(
+            (shape.connections, shape.streams, shape.pipeline, shape.rate),
+            (64, 1, 1, None)
+        );
     }
 
     #[test]
@@ -353,7 +375,8 @@ mod tests {
 
     /// A trial of a control that refuses, whose `refusals` and `resets` are all that it saw.
     fn of_refusing(refusals: u64, resets: u64) -> TrialResult {
-        let mut plan = fixture::plan(vec![plan::Subject { refuses: true, ..plan::Subject::default() }]);
+        let mut plan =
+            fixture::plan(vec![plan::Subject { refuses: true, ..plan::Subject::default() }]);
         plan.trials = vec![plan::Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 }];
         plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
         let mut load = fixture::record(0);
@@ -404,7 +427,9 @@ mod tests {
         let mut load = fixture::observed(&[(500, 0)]);
         for sample in &mut load.samples {
             let server = sample.parties[0].clone();
-            sample.parties.push(dyno_archive::sample::PartyUse { party: Party::Backend(0), ..server });
+            sample
+                .parties
+                .push(dyno_archive::sample::PartyUse { party: Party::Backend(0), ..server });
         }
         let result = trial(
             &plan,
@@ -414,7 +439,10 @@ mod tests {
             &Company::default(),
         );
         let [db] = result.backends.as_slice() else { panic!("{:?}", result.backends) };
-        assert_eq!((db.name.as_str(), db.server.cpu_allowed_s, db.shares_cpus), ("db", Some(1.5), false));
+        assert_eq!(
+            (db.name.as_str(), db.server.cpu_allowed_s, db.shares_cpus),
+            ("db", Some(1.5), false)
+        );
         // Both used as much, so that each is half of what a request cost.
         assert_eq!(db.cpu_share, Some(0.5));
         assert_eq!(result.server.cpu_allowed_s, Some(3.0));

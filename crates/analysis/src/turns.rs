@@ -1,4 +1,5 @@
-//! Loads that took turns: their own time, what they did round by round, and whether their servers were idle in between.
+//! Loads that took turns: their own time, what they did round by round, and whether their servers
+//! were idle in between.
 
 mod rest;
 
@@ -14,14 +15,16 @@ use serde::Serialize;
 pub struct TurnsResult {
     /// Length of a turn.
     pub slice_s: f64,
-    /// When the load began, on the machine's monotonic clock: loads that began at the same instant took turns with each other.
+    /// When the load began, on the machine's monotonic clock: loads that began at the same instant
+    /// took turns with each other.
     pub began_ns: u64,
-    /// CPUs that the subject used in others' turns, without the first quarter of a turn after each own one. `None`: its CPU time could
-    /// not be read, or it had no rest that long.
+    /// CPUs that the subject used in others' turns, without the first quarter of a turn after each
+    /// own one. `None`: its CPU time could not be read, or it had no rest that long.
     pub idle_cpus: Option<f64>,
     /// Those, as a share of what it used in its own turns.
     pub idle_share: Option<f64>,
-    /// The CPU time that it used so in all of others' turns, as a share of that in its own: CPU time per request is higher by so much.
+    /// The CPU time that it used so in all of others' turns, as a share of that in its own: CPU
+    /// time per request is higher by so much.
     pub carried_share: Option<f64>,
     /// Right answers per second of the own turns, without the first quarter of each.
     pub throughput_rps: Option<f64>,
@@ -34,11 +37,13 @@ pub struct TurnsResult {
 pub struct RoundResult {
     /// Right answers per second of the own turns, without the first quarter of each.
     pub throughput_rps: Option<f64>,
-    /// The subject's CPU time between the samples nearest to the round's edges, per answer; microseconds.
+    /// The subject's CPU time between the samples nearest to the round's edges, per answer;
+    /// microseconds.
     pub cpu_us_per_request: Option<f64>,
 }
 
-/// The first part of a turn that is left out where turns are compared: the caches are still another server's.
+/// The first part of a turn that is left out where turns are compared: the caches are still another
+/// server's.
 const EDGE: u64 = 4;
 
 impl TurnsResult {
@@ -53,10 +58,14 @@ impl TurnsResult {
         let idle_cpus = cpus(&|from, to| [from, to, from.midpoint(to)].into_iter().all(is_idle));
         // The sample that is due at a turn's end comes a little later.
         let busy_cpus = cpus(&|from, to| {
-            turns.is_own(from) && turns.is_own(from.midpoint(to)) && to - from <= length_ns + length_ns / EDGE
+            turns.is_own(from)
+                && turns.is_own(from.midpoint(to))
+                && to - from <= length_ns + length_ns / EDGE
         });
-        let idle_share =
-            idle_cpus.zip(busy_cpus).map(|(idle, busy)| idle / busy).filter(|share| share.is_finite());
+        let idle_share = idle_cpus
+            .zip(busy_cpus)
+            .map(|(idle, busy)| idle / busy)
+            .filter(|share| share.is_finite());
         let (opens, closes) = record.window_ns;
         let own_ns = turns.own_ns(closes) - turns.own_ns(opens);
         let rest_per_own = closes.saturating_sub(opens) as f64 / own_ns.max(1) as f64 - 1.0;
@@ -67,7 +76,10 @@ impl TurnsResult {
             idle_share,
             carried_share: idle_share.map(|share| share * rest_per_own),
             throughput_rps: turns.inner_rate(record, record.window_ns),
-            rounds: turns.rounds(record.window_ns).map(|round| turns.round(record, party, round)).collect(),
+            rounds: turns
+                .rounds(record.window_ns)
+                .map(|round| turns.round(record, party, round))
+                .collect(),
         })
     }
 }
@@ -82,14 +94,15 @@ pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
     rates.iter().all(|rate| *rate > 0.0).then(|| rates.iter().map(|rate| rate / mean).collect())
 }
 
-/// The record as it would be if the load's turns had followed each other without a gap: rates and curves are of its own time. What
-/// it still received after a turn is counted to that turn.
+/// The record as it would be if the load's turns had followed each other without a gap: rates and
+/// curves are of its own time. What it still received after a turn is counted to that turn.
 pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     let Some(turns) = Turns::of(record) else { return Cow::Borrowed(record) };
     let closes = record.window_ns.1;
     // The drain begins where the window ends, whoever's turn it would be.
     let own = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
-    let on_clock = |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own(at));
+    let on_clock =
+        |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own(at));
     let mut samples: Vec<Sample> = Vec::new();
     for mut sample in rest::left_out(record, &turns) {
         sample.at_ns = on_clock(sample.at_ns);
@@ -140,7 +153,11 @@ fn keep_sockets(before: Sample, sample: &mut Sample) {
 }
 
 /// The intervals of the own turns and of the drain, each with what ended in others' turns after it.
-fn own_intervals(record: &LoadRecord, turns: &Turns<'_>, own: impl Fn(u64) -> u64) -> Vec<Interval> {
+fn own_intervals(
+    record: &LoadRecord,
+    turns: &Turns<'_>,
+    own: impl Fn(u64) -> u64,
+) -> Vec<Interval> {
     let mut all: Vec<Interval> = Vec::new();
     // What came in others' turns before the first own one of a phase.
     let mut before: Option<Interval> = None;
@@ -198,14 +215,16 @@ impl<'a> Turns<'a> {
 
     /// The rounds of the measured window, which has whole ones: their edges.
     fn rounds(&self, (opens, closes): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
-        let own = self.0.iter().filter(|(start, end)| *start >= opens && *end <= closes).count() as u64;
+        let own =
+            self.0.iter().filter(|(start, end)| *start >= opens && *end <= closes).count() as u64;
         let rounds = own / 2;
         let length_ns = closes.saturating_sub(opens).checked_div(rounds).unwrap_or(0);
         (0..rounds).map(move |k| (opens + k * length_ns, opens + (k + 1) * length_ns))
     }
 
-    /// Right answers per second of the turns within a stretch of time, without the first quarter of each. What is answered after a turn is
-    /// as much as what is missing at its beginning, and neither is in it.
+    /// Right answers per second of the turns within a stretch of time, without the first quarter of
+    /// each. What is answered after a turn is as much as what is missing at its beginning, and
+    /// neither is in it.
     fn inner_rate(&self, record: &LoadRecord, within: (u64, u64)) -> Option<f64> {
         let is_inner = |interval: &&Interval| {
             self.0.iter().any(|(start, end)| {
@@ -226,22 +245,32 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// A party's CPU time between the samples nearest to two instants, nanoseconds since the load began, per answer between them; microseconds.
-pub(crate) fn cpu_us_per_request(record: &LoadRecord, party: Party, (from, to): (u64, u64)) -> Option<f64> {
+/// A party's CPU time between the samples nearest to two instants, nanoseconds since the load
+/// began, per answer between them; microseconds.
+pub(crate) fn cpu_us_per_request(
+    record: &LoadRecord,
+    party: Party,
+    (from, to): (u64, u64),
+) -> Option<f64> {
     let answers: u64 = measured(record, (from, to)).map(Interval::answers).sum();
-    let nearest =
-        |at: u64| record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(record.began_ns + at));
+    let nearest = |at: u64| {
+        record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(record.began_ns + at))
+    };
     let cpu_ns = cpu_between(nearest(from)?, nearest(to)?, party)?;
     (answers > 0).then(|| cpu_ns as f64 / 1e3 / answers as f64)
 }
 
 /// The measured intervals within a stretch of time.
-pub(crate) fn measured(record: &LoadRecord, (from, to): (u64, u64)) -> impl Iterator<Item = &Interval> {
+pub(crate) fn measured(
+    record: &LoadRecord,
+    (from, to): (u64, u64),
+) -> impl Iterator<Item = &Interval> {
     let within = move |interval: &&Interval| interval.start_ns >= from && interval.end_ns <= to;
     record.intervals.iter().filter(|interval| interval.phase == Phase::Measured).filter(within)
 }
 
-/// CPUs that a party used between neighbouring samples of the window that are both within what is asked.
+/// CPUs that a party used between neighbouring samples of the window that are both within what is
+/// asked.
 fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64, u64) -> bool) -> Option<f64> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let (opens, closes) = record.window_ns;

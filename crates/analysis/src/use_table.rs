@@ -1,5 +1,5 @@
-//! The USE method of one trial: for every resource its utilisation, saturation and errors (Gregg 2013). A cell that is not measured says
-//! why.
+//! The USE method of one trial: for every resource its utilisation, saturation and errors (Gregg
+//! 2013). A cell that is not measured says why.
 
 use dyno_archive::sample::State;
 use schemars::JsonSchema;
@@ -43,7 +43,8 @@ const NO_COUNTER: &str = "the kernel does not count it here";
 /// The table of a trial.
 #[must_use]
 pub fn use_table(trial: &TrialResult) -> Vec<UseRow> {
-    let mut rows = vec![cpu(trial), thread(trial), memory(trial), disk(trial), network(trial), locks(trial)];
+    let mut rows =
+        vec![cpu(trial), thread(trial), memory(trial), disk(trial), network(trial), locks(trial)];
     rows.extend(backends(trial));
     rows.push(generator(trial));
     rows
@@ -101,7 +102,12 @@ fn memory(t: &TrialResult) -> UseRow {
             "page faults that read from a disk",
             NO_COUNTER,
         ),
-        cell(server.oom_kills.map(|n| n as f64), Unit::Count, "processes killed for lack of it", NO_GROUP),
+        cell(
+            server.oom_kills.map(|n| n as f64),
+            Unit::Count,
+            "processes killed for lack of it",
+            NO_GROUP,
+        ),
     )
 }
 
@@ -130,7 +136,8 @@ fn network(t: &TrialResult) -> UseRow {
             t.machine.busiest_link.as_ref().map(|link| link.utilisation),
             Unit::Share,
             "of what the fullest link out of the machine can carry",
-            "no network device says what it can carry, and a network within one machine has no speed of its own",
+            "no network device says what it can carry, and a network within one machine has no \
+             speed of its own",
         ),
         cell(overflows, Unit::Count, "connections found the accept queue full", NO_COUNTER),
         cell(again, Unit::Count, "segments were sent again", NO_COUNTER),
@@ -152,7 +159,12 @@ fn locks(t: &TrialResult) -> UseRow {
             "of their time the threads that serve waited for each other, or for work",
             NOT_SEEN,
         ),
-        cell(waits, Unit::Count, "waits for another thread per response", "system calls were not counted"),
+        cell(
+            waits,
+            Unit::Count,
+            "waits for another thread per response",
+            "system calls were not counted",
+        ),
         unknown("locks have no errors"),
     )
 }
@@ -162,7 +174,12 @@ fn backends(t: &TrialResult) -> Vec<UseRow> {
         let server = &behind.server;
         row(
             &format!("back end {}", behind.name),
-            cell(server.cpu_utilisation, Unit::Share, "of the CPU time that it may use", NOT_OBSERVED),
+            cell(
+                server.cpu_utilisation,
+                Unit::Share,
+                "of the CPU time that it may use",
+                NOT_OBSERVED,
+            ),
             cell(
                 waiting(server.run_delay_s, server.window_s),
                 Unit::Count,
@@ -234,6 +251,9 @@ mod tests {
         let rows = use_table(&trial);
         let of = |name: &str| rows.iter().find(|row| row.resource == name).unwrap();
         assert_eq!(of("locks").utilisation.note, NOT_SEEN);
-        assert_eq!((of("network and accept queue").errors.value, of("disks").saturation.value), (None, None));
+        assert_eq!(
+            (of("network and accept queue").errors.value, of("disks").saturation.value),
+            (None, None)
+        );
     }
 }

@@ -107,7 +107,8 @@ const OTHERS_LIMIT: f64 = 0.2;
 /// programs use that many CPUs: with these CPUs the server would be faster. A server that waits
 /// would not.
 fn with_other_programs(mut right: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
-    const USE_CPU: [Resource; 4] = [Resource::ServerCpu, Resource::ServerThread, Resource::Gc, Resource::Jit];
+    const USE_CPU: [Resource; 4] =
+        [Resource::ServerCpu, Resource::ServerThread, Resource::Gc, Resource::Jit];
     let wants_cpu = right.iter().any(|resource| USE_CPU.contains(resource));
     if wants_cpu && others_cpus >= OTHERS_LIMIT && !right.contains(&Resource::OtherPrograms) {
         right.push(Resource::OtherPrograms);
@@ -159,13 +160,15 @@ pub struct Validation {
 impl Validation {
     #[must_use]
     pub fn new(machine: String, steps: Vec<KnownStep>, not_run: Vec<NotRun>) -> Validation {
-        let (judged, invalid_steps): (Vec<_>, Vec<_>) = steps.into_iter().partition(KnownStep::is_judged);
+        let (judged, invalid_steps): (Vec<_>, Vec<_>) =
+            steps.into_iter().partition(KnownStep::is_judged);
         let right = judged.iter().filter(|step| step.is_right());
         let (right, right_high) = right.fold((0, 0), |(all, high), step| {
             (all + 1, high + usize::from(step.confidence == Confidence::High))
         });
         let matrix = matrix(&judged);
-        let (count, high_wrong) = (judged.len(), judged.iter().filter(|step| step.is_high_wrong()).count());
+        let (count, high_wrong) =
+            (judged.len(), judged.iter().filter(|step| step.is_high_wrong()).count());
         let mut wrong: Vec<_> = judged.into_iter().filter(|step| !step.is_right()).collect();
         wrong.sort_by_key(|step| rank(step.confidence));
         Validation {
@@ -202,7 +205,8 @@ fn matrix(judged: &[KnownStep]) -> Vec<MatrixCell> {
     for step in judged {
         let Some(cause) = step.cause() else { continue };
         let (verdict, confidence) = (step.verdict, step.confidence);
-        let is_same = |c: &MatrixCell| (c.cause, c.verdict, c.confidence) == (cause, verdict, confidence);
+        let is_same =
+            |c: &MatrixCell| (c.cause, c.verdict, c.confidence) == (cause, verdict, confidence);
         let at = cells.iter().position(is_same).unwrap_or_else(|| {
             cells.push(MatrixCell { cause, verdict, confidence, steps: 0, right: 0 });
             cells.len() - 1
@@ -243,7 +247,8 @@ mod tests {
 
     #[test]
     fn shares_are_of_judged_and_of_right_steps() {
-        let refused = KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Unknown, Low) };
+        let refused =
+            KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Unknown, Low) };
         let all = validation(vec![
             step(&[Lock], Lock, High),
             step(&[Elsewhere, Lock], Lock, Medium),
@@ -262,14 +267,21 @@ mod tests {
         use Resource::{OtherPrograms, ServerCpu};
         assert_eq!(with_other_programs(vec![ServerCpu], 0.19), [ServerCpu]);
         assert_eq!(with_other_programs(vec![ServerCpu], 0.2), [ServerCpu, OtherPrograms]);
-        assert_eq!(with_other_programs(vec![Lock, ServerCpu], 1.5), [Lock, ServerCpu, OtherPrograms]);
-        assert_eq!(with_other_programs(vec![OtherPrograms, ServerCpu], 1.5), [OtherPrograms, ServerCpu]);
+        assert_eq!(
+            with_other_programs(vec![Lock, ServerCpu], 1.5),
+            [Lock, ServerCpu, OtherPrograms]
+        );
+        assert_eq!(
+            with_other_programs(vec![OtherPrograms, ServerCpu], 1.5),
+            [OtherPrograms, ServerCpu]
+        );
         assert_eq!(with_other_programs(vec![Lock], 1.5), [Lock]);
     }
 
     #[test]
     fn invalid_steps_count_for_nothing_else() {
-        let refused = KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Workers, High) };
+        let refused =
+            KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Workers, High) };
         let all = validation(vec![refused]);
         assert_eq!((all.judged, all.high_wrong, all.right, all.right_high), (0, 0, None, None));
         assert!(all.matrix.is_empty() && all.wrong.is_empty());
@@ -300,7 +312,8 @@ mod tests {
         ]);
         let cells = all.matrix.iter().map(|c| (c.cause, c.verdict, c.confidence, c.steps, c.right));
         let cells: Vec<_> = cells.collect();
-        let expected = [(Lock, Lock, High, 2, 2), (Lock, Lock, Low, 1, 1), (Elsewhere, Lock, High, 2, 1)];
+        let expected =
+            [(Lock, Lock, High, 2, 2), (Lock, Lock, Low, 1, 1), (Elsewhere, Lock, High, 2, 1)];
         assert_eq!(cells, expected);
     }
 }

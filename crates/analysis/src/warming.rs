@@ -30,7 +30,8 @@ pub struct WarmUpPoint {
     pub end_s: f64,
     pub throughput_rps: f64,
     pub cpu_us_per_request: Option<f64>,
-    /// Share of the server's CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time was used.
+    /// Share of the server's CPU time that compiler threads used: 0 to 1. `None`: not known, or no
+    /// CPU time was used.
     pub jit_share: Option<f64>,
 }
 
@@ -43,7 +44,8 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
             repeat: *repeat,
             took_s: warmup.took_ns as f64 / 1e9,
             ended: warmup.ended,
-            judged_by_cpu: steady::judged_by(&steady::rounds(&warmup.slices)) == JudgedBy::ThroughputAndCpu,
+            judged_by_cpu: steady::judged_by(&steady::rounds(&warmup.slices))
+                == JudgedBy::ThroughputAndCpu,
             slices: warmup.slices.iter().map(point).collect(),
         })
     };
@@ -85,7 +87,10 @@ mod tests {
     fn a_point_tells_when_and_how_fast() {
         let start = warm_up(WarmUpEnd::Limit, 12_000_000, Some(120_000_000));
         let took = &results(&[(1, start.subject().unwrap())])[0];
-        assert_eq!((took.took_s, took.slices[9].start_s, took.slices[9].end_s), (60.1, 1.125, 1.25));
+        assert_eq!(
+            (took.took_s, took.slices[9].start_s, took.slices[9].end_s),
+            (60.1, 1.125, 1.25)
+        );
         let slice = start.parts[0].warmup.as_ref().unwrap().slices[3];
         let of = |change: fn(&mut WarmUpSlice)| {
             let mut changed = slice;

@@ -25,8 +25,8 @@ pub const FRAMES: [&str; 8] = [
     "requests_retried",
 ];
 
-/// One arm with one protocol, over all its trials, valid or not: what a server sends does not depend on how well it was
-/// loaded.
+/// One arm with one protocol, over all its trials, valid or not: what a server sends does not
+/// depend on how well it was loaded.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WireResult {
     /// Name of the arm.
@@ -63,7 +63,12 @@ fn of_group(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
         subject: trials[0].subject_id.clone(),
         protocol,
         trials: trials.len(),
-        metrics: SEGMENTS.into_iter().chain(FRAMES).map(over).filter(|(_, q)| !q.values.is_empty()).collect(),
+        metrics: SEGMENTS
+            .into_iter()
+            .chain(FRAMES)
+            .map(over)
+            .filter(|(_, q)| !q.values.is_empty())
+            .collect(),
     }
 }
 

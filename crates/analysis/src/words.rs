@@ -1,6 +1,7 @@
 //! Numbers as text, for the sentences of verdicts and caveats.
 
-/// A share as a percentage with at most one decimal, or with two digits that say something where it is less than a tenth.
+/// A share as a percentage with at most one decimal, or with two digits that say something where it
+/// is less than a tenth.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if percent >= 9.95 || percent == 0.0 => format!("{percent:.0} %"),

@@ -1,5 +1,6 @@
-//! Percentiles are over every request that was due. Here they are held against the simulated world's own log of who got a
-//! right answer, and when: what is not in that log ranks above everything that is.
+//! Percentiles are over every request that was due. Here they are held against the simulated
+//! world's own log of who got a right answer, and when: what is not in that log ranks above
+//! everything that is.
 
 use std::sync::Arc;
 
@@ -10,11 +11,13 @@ use dyno_archive::plan::{self, Arrivals};
 use dyno_archive::times::Recording;
 use dyno_archive::{LoadRecord, Phase, Times};
 use dyno_engine::schedule::Stripe;
-use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
+use dyno_engine::sim::{
+    self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World,
+};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, Spin, Traffic,
-    Window, limits,
+    CompiledRequest, Config, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, Spin,
+    Traffic, Window, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
@@ -29,9 +32,10 @@ fn traffic() -> Arc<Traffic> {
     let path = || [bytes(b"/"), Part::Intended, bytes(b"/"), Part::Sequence];
     let head = [bytes(b"GET ")].into_iter().chain(path());
     let head = head.chain([bytes(b" HTTP/1.1\r\nHost: sim\r\n\r\n")]).collect();
-    let fixed: Vec<(Vec<u8>, Vec<u8>)> = [(":method", "GET"), (":scheme", "http"), (":authority", "sim")]
-        .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
-        .to_vec();
+    let fixed: Vec<(Vec<u8>, Vec<u8>)> =
+        [(":method", "GET"), (":scheme", "http"), (":authority", "sim")]
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+            .to_vec();
     let shared = Shared::of(std::slice::from_ref(&fixed));
     let mut name = Vec::new();
     dyno_wire::h2::encode::put_name(b":path", &mut name);
@@ -130,8 +134,12 @@ fn record(played: &Played) -> LoadRecord {
 
 /// What `dyno load` would say of it.
 fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
-    let request =
-        plan::Request { weight: 1, method: "GET".into(), path: "/".into(), ..plan::Request::default() };
+    let request = plan::Request {
+        weight: 1,
+        method: "GET".into(),
+        path: "/".into(),
+        ..plan::Request::default()
+    };
     let workload = plan::Workload {
         name: "sim".into(),
         protocol: config.protocol,
@@ -174,7 +182,8 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
     verdict::load(&record(played), asked, &verdict::Context::default())
 }
 
-/// What the world knows: how long each right answer took whose request was due in the window, and how many were due.
+/// What the world knows: how long each right answer took whose request was due in the window, and
+/// how many were due.
 struct Log {
     waits: Vec<u64>,
     due: u64,
@@ -188,7 +197,8 @@ fn log(played: &Played, config: &Config) -> Log {
     let wait = |answered: &sim::Answered| {
         let taken = Instant(answered.at_ns).since(played.began);
         let intended = answered.to.intended_ns;
-        // One that crossed the word that nobody waits for it any more. Only the limit is a reason not to wait.
+        // One that crossed the word that nobody waits for it any more. Only the limit is a reason
+        // not to wait.
         let is_late = taken - intended >= config.policy.timeout_ns;
         if is_late && played.truth.given_up.contains(&answered.to) {
             return None;
@@ -196,14 +206,16 @@ fn log(played: &Played, config: &Config) -> Log {
         if taken > drained_ns {
             return None;
         }
-        // A closed loop asks anew when it has an answer, so what is under way as the window opens is due in it.
+        // A closed loop asks anew when it has an answer, so what is under way as the window opens
+        // is due in it.
         let is_due = intended < closes && (intended >= opens || is_closed && taken >= opens);
         is_due.then(|| taken - intended)
     };
     let mut waits: Vec<u64> = played.truth.answered.iter().filter_map(wait).collect();
     waits.sort_unstable();
     let due = if is_closed {
-        // Nobody but the generator knows what it would have asked on connections that never came about.
+        // Nobody but the generator knows what it would have asked on connections that never came
+        // about.
         played.report.books.due()
     } else {
         // A schedule is a function of its plan and seed: the world can read it as well.
@@ -218,7 +230,8 @@ fn log(played: &Played, config: &Config) -> Log {
 }
 
 impl Log {
-    /// The wait of rank ⌈q·due⌉; `None` if who had that rank got no right answer, or too few had to wait for longer.
+    /// The wait of rank ⌈q·due⌉; `None` if who had that rank got no right answer, or too few had to
+    /// wait for longer.
     fn at(&self, q: f64) -> Option<u64> {
         if self.due as f64 * (1.0 - q) + 1e-6 < SAMPLES_BEYOND {
             return None;
@@ -259,7 +272,11 @@ fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
                     q * 100.0
                 );
             }
-            _ => prop_assert!(false, "p{}: {reported:?} µs is reported, {truth:?} ns is true", q * 100.0),
+            _ => prop_assert!(
+                false,
+                "p{}: {reported:?} µs is reported, {truth:?} ns is true",
+                q * 100.0
+            ),
         }
     }
     let caveats: Vec<Code> = result.caveats.iter().map(|c| c.code).collect();
@@ -353,8 +370,9 @@ proptest! {
     }
 }
 
-/// Ten connections with ten requests each, answered one after the other on each, and a stall of 600 ms that begins 100 ms before
-/// the window: up to a hundred are under way as it opens, and every one of them has waited for more than half a second.
+/// Ten connections with ten requests each, answered one after the other on each, and a stall of 600
+/// ms that begins 100 ms before the window: up to a hundred are under way as it opens, and every
+/// one of them has waited for more than half a second.
 #[test]
 fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
     for protocol in [Protocol::H1, Protocol::H2c] {
@@ -364,7 +382,10 @@ fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
         let played = sim::play(World::new(1, model), config.clone());
         // A pipeline is filled again when half of it is free, so some places of it may have been.
         let carried_in = played.report.books.carried_in;
-        assert!(if protocol == Protocol::H1 { carried_in >= 50 } else { carried_in == 100 }, "{carried_in}");
+        assert!(
+            if protocol == Protocol::H1 { carried_in >= 50 } else { carried_in == 100 },
+            "{carried_in}"
+        );
         let result = result(&played, &config, &Arrivals::Closed);
         let slow: u64 = played
             .intervals
@@ -381,8 +402,9 @@ fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
     }
 }
 
-/// A stall of 1.2 s with a time-out of 1 s, 1,000 requests per second over 16 connections of HTTP/2: 6 % of the requests wait, and
-/// most of them are cancelled because one beside them timed out. Their waits are in the percentiles all the same.
+/// A stall of 1.2 s with a time-out of 1 s, 1,000 requests per second over 16 connections of
+/// HTTP/2: 6 % of the requests wait, and most of them are cancelled because one beside them timed
+/// out. Their waits are in the percentiles all the same.
 #[test]
 fn a_stall_longer_than_the_time_out_does_not_vanish() {
     let mut model = Model::new(Service::Fixed { ns: 100_000 }, Queue::PerConnection);
@@ -395,14 +417,16 @@ fn a_stall_longer_than_the_time_out_does_not_vanish() {
     let response = &result.response_time_us;
     assert!(response.unanswered > 900, "{response:?}");
     assert_eq!(response.count + response.unanswered, 20_000);
-    // 5 % of all got no answer at all, so p90 is theirs who did not have to wait, and p99 is nobody's.
+    // 5 % of all got no answer at all, so p90 is theirs who did not have to wait, and p99 is
+    // nobody's.
     assert!(response.p90.unwrap() < 1000.0 && response.p99.is_none(), "{response:?}");
     assert!(response.longest_wait.unwrap() >= 999_000.0);
     assert!(result.unanswered_us["cancelled"].count > result.unanswered_us["timeout"].count);
     compare(&result, &log(&played, &config)).unwrap();
 }
 
-/// The law is tested between two things that are kept apart: without its ages a failing load does not pass it.
+/// The law is tested between two things that are kept apart: without its ages a failing load does
+/// not pass it.
 #[test]
 fn littles_law_finds_times_that_are_missing() {
     let mut model = Model::new(Service::Fixed { ns: 5 * MS }, Queue::PerConnection);
@@ -411,8 +435,9 @@ fn littles_law_finds_times_that_are_missing() {
     config.policy.timeout_ns = 300 * MS;
     let played = sim::play(World::new(1, model), config.clone());
     let whole = result(&played, &config, &Arrivals::Closed);
-    let off =
-        |result: &LoadResult| (result.in_flight.by_littles_law.unwrap() / result.in_flight.mean - 1.0).abs();
+    let off = |result: &LoadResult| {
+        (result.in_flight.by_littles_law.unwrap() / result.in_flight.mean - 1.0).abs()
+    };
     assert!(whole.response_time_us.unanswered > 3 && off(&whole) < 0.001, "{:?}", whole.in_flight);
     let mut robbed = played;
     robbed.report.unanswered.ages.clear();

@@ -1,4 +1,5 @@
-//! The JSON Schemas in docs/schema are those of the types that are written. `UPDATE_GOLDEN=1` writes them anew.
+//! The JSON Schemas in docs/schema are those of the types that are written. `UPDATE_GOLDEN=1`
+//! writes them anew.
 #![allow(clippy::disallowed_methods)] // A test may look at files.
 
 use std::fs;

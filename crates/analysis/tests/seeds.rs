@@ -31,7 +31,10 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn property_tests_have_a_fixed_seed() {
     let Config { rng_seed, failure_persistence, .. } = Config::default();
-    assert!(matches!(rng_seed, RngSeed::Fixed(_)), "cargo sets PROPTEST_RNG_SEED (.cargo/config.toml)");
+    assert!(
+        matches!(rng_seed, RngSeed::Fixed(_)),
+        "cargo sets PROPTEST_RNG_SEED (.cargo/config.toml)"
+    );
     assert!(failure_persistence.is_some(), "what `make nightly` finds is kept");
     // `with_cases` is what tests use: it changes nothing else.
     assert_eq!(Config::with_cases(7).rng_seed, rng_seed);
@@ -47,7 +50,11 @@ fn tests_have_no_other_source_of_chance() {
         let text = std::fs::read_to_string(path).unwrap();
         with_properties += usize::from(text.contains("proptest! {"));
         for word in FORBIDDEN {
-            assert!(!text.contains(word), "{}: {word} draws other inputs in each run", path.display());
+            assert!(
+                !text.contains(word),
+                "{}: {word} draws other inputs in each run",
+                path.display()
+            );
         }
         // A configuration in braces might leave out the default, which has the seed.
         for line in text.lines().filter(|line| line.contains("proptest_config(")) {
@@ -61,7 +68,8 @@ fn tests_have_no_other_source_of_chance() {
 fn direct_dependencies_have_no_random_numbers() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let crates = std::fs::read_dir(root.join("crates")).unwrap();
-    let manifests = crates.map(|entry| entry.unwrap().path().join("Cargo.toml")).filter(|path| path.exists());
+    let manifests =
+        crates.map(|entry| entry.unwrap().path().join("Cargo.toml")).filter(|path| path.exists());
     for path in manifests.chain([root.join("Cargo.toml")]) {
         let text = std::fs::read_to_string(&path).unwrap();
         for name in ["rand", "fastrand", "getrandom", "quickcheck"] {

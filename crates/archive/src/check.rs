@@ -1,6 +1,7 @@
-//! Whether a run that was read holds together. Archives are passed on: one that was damaged, mixed from two runs or made by
-//! hand is refused here, with the reason, so that nothing after this has to expect an index that leads nowhere, an interval
-//! that ends before it begins, or a count that overflows its sum.
+//! Whether a run that was read holds together. Archives are passed on: one that was damaged, mixed
+//! from two runs or made by hand is refused here, with the reason, so that nothing after this has
+//! to expect an index that leads nowhere, an interval that ends before it begins, or a count that
+//! overflows its sum.
 
 mod books;
 mod counters;
@@ -11,8 +12,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::limits::{
-    BYTES, COUNT, DURATION_NS, FUNCTION_NAME_BYTES, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS,
-    REPEATS, SAMPLES, SEARCH_LOADS, SEARCH_RATES, SINCE_BOOT, STACK_FRAMES, SUBJECT_THREADS,
+    BYTES, COUNT, DURATION_NS, FUNCTION_NAME_BYTES, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS,
+    INTERVALS, REPEATS, SAMPLES, SEARCH_LOADS, SEARCH_RATES, SINCE_BOOT, STACK_FRAMES,
+    SUBJECT_THREADS,
 };
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::profile::{Frame, ProfileRecord};
@@ -43,7 +45,9 @@ pub(crate) fn header(header: &Header) -> Checked {
     at_most("`load.threads`", u64::from(plan.load.threads), GENERATOR_THREADS as u64)?;
     no_two_alike("arms", plan.arms.iter().map(|arm| arm.name.clone()))?;
     plan.arms.iter().try_for_each(arm)?;
-    plan.backends.iter().try_for_each(|b| positive("`limits.cpus` of a back end", b.limits.cpus))?;
+    plan.backends
+        .iter()
+        .try_for_each(|b| positive("`limits.cpus` of a back end", b.limits.cpus))?;
     plan.load.steps.iter().enumerate().try_for_each(|(i, s)| step(i, s))?;
     if let Some(search) = &plan.search {
         if !(search.width > 0.0 && search.width <= 1.0) {
@@ -62,11 +66,16 @@ pub(crate) fn header(header: &Header) -> Checked {
 fn arm(arm: &Arm) -> Checked {
     let name = &arm.name;
     positive(&format!("`limits.cpus` of arm {name:?}"), arm.conditions.limits.cpus)?;
-    if let Some(level) = arm.level.filter(|level| !level.is_finite() || level.abs() > COUNT as f64) {
+    if let Some(level) = arm.level.filter(|level| !level.is_finite() || level.abs() > COUNT as f64)
+    {
         return Err(format!("the level of arm {name:?} is {level}"));
     }
     let threads = arm.conditions.load.threads.unwrap_or(1);
-    at_most(&format!("`load.threads` of arm {name:?}"), u64::from(threads), GENERATOR_THREADS as u64)
+    at_most(
+        &format!("`load.threads` of arm {name:?}"),
+        u64::from(threads),
+        GENERATOR_THREADS as u64,
+    )
 }
 
 fn indices(plan: &Plan) -> Checked {
@@ -75,7 +84,8 @@ fn indices(plan: &Plan) -> Checked {
     let arms = |at: String, index| known(&at, "arm", index, plan.arms.len());
     for (i, arm) in plan.arms.iter().enumerate() {
         subjects(format!("arm {i}"), arm.subject)?;
-        let backend = |index: &usize| known(&format!("arm {i}"), "back end", *index, plan.backends.len());
+        let backend =
+            |index: &usize| known(&format!("arm {i}"), "back end", *index, plan.backends.len());
         arm.backends.iter().try_for_each(backend)?;
         no_two_alike(&format!("back ends of arm {i}"), arm.backends.iter())?;
     }
@@ -87,14 +97,22 @@ fn indices(plan: &Plan) -> Checked {
         launch.arms.iter().try_for_each(|arm| arms(format!("launch {i}"), *arm))?;
         no_two_alike(&format!("arms of launch {i}"), launch.arms.iter())?;
         if launch.block >= plan.repeats {
-            return Err(format!("launch {i} is of block {}, of {} repeats", launch.block, plan.repeats));
+            return Err(format!(
+                "launch {i} is of block {}, of {} repeats",
+                launch.block, plan.repeats
+            ));
         }
     }
     for (i, trial) in plan.trials.iter().enumerate() {
         let at = || format!("trial {i} of its plan");
         known(&at(), "launch", trial.launch, plan.launches.len())?;
         if !plan.launches[trial.launch].arms.contains(&trial.arm) {
-            return Err(format!("{} is of arm {}, which launch {} has not", at(), trial.arm, trial.launch));
+            return Err(format!(
+                "{} is of arm {}, which launch {} has not",
+                at(),
+                trial.arm,
+                trial.launch
+            ));
         }
         workloads(at(), trial.workload)?;
         known(&at(), "step", trial.step, plan.load.steps.len())?;
@@ -136,7 +154,10 @@ pub(crate) fn start(plan: &Plan, start: &StartRecord) -> Checked {
     known("this start", "launch", start.launch, plan.launches.len())?;
     no_two_alike("parts", start.parts.iter().map(|p| p.party))?;
     let launch = &plan.launches[start.launch];
-    start.parts.iter().try_for_each(|part| party("a part of this start", plan, launch, part.party))?;
+    start
+        .parts
+        .iter()
+        .try_for_each(|part| party("a part of this start", plan, launch, part.party))?;
     start.parts.iter().try_for_each(part)
 }
 
@@ -150,8 +171,11 @@ fn party(at: &str, plan: &Plan, launch: &Launch, party: Party) -> Checked {
 }
 
 fn part(part: &PartStart) -> Checked {
-    for ns in
-        part.startup.iter().flat_map(|s| [s.listening_ns, s.first_answer_ns, Some(s.ready_ns)]).flatten()
+    for ns in part
+        .startup
+        .iter()
+        .flat_map(|s| [s.listening_ns, s.first_answer_ns, Some(s.ready_ns)])
+        .flatten()
     {
         at_most("a time of the start-up", ns, DURATION_NS)?;
     }
@@ -163,7 +187,12 @@ fn part(part: &PartStart) -> Checked {
 const FIRST_WITH_AGES: u32 = 3;
 
 /// `version`: that of the archive's format.
-pub(crate) fn trial(header: &Header, starts: &[StartRecord], version: u32, trial: &TrialRecord) -> Checked {
+pub(crate) fn trial(
+    header: &Header,
+    starts: &[StartRecord],
+    version: u32,
+    trial: &TrialRecord,
+) -> Checked {
     let plan = &header.plan;
     let Some(planned) = plan.trials.get(trial.trial) else {
         return known("this file", "trial", trial.trial, plan.trials.len());
@@ -184,7 +213,11 @@ pub(crate) fn trial(header: &Header, starts: &[StartRecord], version: u32, trial
     load(&trial.load, version >= FIRST_WITH_AGES)?;
     planned::load(plan, planned, &trial.load)?;
     // A run may be resumed on another machine, and the facts are those of the first.
-    if header.resumptions.is_empty() { planned::possible(&header.facts, &trial.load) } else { Ok(()) }
+    if header.resumptions.is_empty() {
+        planned::possible(&header.facts, &trial.load)
+    } else {
+        Ok(())
+    }
 }
 
 fn frame(frame: &Frame) -> Checked {
@@ -212,7 +245,8 @@ pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> Checked {
         at_most("the period of its stacks", stacks.period_ns, DURATION_NS)?;
         at_most("its stacks", stacks.stacks.len() as u64, SAMPLES as u64)?;
         // What all of them stand for has to fit a sum: samples, and their time.
-        let seen = stacks.stacks.iter().try_fold(stacks.lost, |sum, stack| sum.checked_add(stack.samples));
+        let seen =
+            stacks.stacks.iter().try_fold(stacks.lost, |sum, stack| sum.checked_add(stack.samples));
         let time = seen.and_then(|samples| samples.checked_mul(stacks.period_ns));
         at_most("the time that its samples stand for", time.unwrap_or(u64::MAX), i64::MAX as u64)?;
         for stack in &stacks.stacks {
@@ -286,16 +320,24 @@ fn samples(all: &[Sample]) -> Checked {
     all.iter().try_for_each(|sample| {
         no_two_alike("parties of a sample", sample.parties.iter().map(|p| p.party))?;
         sample.parties.iter().try_for_each(|p| {
-            let most = if let Party::Generator(_) = p.party { GENERATOR_THREADS } else { SUBJECT_THREADS };
+            let most =
+                if let Party::Generator(_) = p.party { GENERATOR_THREADS } else { SUBJECT_THREADS };
             at_most("the number of threads in a sample", p.threads.len() as u64, most as u64)?;
             let names = p.ended.as_ref().map_or(0, Vec::len);
-            at_most("the number of names of ended threads in a sample", names as u64, SUBJECT_THREADS as u64)
+            at_most(
+                "the number of names of ended threads in a sample",
+                names as u64,
+                SUBJECT_THREADS as u64,
+            )
         })
     })
 }
 
 /// Of all starts, and of all trials: each number once.
-pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(what: &str, all: impl Iterator<Item = T>) -> Checked {
+pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(
+    what: &str,
+    all: impl Iterator<Item = T>,
+) -> Checked {
     let mut seen = BTreeSet::new();
     for one in all {
         if seen.contains(&one) {
@@ -306,8 +348,8 @@ pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(what: &str, all: impl Itera
     Ok(())
 }
 
-/// Holds every number of a trial against the bounds of its kind. The kind is read from the field's name, so that a field of
-/// tomorrow is not forgotten.
+/// Holds every number of a trial against the bounds of its kind. The kind is read from the field's
+/// name, so that a field of tomorrow is not forgotten.
 pub(crate) fn numbers(of: &Value) -> Checked {
     numbers_of("", of)
 }
@@ -332,14 +374,19 @@ fn numbers_of(field: &str, value: &Value) -> Checked {
 /// A number that is not whole, or is below nothing.
 fn fraction(field: &str, n: f64) -> Checked {
     let most = most(field) as f64;
-    if (0.0..=most).contains(&n) { Ok(()) } else { Err(format!("`{field}` is {n}, and can be 0 to {most}")) }
+    if (0.0..=most).contains(&n) {
+        Ok(())
+    } else {
+        Err(format!("`{field}` is {n}, and can be 0 to {most}"))
+    }
 }
 
 fn most(field: &str) -> u64 {
     match field {
         "at_ns" | "began_ns" | "busy_ns" | "idle_ns" | "steal_ns" | "before_ns" | "others_ns"
-        | "in_flight_ns" | "window_limited_ns" | "buffer_limited_ns" | "running_ns" | "runnable_ns"
-        | "lock_ns" | "network_ns" | "disk_ns" | "sleep_ns" | "other_ns" | "user_ns" | "sys_ns" => INSTANT_NS,
+        | "in_flight_ns" | "window_limited_ns" | "buffer_limited_ns" | "running_ns"
+        | "runnable_ns" | "lock_ns" | "network_ns" | "disk_ns" | "sleep_ns" | "other_ns"
+        | "user_ns" | "sys_ns" => INSTANT_NS,
         // Since the machine was started, or summed over its CPUs.
         "cpu_ns"
         | "memory_ns"
@@ -387,8 +434,13 @@ mod tests {
 
     #[test]
     fn a_profile_that_does_not_fit_is_refused() {
-        let frame = |name: &str| Frame { name: Some(name.into()), module: None, kind: FrameKind::Native };
-        let stack = |frames: &[u32], samples| Stack { frames: frames.to_vec(), samples, ..Stack::default() };
+        let frame =
+            |name: &str| Frame { name: Some(name.into()), module: None, kind: FrameKind::Native };
+        let stack = |frames: &[u32], samples| Stack {
+            frames: frames.to_vec(),
+            samples,
+            ..Stack::default()
+        };
         let whole = || ProfileRecord {
             frames: vec![frame("main")],
             running: Stacks { period_ns: 1000, lost: 0, stacks: vec![stack(&[0], 7)] },
@@ -407,7 +459,10 @@ mod tests {
                 .contains("the frames of a stack")
         );
         let time = "the time that its samples stand for";
-        assert!(refused(&|p| p.running.stacks = vec![stack(&[0], u64::MAX), stack(&[0], 1)]).contains(time));
+        assert!(
+            refused(&|p| p.running.stacks = vec![stack(&[0], u64::MAX), stack(&[0], 1)])
+                .contains(time)
+        );
         assert!(refused(&|p| p.running.stacks = vec![stack(&[0], u64::MAX / 1000)]).contains(time));
         assert!(refused(&|p| p.frames = vec![frame("a\nb 9")]).contains("control characters"));
         assert!(
@@ -415,7 +470,8 @@ mod tests {
                 .contains("the length of a name")
         );
         assert!(
-            refused(&|p| p.running.stacks[0].thread = "\u{1b}[31m".into()).contains("control characters")
+            refused(&|p| p.running.stacks[0].thread = "\u{1b}[31m".into())
+                .contains("control characters")
         );
     }
 

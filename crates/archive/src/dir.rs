@@ -1,6 +1,8 @@
-//! A run on disk: `run.json`, `starts/NNN.json`, `trials/NNNN.json`. docs/archive-format.md tells the layout.
+//! A run on disk: `run.json`, `starts/NNN.json`, `trials/NNNN.json`. docs/archive-format.md tells
+//! the layout.
 //!
-//! Every file is written beside its place and renamed into it, so that a crash leaves whole files or none.
+//! Every file is written beside its place and renamed into it, so that a crash leaves whole files
+//! or none.
 
 #![allow(clippy::disallowed_methods)] // The one place of this crate that touches files.
 
@@ -69,14 +71,15 @@ impl RunDir {
         let dir = RunDir { path: path.into(), lock: None };
         for folder in ["starts", "trials", PROFILES] {
             let folder = dir.path.join(folder);
-            fs::create_dir_all(&folder).map_err(|source| ArchiveError::Write { path: folder, source })?;
+            fs::create_dir_all(&folder)
+                .map_err(|source| ArchiveError::Write { path: folder, source })?;
         }
         dir.write("run.json", header)?;
         Ok(dir)
     }
 
-    /// Makes a folder for a run among others, named by its id. Two of one name may begin in the same second: the later one gets a
-    /// number, and nothing that is there is written to.
+    /// Makes a folder for a run among others, named by its id. Two of one name may begin in the
+    /// same second: the later one gets a number, and nothing that is there is written to.
     pub fn create_among(runs: &Path, mut header: Header) -> Result<RunDir, ArchiveError> {
         let failed = |path: &Path, source| ArchiveError::Write { path: path.into(), source };
         fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
@@ -86,7 +89,8 @@ impl RunDir {
             match fs::create_dir(&path) {
                 Ok(()) => {
                     // A folder without a header is no run.
-                    return RunDir::create(&path, &header).inspect_err(|_| drop(fs::remove_dir_all(&path)));
+                    return RunDir::create(&path, &header)
+                        .inspect_err(|_| drop(fs::remove_dir_all(&path)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     header.id = format!("{name}-{n}");
@@ -101,7 +105,9 @@ impl RunDir {
     pub fn open(path: impl Into<PathBuf>) -> Result<RunDir, ArchiveError> {
         let path = path.into();
         if path.is_file() {
-            let what = "it is a file; a run is a folder, the one that this lies in if it is of a run".into();
+            let what =
+                "it is a file; a run is a folder, the one that this lies in if it is of a run"
+                    .into();
             return Err(ArchiveError::Contents { path, what });
         }
         let dir = RunDir { path, lock: None };
@@ -109,7 +115,8 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// The same, for this process alone to go on with: two would give the same numbers to different starts.
+    /// The same, for this process alone to go on with: two would give the same numbers to different
+    /// starts.
     ///
     /// # Errors
     /// Another process goes on with it.
@@ -118,8 +125,12 @@ impl RunDir {
         let folder = fs::File::open(&self.path).map_err(failed)?;
         match folder.try_lock() {
             Ok(()) => self.lock = Some(Arc::new(folder)),
-            Err(fs::TryLockError::WouldBlock) => return Err(ArchiveError::Busy { path: self.path }),
-            Err(fs::TryLockError::Error(source)) => return Err(ArchiveError::Io { path: self.path, source }),
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(ArchiveError::Busy { path: self.path });
+            }
+            Err(fs::TryLockError::Error(source)) => {
+                return Err(ArchiveError::Io { path: self.path, source });
+            }
         }
         Ok(self)
     }
@@ -182,8 +193,8 @@ impl RunDir {
         read_start(&plan, &self.path.join(format!("starts/{start:03}.json")))
     }
 
-    /// The whole run. What comes back holds together: every index leads somewhere, and every count fits a sum (see
-    /// `check`).
+    /// The whole run. What comes back holds together: every index leads somewhere, and every count
+    /// fits a sum (see `check`).
     pub fn read(&self) -> Result<Run, ArchiveError> {
         let header = self.header()?;
         let starts: Vec<StartRecord> = self
@@ -196,10 +207,11 @@ impl RunDir {
         let trials = self.trials("trials", &header, &starts)?;
         // Archives in which nothing was measured again have no folder of that.
         let has_again = self.path.join(CONTAMINATED).exists();
-        let contaminated = if has_again { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
+        let contaminated =
+            if has_again { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
         let planned = header.plan.trials.len();
-        let profiles =
-            self.of_trials(PROFILES, |p: &ProfileRecord| p.trial, &|_, p| check::profile(planned, p))?;
+        let profiles = self
+            .of_trials(PROFILES, |p: &ProfileRecord| p.trial, &|_, p| check::profile(planned, p))?;
         let searches = self.of_trials(SEARCHES, |s: &SearchRecord| s.trial, &|value, s| {
             check::numbers(value).and_then(|()| check::search(planned, s))
         })?;
@@ -238,7 +250,8 @@ impl RunDir {
         starts: &[StartRecord],
     ) -> Result<Vec<TrialRecord>, ArchiveError> {
         let read = |path: &PathBuf| read_trial(header, starts, path);
-        let mut all: Vec<TrialRecord> = self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
+        let mut all: Vec<TrialRecord> =
+            self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
         let twice = check::no_two_alike("trials", all.iter().map(|t| t.trial));
         holds_together(&self.path.join(folder), twice)?;
         holds_together(&self.path.join(folder), check::planned::together(&all))?;
@@ -246,7 +259,8 @@ impl RunDir {
         Ok(all)
     }
 
-    /// What stands in a folder of its own beside trials, by their index. Archives of runs without have no such folder.
+    /// What stands in a folder of its own beside trials, by their index. Archives of runs without
+    /// have no such folder.
     fn of_trials<T: DeserializeOwned>(
         &self,
         folder: &str,
@@ -263,7 +277,10 @@ impl RunDir {
             Ok(record)
         };
         let mut all: Vec<T> = self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
-        holds_together(&self.path.join(folder), check::no_two_alike(folder, all.iter().map(trial)))?;
+        holds_together(
+            &self.path.join(folder),
+            check::no_two_alike(folder, all.iter().map(trial)),
+        )?;
         all.sort_by_key(trial);
         Ok(all)
     }
@@ -308,13 +325,15 @@ impl RunDir {
     }
 }
 
-/// Writes a file whole or not at all: what fails on the way leaves the file of before. Its permissions are those that the umask
-/// leaves.
+/// Writes a file whole or not at all: what fails on the way leaves the file of before. Its
+/// permissions are those that the umask leaves.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // A file of a name that nobody can have put there; renamed over a link it replaces the link.
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-    let mut file = tempfile::Builder::new().prefix(".dyno").permissions(permissions).tempfile_in(folder)?;
+    let mut file =
+        tempfile::Builder::new().prefix(".dyno").permissions(permissions).tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_data()?;
     file.persist(path).map_err(io::Error::from).map(drop)
@@ -332,7 +351,11 @@ fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, ArchiveError> {
     Ok(start)
 }
 
-fn read_trial(header: &Header, starts: &[StartRecord], path: &Path) -> Result<TrialRecord, ArchiveError> {
+fn read_trial(
+    header: &Header,
+    starts: &[StartRecord],
+    path: &Path,
+) -> Result<TrialRecord, ArchiveError> {
     let value: Value = parse(path, &read_bytes(path)?)?;
     holds_together(path, check::numbers(&value))?;
     let version = version(&header.schema).unwrap_or(VERSION);
@@ -349,17 +372,22 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, ArchiveError> {
     let failed = |source| ArchiveError::Io { path: path.into(), source };
     // A pipe or a device in an archive that was passed on would be waited for, or never end.
     if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(ArchiveError::Contents { path: path.into(), what: "it is no regular file".into() });
+        return Err(ArchiveError::Contents {
+            path: path.into(),
+            what: "it is no regular file".into(),
+        });
     }
     fs::read(path).map_err(failed)
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, ArchiveError> {
-    serde_json::from_slice(bytes).map_err(|source| ArchiveError::Format { path: path.into(), source })
+    serde_json::from_slice(bytes)
+        .map_err(|source| ArchiveError::Format { path: path.into(), source })
 }
 
 fn of_value<T: DeserializeOwned>(path: &Path, value: Value) -> Result<T, ArchiveError> {
-    serde_json::from_value(value).map_err(|source| ArchiveError::Format { path: path.into(), source })
+    serde_json::from_value(value)
+        .map_err(|source| ArchiveError::Format { path: path.into(), source })
 }
 
 #[cfg(test)]
@@ -390,7 +418,8 @@ mod tests {
     #[test]
     fn runs_of_one_name_have_folders_of_their_own() {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
-        let header = Header { id: "load-1".into(), ..RunDir::open(golden).unwrap().header().unwrap() };
+        let header =
+            Header { id: "load-1".into(), ..RunDir::open(golden).unwrap().header().unwrap() };
         let place = tempfile::tempdir().unwrap();
         let runs = place.path().join("not/there/yet");
         let id_of = |dir: &RunDir| dir.header().unwrap().id;

@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn growth_needs_both_readings() {
-        let tracking = |dropped| TrackingUse { entries: dropped, dropped, ..TrackingUse::default() };
+        let tracking =
+            |dropped| TrackingUse { entries: dropped, dropped, ..TrackingUse::default() };
         let network = |dropped| NetworkUse {
             tracking: Some(tracking(dropped)),
             listen_drops: Some(2),

@@ -9,7 +9,9 @@ use crate::outcome::{Outcome, Outcomes};
 use crate::times::Times;
 
 /// The part of a trial an instant belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     Warmup,
@@ -18,8 +20,9 @@ pub enum Phase {
     Drain,
 }
 
-/// The distributions kept for right answers. What each means is defined in docs/terminology.md. Exchanges that got none are
-/// counted among the outcomes, and their ages are in [`crate::load::Unanswered`].
+/// The distributions kept for right answers. What each means is defined in docs/terminology.md.
+/// Exchanges that got none are counted among the outcomes, and their ages are in
+/// [`crate::load::Unanswered`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeTimes {
     /// done − intended.
@@ -44,7 +47,8 @@ impl ExchangeTimes {
 /// What became of the requests of one name, when a load mixes several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestShare {
-    /// Of exchanges whose times are kept: those of the interval's phase, and of the measured window.
+    /// Of exchanges whose times are kept: those of the interval's phase, and of the measured
+    /// window.
     pub outcomes: Outcomes,
     /// Right answers to requests of an earlier phase, which are among the interval's `carried`.
     pub carried_ok: u64,
@@ -52,9 +56,11 @@ pub struct RequestShare {
     pub response: Times,
     /// Right answers, from sent.
     pub service: Times,
-    /// Requests of this name that were dropped, or still without an answer at the end: they have no outcome.
+    /// Requests of this name that were dropped, or still without an answer at the end: they have no
+    /// outcome.
     pub never_ended: u64,
-    /// The longest that one of this name had waited, from intended, when it ended without a right answer; nanoseconds.
+    /// The longest that one of this name had waited, from intended, when it ended without a right
+    /// answer; nanoseconds.
     pub longest_failure_ns: u64,
 }
 
@@ -103,9 +109,10 @@ impl WorkerUse {
 
 /// What one worker, or all of them merged, saw between two instants.
 ///
-/// An exchange belongs to the interval in which it *ended*, and to the phase in which it was *intended*; in a closed loop what is
-/// under way when the measured window opens is carried into it and belongs to it. The times of an exchange that ended in
-/// a later phase than its own are kept only if its own is the measured window; it is counted in any case (`carried`).
+/// An exchange belongs to the interval in which it *ended*, and to the phase in which it was
+/// *intended*; in a closed loop what is under way when the measured window opens is carried into it
+/// and belongs to it. The times of an exchange that ended in a later phase than its own are kept
+/// only if its own is the measured window; it is counted in any case (`carried`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub phase: Phase,
@@ -114,7 +121,8 @@ pub struct Interval {
     pub end_ns: u64,
     /// Exchanges of this phase (in `Drain`: of the measured window) that ended here.
     pub outcomes: Outcomes,
-    /// Exchanges of an earlier phase that ended here; in `Drain`, those intended before the measured window.
+    /// Exchanges of an earlier phase that ended here; in `Drain`, those intended before the
+    /// measured window.
     pub carried: Outcomes,
     pub started: u64,
     pub dropped: u64,
@@ -124,15 +132,16 @@ pub struct Interval {
     /// ∫ exchanges in flight dt over the interval, in nanoseconds.
     pub in_flight_ns: u64,
     pub times: ExchangeTimes,
-    /// The longest that an exchange of this phase had waited, from intended, when it ended here without a right answer;
-    /// nanoseconds, 0 if there was none.
+    /// The longest that an exchange of this phase had waited, from intended, when it ended here
+    /// without a right answer; nanoseconds, 0 if there was none.
     pub longest_failure_ns: u64,
     pub connect: Times,
     pub tls_handshake: Times,
     /// How long flow-control windows of HTTP/2 held up a request's body: one time for each body,
     /// from its first wait until all of it may leave.
     pub window_stall: Times,
-    /// From the intended start of a page's document to the end of its last resource; one for each page that is complete.
+    /// From the intended start of a page's document to the end of its last resource; one for each
+    /// page that is complete.
     pub page: Times,
     /// Pages that were complete here, whenever they began.
     pub pages_completed: u64,
@@ -144,15 +153,18 @@ pub struct Interval {
     pub loop_lag: Times,
     /// How much later than asked each timed sleep ended.
     pub wake_lag: Times,
-    /// Gaps between intended times of requests that followed each other on one worker. Open loop only.
+    /// Gaps between intended times of requests that followed each other on one worker. Open loop
+    /// only.
     pub intended_gap: Times,
     /// Gaps between the hand-overs of those requests.
     pub send_gap: Times,
-    /// The kernel's receive stamp of an answer's last byte − intended; only where such stamps were asked for.
+    /// The kernel's receive stamp of an answer's last byte − intended; only where such stamps were
+    /// asked for.
     pub kernel_response: Times,
     /// By request name, in the order of the workload's requests; empty if there is only one.
     pub by_request: Vec<RequestShare>,
-    /// Answers whose every expectation was checked; the others were checked for status and exact body.
+    /// Answers whose every expectation was checked; the others were checked for status and exact
+    /// body.
     pub checked: u64,
     /// Complete responses that came before their request had been sent in full. `None`: there was
     /// none, or the archive is older.
@@ -213,17 +225,23 @@ impl Interval {
         }
     }
 
-    /// Adds what another worker saw in the same interval: the one of the same phase and start. The later end wins,
-    /// because a load that ends with its last answer ends a little later on one worker than on another.
+    /// Adds what another worker saw in the same interval: the one of the same phase and start. The
+    /// later end wins, because a load that ends with its last answer ends a little later on one
+    /// worker than on another.
     pub fn merge(&mut self, other: &Interval) {
-        assert_eq!((self.phase, self.start_ns), (other.phase, other.start_ns), "these are two intervals");
+        assert_eq!(
+            (self.phase, self.start_ns),
+            (other.phase, other.start_ns),
+            "these are two intervals"
+        );
         self.end_ns = self.end_ns.max(other.end_ns);
         self.connections_open += other.connections_open;
         self.add_counts(other);
     }
 
-    /// Adds the interval that followed this one in the same phase: the two become one. Drains of workers that came to their
-    /// end apart overlap; theirs is then from the first beginning to the last end.
+    /// Adds the interval that followed this one in the same phase: the two become one. Drains of
+    /// workers that came to their end apart overlap; theirs is then from the first beginning to the
+    /// last end.
     pub fn extend(&mut self, next: &Interval) {
         let overlaps = next.start_ns < self.end_ns;
         assert!(
@@ -233,7 +251,8 @@ impl Interval {
         self.start_ns = self.start_ns.min(next.start_ns);
         self.end_ns = self.end_ns.max(next.end_ns);
         // Those that overlap are of different workers.
-        self.connections_open = if overlaps { self.connections_open } else { 0 } + next.connections_open;
+        self.connections_open =
+            if overlaps { self.connections_open } else { 0 } + next.connections_open;
         self.add_counts(next);
     }
 
@@ -267,7 +286,8 @@ impl Interval {
         for (number, used) in &other.workers {
             self.workers.entry(*number).or_default().add(used);
         }
-        self.by_request.resize(self.by_request.len().max(other.by_request.len()), RequestShare::default());
+        self.by_request
+            .resize(self.by_request.len().max(other.by_request.len()), RequestShare::default());
         self.by_request.iter_mut().zip(&other.by_request).for_each(|(a, b)| a.add(b));
     }
 }

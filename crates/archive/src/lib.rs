@@ -1,10 +1,12 @@
-//! The record of a run, the waist of the system: what measures only writes it, what explains only reads it.
+//! The record of a run, the waist of the system: what measures only writes it, what explains only
+//! reads it.
 //!
-//! Everything here is a fact as it was seen: cumulative counters, histograms, instants. Rates, percentiles,
-//! verdicts and sentences are made from it in `dyno-analysis`, so that they can be made again, better, years later.
+//! Everything here is a fact as it was seen: cumulative counters, histograms, instants. Rates,
+//! percentiles, verdicts and sentences are made from it in `dyno-analysis`, so that they can be
+//! made again, better, years later.
 //!
-//! Instants are nanoseconds of `CLOCK_MONOTONIC` of the machine that measured. Only `dir` touches files; where there are none
-//! (wasm32, by which `make lint` proves it) that module is missing.
+//! Instants are nanoseconds of `CLOCK_MONOTONIC` of the machine that measured. Only `dir` touches
+//! files; where there are none (wasm32, by which `make lint` proves it) that module is missing.
 #![forbid(unsafe_code)]
 
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "only `dir` calls it"))]

@@ -1,5 +1,6 @@
-//! What a run may hold at most. More was not written by dyno, and is refused with the file's name, because sums of it would
-//! not fit their counters. Each is far above what any machine of today comes to.
+//! What a run may hold at most. More was not written by dyno, and is refused with the file's name,
+//! because sums of it would not fit their counters. Each is far above what any machine of today
+//! comes to.
 
 /// Events of one kind in one entry of a trial: 10 million a second for 20 days.
 pub const COUNT: u64 = 1 << 44;
@@ -7,10 +8,12 @@ pub const COUNT: u64 = 1 << 44;
 /// Bytes in one entry of a trial: a petabyte.
 pub const BYTES: u64 = 1 << 50;
 
-/// A duration within a trial: 104 days. A load may take 30 days, and as many before them to warm up.
+/// A duration within a trial: 104 days. A load may take 30 days, and as many before them to warm
+/// up.
 pub const DURATION_NS: u64 = 1 << 53;
 
-/// An instant of the monotonic clock, and sums of time over connections or over a machine's CPUs: 73 years.
+/// An instant of the monotonic clock, and sums of time over connections or over a machine's CPUs:
+/// 73 years.
 pub const INSTANT_NS: u64 = 1 << 61;
 
 /// Counters since a machine was started, and sums of amounts: eight of them still fit together.

@@ -15,11 +15,12 @@ use crate::silence::Silence;
 use crate::times::Times;
 
 /// The books of the measured window: `carried_in + scheduled = started + dropped` and
-/// `started = completed + failed + in_flight_at_end`. An exchange belongs to the window if it was intended in it, or, in a
-/// closed loop, if it was under way when the window opened.
+/// `started = completed + failed + in_flight_at_end`. An exchange belongs to the window if it was
+/// intended in it, or, in a closed loop, if it was under way when the window opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Books {
-    /// Under way when the window opened. In an open loop 0: there what is due is decided by the schedule.
+    /// Under way when the window opened. In an open loop 0: there what is due is decided by the
+    /// schedule.
     pub carried_in: u64,
     pub scheduled: u64,
     pub started: u64,
@@ -70,7 +71,8 @@ pub struct Connections {
     /// answered is not known. `None`: there was no such connection, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsolicited_after: Option<u64>,
-    /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in good order before them.
+    /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in
+    /// good order before them.
     pub asked_again: u64,
 }
 
@@ -117,8 +119,8 @@ impl TlsUse {
     }
 }
 
-/// What HTTP/2 connections consisted of. Counts of frames and bytes are of the measured window, those of connections and
-/// streams of the whole trial.
+/// What HTTP/2 connections consisted of. Counts of frames and bytes are of the measured window,
+/// those of connections and streams of the whole trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Http2Use {
     /// Connections that came to speak HTTP/2.
@@ -129,7 +131,8 @@ pub struct Http2Use {
     pub upgrades_declined: u64,
     /// Streams per connection that were asked for.
     pub streams_asked: u32,
-    /// The fewest that a server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any number.
+    /// The fewest that a server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any
+    /// number.
     pub streams_granted: Option<u32>,
     /// Most that were open at once on one connection.
     pub streams_most: u64,
@@ -233,8 +236,8 @@ impl TcpCounters {
 /// The generator's own cost within the measured window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientUse {
-    /// One entry per worker thread. Its run time is exact; the split into user and system is sampled by the
-    /// kernel's tick (see docs/methodology.md).
+    /// One entry per worker thread. Its run time is exact; the split into user and system is
+    /// sampled by the kernel's tick (see docs/methodology.md).
     pub threads: Vec<ThreadUse>,
     pub rss_peak_bytes: Option<u64>,
     pub driver: DriverKind,
@@ -244,11 +247,12 @@ pub struct ClientUse {
     pub machine: Option<MachineUse>,
 }
 
-/// How long those exchanges of the measured window had waited that got no right answer. Those that were dropped are not
-/// among them: they waited for nothing.
+/// How long those exchanges of the measured window had waited that got no right answer. Those that
+/// were dropped are not among them: they waited for nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unanswered {
-    /// From intended to their end, by the name of the outcome; as [`Unanswered::AT_END`] to the end of the drain.
+    /// From intended to their end, by the name of the outcome; as [`Unanswered::AT_END`] to the end
+    /// of the drain.
     pub ages: BTreeMap<String, Times>,
     /// The longest that one of them had waited since it was sent; nanoseconds, 0 if none was sent.
     pub longest_service_ns: u64,
@@ -272,13 +276,16 @@ impl Unanswered {
     }
 }
 
-/// What lies beyond the edges of the measured window although it is of it, and in it although it is not. With these the sum of
-/// all times can be held against the integral of the number in flight, which knows nothing of exchanges (Little's law).
+/// What lies beyond the edges of the measured window although it is of it, and in it although it is
+/// not. With these the sum of all times can be held against the integral of the number in flight,
+/// which knows nothing of exchanges (Little's law).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edges {
-    /// Ages, when the window opened, of the exchanges that were carried into it; nanoseconds, summed.
+    /// Ages, when the window opened, of the exchanges that were carried into it; nanoseconds,
+    /// summed.
     pub before_ns: u64,
-    /// Time that exchanges which do not belong to the window were in flight after it opened; nanoseconds, summed.
+    /// Time that exchanges which do not belong to the window were in flight after it opened;
+    /// nanoseconds, summed.
     pub others_ns: u64,
 }
 
@@ -296,10 +303,12 @@ pub struct LoadRecord {
     pub began_ns: u64,
     /// Edges of the measured window, nanoseconds since the load began.
     pub window_ns: (u64, u64),
-    /// The slices of time in which requests were begun, from the warm-up to the end of the window, in order, two to a round;
-    /// nanoseconds since the load began. Between them other servers were loaded. `None`: it had all the time.
+    /// The slices of time in which requests were begun, from the warm-up to the end of the window,
+    /// in order, two to a round; nanoseconds since the load began. Between them other servers were
+    /// loaded. `None`: it had all the time.
     pub slices_ns: Option<Vec<(u64, u64)>>,
-    /// How many loads ran at the same time against servers on the same CPUs, this one among them; `None`: it was alone on them, or took turns.
+    /// How many loads ran at the same time against servers on the same CPUs, this one among them;
+    /// `None`: it was alone on them, or took turns.
     pub at_once: Option<u32>,
     pub books: Books,
     pub connections: Connections,
@@ -318,9 +327,11 @@ pub struct LoadRecord {
     pub http2: Option<Http2Use>,
     /// How answers failed the expectations that are checked in full, with counts.
     pub unexpected: BTreeMap<String, u64>,
-    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
+    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on
+    /// them.
     pub connection_failures: BTreeMap<String, u64>,
-    /// Counters of those who are watched and of the machine: one sample at each edge of the window, and in between.
+    /// Counters of those who are watched and of the machine: one sample at each edge of the window,
+    /// and in between.
     pub samples: Vec<Sample>,
     /// What the subject's runtime says of itself, in order of time; empty: nobody asked it.
     pub runtime: Vec<RuntimeReading>,

@@ -4,27 +4,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::drops::PathUse;
 
-/// Use of the generator's CPUs between two readings, one at each edge of the measured window. A load without a set end is
-/// read the second time at the end of its drain.
+/// Use of the generator's CPUs between two readings, one at each edge of the measured window. A
+/// load without a set end is read the second time at the end of its drain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineUse {
     /// Time between the two readings.
     pub length_ns: u64,
-    /// CPUs on which the worker threads might run. Worker k is bound to `cpus[k % cpus.len()]` if `bound`.
+    /// CPUs on which the worker threads might run. Worker k is bound to `cpus[k % cpus.len()]` if
+    /// `bound`.
     pub cpus: Vec<CpuUse>,
     /// Whether each worker has one CPU that it may not leave.
     pub bound: bool,
     /// CPU time of all of dyno's threads, exact.
     pub own_ns: u64,
-    /// The tightest CPU quota of dyno's own control group and those above it; `None`: there is none.
+    /// The tightest CPU quota of dyno's own control group and those above it; `None`: there is
+    /// none.
     pub quota: Option<QuotaUse>,
-    /// Other processes that were seen to use these CPUs, the most first, from before the load to after it.
+    /// Other processes that were seen to use these CPUs, the most first, from before the load to
+    /// after it.
     pub others: Vec<OtherUse>,
-    /// Processes but dyno that were seen to use any CPU, the most first, from before the load to after it. `None`: nobody looked.
+    /// Processes but dyno that were seen to use any CPU, the most first, from before the load to
+    /// after it. `None`: nobody looked.
     pub everywhere: Option<Vec<OtherUse>>,
     /// Time between the two looks at processes.
     pub everywhere_ns: Option<u64>,
-    /// Thermal throttling of that CPU of the machine which had most of it, from before the load to after it. `None`: the kernel does not tell.
+    /// Thermal throttling of that CPU of the machine which had most of it, from before the load to
+    /// after it. `None`: the kernel does not tell.
     pub heat: Option<HeatUse>,
     /// Growth of the counters of dropped packets, from before the load to after it; `None`: not
     /// read.

@@ -32,7 +32,8 @@ outcomes! {
     Ok = "ok",
     /// A complete answer with a status that was not expected.
     UnexpectedStatus = "unexpected_status",
-    /// A complete answer with the right status and a header that was not expected, or without one that was.
+    /// A complete answer with the right status and a header that was not expected, or without one
+    /// that was.
     UnexpectedHeader = "unexpected_header",
     /// A complete answer with the right status and the wrong body.
     UnexpectedBody = "unexpected_body",
@@ -72,7 +73,10 @@ impl Outcome {
     pub const fn is_completed(self) -> bool {
         matches!(
             self,
-            Outcome::Ok | Outcome::UnexpectedStatus | Outcome::UnexpectedHeader | Outcome::UnexpectedBody
+            Outcome::Ok
+                | Outcome::UnexpectedStatus
+                | Outcome::UnexpectedHeader
+                | Outcome::UnexpectedBody
         )
     }
 
@@ -144,8 +148,8 @@ impl Outcomes {
         self.statuses.iter_mut().zip(other.statuses).for_each(|(a, b)| *a += b);
     }
 
-    /// All counts by name, as the contract for JSON spells them. Zeros included: a class that did not occur was
-    /// still watched for.
+    /// All counts by name, as the contract for JSON spells them. Zeros included: a class that did
+    /// not occur was still watched for.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         let outcomes = self.iter().map(|(o, n)| (o.name().to_string(), n));

@@ -13,32 +13,36 @@ pub use crate::workload::{Body, Expect, ImportChange, OWN_VALUE, Page, Request, 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub suite: Suite,
-    /// Folders of the subjects' definitions; of two of one name that in the earlier folder is meant.
+    /// Folders of the subjects' definitions; of two of one name that in the earlier folder is
+    /// meant.
     pub subjects_folders: Vec<String>,
     /// Decides the order within blocks and every random arrival.
     pub seed: u64,
     pub repeats: u32,
     /// What ends the run before all repeats are made; `None`: nothing does.
     pub stop: Option<Stop>,
-    /// The most trials that are done again because something else used the machine meanwhile, or heat slowed it. Archives of before that have none.
+    /// The most trials that are done again because something else used the machine meanwhile, or
+    /// heat slowed it. Archives of before that have none.
     #[serde(default)]
     pub again: u32,
     /// Of the subjects within a block.
     pub order: Order,
-    /// Length of the slices of time in which the arms of a block, all up at once, are loaded in turn; nanoseconds. `None`: one arm
-    /// is up after the other.
+    /// Length of the slices of time in which the arms of a block, all up at once, are loaded in
+    /// turn; nanoseconds. `None`: one arm is up after the other.
     pub slice_ns: Option<u64>,
-    /// Arms that are up at once in each block and loaded at the same time; the others are up alone. None, or two and more; never with turns.
+    /// Arms that are up at once in each block and loaded at the same time; the others are up alone.
+    /// None, or two and more; never with turns.
     pub duet: BTreeSet<usize>,
-    /// Whether servers and generator change places in every second block, which have as many CPUs each: which ones they run on is no part of
-    /// what is compared.
+    /// Whether servers and generator change places in every second block, which have as many CPUs
+    /// each: which ones they run on is no part of what is compared.
     pub swaps_cpus: bool,
     /// What its arms but the controls differ in on purpose; `None`: nothing is asked of that.
     pub experiment: Option<Experiment>,
     pub subjects: Vec<Subject>,
     /// What is compared; at least one for each subject.
     pub arms: Vec<Arm>,
-    /// Services that the subjects need, in the order in which they are started: before each subject, and with it.
+    /// Services that the subjects need, in the order in which they are started: before each
+    /// subject, and with it.
     pub backends: Vec<Backend>,
     pub workloads: Vec<Workload>,
     pub load: Load,
@@ -56,7 +60,8 @@ pub struct Plan {
     pub cost: Option<Cost>,
     /// Whether the first start of each arm also tells what its probes cost.
     pub probe_price: bool,
-    /// Files that requests name, relative to the suite's folder, with the SHA-256 of each in hexadecimal digits.
+    /// Files that requests name, relative to the suite's folder, with the SHA-256 of each in
+    /// hexadecimal digits.
     pub files: BTreeMap<String, String>,
     /// What an import left out of its requests or changed in them. Archives of before that have
     /// none.
@@ -98,42 +103,49 @@ impl Plan {
     pub fn has_generator_apart(&self, arm: usize) -> bool {
         let Arm { backends, conditions: Conditions { placement, .. }, .. } = &self.arms[arm];
         let is_free = |cpus: &[u32]| !cpus.iter().any(|cpu| placement.generator.contains(cpu));
-        placement.is_disjoint() && backends.iter().all(|backend| is_free(&self.backends[*backend].cpus))
+        placement.is_disjoint()
+            && backends.iter().all(|backend| is_free(&self.backends[*backend].cpus))
     }
 
-    /// Whether a launch is asked what only the first start of an arm is: it is one, and something of it is to be looked at.
+    /// Whether a launch is asked what only the first start of an arm is: it is one, and something
+    /// of it is to be looked at.
     #[must_use]
     pub fn is_looked_at_first(&self, launch: usize) -> bool {
         let is_observed = |arm: &Arm| !arm.conditions.observe.is_empty();
         self.launches[launch].block == 0 && self.arms_of(launch).any(is_observed)
     }
 
-    /// The launches that are up at once, in the order in which they will run: those of a block where its arms are loaded in turn or
-    /// at the same time, else each alone.
+    /// The launches that are up at once, in the order in which they will run: those of a block
+    /// where its arms are loaded in turn or at the same time, else each alone.
     #[must_use]
     pub fn launches_at_once(&self) -> Vec<Vec<usize>> {
         let block = |launch: usize| self.launches[launch].block;
         let all: Vec<usize> = (0..self.launches.len()).collect();
         let is_with = |launch: usize| {
-            self.slice_ns.is_some() || self.launches[launch].arms.iter().all(|arm| self.duet.contains(arm))
+            self.slice_ns.is_some()
+                || self.launches[launch].arms.iter().all(|arm| self.duet.contains(arm))
         };
         let groups = all.chunk_by(|a, b| block(*a) == block(*b) && is_with(*a) && is_with(*b));
         groups.map(<[usize]>::to_vec).collect()
     }
 
-    /// Leaves those out of the arms that are loaded at the same time which turned out not to take part. One that is left is loaded alone.
+    /// Leaves those out of the arms that are loaded at the same time which turned out not to take
+    /// part. One that is left is loaded alone.
     pub fn settle_duet(&mut self) {
-        let duet: BTreeSet<usize> = self.duet.iter().copied().filter(|arm| self.takes_part(*arm)).collect();
+        let duet: BTreeSet<usize> =
+            self.duet.iter().copied().filter(|arm| self.takes_part(*arm)).collect();
         self.duet = if duet.len() > 1 { duet } else { BTreeSet::new() };
     }
 
-    /// Whether two arms' loads had as much of their CPUs: what a request costs alone is not what it costs beside others.
+    /// Whether two arms' loads had as much of their CPUs: what a request costs alone is not what it
+    /// costs beside others.
     #[must_use]
     pub fn are_loaded_alike(&self, a: usize, b: usize) -> bool {
         self.duet.contains(&a) == self.duet.contains(&b)
     }
 
-    /// How many loads are to run at the same time as a trial's, this one among them: of arms that have its workload and step.
+    /// How many loads are to run at the same time as a trial's, this one among them: of arms that
+    /// have its workload and step.
     #[must_use]
     pub fn loads_with(&self, trial: &Trial) -> u32 {
         let block = |launch: usize| self.launches[launch].block;
@@ -142,7 +154,11 @@ impl Plan {
                 && block(other.launch) == block(trial.launch)
                 && self.duet.contains(&other.arm)
         };
-        if self.duet.contains(&trial.arm) { self.trials.iter().filter(is_with).count() as u32 } else { 1 }
+        if self.duet.contains(&trial.arm) {
+            self.trials.iter().filter(is_with).count() as u32
+        } else {
+            1
+        }
     }
 
     /// Whether an arm is in the run at all: its subject is not skipped, and was built.
@@ -164,7 +180,8 @@ pub struct Suite {
     pub description: String,
     /// The suite file as it was read.
     pub source: String,
-    /// Names of its profiles that it was read with, in the order in which their values take the place of others.
+    /// Names of its profiles that it was read with, in the order in which their values take the
+    /// place of others.
     pub profiles: Vec<String>,
     /// Empty: there is no file, and what is planned was asked for on the command line.
     pub path: String,
@@ -228,7 +245,8 @@ pub struct Subject {
     pub title: String,
     pub language: String,
     pub description: String,
-    /// Hash of the definition that it is started by; `None`: dyno did not start it, or the archive is older than that.
+    /// Hash of the definition that it is started by; `None`: dyno did not start it, or the archive
+    /// is older than that.
     pub definition: Option<String>,
     pub version: Option<String>,
     pub build: Option<Build>,
@@ -243,7 +261,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// `name` or `name/variant`, with `@revision` where it has one: how a subject is told from all others in a run.
+    /// `name` or `name/variant`, with `@revision` where it has one: how a subject is told from all
+    /// others in a run.
     #[must_use]
     pub fn id(&self) -> String {
         server_id(&self.name, self.variant.as_deref(), self.revision.as_ref())
@@ -267,7 +286,8 @@ pub struct Revision {
     pub commit: Option<String>,
 }
 
-/// A subject under conditions: what is compared with other arms. Trials of one arm differ by workload, step and block alone.
+/// A subject under conditions: what is compared with other arms. Trials of one arm differ by
+/// workload, step and block alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
     /// Tells it from all other arms. An arm that is a subject's only one has the subject's id.
@@ -276,7 +296,8 @@ pub struct Arm {
     pub level: Option<f64>,
     /// Place among the plan's subjects.
     pub subject: usize,
-    /// Places among the plan's back ends of those that are up with it, in the order in which they are started.
+    /// Places among the plan's back ends of those that are up with it, in the order in which they
+    /// are started.
     pub backends: Vec<usize>,
     pub conditions: Conditions,
 }
@@ -306,7 +327,8 @@ pub struct MeasuredFirst {
 pub struct Stop {
     /// Keys of the metrics in which it is to be known whether arms differ.
     pub metrics: Vec<String>,
-    /// The ratio within which they count as the same: 0.02 for 2 %. `None`: only a difference is an answer.
+    /// The ratio within which they count as the same: 0.02 for 2 %. `None`: only a difference is an
+    /// answer.
     pub same_within: Option<f64>,
 }
 
@@ -316,7 +338,8 @@ pub struct Experiment {
     pub kind: ExperimentKind,
     /// What is varied, in the words of whoever asks; `None`: the arms say it.
     pub factor: Option<String>,
-    /// Names of the arms that it made of a subject; none: all arms are its arms but those of controls.
+    /// Names of the arms that it made of a subject; none: all arms are its arms but those of
+    /// controls.
     pub arms: Vec<String>,
 }
 
@@ -388,11 +411,13 @@ impl Conditions {
         all
     }
 
-    /// Values that may hold secrets, by the names under which they are varied: `env.NAME`, `request.NAME`.
+    /// Values that may hold secrets, by the names under which they are varied: `env.NAME`,
+    /// `request.NAME`.
     #[must_use]
     pub fn values(&self) -> BTreeMap<String, &str> {
         let env = self.env.iter().map(|(name, value)| (format!("env.{name}"), &**value));
-        let request = self.request.iter().map(|(name, value)| (format!("request.{name}"), &**value));
+        let request =
+            self.request.iter().map(|(name, value)| (format!("request.{name}"), &**value));
         env.chain(request).collect()
     }
 }
@@ -447,7 +472,8 @@ pub struct Backend {
     pub skipped: Option<String>,
 }
 
-/// What building a subject took. `wall_s` and `cpu_s` are of the build that made the artefact, cached or not.
+/// What building a subject took. `wall_s` and `cpu_s` are of the build that made the artefact,
+/// cached or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     pub wall_ns: u64,
@@ -456,7 +482,8 @@ pub struct Build {
     pub cached: bool,
     /// Hash of everything that went into it.
     pub inputs: String,
-    /// The environment that it was given, without secrets. Empty where the archive is older than that it is of dyno's making.
+    /// The environment that it was given, without secrets. Empty where the archive is older than
+    /// that it is of dyno's making.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -464,12 +491,14 @@ pub struct Build {
 pub struct Load {
     /// Of each step; what is answered in it is not measured.
     pub warmup_ns: u64,
-    /// Each start is warmed before its first step until it is steady; `None`: not beyond what the steps do themselves.
+    /// Each start is warmed before its first step until it is steady; `None`: not beyond what the
+    /// steps do themselves.
     pub until_steady: Option<UntilSteady>,
     pub still_warming: StillWarming,
     /// Of workloads and steps within a start.
     pub order: Order,
-    /// 0: no set time; a load without a suite may end after so many requests, or when the user ends it.
+    /// 0: no set time; a load without a suite may end after so many requests, or when the user ends
+    /// it.
     pub duration_ns: u64,
     /// Requests in all; `None`: as many as the window allows, which is what suites ask for.
     pub requests: Option<u64>,
@@ -482,7 +511,8 @@ pub struct Load {
     pub first_byte_timeout_ns: Option<u64>,
     /// `None`: as long as the server likes.
     pub requests_per_connection: Option<u64>,
-    /// Time over which connections are opened one by one; `None`: all of them before the load begins.
+    /// Time over which connections are opened one by one; `None`: all of them before the load
+    /// begins.
     pub ramp_connections_ns: Option<u64>,
     pub reconnect: Reconnect,
     /// Of how many answers one is checked in full; 1: every one, 0: none.
@@ -498,7 +528,8 @@ pub struct Load {
     /// request, or with TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
+    /// Each differs from all others. Which of them a workload has, the trials say: protocols have
+    /// streams or pipelines.
     pub steps: Vec<Step>,
 }
 
@@ -618,17 +649,19 @@ pub enum StillWarming {
 /// What an HTTP/2 client says of itself at the start of each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Http2 {
-    /// Each stream's window is 2^this − 1 bytes: how much of an answer a server may send before it is told to go on.
-    /// 10 to 30.
+    /// Each stream's window is 2^this − 1 bytes: how much of an answer a server may send before it
+    /// is told to go on. 10 to 30.
     pub window_bits: u8,
     /// The same for a connection's streams together.
     pub connection_window_bits: u8,
-    /// Bytes of the table in which a server may keep headers of its answers (SETTINGS_HEADER_TABLE_SIZE).
+    /// Bytes of the table in which a server may keep headers of its answers
+    /// (SETTINGS_HEADER_TABLE_SIZE).
     pub header_table_size: u32,
 }
 
 impl Default for Http2 {
-    /// Windows as large as h2load's, so that no answer waits for a WINDOW_UPDATE; the table as large as RFC 7541 has it.
+    /// Windows as large as h2load's, so that no answer waits for a WINDOW_UPDATE; the table as
+    /// large as RFC 7541 has it.
     fn default() -> Self {
         Http2 { window_bits: 30, connection_window_bits: 30, header_table_size: 4096 }
     }
@@ -671,7 +704,8 @@ pub enum Arrivals {
     Trace { file: String, count: u64, sha256: String },
 }
 
-/// A stretch of time over which the rate goes evenly from one value to another, requests per second.
+/// A stretch of time over which the rate goes evenly from one value to another, requests per
+/// second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     pub from_rate: f64,
@@ -688,7 +722,8 @@ pub enum Gaps {
 }
 
 impl Arrivals {
-    /// Requests per second asked for; `None` in a closed loop, and where the rate is not one number.
+    /// Requests per second asked for; `None` in a closed loop, and where the rate is not one
+    /// number.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         match self {
@@ -707,7 +742,9 @@ impl Arrivals {
     pub fn arrival(&self) -> Option<Arrival> {
         match self {
             Arrivals::Closed => None,
-            Arrivals::Constant { .. } | Arrivals::Shaped { gaps: Gaps::Even, .. } => Some(Arrival::Constant),
+            Arrivals::Constant { .. } | Arrivals::Shaped { gaps: Gaps::Even, .. } => {
+                Some(Arrival::Constant)
+            }
             Arrivals::Poisson { .. } | Arrivals::Shaped { gaps: Gaps::Exponential, .. } => {
                 Some(Arrival::Poisson)
             }
@@ -754,8 +791,8 @@ impl Arrival {
     }
 }
 
-/// A fresh start of one or more arms that are up at the same time: in it, all workloads and steps run one after the other, in
-/// the order of the trials.
+/// A fresh start of one or more arms that are up at the same time: in it, all workloads and steps
+/// run one after the other, in the order of the trials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// Places among the plan's arms; at least one.
@@ -791,7 +828,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// The seed of a plan's trial of this number: each draws its own, and the same again when the run is done again.
+    /// The seed of a plan's trial of this number: each draws its own, and the same again when the
+    /// run is done again.
     #[must_use]
     pub const fn seed_of(plan: u64, trial: usize) -> u64 {
         plan ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -824,7 +862,8 @@ pub struct ReportOptions {
 /// A search for the highest rate that keeps the objective of [`ReportOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Search {
-    /// How far the lowest rate that missed it may lie above the highest that kept it in the end, as a share: 0.05 for 5 %.
+    /// How far the lowest rate that missed it may lie above the highest that kept it in the end, as
+    /// a share: 0.05 for 5 %.
     pub width: f64,
     /// Of the requests of its loads.
     pub arrival: Arrival,

@@ -1,4 +1,5 @@
-//! Probes: what is looked at only where it is asked for, what came of asking, and what looking costs.
+//! Probes: what is looked at only where it is asked for, what came of asking, and what looking
+//! costs.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +7,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something that is looked at only where it is asked for, because looking has a price.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
-    /// The kernel's own stamps of what is sent and received (SO_TIMESTAMPING), for response times beside the generator's.
+    /// The kernel's own stamps of what is sent and received (SO_TIMESTAMPING), for response times
+    /// beside the generator's.
     KernelStamps,
     /// System calls by name, counted in slices of the time where there are many.
     Syscalls,
     /// System calls by name, every one of them, whatever that costs.
     EverySyscall,
-    /// What threads do with their time: running, waiting for a CPU, a lock, a peer, a disk; wake-ups; threads that end.
+    /// What threads do with their time: running, waiting for a CPU, a lock, a peer, a disk;
+    /// wake-ups; threads that end.
     States,
     /// User and system time by entries into the kernel, instead of by its tick.
     Modes,
@@ -85,7 +90,8 @@ pub struct Refused {
     pub mend: String,
 }
 
-/// A load with probes on and off in turn, in the order off, on, on, off, off, …: two neighbours are a pair.
+/// A load with probes on and off in turn, in the order off, on, on, off, off, …: two neighbours are
+/// a pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePrice {
     pub probes: BTreeSet<Probe>,

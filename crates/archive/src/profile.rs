@@ -1,4 +1,5 @@
-//! A profile: the stacks of a server's threads, sampled after a trial's window while a load like the trial's went on.
+//! A profile: the stacks of a server's threads, sampled after a trial's window while a load like
+//! the trial's went on.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,8 @@ pub struct ProfileRecord {
     pub running: Stacks,
     /// Of all other threads, taken at instants as far apart as the period says.
     pub waiting: Stacks,
-    /// Why code compiled just in time may lack names, as a sentence; `None`: nothing went wrong with that.
+    /// Why code compiled just in time may lack names, as a sentence; `None`: nothing went wrong
+    /// with that.
     pub unnamed: Option<String>,
     /// Why there is no profile, as a sentence; `None`: there is.
     pub failure: Option<String>,
@@ -76,7 +78,8 @@ impl Frame {
     /// Whether its name is one: no place in a file.
     #[must_use]
     pub fn is_named(&self) -> bool {
-        let place = |name: &str| name.strip_prefix(self.module.as_deref()?)?.strip_prefix("+0x").map(drop);
+        let place =
+            |name: &str| name.strip_prefix(self.module.as_deref()?)?.strip_prefix("+0x").map(drop);
         self.name.as_deref().is_some_and(|name| place(name).is_none())
     }
 }

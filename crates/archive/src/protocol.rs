@@ -7,7 +7,18 @@ use serde::{Deserialize, Serialize};
 
 /// A protocol, with or without TLS, and how a connection comes to speak it.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -27,8 +38,14 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 6] =
-        [Protocol::H1, Protocol::H1Tls, Protocol::H2, Protocol::H2c, Protocol::H2cUpgrade, Protocol::Auto];
+    pub const ALL: [Protocol; 6] = [
+        Protocol::H1,
+        Protocol::H1Tls,
+        Protocol::H2,
+        Protocol::H2c,
+        Protocol::H2cUpgrade,
+        Protocol::Auto,
+    ];
 
     /// Those that a server can say of itself.
     pub const OF_SERVERS: [Protocol; 5] =
@@ -86,7 +103,8 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A protocol as results and plans hold it: TLS beside its base name. For `#[serde(flatten, with = "protocol::apart")]`.
+/// A protocol as results and plans hold it: TLS beside its base name. For
+/// `#[serde(flatten, with = "protocol::apart")]`.
 pub mod apart {
     use serde::de::Error as _;
     use serde::{Deserializer, Serializer};
@@ -134,8 +152,14 @@ mod tests {
     #[test]
     fn names_are_read_back() {
         for protocol in Protocol::ALL {
-            assert_eq!(serde_json::from_value::<Protocol>(json!(protocol.name())).unwrap(), protocol);
-            assert_eq!(Protocol::from_base_name(protocol.base_name(), protocol.is_tls()), Some(protocol));
+            assert_eq!(
+                serde_json::from_value::<Protocol>(json!(protocol.name())).unwrap(),
+                protocol
+            );
+            assert_eq!(
+                Protocol::from_base_name(protocol.base_name(), protocol.is_tls()),
+                Some(protocol)
+            );
         }
         assert_eq!(Protocol::from_base_name("h3", true), None);
         assert_eq!(Protocol::from_base_name("h2c", true), None);
@@ -152,7 +176,9 @@ mod tests {
         let holder: Holder = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(holder.protocol, Protocol::H1Tls);
         assert_eq!(serde_json::to_value(&holder).unwrap(), json);
-        let error = serde_json::from_value::<Holder>(json!({"protocol": "h2", "tls": false})).err().unwrap();
+        let error = serde_json::from_value::<Holder>(json!({"protocol": "h2", "tls": false}))
+            .err()
+            .unwrap();
         assert_eq!(error.to_string(), "there is no protocol \"h2\" without TLS");
     }
 }

@@ -5,13 +5,15 @@ use serde::{Deserialize, Serialize};
 use crate::Facts;
 use crate::plan::Subject;
 
-/// One `dyno run --resume`. What the run's own record says of machine and subjects is of its first part.
+/// One `dyno run --resume`. What the run's own record says of machine and subjects is of its first
+/// part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resumption {
     /// When, RFC 3339 in UTC.
     pub started: String,
     pub command: Vec<String>,
-    /// Starts of this number and above are of this part, or of a later one, and their trials with them.
+    /// Starts of this number and above are of this part, or of a later one, and their trials with
+    /// them.
     pub from_start: usize,
     /// In what it differs from the first part; with any, the user wanted it all the same.
     pub differences: Vec<Difference>,

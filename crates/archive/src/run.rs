@@ -8,7 +8,8 @@ use crate::resumption::Resumption;
 use crate::search::SearchRecord;
 use crate::{Facts, StartRecord, TrialRecord};
 
-/// The version of everything in a run's folder. Raised with every change that old readers cannot read.
+/// The version of everything in a run's folder. Raised with every change that old readers cannot
+/// read.
 pub const SCHEMA: &str = "dyno.run/7";
 
 /// A whole run.
@@ -19,7 +20,8 @@ pub struct Run {
     pub starts: Vec<StartRecord>,
     /// By index in the plan. Trials that have not run are absent.
     pub trials: Vec<TrialRecord>,
-    /// By index in the plan: what was measured first of trials that were done again. They count for nothing.
+    /// By index in the plan: what was measured first of trials that were done again. They count for
+    /// nothing.
     pub contaminated: Vec<TrialRecord>,
     /// By index of their trials.
     pub profiles: Vec<ProfileRecord>,

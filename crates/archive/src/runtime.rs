@@ -17,7 +17,7 @@ pub struct RuntimeReading {
     /// and for a JVM.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sockets: BTreeSet<String>,
-    /// By name. One that ends in `_total` only grows; what ends in `_seconds_total` is a length of time, `_bytes` an amount of memory
-    /// (as in OpenMetrics).
+    /// By name. One that ends in `_total` only grows; what ends in `_seconds_total` is a length of
+    /// time, `_bytes` an amount of memory (as in OpenMetrics).
     pub values: BTreeMap<String, f64>,
 }

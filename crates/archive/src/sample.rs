@@ -1,5 +1,5 @@
-//! Cumulative counters of those who are watched, and of the machine, at one instant. Rates come later, from
-//! differences of two samples with their own instants.
+//! Cumulative counters of those who are watched, and of the machine, at one instant. Rates come
+//! later, from differences of two samples with their own instants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::drops::{BacklogUse, TcpMemoryUse, TrackingUse};
 
 /// Who is watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Party {
     /// A server under test, by its place among those of its start.
@@ -49,7 +51,8 @@ pub struct Sample {
     /// Each party once.
     pub parties: Vec<PartyUse>,
     pub host: Option<HostUse>,
-    /// What is up beside the start and loaded in turn with it, read at about the same instant. `None`: nothing is.
+    /// What is up beside the start and loaded in turn with it, read at about the same instant.
+    /// `None`: nothing is.
     pub beside: Option<BesideUse>,
 }
 
@@ -197,7 +200,8 @@ pub struct SocketsUse {
     pub connections: u64,
     /// Segments that were sent again on these connections since they are there.
     pub retransmitted: u64,
-    /// Time in which these connections had something to send, and parts of it in which the peer's window, and the send buffer, held it up.
+    /// Time in which these connections had something to send, and parts of it in which the peer's
+    /// window, and the send buffer, held it up.
     pub busy_ns: u64,
     pub window_limited_ns: u64,
     pub buffer_limited_ns: u64,
@@ -217,7 +221,8 @@ pub struct ListenerUse {
     pub backlog: u64,
 }
 
-/// Counters of TCP in the network that a party is in, which it may share with others: sums since that was made.
+/// Counters of TCP in the network that a party is in, which it may share with others: sums since
+/// that was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkUse {
     /// Connections that came to a listener whose queue was full.
@@ -270,7 +275,10 @@ impl NetworkUse {
             listen_overflows: since(self.listen_overflows, earlier.listen_overflows),
             listen_drops: since(self.listen_drops, earlier.listen_drops),
             segments_out: since(self.segments_out, earlier.segments_out),
-            segments_retransmitted: since(self.segments_retransmitted, earlier.segments_retransmitted),
+            segments_retransmitted: since(
+                self.segments_retransmitted,
+                earlier.segments_retransmitted,
+            ),
             retransmit_timeouts: since(self.retransmit_timeouts, earlier.retransmit_timeouts),
             delayed_acks: since(self.delayed_acks, earlier.delayed_acks),
             syn_queue_drops: since(self.syn_queue_drops, earlier.syn_queue_drops),
@@ -286,15 +294,17 @@ impl NetworkUse {
     }
 }
 
-/// System calls that were counted: all the time, or in slices of it. Sums since the party is watched.
+/// System calls that were counted: all the time, or in slices of it. Sums since the party is
+/// watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallsUse {
-    /// Time in which calls were counted, nanoseconds. Where nobody counts answers, the time that the slices stand for, and the calls are
-    /// estimates for all of it.
+    /// Time in which calls were counted, nanoseconds. Where nobody counts answers, the time that
+    /// the slices stand for, and the calls are estimates for all of it.
     pub counted_ns: u64,
     /// Stretches of time in which they were.
     pub slices: u64,
-    /// Complete answers, right or wrong, that the generator got while they were counted; `None`: there is no generator.
+    /// Complete answers, right or wrong, that the generator got while they were counted; `None`:
+    /// there is no generator.
     pub answers: Option<u64>,
     /// By name; futex calls by what they are for.
     pub by_name: BTreeMap<String, CallUse>,
@@ -308,8 +318,8 @@ pub struct CallUse {
     pub errors: Option<u64>,
     /// Part of `errors` that had to be tried again later (EAGAIN).
     pub again: Option<u64>,
-    /// Sum of the amounts that the others returned ([`crate::syscall::amount`]): bytes of reads and writes, events of waits. 0 of calls that
-    /// return none.
+    /// Sum of the amounts that the others returned ([`crate::syscall::amount`]): bytes of reads and
+    /// writes, events of waits. 0 of calls that return none.
     pub returned: Option<u64>,
 }
 
@@ -361,8 +371,9 @@ impl CallUse {
         base: &BTreeMap<String, CallUse>,
     ) -> BTreeMap<String, CallUse> {
         let none = CallUse::default();
-        let since =
-            |(name, now): (&String, &CallUse)| (name.clone(), now.since(base.get(name).unwrap_or(&none)));
+        let since = |(name, now): (&String, &CallUse)| {
+            (name.clone(), now.since(base.get(name).unwrap_or(&none)))
+        };
         now.iter().map(since).filter(|(_, made)| made.count > 0).collect()
     }
 }
@@ -499,14 +510,17 @@ impl StateTimes {
 }
 
 /// What a thread does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// On a CPU.
     Running,
     /// Ready to run, and waiting for a CPU.
     Runnable,
-    /// Waiting for a lock, or for another thread to give it work (futex), or for a lock within the kernel.
+    /// Waiting for a lock, or for another thread to give it work (futex), or for a lock within the
+    /// kernel.
     Lock,
     /// Waiting for a peer: for a request, an answer, or room to send.
     Network,

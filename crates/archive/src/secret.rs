@@ -1,4 +1,5 @@
-//! What is nobody else's business: values whose names say so, of headers, settings and variables of the environment, and what values hold.
+//! What is nobody else's business: values whose names say so, of headers, settings and variables of
+//! the environment, and what values hold.
 
 /// Parts of such names, in small letters, without anything between words.
 const PARTS: [&str; 16] = [
@@ -45,13 +46,15 @@ pub fn is_perhaps_secret(name: &str) -> bool {
     let capitals = name.to_ascii_uppercase();
     // A personal access token. Only as a word: paths are called PATH.
     let has_pat = || capitals.split('_').any(|word| word == "PAT");
-    // Bundler: BUNDLE_GEMS__EXAMPLE__COM is what opens gems.example.com, and settings are written alike.
+    // Bundler: BUNDLE_GEMS__EXAMPLE__COM is what opens gems.example.com, and settings are written
+    // alike.
     let is_bundlers = || name.strip_prefix("BUNDLE_").is_some_and(|host| host.contains("__"));
     let is_perhaps = PERHAPS.iter().any(|part| capitals.contains(part));
     !FOLDERS.contains(&name) && (is_perhaps || has_pat() || is_bundlers())
 }
 
-/// Whether the value of a header of this name may be a secret: one of its words says so. Parts of words say nothing: `X-Bypass-Cache`.
+/// Whether the value of a header of this name may be a secret: one of its words says so. Parts of
+/// words say nothing: `X-Bypass-Cache`.
 #[must_use]
 pub fn may_be_secret_header(name: &str) -> bool {
     let is_word = |word: &str| PERHAPS.iter().any(|part| part.eq_ignore_ascii_case(word));
@@ -60,15 +63,28 @@ pub fn may_be_secret_header(name: &str) -> bool {
 
 /// Names of parameters, without more, whose values may be secrets: `code` and `assertion` are those
 /// of OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` that of CAS.
-const PARAMETERS: [&str; 12] =
-    ["key", "auth", "pass", "pwd", "sig", "code", "otp", "assertion", "ticket", "pin", "passcode", "cvv"];
+const PARAMETERS: [&str; 12] = [
+    "key",
+    "auth",
+    "pass",
+    "pwd",
+    "sig",
+    "code",
+    "otp",
+    "assertion",
+    "ticket",
+    "pin",
+    "passcode",
+    "cvv",
+];
 
 /// Those of them that say so outside of queries and forms too: programs have keys and codes of
 /// their own.
-const FIELDS: [&str; 9] = ["pass", "pwd", "sig", "otp", "assertion", "pin", "passcode", "cvv", "dsn"];
+const FIELDS: [&str; 9] =
+    ["pass", "pwd", "sig", "otp", "assertion", "pin", "passcode", "cvv", "dsn"];
 
-/// Whether the value of a query's parameter of this name may be a secret: it says so, or is called no more than that. More would hide what people
-/// search for: `sort_key`.
+/// Whether the value of a query's parameter of this name may be a secret: it says so, or is called
+/// no more than that. More would hide what people search for: `sort_key`.
 #[must_use]
 pub fn is_secret_parameter(name: &str) -> bool {
     let name = without_escapes(name);
@@ -114,7 +130,8 @@ pub fn without_escapes(text: &str) -> String {
 /// 3986 §3.3).
 #[must_use]
 pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> String {
-    let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
+    let (path, query) =
+        url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
     let segments = path.split('/').map(|segment| {
         let mut parts = segment.split(';');
         let first = parts.next().unwrap_or_default().to_string();
@@ -134,7 +151,8 @@ pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> Stri
 fn pairs_of(text: &str) -> Vec<&str> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.-%[]".contains(c);
     let is_named = |rest: &str| {
-        let name = rest.split('=').next().filter(|name| name.len() < rest.len()).unwrap_or_default();
+        let name =
+            rest.split('=').next().filter(|name| name.len() < rest.len()).unwrap_or_default();
         !name.is_empty() && name.chars().all(is_of_name)
     };
     let starts = text.match_indices(';').map(|(at, _)| at + 1).filter(|at| is_named(&text[*at..]));
@@ -230,7 +248,8 @@ pub fn is_token(word: &str) -> bool {
 }
 
 fn is_web_token(word: &str) -> bool {
-    let is_part = |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let is_part =
+        |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
     // `{"` in Base64, with which its head begins.
     word.starts_with("eyJ") && word.split('.').count() == 3 && word.split('.').all(is_part)
 }
@@ -252,16 +271,17 @@ pub fn holds_secret(value: &str) -> bool {
     if is_list_of_paths && !value.contains(['=', '?', ' ']) {
         return false;
     }
-    let set =
-        value.split(|c: char| c.is_whitespace() || "?&;,".contains(c)).filter_map(|w| w.split_once('='));
+    let set = value
+        .split(|c: char| c.is_whitespace() || "?&;,".contains(c))
+        .filter_map(|w| w.split_once('='));
     is_credential(value)
         || is_secret(value)
         || set.into_iter().any(|(name, _)| is_perhaps_secret(name))
         || holds_userinfo(value)
 }
 
-/// Whether there is a `user:password@` that is not where URLs have it, without a scheme or with characters that end a URL's
-/// authority.
+/// Whether there is a `user:password@` that is not where URLs have it, without a scheme or with
+/// characters that end a URL's authority.
 fn holds_userinfo(value: &str) -> bool {
     let rest = without_userinfo(value).replace("***@", "").replace("://", "");
     rest.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'))
@@ -284,7 +304,8 @@ pub fn without_userinfo(value: &str) -> String {
     shown + rest
 }
 
-/// Where the authority of a URL ends that may be one of a list: at a comma only where a host is before it. A password may have one.
+/// Where the authority of a URL ends that may be one of a list: at a comma only where a host is
+/// before it. A password may have one.
 #[must_use]
 pub fn end_of_authority(text: &str) -> usize {
     let is_end = |c: char| c.is_whitespace() || "/?#\"'<>`".contains(c);
@@ -310,7 +331,8 @@ mod tests {
         for escaped in ["%74oken", "api%5Fkey", "p%61ss%77ord", "%63ode"] {
             assert!(is_secret_parameter(escaped), "{escaped}");
         }
-        for plain in ["country_code", "zip_code", "sort_key", "tickets", "page", "spin", "compass"] {
+        for plain in ["country_code", "zip_code", "sort_key", "tickets", "page", "spin", "compass"]
+        {
             assert!(!is_secret_parameter(plain), "{plain}");
         }
         for field in ["pin", "db_pass", "AccessKey", "PGPWD", "otp"] {

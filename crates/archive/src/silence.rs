@@ -87,7 +87,10 @@ mod tests {
         let one = [silence(0, 10, 2), silence(20, 50, 2)];
         let other = [silence(5, 30, 3), silence(40, 45, 3), silence(48, 60, 3)];
         let both = [silence(5, 10, 5), silence(20, 30, 5), silence(40, 45, 5), silence(48, 50, 5)];
-        assert_eq!(common(&one, &other), both.map(|s| Silence { busy_ns: busy(&one, &other, s), ..s }));
+        assert_eq!(
+            common(&one, &other),
+            both.map(|s| Silence { busy_ns: busy(&one, &other, s), ..s })
+        );
         assert_eq!(common(&one, &[]), []);
     }
 
@@ -103,8 +106,13 @@ mod tests {
     #[test]
     fn several_short_silences_of_a_long_window_are_kept() {
         const MS: u64 = 1_000_000;
-        let all: Vec<Silence> = (0..9).map(|n| silence(1000 * n * MS, (1000 * n + 30) * MS, 1)).collect();
-        assert_eq!(within(&all, (0, 10_000 * MS)), all, "none of them is a hundredth of the window");
+        let all: Vec<Silence> =
+            (0..9).map(|n| silence(1000 * n * MS, (1000 * n + 30) * MS, 1)).collect();
+        assert_eq!(
+            within(&all, (0, 10_000 * MS)),
+            all,
+            "none of them is a hundredth of the window"
+        );
         assert_eq!(within(&[silence(0, 19 * MS, 1)], (0, 10_000 * MS)), []);
         assert_eq!((least_ns(500 * MS), least_ns(50 * MS)), (5 * MS, MS));
     }

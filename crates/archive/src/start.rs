@@ -11,7 +11,8 @@ use crate::protocol::Protocol;
 use crate::sample::Party;
 use crate::trial::CheckResult;
 
-/// One launch as it came about, from the first exec to the end of the last process. A repeat is one of these.
+/// One launch as it came about, from the first exec to the end of the last process. A repeat is one
+/// of these.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartRecord {
     /// Number of this start within the run, in order of time.
@@ -22,15 +23,16 @@ pub struct StartRecord {
     pub resumed: bool,
     /// A fixed piece of work right before; `None`: nobody did it, or it could not be timed.
     pub canary: Option<Canary>,
-    /// What was started, in that order: back ends, then the subject. Empty where dyno started nothing, but loaded a server that
-    /// was there.
+    /// What was started, in that order: back ends, then the subject. Empty where dyno started
+    /// nothing, but loaded a server that was there.
     pub parts: Vec<PartStart>,
     /// Why this start ended before its plan was done, in words; `None` if it did what was planned.
     pub failure: Option<Failure>,
 }
 
-/// A variable that nobody reads. How much room the environment takes decides where a program's stack begins, and how its data lie in caches: by some
-/// per cent, and always in the same direction (Mytkowicz et al., "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009).
+/// A variable that nobody reads. How much room the environment takes decides where a program's
+/// stack begins, and how its data lie in caches: by some per cent, and always in the same direction
+/// (Mytkowicz et al., "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009).
 /// So it is another length in each start.
 pub const PADDING: &str = "DYNO_PADDING";
 
@@ -60,8 +62,8 @@ impl StartRecord {
         self.parts.iter().find(|part| part.party == party)
     }
 
-    /// Whether dyno started the server under test. It does not where a load was asked for without a suite, and then nothing is
-    /// known of the server but its answers.
+    /// Whether dyno started the server under test. It does not where a load was asked for without a
+    /// suite, and then nothing is known of the server but its answers.
     #[must_use]
     pub fn has_subject(&self) -> bool {
         self.parts.iter().any(|part| matches!(part.party, Party::Subject(_)))
@@ -73,8 +75,8 @@ impl StartRecord {
         self.part(Party::SUBJECT)
     }
 
-    /// The protocols over which the server broke a promise of its contract before the load: over these it was not loaded. With
-    /// each the first check that failed.
+    /// The protocols over which the server broke a promise of its contract before the load: over
+    /// these it was not loaded. With each the first check that failed.
     #[must_use]
     pub fn refused(&self) -> BTreeMap<Protocol, &CheckResult> {
         let mut all = BTreeMap::new();
@@ -105,14 +107,16 @@ pub struct PartStart {
     pub idle: Option<IdleUse>,
     /// What the probes that look at it cost it; `None`: nobody asked, or none could be had.
     pub probe_price: Option<ProbePrice>,
-    /// How long its data took to be loaded, nanoseconds; `None`: it has none to load, or did not come to that.
+    /// How long its data took to be loaded, nanoseconds; `None`: it has none to load, or did not
+    /// come to that.
     pub seeded_ns: Option<u64>,
     /// Contract checks before the load.
     pub checks_before: Vec<CheckResult>,
     /// And after the last step.
     pub checks_after: Vec<CheckResult>,
     pub limits: Vec<LimitReadBack>,
-    /// The environment that it was given, without secrets. Empty where the archive is older than that it is of dyno's making.
+    /// The environment that it was given, without secrets. Empty where the archive is older than
+    /// that it is of dyno's making.
     pub environment: BTreeMap<String, String>,
     /// The variables that it was given from dyno's own environment, without secrets. Empty: the
     /// archive does not keep them apart, or it was not started.
@@ -156,10 +160,12 @@ impl PartStart {
         let all = if kept_apart { &self.inherited } else { &self.environment };
         let folder = self.environment.get(TEMPORARY).filter(|folder| !folder.is_empty());
         let is_of_start = |name: &str, value: &str| {
-            [TEMPORARY, PADDING].contains(&name) || folder.is_some_and(|folder| value.contains(&**folder))
+            [TEMPORARY, PADDING].contains(&name)
+                || folder.is_some_and(|folder| value.contains(&**folder))
         };
         let all = all.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        all.filter(|(name, value)| kept_apart || is_inherited(name) && !is_of_start(name, value)).collect()
+        all.filter(|(name, value)| kept_apart || is_inherited(name) && !is_of_start(name, value))
+            .collect()
     }
 }
 
@@ -172,12 +178,13 @@ pub struct Binary {
     /// Whether it has what debuggers need, and names of its functions.
     pub debug_info: bool,
     pub symbols: bool,
-    /// Whose `malloc` it has: jemalloc, mimalloc, tcmalloc, Go's, musl's, glibc's; `None`: none of those that are known by a sign.
+    /// Whose `malloc` it has: jemalloc, mimalloc, tcmalloc, Go's, musl's, glibc's; `None`: none of
+    /// those that are known by a sign.
     pub allocator: Option<String>,
     /// Shared libraries that are mapped, by name of their file, in order.
     pub libraries: Vec<String>,
-    /// Instructions of its code, and of which extensions of x86-64 (SSE3 and later) how many; what is chosen while it runs counts as well.
-    /// `None`: it is no program of x86-64.
+    /// Instructions of its code, and of which extensions of x86-64 (SSE3 and later) how many; what
+    /// is chosen while it runs counts as well. `None`: it is no program of x86-64.
     pub instructions: Option<u64>,
     pub extensions: BTreeMap<String, u64>,
 }
@@ -187,7 +194,8 @@ pub struct Binary {
 pub struct IdleUse {
     pub length_ns: u64,
     pub cpu_ns: Option<u64>,
-    /// Times that its threads were woken up; without a look inside, the switches that they asked for.
+    /// Times that its threads were woken up; without a look inside, the switches that they asked
+    /// for.
     pub wakeups: Option<u64>,
 }
 
@@ -196,7 +204,8 @@ pub struct IdleUse {
 pub struct Startup {
     /// Until a connection was accepted by the kernel; `None`: it was not asked for one.
     pub listening_ns: Option<u64>,
-    /// Until the first answer with the right status was complete; `None`: it was not asked anything.
+    /// Until the first answer with the right status was complete; `None`: it was not asked
+    /// anything.
     pub first_answer_ns: Option<u64>,
     /// Until it was ready, by whatever sign.
     pub ready_ns: u64,
@@ -229,7 +238,8 @@ pub enum WarmUpEnd {
     CutShort,
 }
 
-/// A short part of the load of one workload. Workloads take turns of several slices; a round is a slice of each of them.
+/// A short part of the load of one workload. Workloads take turns of several slices; a round is a
+/// slice of each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUpSlice {
     /// Counted from 0.
@@ -243,7 +253,8 @@ pub struct WarmUpSlice {
     pub answers: u64,
     /// Those that were right; where the archive is older than that they are counted, all of them.
     pub right_answers: u64,
-    /// CPU time of the subject between the samples nearest to the slice's edges; `None`: not known here.
+    /// CPU time of the subject between the samples nearest to the slice's edges; `None`: not known
+    /// here.
     pub cpu_ns: Option<u64>,
     /// What of it threads used that only compile; `None`: threads could not be read.
     pub jit_ns: Option<u64>,
@@ -251,12 +262,13 @@ pub struct WarmUpSlice {
     pub observed_ns: u64,
 }
 
-/// How many CPUs a start may use at a time: those that the kernel read back, or what was planned where it told nothing. A
-/// quota that could not be set allows nothing less.
+/// How many CPUs a start may use at a time: those that the kernel read back, or what was planned
+/// where it told nothing. A quota that could not be set allows nothing less.
 #[must_use]
 pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limits) -> f64 {
     let read = |kind: LimitKind| limits.iter().find(|l| l.kind == kind)?.read_back.as_deref();
-    let of_kernel = read(LimitKind::Cpus).or_else(|| read(LimitKind::CpusByAffinity)).and_then(count_cpus);
+    let of_kernel =
+        read(LimitKind::Cpus).or_else(|| read(LimitKind::CpusByAffinity)).and_then(count_cpus);
     let cpus = of_kernel.unwrap_or(planned.subject.len()).max(1) as f64;
     asked.cpus.filter(|_| read(LimitKind::CpuQuota).is_some()).map_or(cpus, |quota| quota.min(cpus))
 }
@@ -343,7 +355,9 @@ pub struct Failure {
     pub message: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// Its needs are not met on this machine; it was not started.
@@ -375,7 +389,10 @@ impl FailureKind {
     /// Whether the subject is the cause, and doing it again would give the same.
     #[must_use]
     pub const fn is_the_subjects(self) -> bool {
-        !matches!(self, FailureKind::BackendFailed | FailureKind::Interrupted | FailureKind::Harness)
+        !matches!(
+            self,
+            FailureKind::BackendFailed | FailureKind::Interrupted | FailureKind::Harness
+        )
     }
 
     #[must_use]

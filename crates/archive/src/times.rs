@@ -1,8 +1,9 @@
 //! Distributions of durations, in nanoseconds, with three significant digits.
 //!
-//! A [`Recording`] is filled by the load path: a flat array of counters. Sealed, it becomes [`Times`], which keep only
-//! what occurred: a few kilobytes instead of a quarter of a megabyte. Both use the layout of an HdrHistogram with
-//! bounds 1 ns and one hour and three significant digits, so that every tool of the field can read them.
+//! A [`Recording`] is filled by the load path: a flat array of counters. Sealed, it becomes
+//! [`Times`], which keep only what occurred: a few kilobytes instead of a quarter of a megabyte.
+//! Both use the layout of an HdrHistogram with bounds 1 ns and one hour and three significant
+//! digits, so that every tool of the field can read them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,14 +11,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::limits::COUNT;
 
-/// The longest duration that keeps its value; longer ones are recorded as this one. One hour is beyond every
-/// time-out a suite may ask for (`dyno-runner` refuses longer ones).
+/// The longest duration that keeps its value; longer ones are recorded as this one. One hour is
+/// beyond every time-out a suite may ask for (`dyno-runner` refuses longer ones).
 pub const MAX_NS: u64 = 3_600_000_000_000;
 
 /// Where a duration is counted.
 ///
-/// HdrHistogram's layout for three significant digits: the first 2,048 buckets are one nanosecond wide, and each
-/// following 1,024 twice as wide as the 1,024 before them.
+/// HdrHistogram's layout for three significant digits: the first 2,048 buckets are one nanosecond
+/// wide, and each following 1,024 twice as wide as the 1,024 before them.
 mod layout {
     use super::MAX_NS;
 
@@ -39,8 +40,8 @@ mod layout {
     }
 }
 
-/// A distribution that is being filled. Recording takes no memory and no lock: the counters lie in one array, of
-/// which only the touched pages are ever real.
+/// A distribution that is being filled. Recording takes no memory and no lock: the counters lie in
+/// one array, of which only the touched pages are ever real.
 #[derive(Clone, Debug)]
 pub struct Recording {
     counts: Box<[u64]>,
@@ -53,7 +54,12 @@ pub struct Recording {
 impl Recording {
     #[must_use]
     pub fn new() -> Self {
-        Recording { counts: vec![0; layout::BUCKETS].into(), count: 0, lowest: usize::MAX, highest: 0 }
+        Recording {
+            counts: vec![0; layout::BUCKETS].into(),
+            count: 0,
+            lowest: usize::MAX,
+            highest: 0,
+        }
     }
 
     /// Records one duration. Zero is recorded as one nanosecond, the least there is.
@@ -145,8 +151,8 @@ impl Times {
         self.count == 0
     }
 
-    /// The value at quantile `q`, 0 to 1, or `None` without samples: the longest duration of the bucket that holds
-    /// the sample of rank ⌈q·n⌉.
+    /// The value at quantile `q`, 0 to 1, or `None` without samples: the longest duration of the
+    /// bucket that holds the sample of rank ⌈q·n⌉.
     #[must_use]
     pub fn at(&self, q: f64) -> Option<u64> {
         if q == 0.0 {
@@ -155,8 +161,8 @@ impl Times {
         self.at_rank(((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1)))
     }
 
-    /// The sample of this rank, counted from 1 at the shortest: the longest duration of the bucket that holds it. `None` if there
-    /// are fewer samples.
+    /// The sample of this rank, counted from 1 at the shortest: the longest duration of the bucket
+    /// that holds it. `None` if there are fewer samples.
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
@@ -213,7 +219,8 @@ impl Times {
         self.buckets().map(|(index, n)| (layout::range(index).1, n))
     }
 
-    /// The whole histogram in HdrHistogram's V2 format, deflated: what `.hlog` files and other tools read.
+    /// The whole histogram in HdrHistogram's V2 format, deflated: what `.hlog` files and other
+    /// tools read.
     #[must_use]
     pub fn to_v2_deflate(&self) -> Vec<u8> {
         v2::write(&self.payload)
@@ -232,7 +239,8 @@ impl Times {
     }
 }
 
-/// HdrHistogram V2's payload: a zig-zag LEB128 number for each counter, a negative one for a run of zeros.
+/// HdrHistogram V2's payload: a zig-zag LEB128 number for each counter, a negative one for a run of
+/// zeros.
 mod payload {
     /// Encodes `counts`, of which the first `zeros` are zero and the last one is not.
     pub(super) fn encode(counts: &[u64], zeros: usize) -> Vec<u8> {
@@ -265,7 +273,8 @@ mod payload {
         out.push(rest as u8);
     }
 
-    /// The non-zero counters of a payload with their indices. Ends early where the payload is cut off.
+    /// The non-zero counters of a payload with their indices. Ends early where the payload is cut
+    /// off.
     #[derive(Debug)]
     pub(super) struct Buckets<'a> {
         pub(super) rest: &'a [u8],
@@ -298,7 +307,9 @@ mod payload {
             loop {
                 match self.take()? {
                     0 => self.index = self.index.saturating_add(1),
-                    zeros @ ..0 => self.index = self.index.saturating_add(zeros.unsigned_abs() as usize),
+                    zeros @ ..0 => {
+                        self.index = self.index.saturating_add(zeros.unsigned_abs() as usize)
+                    }
                     count => {
                         let here = self.index;
                         self.index = here.saturating_add(1);
@@ -353,13 +364,19 @@ mod v2 {
             return Err("not a deflated HdrHistogram (V2)".into());
         }
         let mut all = Vec::new();
-        // A few bytes of a hostile file could swell to gigabytes: no payload is longer than all counters at their longest.
+        // A few bytes of a hostile file could swell to gigabytes: no payload is longer than all
+        // counters at their longest.
         let most = HEADER_BYTES + super::layout::BUCKETS * LONGEST_COUNTER;
-        ZlibDecoder::new(rest).take(most as u64).read_to_end(&mut all).map_err(|error| error.to_string())?;
+        ZlibDecoder::new(rest)
+            .take(most as u64)
+            .read_to_end(&mut all)
+            .map_err(|error| error.to_string())?;
         let (header, payload) = all.split_at_checked(HEADER_BYTES).ok_or("cut off")?;
         let bounds = (&header[12..16], &header[16..24], &header[24..32]);
         if header[..4] != COOKIE.to_be_bytes() || bounds != ours() {
-            return Err("a histogram with other bounds than 1 ns to one hour at three digits".into());
+            return Err(
+                "a histogram with other bounds than 1 ns to one hour at three digits".into()
+            );
         }
         Ok(payload.to_vec())
     }
@@ -390,11 +407,15 @@ impl<'de> Deserialize<'de> for Times {
             let payload = v2::read(&bytes).map_err(de::Error::custom)?;
             for (index, n) in (payload::Buckets { rest: &payload, index: 0 }) {
                 if index >= layout::BUCKETS {
-                    return Err(de::Error::custom("a histogram with more counters than its bounds allow"));
+                    return Err(de::Error::custom(
+                        "a histogram with more counters than its bounds allow",
+                    ));
                 }
                 // Sums over many distributions must fit their counters too.
                 if n > COUNT - all.count {
-                    return Err(de::Error::custom(format!("a histogram of more than {COUNT} samples")));
+                    return Err(de::Error::custom(format!(
+                        "a histogram of more than {COUNT} samples"
+                    )));
                 }
                 all.add_at(index, n);
             }
@@ -427,7 +448,10 @@ mod tests {
     #[test]
     fn an_empty_distribution_has_no_values() {
         let times = Times::new();
-        assert_eq!((times.at(0.5), times.min(), times.max(), times.mean()), (None, None, None, None));
+        assert_eq!(
+            (times.at(0.5), times.min(), times.max(), times.mean()),
+            (None, None, None, None)
+        );
     }
 
     #[test]
@@ -468,23 +492,31 @@ mod tests {
             V2DeflateSerializer::new().serialize(&h, &mut bytes).unwrap();
             STANDARD.encode(bytes)
         };
-        for text in
-            [other, "AAAA".into(), "!".into(), STANDARD.encode([0x1C, 0x84, 0x93, 0x14, 0, 0, 0, 1, 7])]
-                .into_iter()
-                .chain([[&[0xFF; 9][..], &[2]].concat(), [&[0xFE; 9][..], &[0xFE; 9]].concat()].map(
-                    |payload| {
-                        // A run of zeros beyond every index; counts whose sum does not fit.
-                        STANDARD.encode(v2::write(&payload))
-                    },
-                ))
-        {
+        for text in [
+            other,
+            "AAAA".into(),
+            "!".into(),
+            STANDARD.encode([0x1C, 0x84, 0x93, 0x14, 0, 0, 0, 1, 7]),
+        ]
+        .into_iter()
+        .chain(
+            [[&[0xFF; 9][..], &[2]].concat(), [&[0xFE; 9][..], &[0xFE; 9]].concat()].map(
+                |payload| {
+                    // A run of zeros beyond every index; counts whose sum does not fit.
+                    STANDARD.encode(v2::write(&payload))
+                },
+            ),
+        ) {
             assert!(serde_json::from_value::<Times>(text.clone().into()).is_err(), "{text}");
         }
     }
 
     fn durations(n: usize) -> impl Strategy<Value = Vec<u64>> {
         // Evenly over the magnitudes, edges of buckets included.
-        proptest::collection::vec((0u32..42, any::<u64>()).prop_map(|(bits, v)| v % ((1 << bits) + 2)), 0..n)
+        proptest::collection::vec(
+            (0u32..42, any::<u64>()).prop_map(|(bits, v)| v % ((1 << bits) + 2)),
+            0..n,
+        )
     }
 
     proptest! {

@@ -13,12 +13,13 @@ pub struct CheckResult {
     /// Over which it was asked.
     pub protocol: Protocol,
     pub ok: bool,
-    /// A whole answer came, right or wrong. False where it came late or not at all, or was not followed in time by what
-    /// belongs to it.
+    /// A whole answer came, right or wrong. False where it came late or not at all, or was not
+    /// followed in time by what belongs to it.
     pub answered: bool,
     /// The subject is known to fail it, and takes part all the same.
     pub waived: bool,
-    /// It is about the server's life, and was asked of a start of its own: it counts over every protocol.
+    /// It is about the server's life, and was asked of a start of its own: it counts over every
+    /// protocol.
     pub of_life: bool,
     /// Empty where the archive is older than that it is kept.
     pub asked: String,
@@ -69,7 +70,7 @@ pub struct TrialRecord {
     pub load: LoadRecord,
     /// Checks made while the load ran.
     pub checks: Vec<CheckResult>,
-    /// What the generator had reached before with a load like it. `None`: nobody had measured that; and in suites, whose controls
-    /// show it.
+    /// What the generator had reached before with a load like it. `None`: nobody had measured that;
+    /// and in suites, whose controls show it.
     pub ceiling: Option<Ceiling>,
 }

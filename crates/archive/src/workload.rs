@@ -19,10 +19,12 @@ pub struct Workload {
     pub protocol: Protocol,
     /// At least one.
     pub requests: Vec<Request>,
-    /// The requests are a page: the first is its document, and the others, which it refers to, follow once it is there.
+    /// The requests are a page: the first is its document, and the others, which it refers to,
+    /// follow once it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<Page>,
-    /// Connections are replaced after so many requests, whatever the load says; `None`: as the load says.
+    /// Connections are replaced after so many requests, whatever the load says; `None`: as the load
+    /// says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
 }
@@ -56,7 +58,8 @@ pub struct Page {
     pub connections: u32,
 }
 
-/// A request and the answer it should get. Path, header values and body may hold placeholders (docs/suites.md).
+/// A request and the answer it should get. Path, header values and body may hold placeholders
+/// (docs/suites.md).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
     pub name: String,
@@ -69,7 +72,8 @@ pub struct Request {
     pub expect: Expect,
 }
 
-/// What a right answer is. Whatever is not named is not looked at; without a status any from 200 to 399 is right.
+/// What a right answer is. Whatever is not named is not looked at; without a status any from 200 to
+/// 399 is right.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expect {
     pub status: Option<u16>,
@@ -96,7 +100,8 @@ impl Request {
     #[must_use]
     pub fn accepts_codings(&self) -> bool {
         self.headers.iter().any(|(name, value)| {
-            let is_identity = value.trim().is_empty() || value.trim().eq_ignore_ascii_case("identity");
+            let is_identity =
+                value.trim().is_empty() || value.trim().eq_ignore_ascii_case("identity");
             name.eq_ignore_ascii_case("accept-encoding") && !is_identity
         })
     }
@@ -110,7 +115,8 @@ impl Request {
 }
 
 impl Expect {
-    /// Length in bytes of the body that is expected whole; `None`: none is, or each subject has its own (`{request.NAME}` stands in it).
+    /// Length in bytes of the body that is expected whole; `None`: none is, or each subject has its
+    /// own (`{request.NAME}` stands in it).
     #[must_use]
     pub fn body_bytes(&self) -> Option<usize> {
         let Body(body) = self.body.as_ref()?;
@@ -145,7 +151,9 @@ impl From<BodyOnDisk> for Body {
         match body {
             BodyOnDisk::Text(text) => Body(text.into_bytes()),
             // What is not base64 was not written by us; it is kept as it stands.
-            BodyOnDisk::Bytes { base64 } => Body(STANDARD.decode(&base64).unwrap_or(base64.into_bytes())),
+            BodyOnDisk::Bytes { base64 } => {
+                Body(STANDARD.decode(&base64).unwrap_or(base64.into_bytes()))
+            }
         }
     }
 }
@@ -165,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_body_of_each_subjects_own_has_no_one_length() {
-        let of = |text: &str| Expect { body: Some(Body(text.into())), ..Expect::default() }.body_bytes();
+        let of =
+            |text: &str| Expect { body: Some(Body(text.into())), ..Expect::default() }.body_bytes();
         assert_eq!(
             (of("Hello"), of("{request.word}"), Expect::default().body_bytes()),
             (Some(5), None, None)
@@ -174,7 +183,8 @@ mod tests {
 
     #[test]
     fn bodies_are_text_where_they_can_be() {
-        for (bytes, text) in [(&b"a\"b"[..], r#""a\"b""#), (&[0xFF, 0][..], r#"{"base64":"/wA="}"#)] {
+        for (bytes, text) in [(&b"a\"b"[..], r#""a\"b""#), (&[0xFF, 0][..], r#"{"base64":"/wA="}"#)]
+        {
             let body = Body(bytes.to_vec());
             assert_eq!(serde_json::to_string(&body).unwrap(), text);
             assert_eq!(serde_json::from_str::<Body>(text).unwrap(), body);

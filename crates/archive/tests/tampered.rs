@@ -113,7 +113,8 @@ fn trials_that_were_not_measured_apart_are_refused() {
         let trial = |n: usize| folder.path().join(format!("trials/000{n}.json"));
         // Two trials of one step.
         const BOTH: [usize; 2] = [0, 2];
-        let mut both = BOTH.map(|n| serde_json::from_slice::<Value>(&fs::read(trial(n)).unwrap()).unwrap());
+        let mut both =
+            BOTH.map(|n| serde_json::from_slice::<Value>(&fs::read(trial(n)).unwrap()).unwrap());
         let [first, second] = &mut both;
         first["load"]["slices_ns"] = json!([[0, 5], [10, 15]]);
         change(&mut second["load"], &first["load"]);
@@ -134,7 +135,8 @@ fn trials_that_were_not_measured_apart_are_refused() {
 fn one_failure_more_is_refused() {
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
         let place = outcome.name();
-        let said = if outcome.is_completed() { "statuses of" } else { "the failures in its intervals" };
+        let said =
+            if outcome.is_completed() { "statuses of" } else { "the failures in its intervals" };
         assert_refused(place, said, &|load| load["intervals"][1]["outcomes"][place] = json!(1));
         // A failure that the books have too still has no age.
         let count = if outcome.is_completed() { "completed" } else { "failed" };
@@ -155,11 +157,15 @@ fn changed_distributions_and_bytes_are_refused() {
             load["intervals"][1]["times"][times] = json!("");
         });
     }
-    assert_refused("connect", "its connect times", &|load| load["intervals"][0]["connect"] = json!(""));
+    assert_refused("connect", "its connect times", &|load| {
+        load["intervals"][0]["connect"] = json!("")
+    });
     let all = |load: &mut Value, key: &str, n: u64| {
         load["intervals"].as_array_mut().unwrap().iter_mut().for_each(|i| i[key] = json!(n));
     };
-    assert_refused("body_received", "the bytes of its bodies", &|load| all(load, "body_received", 1 << 40));
+    assert_refused("body_received", "the bytes of its bodies", &|load| {
+        all(load, "body_received", 1 << 40)
+    });
     assert_refused("bytes_received", "received bytes", &|load| {
         all(load, "body_received", 0);
         all(load, "bytes_received", 1);
@@ -211,13 +217,16 @@ fn a_counter_that_falls_is_refused() {
 fn a_counter_of_the_machine_a_network_or_a_process_that_falls_is_refused() {
     let process = |minor: u64| {
         json!([{
-            "pid": 7, "began_ticks": 77, "user_ns": 5, "sys_ns": 5, "faults_minor": minor, "faults_major": 5,
-            "children_user_ns": 5, "children_sys_ns": 5, "children_faults_minor": 5, "children_faults_major": 5,
+            "pid": 7, "began_ticks": 77, "user_ns": 5, "sys_ns": 5, "faults_minor": minor,
+            "faults_major": 5,
+            "children_user_ns": 5, "children_sys_ns": 5, "children_faults_minor": 5,
+            "children_faults_major": 5,
         }])
     };
     let network = |drops: u64| {
         json!({
-            "listen_overflows": null, "listen_drops": 5, "segments_out": 5, "segments_retransmitted": 5,
+            "listen_overflows": null, "listen_drops": 5, "segments_out": 5,
+            "segments_retransmitted": 5,
             "retransmit_timeouts": 5, "delayed_acks": 5, "syn_queue_drops": drops,
         })
     };
@@ -255,9 +264,14 @@ fn a_counter_that_begins_anew_is_read() {
                     thread["began_ticks"] = json!(began[turn]);
                 }
                 if turn == 1 {
-                    for counter in
-                        ["run_ns", "user_ns", "sys_ns", "run_delay_ns", "switches_voluntary", "faults_minor"]
-                    {
+                    for counter in [
+                        "run_ns",
+                        "user_ns",
+                        "sys_ns",
+                        "run_delay_ns",
+                        "switches_voluntary",
+                        "faults_minor",
+                    ] {
                         thread[counter] = json!(1);
                     }
                     thread["switches_involuntary"] = json!(0);
@@ -275,7 +289,10 @@ fn a_counter_that_begins_anew_is_read() {
 #[test]
 fn plans_whose_blocks_differ_are_refused() {
     for (said, change) in [
-        ("starts arm", &(|plan: &mut Value| plan["launches"][0]["block"] = json!(1)) as &dyn Fn(&mut Value)),
+        (
+            "starts arm",
+            &(|plan: &mut Value| plan["launches"][0]["block"] = json!(1)) as &dyn Fn(&mut Value),
+        ),
         ("block 3 does not start arm 0", &|plan: &mut Value| plan["repeats"] = json!(4)),
         ("repeats an earlier trial", &|plan: &mut Value| {
             let again = plan["trials"][0].clone();
@@ -300,7 +317,8 @@ fn runtime_values_of_a_server_are_read_whatever_they_are() {
         refusal(&|load| {
             let at = load["began_ns"].clone();
             let values = json!({"last_gc_ns": value});
-            load["runtime"] = json!([{"at_ns": at, "took_ns": 1, "processes": 1, "values": values}]);
+            load["runtime"] =
+                json!([{"at_ns": at, "took_ns": 1, "processes": 1, "values": values}]);
         })
     };
     for value in [json!(1_795_752_142_926_000_000_u64), json!(-5), json!(1e300)] {

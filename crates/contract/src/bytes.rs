@@ -16,7 +16,8 @@ const VERSION: &[u8] = b"HTTP/1.";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ByteCheck {
-    /// Nothing follows the head of the first request's answer, which is one to HEAD, but the answer to the next request.
+    /// Nothing follows the head of the first request's answer, which is one to HEAD, but the answer
+    /// to the next request.
     NoBody,
     /// The requests are sent all at once, twice, and answered in order.
     Pipelined,
@@ -38,7 +39,9 @@ impl ByteCheck {
 
     pub(crate) const fn expected(self) -> &'static str {
         match self {
-            ByteCheck::NoBody => "no body after the first head, and the next answer right behind it",
+            ByteCheck::NoBody => {
+                "no body after the first head, and the next answer right behind it"
+            }
             ByteCheck::Pipelined => "every answer right, in the order of the requests",
             ByteCheck::InPieces => "a right answer",
             ByteCheck::Closes => "a right answer, and then the end of the connection",
@@ -75,7 +78,8 @@ impl Wire<'_> {
     /// Reads the answer to a request, which must be right.
     fn answer(&mut self, to: usize, during: &str) -> Result<Answer, Problem> {
         let request = &self.requests[to];
-        let answer = self.connection.answer(request.kind).map_err(|error| Problem::of(&error, during))?;
+        let answer =
+            self.connection.answer(request.kind).map_err(|error| Problem::of(&error, during))?;
         let fault = request.expect.judge(answer.status, &answer.headers, &answer.body);
         fault.map_err(|fault| Problem::Wrong(format!("{during}: {fault}:\n{}", answer.shown())))?;
         Ok(answer)
@@ -95,9 +99,11 @@ impl Wire<'_> {
         self.send(&next, "sending the next request")?;
         // What came before this could be answered, and what comes now, up to the next head.
         let during = "the answer after that to HEAD";
-        let came = self.connection.peek(VERSION.len()).map_err(|error| Problem::of(&error, during))?;
+        let came =
+            self.connection.peek(VERSION.len()).map_err(|error| Problem::of(&error, during))?;
         if !came.starts_with(VERSION) {
-            let text = String::from_utf8_lossy(&came[..came.len().min(SHOWN_BODY_BYTES)]).into_owned();
+            let text =
+                String::from_utf8_lossy(&came[..came.len().min(SHOWN_BODY_BYTES)]).into_owned();
             return Err(Problem::Wrong(format!(
                 "after the head of the answer to HEAD came a body: {text:?}"
             )));
@@ -107,7 +113,8 @@ impl Wire<'_> {
     }
 
     fn pipelined(mut self) -> Result<String, Problem> {
-        let order: Vec<usize> = (0..self.requests.len()).cycle().take(2 * self.requests.len()).collect();
+        let order: Vec<usize> =
+            (0..self.requests.len()).cycle().take(2 * self.requests.len()).collect();
         let mut all = Vec::new();
         for &request in &order {
             all.extend(self.bytes(request)?);
@@ -143,7 +150,8 @@ impl Wire<'_> {
                 "bytes after the last answer of the connection:\n{}",
                 answer.shown()
             ))),
-            // A full server closes late, as it answers late; one that never closes is asked again when it is idle.
+            // A full server closes late, as it answers late; one that never closes is asked again
+            // when it is idle.
             Next::Waits => Err(Problem::Late(format!(
                 "answered, but not closed in time (a check has {} s)",
                 CHECK.as_secs()
@@ -153,13 +161,20 @@ impl Wire<'_> {
 }
 
 /// The kinds of requests that a check needs, where it needs some.
-pub(crate) fn fault_of(check: ByteCheck, requests: &[dyno_archive::plan::Request]) -> Option<&'static str> {
+pub(crate) fn fault_of(
+    check: ByteCheck,
+    requests: &[dyno_archive::plan::Request],
+) -> Option<&'static str> {
     let is_close = |r: &dyno_archive::plan::Request| {
-        r.headers.iter().any(|(n, v)| n.eq_ignore_ascii_case("connection") && v.eq_ignore_ascii_case("close"))
+        r.headers
+            .iter()
+            .any(|(n, v)| n.eq_ignore_ascii_case("connection") && v.eq_ignore_ascii_case("close"))
     };
     match check {
         ByteCheck::NoBody
-            if requests.len() != 2 || requests[0].method != "HEAD" || requests[1].method == "HEAD" =>
+            if requests.len() != 2
+                || requests[0].method != "HEAD"
+                || requests[1].method == "HEAD" =>
         {
             Some("`no-body` asks two `requests`: one by HEAD, and one by another method")
         }
@@ -196,12 +211,18 @@ mod tests {
         }
     }
 
-    /// What a look says of a server that does this on its only connection. `serve` ends when the client has gone.
-    fn look(check: ByteCheck, requests: Vec<Request>, serve: fn(TcpStream)) -> Result<String, Problem> {
+    /// What a look says of a server that does this on its only connection. `serve` ends when the
+    /// client has gone.
+    fn look(
+        check: ByteCheck,
+        requests: Vec<Request>,
+        serve: fn(TcpStream),
+    ) -> Result<String, Problem> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || serve(listener.accept().unwrap().0));
-        let client = ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap();
+        let client =
+            ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap();
         let traffic = client.compile(requests).unwrap();
         let connection = client.connection(Duration::from_millis(300)).unwrap();
         let wire = Wire { connection, requests: traffic.requests() };
@@ -229,7 +250,9 @@ mod tests {
             stream.write_all(ANSWER).unwrap();
             read(&mut stream);
         };
-        let Err(Problem::Late(why)) = look(ByteCheck::Closes, close(), never) else { panic!("it is late") };
+        let Err(Problem::Late(why)) = look(ByteCheck::Closes, close(), never) else {
+            panic!("it is late")
+        };
         assert!(why.contains("not closed in time"), "{why}");
         let closes = |mut stream: TcpStream| {
             read(&mut stream);
@@ -255,14 +278,19 @@ mod tests {
             read(&mut stream);
             stream.write_all(ANSWER).unwrap();
         };
-        assert_eq!(look(ByteCheck::NoBody, asked(), right).unwrap(), "no body, and the next answer is right");
+        assert_eq!(
+            look(ByteCheck::NoBody, asked(), right).unwrap(),
+            "no body, and the next answer is right"
+        );
         let wrong = |mut stream: TcpStream| {
             read(&mut stream);
             stream.write_all(ANSWER).unwrap();
             read(&mut stream);
             let _ = stream.write_all(ANSWER);
         };
-        let Err(Problem::Wrong(why)) = look(ByteCheck::NoBody, asked(), wrong) else { panic!("it is wrong") };
+        let Err(Problem::Wrong(why)) = look(ByteCheck::NoBody, asked(), wrong) else {
+            panic!("it is wrong")
+        };
         assert!(why.contains("came a body: \"Hello, World!"), "{why}");
     }
 
@@ -277,7 +305,9 @@ mod tests {
         let thrice = |mut stream: TcpStream| {
             read(&mut stream);
             stream
-                .write_all(&[ANSWER, ANSWER, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"].concat())
+                .write_all(
+                    &[ANSWER, ANSWER, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"].concat(),
+                )
                 .unwrap();
             read(&mut stream);
         };

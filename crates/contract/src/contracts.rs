@@ -1,4 +1,5 @@
-//! Contracts: what a server promises to answer, as `contracts/NAME.toml` says it. docs/contracts.md describes every key.
+//! Contracts: what a server promises to answer, as `contracts/NAME.toml` says it. docs/contracts.md
+//! describes every key.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +34,8 @@ pub struct Check {
     pub name: String,
     /// The protocols over which it is checked.
     pub protocols: Vec<Protocol>,
-    /// What is asked, one after the other on one connection; at least one, unless it is not to come up.
+    /// What is asked, one after the other on one connection; at least one, unless it is not to come
+    /// up.
     pub requests: Vec<Request>,
     /// How often all of that is asked, on one connection.
     pub times: u32,
@@ -56,8 +58,9 @@ const BUILT_IN: [(&str, &str); 3] = [
 const FOLDER: &str = "contracts";
 
 impl Contract {
-    /// Finds and reads a contract: in the folder `contracts` of the subject itself, in that beside the folder of subjects, or
-    /// the one that dyno brings. `Err`: there is none, as a sentence; or its mistakes.
+    /// Finds and reads a contract: in the folder `contracts` of the subject itself, in that beside
+    /// the folder of subjects, or the one that dyno brings. `Err`: there is none, as a sentence; or
+    /// its mistakes.
     ///
     /// # Errors
     /// There is none of that name, or it cannot be read.
@@ -69,8 +72,9 @@ impl Contract {
             let wrong = |error: FileError| NotFound::Wrong(Box::new(error));
             match read_within(Path::new(&file), folder, BODY_BYTES) {
                 Ok(bytes) => {
-                    let source = String::from_utf8(bytes)
-                        .map_err(|_| wrong(FileError::whole(&path, "cannot be read: it is no text")))?;
+                    let source = String::from_utf8(bytes).map_err(|_| {
+                        wrong(FileError::whole(&path, "cannot be read: it is no text"))
+                    })?;
                     return Contract::of_file(&path, name, &source).map_err(wrong);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -98,19 +102,28 @@ impl Contract {
 
     /// # Errors
     /// All mistakes of the file.
-    pub fn parse(path: &Path, name: &str, source: &str, read: ReadFile<'_>) -> Result<Contract, FileError> {
+    pub fn parse(
+        path: &Path,
+        name: &str,
+        source: &str,
+        read: ReadFile<'_>,
+    ) -> Result<Contract, FileError> {
         keys::read(path, source, |keys| {
             let description = keys.optional::<String>("description").unwrap_or_default();
             let tables = keys.tables("checks");
             if tables.is_empty() {
-                keys.add(mistake("checks", "a contract has at least one check; write each under [[checks]]"));
+                keys.add(mistake(
+                    "checks",
+                    "a contract has at least one check; write each under [[checks]]",
+                ));
             }
             let count = tables.len();
             let mut checks: Vec<Check> = Vec::new();
             for mut table in tables {
                 if let Some(check) = check(&mut table, read) {
                     let is_same = |c: &Check| {
-                        c.name == check.name && c.protocols.iter().any(|p| check.protocols.contains(p))
+                        c.name == check.name
+                            && c.protocols.iter().any(|p| check.protocols.contains(p))
                     };
                     if checks.iter().any(is_same) {
                         let message = format!(
@@ -123,7 +136,11 @@ impl Contract {
                 }
                 table.end();
             }
-            (checks.len() == count && count > 0).then(|| Contract { name: name.into(), description, checks })
+            (checks.len() == count && count > 0).then(|| Contract {
+                name: name.into(),
+                description,
+                checks,
+            })
         })
     }
 }
@@ -134,8 +151,8 @@ impl Contract {
     pub fn clash(&self, other: &Contract) -> Option<(&str, Protocol)> {
         self.checks.iter().find_map(|check| {
             let mut of_name = other.checks.iter().filter(|c| c.name == check.name);
-            let shared =
-                of_name.find_map(|c| c.protocols.iter().find(|p| check.protocols.contains(p)).copied());
+            let shared = of_name
+                .find_map(|c| c.protocols.iter().find(|p| check.protocols.contains(p)).copied());
             Some((check.name.as_str(), shared?))
         })
     }
@@ -158,7 +175,9 @@ fn folders(subject: &Path) -> Vec<PathBuf> {
 
 fn none_of(name: &str, folders: &[PathBuf]) -> String {
     let mut known: Vec<String> = BUILT_IN.iter().map(|(known, _)| (*known).to_string()).collect();
-    for entry in folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten() {
+    for entry in
+        folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten()
+    {
         let path = entry.path();
         if path.extension().is_some_and(|e| e == "toml") {
             known.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
@@ -169,7 +188,8 @@ fn none_of(name: &str, folders: &[PathBuf]) -> String {
     match nearest(name, known.iter().map(String::as_str)) {
         Some(near) => format!("there is no contract {name:?}; did you mean {near:?}?"),
         None => format!(
-            "there is no contract {name:?}; there are {}, and a file {FOLDER}/{name}.toml beside the folder of subjects would be another",
+            "there is no contract {name:?}; there are {}, and a file {FOLDER}/{name}.toml beside \
+             the folder of subjects would be another",
             known.iter().map(|known| format!("{known:?}")).collect::<Vec<_>>().join(", ")
         ),
     }
@@ -206,8 +226,8 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
         return None;
     }
     if requests.len() > 1 && streams.is_some_and(|streams| streams > 1) {
-        let message =
-            "requests of a list are asked one after the other; ask for several streams with one request";
+        let message = "requests of a list are asked one after the other; ask for several streams \
+                       with one request";
         keys.add(mistake("streams", message));
         return None;
     }
@@ -223,13 +243,20 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
 }
 
 /// The requests of a check, with what is wrong about them.
-fn requests_of(keys: &mut Keys<'_>, life: Option<&Life>, read: ReadFile<'_>) -> Option<Vec<Request>> {
+fn requests_of(
+    keys: &mut Keys<'_>,
+    life: Option<&Life>,
+    read: ReadFile<'_>,
+) -> Option<Vec<Request>> {
     let is_list = keys.has("requests");
     if !keys.has("life") {
         return if is_list { several(keys, read) } else { Some(vec![one(keys, read)?]) };
     }
     for key in ["protocols", "times", "streams", "bytes"].into_iter().filter(|key| keys.has(key)) {
-        keys.add(mistake(key, format!("a promise about a server's life has no `{key}`; leave it out")));
+        keys.add(mistake(
+            key,
+            format!("a promise about a server's life has no `{key}`; leave it out"),
+        ));
     }
     let Some(life) = life else {
         // Which requests it needs depends on what it promises.
@@ -269,7 +296,11 @@ fn usual_protocols(bytes: Option<ByteCheck>) -> Vec<Protocol> {
 }
 
 fn within(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
-    if (1..=most).contains(&n) { Ok(n) } else { Err(mistake(key, format!("`{key}` is 1 to {most}"))) }
+    if (1..=most).contains(&n) {
+        Ok(n)
+    } else {
+        Err(mistake(key, format!("`{key}` is 1 to {most}")))
+    }
 }
 
 /// The request that stands in the check itself.
@@ -295,7 +326,8 @@ fn several(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
 fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize, Mistake)> {
     requests.iter().enumerate().find_map(|(i, request)| {
         let headers = request.headers.iter();
-        let over_all = headers.flat_map(|header| protocols.iter().map(move |protocol| (header, *protocol)));
+        let over_all =
+            headers.flat_map(|header| protocols.iter().map(move |protocol| (header, *protocol)));
         let fault = over_all.into_iter().find_map(|((name, value), protocol)| {
             header::fault(protocol, name, value).map(|why| (name, why))
         });
@@ -391,7 +423,8 @@ mod tests {
     fn a_list_of_requests_is_not_asked_in_several_streams() {
         let source = |streams: u32| {
             format!(
-                "[[checks]]\nname = \"a\"\nrequests = [{{ path = \"/\" }}, {{ path = \"/b\" }}]\nstreams = {streams}\n"
+                "[[checks]]\nname = \"a\"\nrequests = [{{ path = \"/\" }}, {{ path = \"/b\" \
+                 }}]\nstreams = {streams}\n"
             )
         };
         assert_eq!(parse(&source(1)).unwrap().checks[0].requests.len(), 2);
@@ -407,7 +440,8 @@ mod tests {
         std::fs::create_dir_all(&own).unwrap();
         std::fs::create_dir(root.path().join("contracts")).unwrap();
         let write = |path: PathBuf, description: &str| {
-            let text = format!("description = {description:?}\n[[checks]]\nname = \"a\"\npath = \"/\"\n");
+            let text =
+                format!("description = {description:?}\n[[checks]]\nname = \"a\"\npath = \"/\"\n");
             std::fs::write(path, text).unwrap();
         };
         let found = |name: &str| Contract::find(name, &subject).unwrap().description;
@@ -417,10 +451,14 @@ mod tests {
         assert_eq!((found("hello").as_str(), found("shop").as_str()), ("beside", "shop"));
         write(own.join("hello.toml"), "own");
         assert_eq!(found("hello"), "own");
-        let Err(NotFound::None(why)) = Contract::find("shpo", &subject) else { panic!("it is not there") };
+        let Err(NotFound::None(why)) = Contract::find("shpo", &subject) else {
+            panic!("it is not there")
+        };
         assert_eq!(why, "there is no contract \"shpo\"; did you mean \"shop\"?");
         std::fs::write(own.join("bad.toml"), "[[checks]]\nnmae = 1\n").unwrap();
-        let Err(NotFound::Wrong(error)) = Contract::find("bad", &subject) else { panic!("it is wrong") };
+        let Err(NotFound::Wrong(error)) = Contract::find("bad", &subject) else {
+            panic!("it is wrong")
+        };
         assert!(error.to_string().contains("bad.toml:2:1: unknown key `nmae`"), "{error}");
     }
 
@@ -433,12 +471,28 @@ mod tests {
             ("path = \"/{seq}\"", "c.toml:3:8", "leave placeholders out"),
             ("path = \"/\"\ntimes = 0", "c.toml:4:9", "`times` is 1 to"),
             ("path = \"/\"\nbytes = \"pipelind\"", "c.toml:4:9", "did you mean `pipelined`?"),
-            ("path = \"/\"\nbytes = \"pipelined\"\nprotocols = [\"h2\"]", "c.toml:5:13", "HTTP/1.1 alone"),
+            (
+                "path = \"/\"\nbytes = \"pipelined\"\nprotocols = [\"h2\"]",
+                "c.toml:5:13",
+                "HTTP/1.1 alone",
+            ),
             ("path = \"/\"\nprotocols = [\"h1\", \"auto\"]", "c.toml:4:20", "is for loads"),
-            ("path = \"/\"\nexpect = { body_matches = \"(\" }", "c.toml:3:8", "is not a regular expression"),
+            (
+                "path = \"/\"\nexpect = { body_matches = \"(\" }",
+                "c.toml:3:8",
+                "is not a regular expression",
+            ),
             ("path = \"/\"\nexpect = { stauts = 200 }", "c.toml:4:12", "did you mean `status`?"),
-            ("requests = [{ path = \"/\" }, { path = \"x\" }]", "c.toml:3:38", "must begin with a slash"),
-            ("path = \"/\"\nprints = [\"a\"]", "c.toml:4:10", "belongs to a promise about a server's life"),
+            (
+                "requests = [{ path = \"/\" }, { path = \"x\" }]",
+                "c.toml:3:38",
+                "must begin with a slash",
+            ),
+            (
+                "path = \"/\"\nprints = [\"a\"]",
+                "c.toml:4:10",
+                "belongs to a promise about a server's life",
+            ),
             ("life = \"serves\"\npath = \"/\"", "c.toml:3:8", "give one of them"),
             ("life = \"serv\"", "c.toml:3:8", "did you mean `serves`?"),
             ("life = \"serves\"\nprints = [\"(\"]", "c.toml:4:11", "is not a regular expression"),
@@ -467,8 +521,16 @@ mod tests {
                 "c.toml:5:10",
                 "is not asked to; leave it out",
             ),
-            ("life = \"refuses-missing\"\nwithin = \"1h\"", "c.toml:4:10", "`within` is 120s at most"),
-            ("path = \"/\"\n[[checks]]\nname = \"a\"\npath = \"/\"", "c.toml:5:8", "are called \"a\""),
+            (
+                "life = \"refuses-missing\"\nwithin = \"1h\"",
+                "c.toml:4:10",
+                "`within` is 120s at most",
+            ),
+            (
+                "path = \"/\"\n[[checks]]\nname = \"a\"\npath = \"/\"",
+                "c.toml:5:8",
+                "are called \"a\"",
+            ),
         ] {
             let error = check(rest);
             assert!(error.starts_with(place) && error.contains(words), "{rest}\n→ {error}");

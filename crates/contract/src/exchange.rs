@@ -16,8 +16,8 @@ use crate::words;
 pub enum Problem {
     /// An answer came, and it was wrong.
     Wrong(String),
-    /// The connection was closed or refused before there was a whole answer. Of an idle server that is wrong; a full one may do
-    /// so.
+    /// The connection was closed or refused before there was a whole answer. Of an idle server that
+    /// is wrong; a full one may do so.
     Closed(String),
     /// No whole answer came in time.
     Late(String),
@@ -80,8 +80,11 @@ pub fn result(
 fn asked(check: &Check, client: &ProbeClient) -> String {
     let all: Vec<String> = check.requests.iter().map(words::asked).collect();
     let how = check.bytes.map(|bytes| format!(", {}", bytes.asked())).unwrap_or_default();
-    let times =
-        if check.times > 1 { format!(", {} times on one connection", check.times) } else { String::new() };
+    let times = if check.times > 1 {
+        format!(", {} times on one connection", check.times)
+    } else {
+        String::new()
+    };
     let streams = match check.streams {
         2.. if client.listener().protocol.is_h2() => format!(", {} at a time", check.streams),
         _ => String::new(),
@@ -111,17 +114,23 @@ fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
     if let Some(bytes) = check.bytes {
         return bytes::run(bytes, client, traffic.requests());
     }
-    let mut session = client.session(&traffic, CHECK).map_err(|error| Problem::of(&error, "connecting"))?;
+    let mut session =
+        client.session(&traffic, CHECK).map_err(|error| Problem::of(&error, "connecting"))?;
     let mut last = String::new();
     let asked = check.requests.iter().zip(traffic.requests());
-    for (n, (request, compiled)) in (0..check.times).flat_map(|n| asked.clone().map(move |each| (n, each))) {
+    for (n, (request, compiled)) in
+        (0..check.times).flat_map(|n| asked.clone().map(move |each| (n, each)))
+    {
         let during = || match (check.times, check.requests.len()) {
             (1, 1) => format!("{} {}", request.method, request.path),
             _ => format!("{} {}, time {} on this connection", request.method, request.path, n + 1),
         };
-        let answer = session.ask(compiled, Keep::Whole).map_err(|error| Problem::of(&error, &during()))?;
+        let answer =
+            session.ask(compiled, Keep::Whole).map_err(|error| Problem::of(&error, &during()))?;
         let fault = compiled.expect.judge(answer.status, &answer.headers, &answer.body);
-        fault.map_err(|fault| Problem::Wrong(format!("{}: {fault}:\n{}", during(), answer.shown())))?;
+        fault.map_err(|fault| {
+            Problem::Wrong(format!("{}: {fault}:\n{}", during(), answer.shown()))
+        })?;
         last = words::got(&answer);
     }
     Ok(if check.times > 1 { format!("each time {last}") } else { last })

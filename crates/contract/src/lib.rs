@@ -1,5 +1,5 @@
-//! Whether a server answers right: a client for single exchanges at any [`listener`], when a start is [`ready`], and the
-//! [`contracts`] that servers keep.
+//! Whether a server answers right: a client for single exchanges at any [`listener`], when a start
+//! is [`ready`], and the [`contracts`] that servers keep.
 //!
 //! Load never goes through it, and it asks nothing about load.
 #![forbid(unsafe_code)]

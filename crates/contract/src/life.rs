@@ -1,6 +1,8 @@
-//! Promises about a server's life: how it starts, what it prints, what it asks its back ends, and how it ends.
+//! Promises about a server's life: how it starts, what it prints, what it asks its back ends, and
+//! how it ends.
 //!
-//! Here stands what is promised and how it is said; whoever can start servers looks at them ([`Life::look`]).
+//! Here stands what is promised and how it is said; whoever can start servers looks at them
+//! ([`Life::look`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -120,7 +122,8 @@ impl Life {
         if !keys.has("life") {
             for key in ["prints", "asks", "within"].into_iter().filter(|key| keys.has(key)) {
                 let message = format!(
-                    "`{key}` belongs to a promise about a server's life; say which, as `life = \"serves\"`"
+                    "`{key}` belongs to a promise about a server's life; say which, as `life = \
+                     \"serves\"`"
                 );
                 keys.add(mistake(key, message));
             }
@@ -134,16 +137,19 @@ impl Life {
             ));
         }
         if look.is_refusal() && given("asks") {
-            keys.add(mistake("asks", "a server that refuses to start asks nobody anything; leave it out"));
+            keys.add(mistake(
+                "asks",
+                "a server that refuses to start asks nobody anything; leave it out",
+            ));
         }
         if look == Look::Stops && given("asks") {
-            let message =
-                "what it asks is looked at in a check with `life = \"serves\"`; give it one of its own";
+            let message = "what it asks is looked at in a check with `life = \"serves\"`; give it \
+                           one of its own";
             keys.add(mistake("asks", message));
         }
         if look == Look::Serves && given("within") {
-            let message =
-                "`within` is how long a server may take to end, and this one is not asked to; leave it out";
+            let message = "`within` is how long a server may take to end, and this one is not \
+                           asked to; leave it out";
             keys.add(mistake("within", message));
         }
         Some(Life {
@@ -185,7 +191,10 @@ impl Life {
             Look::Stops => Some(format!("it ends by itself within {seconds} s")),
         };
         let prints = self.prints.iter().map(|s| format!("it prints {}{}", s.matches, s.times));
-        let asks = self.asks.iter().map(|(backend, s)| format!("it asks {backend} {}{}", s.matches, s.times));
+        let asks = self
+            .asks
+            .iter()
+            .map(|(backend, s)| format!("it asks {backend} {}{}", s.matches, s.times));
         first.into_iter().chain(prints).chain(asks).collect::<Vec<_>>().join(", ")
     }
 }
@@ -238,7 +247,11 @@ impl<'de> Deserialize<'de> for RawSighting {
                     (Some(n), None, None) => Times::Exactly(n),
                     (None, Some(n), None) => Times::AtLeast(n),
                     (None, None, Some(n)) => Times::AtMost(n),
-                    _ => return Err(de::Error::custom("give one of `times`, `at_least` and `at_most`")),
+                    _ => {
+                        return Err(de::Error::custom(
+                            "give one of `times`, `at_least` and `at_most`",
+                        ));
+                    }
                 };
                 let sighting = Sighting { matches: table.matches, times };
                 Ok(RawSighting { backend: table.backend, sighting })
@@ -287,9 +300,19 @@ mod tests {
         let sighting = Sighting { matches: r"\b{port}\b|GET /a".into(), times: Times::Exactly(2) };
         let texts: [&[u8]; 3] = [b"listening on 8080", b"GET /a GET /b", b"on 80801"];
         assert_eq!(sighting.count(texts.into_iter(), 8080), 2);
-        let judged = |times: Times| [0, 1, 2, 3].map(|n| (times.admits(n), times.wants_more_than(n)));
-        assert_eq!(judged(Times::AtLeast(2)), [(false, true), (false, true), (true, false), (true, false)]);
-        assert_eq!(judged(Times::Exactly(2)), [(false, true), (false, true), (true, false), (false, false)]);
-        assert_eq!(judged(Times::AtMost(1)), [(true, false), (true, false), (false, false), (false, false)]);
+        let judged =
+            |times: Times| [0, 1, 2, 3].map(|n| (times.admits(n), times.wants_more_than(n)));
+        assert_eq!(
+            judged(Times::AtLeast(2)),
+            [(false, true), (false, true), (true, false), (true, false)]
+        );
+        assert_eq!(
+            judged(Times::Exactly(2)),
+            [(false, true), (false, true), (true, false), (false, false)]
+        );
+        assert_eq!(
+            judged(Times::AtMost(1)),
+            [(true, false), (true, false), (false, false), (false, false)]
+        );
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// How often a starting subject's port is tried, and its first answer asked for. Short, because the resolution of
-/// start-up time is this; a refused attempt on loopback costs some 10 µs.
+/// How often a starting subject's port is tried, and its first answer asked for. Short, because the
+/// resolution of start-up time is this; a refused attempt on loopback costs some 10 µs.
 pub const POLL: Duration = Duration::from_micros(100);
 
-/// How long one attempt to connect to a starting subject may take: a full queue of new connections answers nothing at
-/// all. Then it is tried again, until its deadline.
+/// How long one attempt to connect to a starting subject may take: a full queue of new connections
+/// answers nothing at all. Then it is tried again, until its deadline.
 pub const CONNECT: Duration = Duration::from_secs(1);
 
 /// How long one attempt to get a first answer may take before the next is made.
@@ -16,7 +16,8 @@ pub const ATTEMPT: Duration = Duration::from_secs(2);
 /// How long one contract check may take. Then it has failed, unanswered.
 pub const CHECK: Duration = Duration::from_secs(5);
 
-/// The longest body that is kept of an answer outside of loads. A longer one is an error where all of it is wanted.
+/// The longest body that is kept of an answer outside of loads. A longer one is an error where all
+/// of it is wanted.
 pub const BODY_BYTES: usize = 16 << 20;
 
 /// Bytes that are kept of a body that nobody compares: enough to show what came.
@@ -40,7 +41,8 @@ pub const LIFE_MOST: Duration = Duration::from_secs(120);
 /// How long what a server prints is waited for.
 pub const PRINTED: Duration = Duration::from_secs(2);
 
-/// How long what a server prints and asks is waited for where there must be no more of it than so much.
+/// How long what a server prints and asks is waited for where there must be no more of it than so
+/// much.
 pub const SETTLED: Duration = Duration::from_millis(500);
 
 /// How long answers of a back end are held back from a server that is asked to end.

@@ -30,11 +30,15 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The host and port that requests name. Over TLS the host is a name, so that clients send SNI as they do
-    /// elsewhere, and servers find in the request the name that was in the handshake.
+    /// The host and port that requests name. Over TLS the host is a name, so that clients send SNI
+    /// as they do elsewhere, and servers find in the request the name that was in the handshake.
     #[must_use]
     pub fn host(&self) -> String {
-        if self.protocol.is_tls() { format!("localhost:{}", self.addr.port()) } else { self.addr.to_string() }
+        if self.protocol.is_tls() {
+            format!("localhost:{}", self.addr.port())
+        } else {
+            self.addr.to_string()
+        }
     }
 
     /// The options of a client that speaks TLS here; `None`: TLS is not spoken.
@@ -57,6 +61,9 @@ mod tests {
     #[test]
     fn lists_are_read_as_sentences() {
         assert_eq!(list(&Protocol::OF_SERVERS), "h1, h1-tls, h2, h2c and h2c-upgrade");
-        assert_eq!((list(&Protocol::OF_SERVERS[..1]).as_str(), list(&[]).as_str()), ("h1", "nothing"));
+        assert_eq!(
+            (list(&Protocol::OF_SERVERS[..1]).as_str(), list(&[]).as_str()),
+            ("h1", "nothing")
+        );
     }
 }

@@ -12,7 +12,9 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     match all {
         Ok(all) if !all.is_empty() => Ok(all),
         Ok(_) => Err(no_certificate(path, &bytes)),
-        Err(error) => Err(format!("{}: no certificate can be read: {}", path.display(), words(&error))),
+        Err(error) => {
+            Err(format!("{}: no certificate can be read: {}", path.display(), words(&error)))
+        }
     }
 }
 
@@ -22,7 +24,8 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String>
     if is_encrypted(&bytes) {
         let file = path.display();
         return Err(format!(
-            "{file}: the key is encrypted\nhint: decrypt it with `openssl pkey -in {file} -out plain.key` and name plain.key"
+            "{file}: the key is encrypted\nhint: decrypt it with `openssl pkey -in {file} -out \
+             plain.key` and name plain.key"
         ));
     }
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
@@ -39,46 +42,66 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 /// §4.6.1.1).
 fn is_encrypted(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") || text.contains("Proc-Type: 4,ENCRYPTED")
+    text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
+        || text.contains("Proc-Type: 4,ENCRYPTED")
 }
 
 fn no_certificate(path: &Path, bytes: &[u8]) -> String {
     let file = path.display();
     if is_der(bytes) {
-        return not_pem(path, bytes, &format!("openssl x509 -inform der -in {file} -out {file}.pem"));
+        return not_pem(
+            path,
+            bytes,
+            &format!("openssl x509 -inform der -in {file} -out {file}.pem"),
+        );
     }
     if has_section(bytes, "PRIVATE KEY") {
         return format!(
-            "{file}: it holds a private key and no certificate\nhint: name the file of the certificate; --key takes that of the key"
+            "{file}: it holds a private key and no certificate\nhint: name the file of the \
+             certificate; --key takes that of the key"
         );
     }
     if has_section(bytes, "CERTIFICATE REQUEST") {
         return format!(
-            "{file}: it holds a request for a certificate and no certificate\nhint: have it signed, and name the result"
+            "{file}: it holds a request for a certificate and no certificate\nhint: have it \
+             signed, and name the result"
         );
     }
-    format!("{file}: it holds no certificate in PEM form\nhint: it begins with -----BEGIN CERTIFICATE-----")
+    format!(
+        "{file}: it holds no certificate in PEM form\nhint: it begins with -----BEGIN \
+         CERTIFICATE-----"
+    )
 }
 
 fn no_key(path: &Path, bytes: &[u8]) -> String {
     let file = path.display();
     if is_der(bytes) {
-        return not_pem(path, bytes, &format!("openssl pkey -inform der -in {file} -out {file}.pem"));
+        return not_pem(
+            path,
+            bytes,
+            &format!("openssl pkey -inform der -in {file} -out {file}.pem"),
+        );
     }
     if has_section(bytes, "CERTIFICATE") {
         return format!(
-            "{file}: it holds a certificate and no private key\nhint: name the key's file with --key"
+            "{file}: it holds a certificate and no private key\nhint: name the key's file with \
+             --key"
         );
     }
     if has_section(bytes, "OPENSSH PRIVATE KEY") {
-        return format!("{file}: it is a key of OpenSSH\nhint: make a key for TLS with `openssl genpkey`");
+        return format!(
+            "{file}: it is a key of OpenSSH\nhint: make a key for TLS with `openssl genpkey`"
+        );
     }
     if has_section(bytes, "PUBLIC KEY") {
         return format!(
             "{file}: it holds a public key and no private one\nhint: name the private key's file"
         );
     }
-    format!("{file}: it holds no private key in PEM form\nhint: it begins with -----BEGIN PRIVATE KEY-----")
+    format!(
+        "{file}: it holds no private key in PEM form\nhint: it begins with -----BEGIN PRIVATE \
+         KEY-----"
+    )
 }
 
 /// The sentence on a file in a binary form: PKCS#12, or plain DER, which `convert` makes PEM of.
@@ -86,7 +109,8 @@ fn not_pem(path: &Path, bytes: &[u8], convert: &str) -> String {
     let file = path.display();
     if is_pkcs12(bytes) {
         return format!(
-            "{file}: it is PKCS#12, and dyno reads PEM\nhint: `openssl pkcs12 -in {file} -nodes -out {file}.pem`, then --cert {file}.pem --key {file}.pem"
+            "{file}: it is PKCS#12, and dyno reads PEM\nhint: `openssl pkcs12 -in {file} -nodes \
+             -out {file}.pem`, then --cert {file}.pem --key {file}.pem"
         );
     }
     format!("{file}: it is DER, and dyno reads PEM\nhint: `{convert}`")
@@ -109,8 +133,9 @@ fn is_pkcs12(bytes: &[u8]) -> bool {
 
 fn has_section(bytes: &[u8], label: &str) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    text.lines()
-        .any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{label}-----")))
+    text.lines().any(|line| {
+        line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{label}-----"))
+    })
 }
 
 fn words(error: &pem::Error) -> String {
@@ -152,10 +177,14 @@ mod tests {
     fn encrypted_keys_are_named_with_a_way_out() {
         for text in [
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
-            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n",
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: \
+             AES,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n",
         ] {
             let error = refused_key(text.as_bytes());
-            assert!(error.contains("the key is encrypted") && error.contains("hint: decrypt"), "{error}");
+            assert!(
+                error.contains("the key is encrypted") && error.contains("hint: decrypt"),
+                "{error}"
+            );
         }
     }
 
@@ -174,7 +203,10 @@ mod tests {
             (refused_certificate(b""), "no certificate in PEM form"),
             (refused_key(&KEY.as_bytes()[..40]), "the file is cut off"),
             (refused_certificate(&CERTIFICATE.as_bytes()[..34]), "the file is cut off"),
-            (refused_key(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"), "public key"),
+            (
+                refused_key(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"),
+                "public key",
+            ),
         ] {
             assert!(error.contains(words), "{error}");
         }

@@ -10,10 +10,10 @@ use socket2::SockRef;
 
 /// Connects to whoever listens at an address of this machine. `Err`: nobody does.
 ///
-/// Where the port lies in the range from which the kernel takes ports for connections, a connection can succeed
-/// although nobody listens: if it gets this very port as its own, it is connected to itself (RFC 9293 §3.5,
-/// simultaneous open). That counts as nobody, and it must leave no TIME_WAIT that would keep the port from the server
-/// that is to listen there.
+/// Where the port lies in the range from which the kernel takes ports for connections, a connection
+/// can succeed although nobody listens: if it gets this very port as its own, it is connected to
+/// itself (RFC 9293 §3.5, simultaneous open). That counts as nobody, and it must leave no TIME_WAIT
+/// that would keep the port from the server that is to listen there.
 pub fn connect_to_another(addr: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     refuse_itself(TcpStream::connect_timeout(&addr, patience)?)
 }
@@ -27,20 +27,23 @@ fn refuse_itself(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The ranges of ports for servers, given the range from which the kernel takes ports for connections. They lie outside
-/// of it: a port within could be taken by a connection of the generator, or by the one that asks whether somebody
-/// listens. Only where the kernel's range has all ports are they part of it.
+/// The ranges of ports for servers, given the range from which the kernel takes ports for
+/// connections. They lie outside of it: a port within could be taken by a connection of the
+/// generator, or by the one that asks whether somebody listens. Only where the kernel's range has
+/// all ports are they part of it.
 fn ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
     /// Below are the ports of well-known services, and those that want privilege.
     const LOWEST: u16 = 10_000;
     const UNPRIVILEGED: u16 = 1024;
     let below = |from: u16| (first > from).then(|| from..=first - 1);
     let above = || (last < u16::MAX).then(|| last + 1..=u16::MAX);
-    let ranges: Vec<_> = [below(LOWEST), above(), below(UNPRIVILEGED)].into_iter().flatten().collect();
+    let ranges: Vec<_> =
+        [below(LOWEST), above(), below(UNPRIVILEGED)].into_iter().flatten().collect();
     if ranges.is_empty() { vec![LOWEST..=u16::MAX] } else { ranges }
 }
 
-/// Finds ports that nobody holds, outside of the range from which the kernel takes them for outgoing connections.
+/// Finds ports that nobody holds, outside of the range from which the kernel takes them for
+/// outgoing connections.
 pub fn free_ports(count: usize, seed: u64) -> Result<Vec<u16>, String> {
     // The kernel's own default, where it does not tell.
     let used_for_connections = host::local_port_range().unwrap_or((32_768, 60_999));
@@ -59,7 +62,8 @@ pub fn free_ports(count: usize, seed: u64) -> Result<Vec<u16>, String> {
         }
     }
     Err(format!(
-        "no {count} free TCP ports on 127.0.0.1 outside of net.ipv4.ip_local_port_range; make it smaller"
+        "no {count} free TCP ports on 127.0.0.1 outside of net.ipv4.ip_local_port_range; make it \
+         smaller"
     ))
 }
 
@@ -83,7 +87,10 @@ mod tests {
             let ranges = ranges(used);
             assert!(!ranges.is_empty(), "{used:?}");
             for range in ranges {
-                assert!(range.start() <= range.end() && *range.start() >= 1024, "{used:?}: {range:?}");
+                assert!(
+                    range.start() <= range.end() && *range.start() >= 1024,
+                    "{used:?}: {range:?}"
+                );
                 assert!(*range.end() < used.0 || *range.start() > used.1, "{used:?}: {range:?}");
             }
         }
@@ -94,7 +101,8 @@ mod tests {
         }
     }
 
-    /// A readiness poll that meets itself would find a server where there is none, and keep its port from it.
+    /// A readiness poll that meets itself would find a server where there is none, and keep its
+    /// port from it.
     #[test]
     fn a_connection_to_itself_is_nobody_and_leaves_the_port_free() {
         // The kernel gives this port to the connection itself, as it may to any within its range.

@@ -106,7 +106,12 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    fn for_answer(&mut self, to: &ProbeClient, path: &str, status: Status) -> Result<Seen, Failure> {
+    fn for_answer(
+        &mut self,
+        to: &ProbeClient,
+        path: &str,
+        status: Status,
+    ) -> Result<Seen, Failure> {
         let addr = to.listener().addr;
         let mut stream = self.connect(addr)?;
         // The kernel has completed a handshake: from here on the part listens.
@@ -134,10 +139,18 @@ impl Waiting<'_> {
         }
         // The kernel has completed a handshake on the last of its ports.
         let listening_ns = self.now();
-        Ok(Seen { at: None, listening_ns: Some(listening_ns), first_answer_ns: None, ready_ns: listening_ns })
+        Ok(Seen {
+            at: None,
+            listening_ns: Some(listening_ns),
+            first_answer_ns: None,
+            ready_ns: listening_ns,
+        })
     }
 
-    fn for_command(&mut self, command: &mut dyn FnMut() -> Result<(), String>) -> Result<Seen, Failure> {
+    fn for_command(
+        &mut self,
+        command: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<Seen, Failure> {
         loop {
             self.go_on()?;
             let Err(why) = command() else { break };
@@ -211,7 +224,8 @@ fn unconnected(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String
             format!("nothing listened on port {port} (connection refused)")
         }
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => format!(
-            "connections to port {port} timed out: packets to it are dropped, or its queue of connections is full"
+            "connections to port {port} timed out: packets to it are dropped, or its queue of \
+             connections is full"
         ),
         _ => format!("no connection to port {port} could be made ({error})"),
     };
@@ -229,7 +243,8 @@ fn ended(status: ExitStatus, when: &str) -> Failure {
 }
 
 /// The way out for a server that makes itself a daemon.
-const FOREGROUND: &str = "\nhint: run the server in the foreground, not as a daemon (nginx: `daemon off;`)";
+const FOREGROUND: &str =
+    "\nhint: run the server in the foreground, not as a daemon (nginx: `daemon off;`)";
 
 fn never_ready(message: String) -> Failure {
     Failure { kind: FailureKind::NeverReady, message }
@@ -256,7 +271,8 @@ impl Problem {
                 format!("GET {path} was never answered ({})", words::cause(error))
             }
             Problem::Wrong(answer) => format!(
-                "GET {path} was never answered with a status that `[ready]` takes (its `path` and `status` say which); the last answer was:\n{}",
+                "GET {path} was never answered with a status that `[ready]` takes (its `path` and \
+                 `status` say which); the last answer was:\n{}",
                 answer.shown()
             ),
         }
@@ -271,9 +287,9 @@ fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Status) -> R
 /// Somebody else may have taken the port between our looking for it and the part's start.
 fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
     match proc::listener_beside(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
-        Some((pid, name)) if !process.owns(pid) => {
-            Err(never_ready(format!("port {port} is held by another program: {name}, process {pid}")))
-        }
+        Some((pid, name)) if !process.owns(pid) => Err(never_ready(format!(
+            "port {port} is held by another program: {name}, process {pid}"
+        ))),
         _ => Ok(()),
     }
 }
@@ -286,7 +302,8 @@ mod tests {
 
     #[test]
     fn daemon_is_told_to_stay_in_the_foreground() {
-        let message = |code| ended(ExitStatus::from_raw(code), " before it listened on port 1").message;
+        let message =
+            |code| ended(ExitStatus::from_raw(code), " before it listened on port 1").message;
         assert_eq!(
             message(0).lines().next(),
             Some("it ended with exit status: 0 before it listened on port 1")

@@ -1,4 +1,5 @@
-//! A relay between a server and its back end: it keeps what the server asks, and can hold answers back.
+//! A relay between a server and its back end: it keeps what the server asks, and can hold answers
+//! back.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -7,7 +8,8 @@ use std::thread;
 
 use crate::limits::RELAYED_BYTES;
 
-/// A port of its own in front of a back end's. Dropping it closes the port; connections end with their sides.
+/// A port of its own in front of a back end's. Dropping it closes the port; connections end with
+/// their sides.
 #[derive(Debug)]
 pub struct Relay {
     port: u16,

@@ -47,8 +47,8 @@ pub enum SessionResumption {
 const SESSIONS: usize = 1024;
 
 impl TlsOptions {
-    /// What to offer by ALPN for a load of this protocol, best first. HTTP/1.1 is offered beside HTTP/2, so that a server
-    /// without it is told apart from one that fails.
+    /// What to offer by ALPN for a load of this protocol, best first. HTTP/1.1 is offered beside
+    /// HTTP/2, so that a server without it is told apart from one that fails.
     #[must_use]
     pub fn alpn(protocol: Protocol) -> Vec<&'static str> {
         match protocol {
@@ -63,7 +63,8 @@ impl TlsOptions {
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(self.verifier(provider)?);
+        let builder =
+            builder.dangerous().with_custom_certificate_verifier(self.verifier(provider)?);
         let mut config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
@@ -82,7 +83,10 @@ impl TlsOptions {
         Ok(Tls { config: Arc::new(config), name })
     }
 
-    fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, String> {
+    fn verifier(
+        &self,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, String> {
         let roots = match &self.trust {
             Trust::Anybody => return Ok(Arc::new(Anybody(provider))),
             Trust::File(path) => {
@@ -95,7 +99,8 @@ impl TlsOptions {
             }
             Trust::System => system_roots()?,
         };
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
         verifier.map(|v| v as Arc<dyn ServerCertVerifier>).map_err(|error| error.to_string())
     }
 }
@@ -105,7 +110,11 @@ fn system_roots() -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        return Err("this system has no certificates of authorities; install ca-certificates, name a file with --cacert, or trust anybody with -k".into());
+        return Err(
+            "this system has no certificates of authorities; install ca-certificates, name a file \
+             with --cacert, or trust anybody with -k"
+                .into(),
+        );
     }
     Ok(roots)
 }
@@ -132,7 +141,12 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -141,7 +155,12 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -21,24 +21,30 @@ pub(crate) fn cause(error: &io::Error) -> String {
     }
 }
 
-/// `GET /items/7`, with its headers and its body where it has some. Reports quote it: the value of a header whose name says that
-/// it is a secret is left out.
+/// `GET /items/7`, with its headers and its body where it has some. Reports quote it: the value of
+/// a header whose name says that it is a secret is left out.
 pub(crate) fn asked(request: &Request) -> String {
-    let headers = request.headers.iter().map(|(name, value)| format!(", {name}: {}", shared(name, value)));
+    let headers =
+        request.headers.iter().map(|(name, value)| format!(", {name}: {}", shared(name, value)));
     let headers: String = headers.collect();
-    let body = request.body.as_ref().map(|body| format!(", body {}", shown(body))).unwrap_or_default();
+    let body =
+        request.body.as_ref().map(|body| format!(", body {}", shown(body))).unwrap_or_default();
     format!("{} {}{headers}{body}", request.method, request.path)
 }
 
 /// `status 200, Content-Type matching ^text/plain, body "Hello, World!"`.
 pub(crate) fn expected(expect: &Expect) -> String {
-    let mut all =
-        vec![expect.status.map_or_else(|| "status 200 to 399".into(), |status| format!("status {status}"))];
+    let mut all = vec![
+        expect
+            .status
+            .map_or_else(|| "status 200 to 399".into(), |status| format!("status {status}")),
+    ];
     all.extend(expect.headers.iter().map(|(name, value)| match value {
         None => format!("a header {name}"),
         Some(value) => format!("{name}: {}", shared(name, value)),
     }));
-    let matching = |(name, text): &(String, String)| format!("{name} matching {}", shared(name, text));
+    let matching =
+        |(name, text): &(String, String)| format!("{name} matching {}", shared(name, text));
     all.extend(expect.headers_match.iter().map(matching));
     all.extend(expect.body.as_ref().map(|body| match body.0.as_slice() {
         [] => "no body".into(),
@@ -49,7 +55,10 @@ pub(crate) fn expected(expect: &Expect) -> String {
     all.extend(expect.body_matches.as_ref().map(|text| format!("a body matching {text}")));
     all.extend(expect.json.iter().map(|(pointer, value)| format!("JSON {}{value}", at(pointer))));
     all.extend(
-        expect.json_match.iter().map(|(pointer, text)| format!("JSON {}matching {text}", at(pointer))),
+        expect
+            .json_match
+            .iter()
+            .map(|(pointer, text)| format!("JSON {}matching {text}", at(pointer))),
     );
     all.join(", ")
 }
@@ -107,8 +116,9 @@ mod tests {
         };
         assert_eq!(
             expected(&all),
-            "status 201, a header a, b: c, Set-Cookie: (withheld), d matching ^e, no body, a body whose SHA-256 is 00, a body that contains \"f\", \
-             a body matching g$, JSON /h 1, JSON \"i\", JSON /j matching k"
+            "status 201, a header a, b: c, Set-Cookie: (withheld), d matching ^e, no body, a body \
+             whose SHA-256 is 00, a body that contains \"f\", a body matching g$, JSON /h 1, JSON \
+             \"i\", JSON /j matching k"
         );
         let long = Body(vec![b'x'; SHOWN_BODY_BYTES + 3]);
         assert!(shown(&long).ends_with("x\" and 3 more bytes"));

@@ -1,10 +1,11 @@
-//! The yardstick of `make bench`: the least that any generator over io_uring can do. Multishot receives into provided
-//! buffers, one batch of sends per turn, no clock, no records, and no more parsing than it takes to see where answers end.
-//! What dyno costs more than this is what its checking, its books and its histograms cost.
+//! The yardstick of `make bench`: the least that any generator over io_uring can do. Multishot
+//! receives into provided buffers, one batch of sends per turn, no clock, no records, and no more
+//! parsing than it takes to see where answers end. What dyno costs more than this is what its
+//! checking, its books and its histograms cost.
 //!
-//! `bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH] [h1|h2c]` prints requests per second, user and system CPU in
-//! microseconds per request. Over HTTP/1.1 an answer is as long as the first one received, whatever it holds; over HTTP/2 it
-//! is what a frame with END_STREAM ends.
+//! `bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH] [h1|h2c]` prints requests per second, user
+//! and system CPU in microseconds per request. Over HTTP/1.1 an answer is as long as the first one
+//! received, whatever it holds; over HTTP/2 it is what a frame with END_STREAM ends.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed};
@@ -35,7 +36,8 @@ fn main() {
             let request = format!("GET {path} HTTP/1.1\r\nHost: {addr}\r\n\r\n");
             let answer = answer_bytes(addr, &request) * depth;
             let batch = request.repeat(depth).into_bytes();
-            let talk = || Talk { batch: batch.clone(), units: answer, missing: answer, streams: None };
+            let talk =
+                || Talk { batch: batch.clone(), units: answer, missing: answer, streams: None };
             (0..connections).map(|_| talk()).collect()
         }
         "h2c" => (0..connections).map(|_| Talk::h2c(addr, path, depth)).collect(),
@@ -91,11 +93,14 @@ struct Streams {
 impl Talk {
     fn h2c(addr: &str, path: &str, depth: usize) -> Talk {
         let list = [(":method", "GET"), (":scheme", "http"), (":authority", addr), (":path", path)];
-        let list: Vec<_> =
-            list.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
+        let list: Vec<_> = list
+            .iter()
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+            .collect();
         let block: Block = Shared::of(std::slice::from_ref(&list)).encode(&list);
         let streams = Streams { next_id: 3, later: block.later, begun: Vec::new(), payload: 0 };
-        let mut talk = Talk { batch: Vec::new(), units: depth, missing: depth, streams: Some(streams) };
+        let mut talk =
+            Talk { batch: Vec::new(), units: depth, missing: depth, streams: Some(streams) };
         frame::put_block(1, &block.first, true, usize::MAX, &mut talk.batch);
         talk.put_later(depth - 1);
         talk
@@ -144,7 +149,8 @@ impl Streams {
     }
 }
 
-/// Begins HTTP/2: our preface with a window that lasts, and the acknowledgement of the server's settings.
+/// Begins HTTP/2: our preface with a window that lasts, and the acknowledgement of the server's
+/// settings.
 fn greet(socket: &mut TcpStream) {
     let mut out = frame::PREFACE.to_vec();
     frame::put_header(Kind::Settings, 0, 0, 0, &mut out);
@@ -281,12 +287,14 @@ impl Buffers {
     }
 
     fn get(&self, id: u16, len: usize) -> &[u8] {
-        // SAFETY: the kernel has filled so many bytes of this buffer, and leaves it alone until it is given back.
+        // SAFETY: the kernel has filled so many bytes of this buffer, and leaves it alone until it
+        // is given back.
         unsafe { std::slice::from_raw_parts(self.memory.add(usize::from(id) * BUFFER_BYTES), len) }
     }
 
     fn give_back(&mut self, id: u16) {
-        // SAFETY: the index and the address lie within what `new` allocated, and the tail is published last.
+        // SAFETY: the index and the address lie within what `new` allocated, and the tail is
+        // published last.
         unsafe {
             let entry = &mut *self.ring.add(usize::from(self.tail & (BUFFERS - 1)));
             entry.set_addr(self.memory.add(usize::from(id) * BUFFER_BYTES) as u64);

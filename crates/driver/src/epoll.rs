@@ -1,5 +1,5 @@
-//! The driver for kernels without io_uring: edge-triggered epoll, one `write` per flush and connection, one `read`
-//! per completion.
+//! The driver for kernels without io_uring: edge-triggered epoll, one `write` per flush and
+//! connection, one `read` per completion.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,7 +25,8 @@ pub struct Epoll {
     events: Vec<libc::epoll_event>,
     /// Connections that may have something to read, in the order in which the kernel told.
     readable: VecDeque<Readable>,
-    /// Connections whose last read was full: they are read again in the next turn, so that no turn is endless.
+    /// Connections whose last read was full: they are read again in the next turn, so that no turn
+    /// is endless.
     again: Vec<Readable>,
     /// Completions that are known without asking the kernel.
     known: VecDeque<(ConnId, u32, What)>,
@@ -46,8 +47,8 @@ pub struct Epoll {
 enum Timers {
     /// `epoll_pwait2` (Linux 5.11).
     Exact,
-    /// Older kernels, and tools that stand between us and the kernel: deadlines are met up to a millisecond late, which
-    /// wake lag and send lag show.
+    /// Older kernels, and tools that stand between us and the kernel: deadlines are met up to a
+    /// millisecond late, which wake lag and send lag show.
     Milliseconds,
 }
 
@@ -69,13 +70,13 @@ struct Conn {
     out: Vec<u8>,
     /// Bytes of `out` that the kernel has taken.
     written: usize,
-    /// Bytes that were queued while `out` was stuck. None of them leaves before their own first write, which is
-    /// stamped.
+    /// Bytes that were queued while `out` was stuck. None of them leaves before their own first
+    /// write, which is stamped.
     behind: Vec<u8>,
     /// Bytes that the kernel has taken since the connection was opened.
     taken: u64,
-    /// A write failed because of a reset. The kernel reports a reset only once: reading would see a mere end of the
-    /// stream.
+    /// A write failed because of a reset. The kernel reports a reset only once: reading would see a
+    /// mere end of the stream.
     was_reset: bool,
     /// Whether the connection is in the list of those to flush.
     queued: bool,
@@ -88,7 +89,8 @@ impl Epoll {
     pub fn new(endpoint: &Endpoint, connections: u32) -> io::Result<Epoll> {
         let address = Address::new(endpoint)?;
         // SAFETY: no memory is involved, and the descriptor is fresh.
-        let epoll = unsafe { OwnedFd::from_raw_fd(sys::check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+        let epoll =
+            unsafe { OwnedFd::from_raw_fd(sys::check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
         sys::tighten_timers();
         Ok(Epoll {
             epoll,
@@ -183,11 +185,18 @@ impl Epoll {
             let rest = &connection.out[connection.written..];
             // SAFETY: `rest` is valid for its length.
             let n = unsafe {
-                libc::send(connection.fd.as_raw_fd(), rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL)
+                libc::send(
+                    connection.fd.as_raw_fd(),
+                    rest.as_ptr().cast(),
+                    rest.len(),
+                    libc::MSG_NOSIGNAL,
+                )
             };
             if n < 0 {
-                // Full, and EPOLLOUT will tell when it is not; or broken, and reading will tell how.
-                connection.was_reset |= io::Error::last_os_error().raw_os_error() == Some(libc::ECONNRESET);
+                // Full, and EPOLLOUT will tell when it is not; or broken, and reading will tell
+                // how.
+                connection.was_reset |=
+                    io::Error::last_os_error().raw_os_error() == Some(libc::ECONNRESET);
                 return false;
             }
             connection.written += n as usize;
@@ -231,7 +240,12 @@ impl Epoll {
             Some(clock) => clock.receive(&connection.fd, &mut self.buffer),
             // SAFETY: the buffer is valid for its length.
             None => unsafe {
-                libc::recv(connection.fd.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0)
+                libc::recv(
+                    connection.fd.as_raw_fd(),
+                    self.buffer.as_mut_ptr().cast(),
+                    self.buffer.len(),
+                    0,
+                )
             },
         };
         if n < 0 {
@@ -334,7 +348,8 @@ impl Epoll {
             }
             self.known.push_back((conn, generation, what));
         } else if events & libc::EPOLLOUT as u32 != 0 && connection.stuck {
-            let is_more_there = Self::write(connection, &mut self.sent_bytes) && !connection.out.is_empty();
+            let is_more_there =
+                Self::write(connection, &mut self.sent_bytes) && !connection.out.is_empty();
             // Only a flush stamps.
             if is_more_there && !std::mem::replace(&mut connection.queued, true) {
                 self.queued.push(conn);
@@ -364,7 +379,8 @@ impl Driver for Epoll {
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        let connection = self.conns[conn as usize].as_mut().expect("only open connections are sent on");
+        let connection =
+            self.conns[conn as usize].as_mut().expect("only open connections are sent on");
         // Queued even if earlier bytes still wait for room: only a flush stamps.
         if !std::mem::replace(&mut connection.queued, true) {
             self.queued.push(conn);
@@ -399,13 +415,16 @@ impl Driver for Epoll {
         // Taken and given back, so that its memory is allocated once.
         let mut queued = std::mem::take(&mut self.queued);
         for conn in queued.drain(..) {
-            let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.queued) else { continue };
+            let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.queued) else {
+                continue;
+            };
             connection.queued = false;
             if connection.stuck && !Self::write(connection, &mut self.sent_bytes) {
                 // EPOLLOUT will tell when there is room.
                 continue;
             }
-            // Right before the system call that takes the first of the bytes: it is tried for all of them.
+            // Right before the system call that takes the first of the bytes: it is tried for all
+            // of them.
             let at = sys::now();
             Self::write(connection, &mut self.sent_bytes);
             handed(conn, at);
@@ -419,7 +438,8 @@ impl Driver for Epoll {
         self.flush(handed);
         self.readable.extend(self.again.drain(..));
         self.connect_put_off();
-        let mut until = if self.known.is_empty() && self.readable.is_empty() { wait.until } else { entered };
+        let mut until =
+            if self.known.is_empty() && self.readable.is_empty() { wait.until } else { entered };
         if !self.put_off.is_empty() {
             until = until.min(entered.after(limits::PUT_OFF_NS));
         }
@@ -434,7 +454,8 @@ impl Driver for Epoll {
             if self.generation_of[conn as usize] != generation {
                 continue;
             }
-            // Known since the turn's wake-up or before; this is the first instant at which it can be told.
+            // Known since the turn's wake-up or before; this is the first instant at which it can
+            // be told.
             if matches!(what, What::ConnectFailed(_)) && self.conn(conn, generation).is_some() {
                 self.conns[conn as usize] = None;
             }
@@ -504,7 +525,8 @@ mod stamps {
 
         /// Receives like `recv`, keeping the stamp of the last byte.
         pub(super) fn receive(&mut self, fd: &OwnedFd, buffer: &mut [u8]) -> isize {
-            let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+            let mut part =
+                libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
             let mut control = Control([0; 64]);
             // SAFETY: all-zero bytes are a valid msghdr.
             let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -522,10 +544,13 @@ mod stamps {
         }
 
         fn stamp(&self, message: &libc::msghdr) -> Option<Instant> {
-            // SAFETY: the kernel has filled the control area, and its headers are walked as it laid them out.
+            // SAFETY: the kernel has filled the control area, and its headers are walked as it laid
+            // them out.
             let time = unsafe {
                 let header = libc::CMSG_FIRSTHDR(message).as_ref()?;
-                if (header.cmsg_level, header.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+                if (header.cmsg_level, header.cmsg_type)
+                    != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)
+                {
                     return None;
                 }
                 libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned()

@@ -1,8 +1,8 @@
-//! The load path's only system calls, its only clock and its only `unsafe`: [`Uring`] and [`Epoll`] behind
-//! [`dyno_engine::Driver`].
+//! The load path's only system calls, its only clock and its only `unsafe`: [`Uring`] and [`Epoll`]
+//! behind [`dyno_engine::Driver`].
 //!
-//! Both pass the contract suite in `tests/contract.rs`, and so does the simulator. A driver belongs to the thread
-//! that made it: one per worker, nothing shared.
+//! Both pass the contract suite in `tests/contract.rs`, and so does the simulator. A driver belongs
+//! to the thread that made it: one per worker, nothing shared.
 #![allow(unsafe_code)]
 
 mod epoll;

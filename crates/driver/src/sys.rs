@@ -92,19 +92,22 @@ impl Poll {
         Poll { run_ns: thread_run_ns(), began: now() }
     }
 
-    /// CPU time that was spent polling until `idle_until`. Time in which somebody else had the CPU is none of it.
+    /// CPU time that was spent polling until `idle_until`. Time in which somebody else had the CPU
+    /// is none of it.
     pub(crate) fn idle_ns(self, idle_until: Instant) -> u64 {
         let used = thread_run_ns() - self.run_ns;
         idle_until.since(self.began).min(used)
     }
 }
 
-/// How far the wall clock, which the kernel's receive stamps show, is ahead of the monotonic one, nanoseconds.
+/// How far the wall clock, which the kernel's receive stamps show, is ahead of the monotonic one,
+/// nanoseconds.
 pub(crate) fn wall_ahead_ns() -> u64 {
     let before = clock(libc::CLOCK_MONOTONIC);
     let wall = clock(libc::CLOCK_REALTIME);
     let after = clock(libc::CLOCK_MONOTONIC);
-    // The middle of the two readings: off by at most half of what lies between them, some tens of nanoseconds.
+    // The middle of the two readings: off by at most half of what lies between them, some tens of
+    // nanoseconds.
     wall - (before + (after - before) / 2)
 }
 
@@ -169,7 +172,8 @@ impl Address {
             Peer::Tcp(addr) => KernelAddr::tcp(*addr),
             Peer::Unix(path) => KernelAddr::unix(path)?,
         };
-        let sources = endpoint.sources.iter().map(|ip| KernelAddr::tcp(SocketAddr::new(*ip, 0))).collect();
+        let sources =
+            endpoint.sources.iter().map(|ip| KernelAddr::tcp(SocketAddr::new(*ip, 0))).collect();
         Ok(Address { peer: Box::new(peer), sources, next_source: 0, proxy: endpoint.proxy })
     }
 
@@ -187,10 +191,11 @@ impl Address {
         (self.peer.as_ptr(), self.peer.len)
     }
 
-    /// A socket for a connection that does not delay small writes, bound to the source address whose turn it is.
-    /// `blocking` sockets are for io_uring, which never blocks on them.
+    /// A socket for a connection that does not delay small writes, bound to the source address
+    /// whose turn it is. `blocking` sockets are for io_uring, which never blocks on them.
     pub(crate) fn socket(&mut self, blocking: bool) -> io::Result<OwnedFd> {
-        let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if blocking { 0 } else { libc::SOCK_NONBLOCK };
+        let flags =
+            libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if blocking { 0 } else { libc::SOCK_NONBLOCK };
         // SAFETY: no memory is involved.
         let fd = check(unsafe { libc::socket(self.peer.family(), flags, 0) })?;
         // SAFETY: the kernel has just given us this descriptor.
@@ -202,7 +207,8 @@ impl Address {
         if !self.sources.is_empty() {
             let source = &self.sources[self.next_source % self.sources.len()];
             self.next_source += 1;
-            // The port is chosen when the peer is known, so that each source has all of its ports for each peer.
+            // The port is chosen when the peer is known, so that each source has all of its ports
+            // for each peer.
             turn_on(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
             // SAFETY: the address is valid for its length.
             check(unsafe { libc::bind(fd.as_raw_fd(), source.as_ptr(), source.len) })?;
@@ -211,7 +217,8 @@ impl Address {
     }
 }
 
-/// Adds `bytes` to `out`, the bytes to be sent on a connection. Memory is allocated for a few requests at once.
+/// Adds `bytes` to `out`, the bytes to be sent on a connection. Memory is allocated for a few
+/// requests at once.
 #[inline]
 pub(crate) fn queue(bytes: &[u8], out: &mut Vec<u8>) {
     if out.capacity() == 0 {
@@ -284,7 +291,8 @@ impl KernelAddr {
             unsafe { std::mem::zeroed() };
         let bytes = path.as_os_str().as_bytes();
         if bytes.len() >= sun.sun_path.len() {
-            let message = format!("{}: a path of a Unix socket has at most 107 bytes", path.display());
+            let message =
+                format!("{}: a path of a Unix socket has at most 107 bytes", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         sun.sun_family = libc::AF_UNIX as libc::sa_family_t;
@@ -319,7 +327,8 @@ pub(crate) fn connect_error(errno: i32) -> ConnectError {
     }
 }
 
-/// Offsets in the kernel's `struct tcp_info` (include/uapi/linux/tcp.h): the C library's copy of it ends earlier.
+/// Offsets in the kernel's `struct tcp_info` (include/uapi/linux/tcp.h): the C library's copy of it
+/// ends earlier.
 mod tcp_info {
     pub(super) const TOTAL_RETRANS: usize = 100;
     pub(super) const SEGS_OUT: usize = 136;
@@ -334,7 +343,13 @@ pub(crate) fn tcp_counters(fd: RawFd) -> Option<TcpCounters> {
     let mut len = info.len() as libc::socklen_t;
     // SAFETY: `info` is valid for `len` bytes.
     let result = unsafe {
-        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len)
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
     };
     if result < 0 || (len as usize) < tcp_info::END {
         return None;

@@ -1,5 +1,5 @@
-//! The default driver: io_uring with multishot receives into provided buffers. One `io_uring_enter` per flush hands
-//! over everything queued and, at the end of a turn, waits as well.
+//! The default driver: io_uring with multishot receives into provided buffers. One `io_uring_enter`
+//! per flush hands over everything queued and, at the end of a turn, waits as well.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
@@ -31,7 +31,8 @@ pub struct Uring {
     /// How many completions in the ring had happened by `reaped_at`.
     ready: usize,
     reaped_at: Instant,
-    /// A standing timer ends every wait at this instant: arming one for each wait would cost more than the wait.
+    /// A standing timer ends every wait at this instant: arming one for each wait would cost more
+    /// than the wait.
     timer: Option<Instant>,
     timer_spec: Box<types::Timespec>,
     /// Completions that are known without asking the kernel.
@@ -39,7 +40,8 @@ pub struct Uring {
     buffers: Buffers,
     /// The buffer that `bytes` shows, to be given back.
     shown: Option<(u16, usize)>,
-    /// Buffers of sends that were under way when their connection was closed. The kernel may still read them.
+    /// Buffers of sends that were under way when their connection was closed. The kernel may still
+    /// read them.
     orphans: Vec<(u64, Vec<u8>)>,
     /// Bytes that the kernel has taken, on all connections.
     sent_bytes: u64,
@@ -65,8 +67,8 @@ struct Conn {
     /// Bytes that the kernel has taken since the connection was opened.
     taken: u64,
     send_under_way: bool,
-    /// A send failed because of a reset. The kernel reports a reset only once: receiving would see a mere end of the
-    /// stream.
+    /// A send failed because of a reset. The kernel reports a reset only once: receiving would see
+    /// a mere end of the stream.
     was_reset: bool,
     connecting: bool,
     /// Bytes that are queued behind those in `sending`.
@@ -85,8 +87,8 @@ enum Operation {
     Timer = 5,
 }
 
-/// The number that a completion carries to say which operation it ends: operation (8 bits), generation (24 bits) and
-/// connection (32 bits).
+/// The number that a completion carries to say which operation it ends: operation (8 bits),
+/// generation (24 bits) and connection (32 bits).
 fn user_data(operation: Operation, generation: u32, conn: ConnId) -> u64 {
     (operation as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
 }
@@ -98,8 +100,8 @@ fn is_timer(entry: &cqueue::Entry) -> bool {
 const GROUP: u16 = 0;
 
 impl Uring {
-    /// A driver for up to `connections` connections to one endpoint. Fails where the kernel lacks io_uring with
-    /// provided buffer rings and multishot receive (Linux 6.0), or forbids it.
+    /// A driver for up to `connections` connections to one endpoint. Fails where the kernel lacks
+    /// io_uring with provided buffer rings and multishot receive (Linux 6.0), or forbids it.
     pub fn new(endpoint: &Endpoint, connections: u32) -> io::Result<Uring> {
         let address = Address::new(endpoint)?;
         let ring = build_ring(connections)?;
@@ -107,7 +109,12 @@ impl Uring {
         let buffers = Buffers::new(wanted.clamp(limits::BUFFERS_MIN, limits::BUFFERS_MAX));
         // SAFETY: the buffer ring lives as long as the ring, see `Drop`.
         unsafe {
-            ring.submitter().register_buf_ring_with_flags(buffers.ring as u64, buffers.count, GROUP, 0)?;
+            ring.submitter().register_buf_ring_with_flags(
+                buffers.ring as u64,
+                buffers.count,
+                GROUP,
+                0,
+            )?;
         }
         sys::tighten_timers();
         Ok(Uring {
@@ -130,8 +137,8 @@ impl Uring {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: every pointer in an entry stays valid until its completion: the address and the send buffers
-        // belong to the driver, closed connections leave theirs in `orphans`.
+        // SAFETY: every pointer in an entry stays valid until its completion: the address and the
+        // send buffers belong to the driver, closed connections leave theirs in `orphans`.
         while unsafe { self.ring.0.submission().push(entry) }.is_err() {
             self.submit();
         }
@@ -141,7 +148,8 @@ impl Uring {
         loop {
             match self.ring.0.submit() {
                 Ok(_) => return,
-                // Full of completions, which the kernel keeps for later: what it takes now is what fits.
+                // Full of completions, which the kernel keeps for later: what it takes now is what
+                // fits.
                 Err(error) if is_passing(&error) => std::thread::yield_now(),
                 Err(error) => panic!("io_uring_enter: {error}"),
             }
@@ -154,7 +162,8 @@ impl Uring {
         completions.sync();
         self.ready = completions.len();
         drop(completions);
-        // After the tail was read: what lies before it had happened by now, what comes later is not counted.
+        // After the tail was read: what lies before it had happened by now, what comes later is not
+        // counted.
         self.reaped_at = sys::now();
         self.reaped_at
     }
@@ -162,11 +171,9 @@ impl Uring {
     fn arm_receive(&mut self, conn: ConnId) {
         let connection = &self.conns[conn as usize];
         let Some(fd) = &connection.fd else { return };
-        let entry = opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).build().user_data(user_data(
-            Operation::Receive,
-            connection.generation,
-            conn,
-        ));
+        let entry = opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP)
+            .build()
+            .user_data(user_data(Operation::Receive, connection.generation, conn));
         self.push(&entry);
     }
 
@@ -211,7 +218,8 @@ impl Uring {
             return self.push_send(conn);
         }
         if connection.out.capacity() == 0 {
-            // Nothing has been asked for meanwhile, as nearly always: one piece of memory is enough.
+            // Nothing has been asked for meanwhile, as nearly always: one piece of memory is
+            // enough.
             connection.sending.clear();
             std::mem::swap(&mut connection.sending, &mut connection.out);
         } else if !connection.out.is_empty() {
@@ -290,7 +298,8 @@ impl Uring {
             return What::ConnectFailed(sys::connect_error(-result));
         }
         self.arm_receive(conn);
-        let header = self.conns[conn as usize].fd.as_ref().and_then(|fd| self.address.proxy_header(fd));
+        let header =
+            self.conns[conn as usize].fd.as_ref().and_then(|fd| self.address.proxy_header(fd));
         if let Some(header) = header {
             self.send(conn, &header);
         }
@@ -320,7 +329,8 @@ impl Uring {
                 self.sleep(sys::now(), asleep_until);
             }
         } else {
-            // What is queued leaves now, before anything is waited for: its hand-over has been stamped.
+            // What is queued leaves now, before anything is waited for: its hand-over has been
+            // stamped.
             self.glance();
         }
         if wait.until <= now {
@@ -350,7 +360,8 @@ impl Uring {
             self.ring.0.submitter().submit_and_wait(1)
         } else {
             let ns = until.since(now);
-            let timeout = types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
+            let timeout =
+                types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
             let args = types::SubmitArgs::new().timespec(&timeout);
             self.ring.0.submitter().submit_with_args(1, &args)
         };
@@ -363,8 +374,9 @@ impl Uring {
             return;
         }
         self.timer = Some(until);
-        *self.timer_spec =
-            types::Timespec::new().sec(until.0 / 1_000_000_000).nsec((until.0 % 1_000_000_000) as u32);
+        *self.timer_spec = types::Timespec::new()
+            .sec(until.0 / 1_000_000_000)
+            .nsec((until.0 % 1_000_000_000) as u32);
         let entry = opcode::Timeout::new(&raw const *self.timer_spec)
             .flags(types::TimeoutFlags::ABS)
             .build()
@@ -419,9 +431,12 @@ fn build_ring(connections: u32) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_cqsize(completions).setup_clamp().setup_submit_all();
     let mut best = builder.clone();
-    // One thread submits and reaps, and work is done when that thread asks for it: no interrupts in between.
+    // One thread submits and reaps, and work is done when that thread asks for it: no interrupts in
+    // between.
     match best.setup_single_issuer().setup_defer_taskrun().build(limits::SUBMISSIONS) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => builder.build(limits::SUBMISSIONS),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            builder.build(limits::SUBMISSIONS)
+        }
         result => result,
     }
 }
@@ -480,7 +495,8 @@ impl Driver for Uring {
                 .user_data(user_data(Operation::Ignored, 0, conn));
             self.push(&cancel);
         }
-        // What is queued for the kernel names the descriptor, which may soon be another connection's.
+        // What is queued for the kernel names the descriptor, which may soon be another
+        // connection's.
         if !self.ring.0.submission().is_empty() {
             self.submit();
         }
@@ -511,7 +527,8 @@ impl Driver for Uring {
 
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         self.give_back_shown();
-        // The worker's busy time ends here, and what it queued leaves with the system call right after.
+        // The worker's busy time ends here, and what it queued leaves with the system call right
+        // after.
         let entered = self.hand_over(handed);
         let is_idle = self.known.is_empty() && self.peeked.is_none() && self.ready == 0;
         let until = if is_idle { wait.until } else { entered };
@@ -560,7 +577,8 @@ impl Driver for Uring {
 }
 
 impl Uring {
-    /// Queues everything for the kernel. Returns the instant right before the system call that takes it.
+    /// Queues everything for the kernel. Returns the instant right before the system call that
+    /// takes it.
     fn hand_over(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) -> Instant {
         // Taken and given back, so that its memory is allocated once.
         let mut queued = std::mem::take(&mut self.queued);
@@ -570,12 +588,13 @@ impl Uring {
             let free = queue.capacity() - queue.len();
             drop(queue);
             if at.is_some() || free < batch.len() {
-                // Else what is queued already would be submitted in the middle of the batch, and its first sends with it:
-                // they would have left before their stamp.
+                // Else what is queued already would be submitted in the middle of the batch, and
+                // its first sends with it: they would have left before their stamp.
                 self.submit();
             }
             batch.iter().for_each(|&conn| self.start_send(conn));
-            // `sent` of everything in this batch: right before the one system call that hands it all over.
+            // `sent` of everything in this batch: right before the one system call that hands it
+            // all over.
             let now = sys::now();
             batch.iter().filter(|&&conn| self.is_handed(conn)).for_each(|&conn| handed(conn, now));
             at = Some(now);
@@ -599,7 +618,8 @@ impl Drop for Uring {
             self.close(conn as ConnId);
         }
         let _ = self.ring.0.submitter().unregister_buf_ring(GROUP);
-        // A send whose connection is shut down completes at once; the ring's own end waits for nothing.
+        // A send whose connection is shut down completes at once; the ring's own end waits for
+        // nothing.
         let deadline = sys::now().after(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
             let now = sys::now();
@@ -612,7 +632,9 @@ impl Drop for Uring {
             }
         }
         // What the kernel has still not given back is leaked rather than freed under it.
-        std::mem::take(&mut self.orphans).into_iter().for_each(|(_, bytes)| std::mem::forget(bytes));
+        std::mem::take(&mut self.orphans)
+            .into_iter()
+            .for_each(|(_, bytes)| std::mem::forget(bytes));
     }
 }
 
@@ -653,13 +675,15 @@ impl Buffers {
 
     fn get(&mut self, id: u16, len: usize) -> &mut [u8] {
         assert!(id < self.count && len <= limits::BUFFER_BYTES);
-        // SAFETY: the kernel has filled `len` bytes of this buffer and does not touch it until it is given back.
+        // SAFETY: the kernel has filled `len` bytes of this buffer and does not touch it until it
+        // is given back.
         unsafe { std::slice::from_raw_parts_mut(self.address(id), len) }
     }
 
     fn give_back(&mut self, id: u16) {
         let index = self.tail & (self.count - 1);
-        // SAFETY: the index is below `count`, and the kernel reads an entry only after the tail has passed it.
+        // SAFETY: the index is below `count`, and the kernel reads an entry only after the tail has
+        // passed it.
         unsafe {
             let entry = &mut *self.ring.add(usize::from(index));
             entry.set_addr(self.address(id) as u64);
@@ -675,7 +699,8 @@ impl Buffers {
 impl Drop for Buffers {
     fn drop(&mut self) {
         let (ring_layout, memory_layout) = Self::layouts(self.count);
-        // SAFETY: made with these layouts in `new`; the driver's own drop has unregistered the ring.
+        // SAFETY: made with these layouts in `new`; the driver's own drop has unregistered the
+        // ring.
         unsafe {
             dealloc(self.ring.cast(), ring_layout);
             dealloc(self.memory, memory_layout);

@@ -1,8 +1,9 @@
 //! No allocation per exchange: a load that is on its way allocates nothing at all.
 //!
-//! Time here is virtual, over real sockets too, so that the counts are exact on any machine: a load of the simulated
-//! world, and one of each real driver against a peer of the same thread, whose answers are all there before time goes on.
-//! Early in each load the server stalls, so that every list has grown as far as it ever will when counting begins.
+//! Time here is virtual, over real sockets too, so that the counts are exact on any machine: a load
+//! of the simulated world, and one of each real driver against a peer of the same thread, whose
+//! answers are all there before time goes on. Early in each load the server stalls, so that every
+//! list has grown as far as it ever will when counting begins.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -21,8 +22,8 @@ use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{Model, Pause, Queue, Service, SimDriver, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Http2, Instant, Policy, Protocol, Schedule,
-    Spin, Stop, Traffic, What, Window, Worker, limits,
+    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Http2, Instant, Policy, Protocol,
+    Schedule, Spin, Stop, Traffic, What, Window, Worker, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
@@ -107,7 +108,8 @@ struct Shape {
 }
 
 fn config(total: u64, shape: &Shape) -> Config {
-    let expect = Expectation { status: Some(200), body: Some(Arc::from(BODY)), ..Expectation::default() };
+    let expect =
+        Expectation { status: Some(200), body: Some(Arc::from(BODY)), ..Expectation::default() };
     Config {
         worker: 0,
         connections: CONNECTIONS,
@@ -137,7 +139,8 @@ fn config(total: u64, shape: &Shape) -> Config {
         },
         tls: None,
         spin: Spin::Never,
-        // One interval for all: sealing one allocates, and how many there are is a matter of time, not of requests.
+        // One interval for all: sealing one allocates, and how many there are is a matter of time,
+        // not of requests.
         window: Window {
             warmup_ns: 0,
             duration_ns: None,
@@ -161,8 +164,8 @@ impl Seen {
     }
 }
 
-/// Allocations of one worker and its driver from `STEADY_NS` on, and the bytes that they received meanwhile. The last turn is
-/// left out: it makes the report.
+/// Allocations of one worker and its driver from `STEADY_NS` on, and the bytes that they received
+/// meanwhile. The last turn is left out: it makes the report.
 fn allocations<D: Driver>(mut driver: D, seen: &Seen, config: Config) -> (u64, u64) {
     let total = config.total.unwrap();
     let mut worker = Worker::new(config);
@@ -194,7 +197,8 @@ struct Simulated {
 
 impl Simulated {
     fn new(seen: Rc<Seen>) -> Simulated {
-        let mut model = Model::new(Service::Exponential { mean_ns: 50_000.0 }, Queue::PerConnection);
+        let mut model =
+            Model::new(Service::Exponential { mean_ns: 50_000.0 }, Queue::PerConnection);
         model.pauses.push(STALL);
         Simulated { driver: SimDriver::new(World::new(1, model)), seen }
     }
@@ -222,7 +226,8 @@ impl Driver for Simulated {
     }
 
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        let turn = uncounted(|| self.driver.turn(wait, &mut |conn, at| counted(|| handed(conn, at))));
+        let turn =
+            uncounted(|| self.driver.turn(wait, &mut |conn, at| counted(|| handed(conn, at))));
         self.seen.now_ns.set(self.driver.now().0);
         turn
     }
@@ -264,15 +269,16 @@ impl Driver for Simulated {
     }
 }
 
-/// A real driver in virtual time, in step with a peer of the same thread: time goes on by `STEP_NS` a turn, and not
-/// while bytes are held up on their way through the kernel. So what the worker sees does not depend on how fast the machine is.
+/// A real driver in virtual time, in step with a peer of the same thread: time goes on by `STEP_NS`
+/// a turn, and not while bytes are held up on their way through the kernel. So what the worker sees
+/// does not depend on how fast the machine is.
 struct InStep<D> {
     driver: D,
     peer: Peer,
     seen: Rc<Seen>,
     queued: u64,
-    /// Bytes that had left on this side and on the peer's, after each of the last turns, the oldest first. A driver may need a
-    /// turn to hand over and another to hear.
+    /// Bytes that had left on this side and on the peer's, after each of the last turns, the oldest
+    /// first. A driver may need a turn to hand over and another to hear.
     left: [(u64, u64); 4],
 }
 
@@ -482,7 +488,8 @@ fn bytes(text: &str) -> Part {
 }
 
 fn fields(list: &[(&str, &str)]) -> Block {
-    let list: Vec<_> = list.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect();
+    let list: Vec<_> =
+        list.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect();
     Shared::default().encode(&list)
 }
 
@@ -511,12 +518,14 @@ fn shapes_of_http1() -> Vec<Shape> {
 }
 
 fn shapes_of_http2() -> Vec<Shape> {
-    let list = [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", "/plaintext")];
+    let list =
+        [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", "/plaintext")];
     let fixed = StreamTemplate::Fixed { block: fields(&list), body: Arc::from([]) };
     let mut name = Vec::new();
     put_name(b"x-id", &mut name);
     let value = vec![Part::Sequence, bytes("-"), Part::Uuid];
-    let list = [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/plaintext")];
+    let list =
+        [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/plaintext")];
     let made = StreamTemplate::Varying {
         fields: vec![
             FieldPiece::Fixed(fields(&list)),
@@ -546,7 +555,10 @@ fn check(shapes: &[Shape]) {
         // So many that some thousands come after the stall, however many are in flight.
         let config = || config(if shape.depth == 16 { 120_000 } else { 30_000 }, shape);
         let none = |driver: &str, (allocations, bytes): (u64, u64)| {
-            println!("{}, {driver}: {allocations} allocations while {bytes} bytes came", shape.name);
+            println!(
+                "{}, {driver}: {allocations} allocations while {bytes} bytes came",
+                shape.name
+            );
             assert!(bytes > 10_000 * BODY.len() as u64, "{}, {driver}: {bytes} bytes", shape.name);
             assert_eq!(allocations, 0, "{}, {driver}: while {bytes} bytes came", shape.name);
         };

@@ -10,8 +10,8 @@ use dyno_driver::{Epoll, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::StreamTemplate;
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Driver, Expectation, Http2, Policy, Protocol, Schedule, Spin, Stop,
-    Traffic, Window, Worker,
+    CompiledRequest, Config, Draws, Driver, Expectation, Http2, Policy, Protocol, Schedule, Spin,
+    Stop, Traffic, Window, Worker,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
@@ -157,7 +157,10 @@ fn early_of<D: Driver>(mut driver: D, config: Config) -> (u64, u64) {
         },
     );
     let report = worker.report();
-    assert_eq!((report.books.completed + report.books.failed, report.connections.unsolicited), (requests, 0));
+    assert_eq!(
+        (report.books.completed + report.books.failed, report.connections.unsolicited),
+        (requests, 0)
+    );
     assert!(early <= report.books.completed, "{early} of {:?}", report.books);
     (early, sent)
 }
@@ -224,10 +227,15 @@ fn a_response_before_a_stream_is_sent_is_counted() {
         body: Arc::from(vec![b'x'; BODY_BYTES]),
     };
     let expect = Expectation { status: Some(200), ..Expectation::default() };
-    let request =
-        CompiledRequest { stream: Some(stream), ..CompiledRequest::fixed(b"", RequestKind::Other, expect) };
-    let config =
-        Config { protocol: Protocol::H2c, traffic: Arc::new(Traffic::one(request)), ..config_of(UPLOADS, 1) };
+    let request = CompiledRequest {
+        stream: Some(stream),
+        ..CompiledRequest::fixed(b"", RequestKind::Other, expect)
+    };
+    let config = Config {
+        protocol: Protocol::H2c,
+        traffic: Arc::new(Traffic::one(request)),
+        ..config_of(UPLOADS, 1)
+    };
     let driver = || Epoll::new(&serve_unread_streams().into(), 1).unwrap();
     let (early, sent) = early_of(driver(), config);
     assert_eq!(early, UPLOADS);

@@ -113,13 +113,15 @@ fn serve_one(mut stream: TcpStream, fault: Option<Fault>) {
 
 /// Whether the connection goes on.
 fn answer(stream: &mut TcpStream, fault: Option<Fault>) -> bool {
-    let ok = |close| encode::response(200, "OK", "text/plain", ANSWER_BODY.len(), close, ANSWER_BODY);
+    let ok =
+        |close| encode::response(200, "OK", "text/plain", ANSWER_BODY.len(), close, ANSWER_BODY);
     match fault {
         None => stream.write_all(&ok(false)).is_ok(),
         Some(Fault::PoliteClose) => {
             let _ = stream.write_all(&ok(true));
             let _ = stream.shutdown(Shutdown::Write);
-            // Wait for the other side, so that its late requests do not turn the close into a reset.
+            // Wait for the other side, so that its late requests do not turn the close into a
+            // reset.
             let _ = stream.read_to_end(&mut Vec::new());
             false
         }
@@ -137,7 +139,13 @@ fn reset_on_close(stream: &TcpStream) {
     // SAFETY: `linger` has the layout of struct linger and lives through the call.
     #[allow(unsafe_code)]
     let ok = unsafe {
-        libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, linger.as_ptr().cast(), 8)
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            linger.as_ptr().cast(),
+            8,
+        )
     };
     assert_eq!(ok, 0);
 }
@@ -154,13 +162,22 @@ struct Log<D> {
 
 impl<D: Driver> Log<D> {
     fn new(driver: D) -> Self {
-        Log { driver, seen: Vec::new(), handed: Vec::new(), last: Instant(0), spin_from: Instant::NEVER }
+        Log {
+            driver,
+            seen: Vec::new(),
+            handed: Vec::new(),
+            last: Instant(0),
+            spin_from: Instant::NEVER,
+        }
     }
 
     fn turn(&mut self, until: Instant) {
         let wait = Wait { until, spin_from: self.spin_from };
         let turn = self.driver.turn(wait, &mut |conn, at| self.handed.push((conn, at)));
-        assert!(turn.entered >= self.last && turn.woke >= turn.entered, "the clock went backwards: {turn:?}");
+        assert!(
+            turn.entered >= self.last && turn.woke >= turn.entered,
+            "the clock went backwards: {turn:?}"
+        );
         self.last = turn.woke;
         while let Some(completion) = self.driver.next() {
             assert!(completion.at >= self.last, "{completion:?} before {:?}", self.last);
@@ -456,7 +473,9 @@ fn a_unix_socket_is_as_good_as_a_port() {
     });
     let endpoint =
         Endpoint { peer: Peer::Unix(path), sources: Vec::new(), stamps: Stamps::None, proxy: None };
-    with_each(&endpoint, |answer| assert_eq!((answer(), answer()), (right_answer(), right_answer())));
+    with_each(&endpoint, |answer| {
+        assert_eq!((answer(), answer()), (right_answer(), right_answer()))
+    });
     let long = Endpoint { peer: Peer::Unix("x".repeat(200).into()), ..endpoint };
     assert!(Epoll::new(&long, 1).unwrap_err().to_string().contains("107"));
 }
@@ -489,7 +508,8 @@ fn proxy_header_is_the_first_thing_sent() {
         log.driver.flush(&mut |_, _| {});
         let (mut stream, from) = listener.accept().unwrap();
         let to = listener.local_addr().unwrap();
-        let expected = format!("PROXY TCP4 {} {} {} {}\r\nGET", from.ip(), to.ip(), from.port(), to.port());
+        let expected =
+            format!("PROXY TCP4 {} {} {} {}\r\nGET", from.ip(), to.ip(), from.port(), to.port());
         let mut seen = vec![0; expected.len()];
         stream.read_exact(&mut seen).unwrap();
         assert_eq!(String::from_utf8_lossy(&seen), expected);
@@ -517,8 +537,8 @@ fn the_kernel_stamps_what_it_received() {
     assert!(stamp >= sent && stamp <= log.last, "{sent:?} {stamp:?} {:?}", log.last);
 }
 
-/// Two messages stand behind one that the peer has not read, and it goes on to read the first of them only: it has left,
-/// so it has been told, although not all that was queued with it has.
+/// Two messages stand behind one that the peer has not read, and it goes on to read the first of
+/// them only: it has left, so it has been told, although not all that was queued with it has.
 fn what_has_left_has_been_told<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
     // More than the kernel keeps for a peer that does not read.
     const MANY: usize = 64 << 20;

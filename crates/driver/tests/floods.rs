@@ -1,4 +1,5 @@
-//! Servers of HTTP/2 on real sockets that ask for answers of the connection itself, with and without reading them.
+//! Servers of HTTP/2 on real sockets that ask for answers of the connection itself, with and
+//! without reading them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,8 +15,8 @@ use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Expectation, Http2, Instant, Policy,
-    Protocol, Schedule, Spin, Stop, Traffic, Window, Worker, WorkerReport,
+    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Expectation, Http2, Instant,
+    Policy, Protocol, Schedule, Spin, Stop, Traffic, Window, Worker, WorkerReport,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
@@ -154,7 +155,8 @@ fn run<D: Driver>(driver: D, done: &AtomicU64) -> (WorkerReport, u64) {
     (report, driver.most_waiting)
 }
 
-/// A server that does the same on each connection, with what it has done so far; gone with the test process.
+/// A server that does the same on each connection, with what it has done so far; gone with the test
+/// process.
 fn serve(on_each: fn(TcpStream, &AtomicU64)) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -202,7 +204,11 @@ fn ask_and_read(mut stream: TcpStream, done: &AtomicU64) {
 }
 
 fn assert_bounded((report, most_waiting): (WorkerReport, u64)) {
-    assert!(report.protocol_errors.get(FLOOD).is_some_and(|n| *n > 0), "{:?}", report.protocol_errors);
+    assert!(
+        report.protocol_errors.get(FLOOD).is_some_and(|n| *n > 0),
+        "{:?}",
+        report.protocol_errors
+    );
     // Twice the bound and twice what one turn can bring: 64 buffers of 8 KiB, or one of 64 KiB.
     assert!(most_waiting < 4 << 20, "{most_waiting} bytes waited");
 }
@@ -229,9 +235,11 @@ fn a_server_that_reads_may_ping_as_often_as_it_likes() {
     assert!(report.protocol_errors.is_empty(), "{:?}", report.protocol_errors);
 }
 
-/// A peer that reads nothing at first. What is sent behind bytes that the kernel does not take has not been handed over: it is told
-/// once it leaves, and not before.
-fn what_stands_behind_stuck_bytes_is_told_as_it_leaves<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
+/// A peer that reads nothing at first. What is sent behind bytes that the kernel does not take has
+/// not been handed over: it is told once it leaves, and not before.
+fn what_stands_behind_stuck_bytes_is_told_as_it_leaves<D: Driver>(
+    make: impl FnOnce(SocketAddr) -> D,
+) {
     const MANY: usize = 64 << 20;
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let mut driver = make(listener.local_addr().unwrap());
@@ -270,10 +278,14 @@ fn what_stands_behind_stuck_bytes_is_told_as_it_leaves<D: Driver>(make: impl FnO
 
 #[test]
 fn over_epoll_what_is_stuck_is_not_told_as_handed_over() {
-    what_stands_behind_stuck_bytes_is_told_as_it_leaves(|addr| Epoll::new(&addr.into(), 1).unwrap());
+    what_stands_behind_stuck_bytes_is_told_as_it_leaves(|addr| {
+        Epoll::new(&addr.into(), 1).unwrap()
+    });
 }
 
 #[test]
 fn over_io_uring_what_is_stuck_is_not_told_as_handed_over() {
-    what_stands_behind_stuck_bytes_is_told_as_it_leaves(|addr| Uring::new(&addr.into(), 1).unwrap());
+    what_stands_behind_stuck_bytes_is_told_as_it_leaves(|addr| {
+        Uring::new(&addr.into(), 1).unwrap()
+    });
 }

@@ -1,10 +1,11 @@
 //! A server for the tests that is broken in every way we know, and counts what it did.
 //!
-//! `broken --port PORT [--cert FILE --key FILE]`; port 0 takes any. It prints `listening on PORT` once ready.
+//! `broken --port PORT [--cert FILE --key FILE]`; port 0 takes any. It prints `listening on PORT`
+//! once ready.
 //!
-//! The last segment of a path is a number, which [`turn`] maps to a class: `/7`, `/any/thing/7`. Paths that
-//! begin with `/only/NAME/` always get the class NAME. `/counts` tells how often each class was performed;
-//! everything else is 404. Neither `/counts` nor a 404 counts as a request.
+//! The last segment of a path is a number, which [`turn`] maps to a class: `/7`, `/any/thing/7`.
+//! Paths that begin with `/only/NAME/` always get the class NAME. `/counts` tells how often each
+//! class was performed; everything else is 404. Neither `/counts` nor a 404 counts as a request.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -19,8 +20,8 @@ use rustls::crypto::cipher::{OutboundChunks, OutboundPlainMessage};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{
-    AlertDescription, ConnectionTrafficSecrets, ContentType, ProtocolVersion, ServerConfig, ServerConnection,
-    SupportedCipherSuite,
+    AlertDescription, ConnectionTrafficSecrets, ContentType, ProtocolVersion, ServerConfig,
+    ServerConnection, SupportedCipherSuite,
 };
 
 /// One way to answer.
@@ -64,11 +65,14 @@ const PIECE_BYTES: usize = 7;
 const PIECE_PAUSE: Duration = Duration::from_micros(200);
 /// Long enough on any loopback for what was sent to be in the client's socket.
 const DELIVERY: Duration = Duration::from_millis(5);
-/// std listens with a backlog of 128; clients that all reconnect at once would be kept waiting for a second.
+/// std listens with a backlog of 128; clients that all reconnect at once would be kept waiting for
+/// a second.
 const BACKLOG: i32 = 4096;
 
-const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!";
-const GOOD_CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n\
+const GOOD: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!";
+const GOOD_CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
+    Transfer-Encoding: chunked\r\n\r\n\
     7;note=\"one\"\r\nHello, \r\n6\r\nWorld!\r\n0\r\nX-Trailer: two\r\n\r\n";
 const GOOD_CLOSE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\
     Connection: close\r\n\r\nHello, World!";
@@ -82,28 +86,36 @@ const WRONG_BODY: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, Wurld!";
 const WRONG_HEADER: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\
     Content-Length: 13\r\n\r\nHello, World!";
-const FIVE_OF_13: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello";
+const FIVE_OF_13: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello";
 const HALF_A_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: te";
 const BAD_STATUS_LINE: &str =
     "HTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!";
 const BAD_VERSION: &str =
     "HTTP/3.7 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!";
-const BAD_CHUNK: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n\
+const BAD_CHUNK: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
+    Transfer-Encoding: chunked\r\n\r\n\
     zz\r\nHello, World!\r\n0\r\n\r\n";
-const BARE_CR: &str = "HTTP/1.1 200 OK\rContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!";
-const CHUNK_JUNK: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n\
+const BARE_CR: &str =
+    "HTTP/1.1 200 OK\rContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!";
+const CHUNK_JUNK: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
+    Transfer-Encoding: chunked\r\n\r\n\
     d erfrferferf\r\nHello, World!\r\n0\r\n\r\n";
 const BAD_LENGTH: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: thirteen\r\n\r\nHello, World!";
 const TWO_LENGTHS: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\
     Content-Length: 14\r\n\r\nHello, World!";
-const BARE_LF: &str = "HTTP/1.1 200 OK\nContent-Type: text/plain\nContent-Length: 13\n\nHello, World!";
+const BARE_LF: &str =
+    "HTTP/1.1 200 OK\nContent-Type: text/plain\nContent-Length: 13\n\nHello, World!";
 const FOLDED: &str = "HTTP/1.1 200 OK\r\nX-Folded: one\r\n two\r\nContent-Type: text/plain\r\n\
     Content-Length: 13\r\n\r\nHello, World!";
-const LENGTH_AND_CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\
+const LENGTH_AND_CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
+    Content-Length: 13\r\n\
     Transfer-Encoding: chunked\r\n\r\nd\r\nHello, World!\r\n0\r\n\r\n";
-const UNSOLICITED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\n\
-    Hello, World!HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!";
+const UNSOLICITED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
+    Content-Length: 13\r\n\r\n\
+    Hello, World!HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\n\
+    Hello, World!";
 /// Its first byte is no content type of TLS, and it is longer than a record's header.
 const NO_RECORD: &str = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 
@@ -141,8 +153,8 @@ const CLASSES: [Class; 30] = [
     class("silent", Out::Whole(""), Then::Stay),
     // Falls silent after the head and five bytes of the body.
     class("stalls", Out::Whole(FIVE_OF_13), Then::Stay),
-    // The status line begins with `HTP/1.1`. From here on nothing but the bytes tells the client that they
-    // are wrong: the connection stays.
+    // The status line begins with `HTP/1.1`. From here on nothing but the bytes tells the client
+    // that they are wrong: the connection stays.
     class("bad_status_line", Out::Whole(BAD_STATUS_LINE), Then::Stay),
     // A version that does not exist.
     class("bad_version", Out::Whole(BAD_VERSION), Then::Stay),
@@ -180,7 +192,8 @@ const fn class(name: &'static str, send: Out, then: Then) -> Class {
     Class { name, send, then }
 }
 
-/// The index of the class of request `n`: every second one is good, and in between the others take turns.
+/// The index of the class of request `n`: every second one is good, and in between the others take
+/// turns.
 fn turn(n: u64, classes: &[Class]) -> usize {
     let others = classes.len() as u64 - 1;
     if n.is_multiple_of(2) { 0 } else { 1 + (n / 2 % others) as usize }
@@ -189,7 +202,8 @@ fn turn(n: u64, classes: &[Class]) -> usize {
 fn main() {
     let option = options();
     let port: u16 = option("--port").expect("--port PORT").parse().expect("a port");
-    let tls = option("--cert").map(|cert| tls_config(&cert, &option("--key").expect("--cert needs --key")));
+    let tls = option("--cert")
+        .map(|cert| tls_config(&cert, &option("--key").expect("--cert needs --key")));
     let classes = if tls.is_some() { &CLASSES[..] } else { &CLASSES[..PLAIN_CLASSES] };
     let listener = listen(port);
     println!("listening on {}", listener.local_addr().expect("it is bound").port());
@@ -208,14 +222,16 @@ fn options() -> impl Fn(&str) -> Option<String> {
 }
 
 fn tls_config(cert: &str, key: &str) -> Arc<ServerConfig> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(cert).expect("--cert can be read").collect();
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(cert).expect("--cert can be read").collect();
     let key = PrivateKeyDer::from_pem_file(key).expect("--key holds a private key");
-    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("ring speaks both versions")
-        .with_no_client_auth()
-        .with_single_cert(chain.expect("--cert holds certificates"), key)
-        .expect("certificate and key belong together");
+    let mut config =
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring speaks both versions")
+            .with_no_client_auth()
+            .with_single_cert(chain.expect("--cert holds certificates"), key)
+            .expect("certificate and key belong together");
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // For `tls_alert`, which rustls would never send by itself.
     config.enable_secret_extraction = true;
@@ -271,7 +287,8 @@ enum Target {
 
 impl RequestSeen {
     fn new(head: &request::Head<'_>, classes: &[Class]) -> RequestSeen {
-        let target = str::from_utf8(head.target).map_or(Target::Nothing, |path| Target::parse(path, classes));
+        let target = str::from_utf8(head.target)
+            .map_or(Target::Nothing, |path| Target::parse(path, classes));
         RequestSeen { target, persists: head.persists() }
     }
 
@@ -299,7 +316,9 @@ impl Target {
             return Target::Counts;
         }
         let class = match path.strip_prefix("/only/") {
-            Some(rest) => classes.iter().position(|class| rest.split('/').next() == Some(class.name)),
+            Some(rest) => {
+                classes.iter().position(|class| rest.split('/').next() == Some(class.name))
+            }
             None => path.rsplit('/').next().and_then(|n| n.parse().ok()).map(|n| turn(n, classes)),
         };
         class.map_or(Target::Nothing, Target::Class)
@@ -314,7 +333,10 @@ fn counts(classes: &[Class]) -> String {
         requests += n;
         out += &format!("\"{}\": {n}, ", class.name);
     }
-    out + &format!("\"requests\": {requests}, \"connections\": {}}}\n", CONNECTIONS.load(Ordering::Relaxed))
+    out + &format!(
+        "\"requests\": {requests}, \"connections\": {}}}\n",
+        CONNECTIONS.load(Ordering::Relaxed)
+    )
 }
 
 /// A connection, with or without TLS.
@@ -327,11 +349,22 @@ impl Link {
     fn new(tcp: TcpStream, tls: Option<Arc<ServerConfig>>) -> Link {
         // Fails only if the client is gone already, and then reading will tell.
         let _ = tcp.set_nodelay(true);
-        Link { tcp, tls: tls.map(|config| ServerConnection::new(config).expect("the configuration is good")) }
+        Link {
+            tcp,
+            tls: tls
+                .map(|config| ServerConnection::new(config).expect("the configuration is good")),
+        }
     }
 
     fn answer(&mut self, status: u16, reason: &str, kind: &str, body: &str) -> io::Result<Then> {
-        self.write_all(&encode::response(status, reason, kind, body.len(), false, body.as_bytes()))?;
+        self.write_all(&encode::response(
+            status,
+            reason,
+            kind,
+            body.len(),
+            false,
+            body.as_bytes(),
+        ))?;
         Ok(Then::GoOn)
     }
 
@@ -412,11 +445,14 @@ impl Write for Link {
     }
 }
 
-/// rustls sends no alert of our choice, but gives away its keys and the parts to encrypt a record with them.
+/// rustls sends no alert of our choice, but gives away its keys and the parts to encrypt a record
+/// with them.
 fn alert_record(tls: ServerConnection, alert: AlertDescription) -> Vec<u8> {
     let suite = tls.negotiated_cipher_suite().expect("a request came over it");
-    let (sequence, secrets) = tls.dangerous_extract_secrets().expect("the configuration allows it").tx;
-    // TLS 1.2 composes the nonce of GCM from a salt of four bytes and an explicit part (RFC 5288 §3).
+    let (sequence, secrets) =
+        tls.dangerous_extract_secrets().expect("the configuration allows it").tx;
+    // TLS 1.2 composes the nonce of GCM from a salt of four bytes and an explicit part (RFC 5288
+    // §3).
     let (key, iv, salt) = match secrets {
         ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (key, iv, 4),
         ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (key, iv, 4),

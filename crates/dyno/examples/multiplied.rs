@@ -1,4 +1,5 @@
-//! The report of a run with many subjects and trials, made from a run with few: tests and `benches/opening` open it.
+//! The report of a run with many subjects and trials, made from a run with few: tests and
+//! `benches/opening` open it.
 
 use std::fs;
 use std::process::ExitCode;
@@ -46,7 +47,8 @@ fn refuse(why: &str) -> ExitCode {
 fn write(run: &str, copies: usize, workloads: usize, page: &str) -> Result<usize, String> {
     let run = RunDir::open(run).and_then(|run| run.read()).map_err(|error| error.to_string())?;
     let report = report(&multiplied(&run, copies, workloads));
-    fs::write(page, dyno_report::html::render(&report)).map_err(|error| format!("{page}: {error}"))?;
+    fs::write(page, dyno_report::html::render(&report))
+        .map_err(|error| format!("{page}: {error}"))?;
     Ok(report.trials.len())
 }
 

@@ -1,8 +1,7 @@
-//! An HTTP/2 server for the end-to-end tests, on another implementation than ours (the `h2` crate): it counts what it
-//! answers, and ends streams and connections early when told to.
+//! An HTTP/2 server for the end-to-end tests, on another implementation than ours (the `h2` crate):
+//! it counts what it answers, and ends streams and connections early when told to.
 //!
-//! `streams --port P --count-port P [--cert FILE --key FILE] [--max-streams N] [--window BYTES] [--go-away-every N]
-//! [--refuse-every N] [--reset-every N]`
+//! `streams --port P --count-port P [--cert FILE --key FILE] [--max-streams N] [--window BYTES] [--go-away-every N] [--refuse-every N] [--reset-every N]`
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -35,7 +34,8 @@ struct Options {
 
 fn options() -> Options {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let of = |name: &str| words.iter().position(|w| w == name).and_then(|i| words.get(i + 1)).cloned();
+    let of =
+        |name: &str| words.iter().position(|w| w == name).and_then(|i| words.get(i + 1)).cloned();
     let number = |name: &str| of(name).map(|text| text.parse::<u64>().expect("a number"));
     Options {
         port: number("--port").expect("--port") as u16,
@@ -143,7 +143,8 @@ async fn answer(
         // The client has gone if its window cannot be raised any more.
         let _ = body.flow_control().release_capacity(data.len());
     }
-    let head = Response::builder().header("content-type", "text/plain").body(()).expect("it is right");
+    let head =
+        Response::builder().header("content-type", "text/plain").body(()).expect("it is right");
     let Ok(mut stream) = respond.send_response(head, false) else { return };
     if stream.send_data(Bytes::from_static(b"Hello, World!"), true).is_ok() {
         ANSWERED.fetch_add(1, Ordering::SeqCst);

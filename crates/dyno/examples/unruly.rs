@@ -58,7 +58,8 @@ fn main() {
 
 fn options() -> Options {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let of = |name: &str| words.iter().position(|w| w == name).and_then(|i| words.get(i + 1)).cloned();
+    let of =
+        |name: &str| words.iter().position(|w| w == name).and_then(|i| words.get(i + 1)).cloned();
     let number = |name: &str| of(name).map(|text| text.parse::<u64>().expect("a number"));
     Options {
         port: number("--port").expect("--port") as u16,
@@ -89,7 +90,8 @@ fn compile_for_ever() {
     named.spawn(forever).expect("one thread more is possible");
 }
 
-/// What a request takes of a server that gets faster with each: two milliseconds at first, next to nothing after thousands.
+/// What a request takes of a server that gets faster with each: two milliseconds at first, next to
+/// nothing after thousands.
 fn warm_up() {
     let answered = ANSWERED.load(Ordering::Relaxed) as f64;
     let takes = Duration::from_secs_f64(0.002 * 0.999f64.powf(answered));
@@ -112,7 +114,8 @@ const SLEEP: Duration = Duration::from_millis(10);
 
 const WORKERS: usize = 8;
 
-/// One thread takes connections and looks which of them have something to say; eight others answer them, and sleep over it.
+/// One thread takes connections and looks which of them have something to say; eight others answer
+/// them, and sleep over it.
 fn sleepy_workers(listener: &TcpListener) {
     let (to_workers, jobs) = mpsc::channel::<Visitor>();
     let (to_poller, answered) = mpsc::channel::<Visitor>();
@@ -147,7 +150,10 @@ fn sleepy_workers(listener: &TcpListener) {
             idle.push(Visitor { stream, reader: request::Reader::new() });
         }
         let has_something = |visitor: &Visitor| {
-            visitor.stream.peek(&mut [0]).map_or_else(|e| e.kind() != ErrorKind::WouldBlock, |_| true)
+            visitor
+                .stream
+                .peek(&mut [0])
+                .map_or_else(|e| e.kind() != ErrorKind::WouldBlock, |_| true)
         };
         let (ready, still): (Vec<_>, Vec<_>) = idle.into_iter().partition(has_something);
         idle = still;

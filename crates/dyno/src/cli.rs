@@ -1,4 +1,5 @@
-//! The command line. Options have the names that other load generators give them: `-c`, `-d`, `-t`, `-n`, `-r`.
+//! The command line. Options have the names that other load generators give them: `-c`, `-d`, `-t`,
+//! `-n`, `-r`.
 
 mod compare;
 mod profile;
@@ -23,8 +24,9 @@ pub use profile::{ProfileArgs, ProfileFormat};
 pub use report::{ReportArgs, ReportFormat};
 pub use watch::WatchArgs;
 
-const ABOUT: &str = "Puts HTTP servers on a dynamometer: builds and starts them, proves that they answer right, loads \
-                     them, watches what each request costs, and says what limited every step.";
+const ABOUT: &str = "Puts HTTP servers on a dynamometer: builds and starts them, proves that they \
+                     answer right, loads them, watches what each request costs, and says what \
+                     limited every step.";
 
 #[derive(Debug, Parser)]
 #[command(name = "dyno", version, about = ABOUT, arg_required_else_help = true)]
@@ -38,7 +40,9 @@ impl Cli {
     pub fn read(words: &[OsString]) -> Result<Cli, clap::Error> {
         let mut command = Cli::command();
         command.build();
-        let load = |command: &mut clap::Command| command.find_subcommand("load").cloned().unwrap_or_default();
+        let load = |command: &mut clap::Command| {
+            command.find_subcommand("load").cloned().unwrap_or_default()
+        };
         if let Some(hint) = habits::one_dash(words, &load(&mut command)) {
             return Err(load(&mut command).error(ErrorKind::UnknownArgument, hint));
         }
@@ -56,8 +60,8 @@ impl Cli {
     }
 }
 
-/// Refuses `--subjects` with `--resume`: the folder is in the archive. One from the environment is ignored, because it
-/// may be there for other runs.
+/// Refuses `--subjects` with `--resume`: the folder is in the archive. One from the environment is
+/// ignored, because it may be there for other runs.
 fn refuse_subjects_of_a_resumed_run(
     command: &mut clap::Command,
     matches: &clap::ArgMatches,
@@ -82,8 +86,9 @@ fn refuse_to_measure_runs(
     match compare::OF_REVISIONS.iter().find(is_given) {
         Some(name) if !compare.contains_id("rev") => {
             let name = if *name == "folders" { "subjects" } else { name };
-            let message =
-                format!("--{name} is for servers that are measured, with --rev; these runs are there");
+            let message = format!(
+                "--{name} is for servers that are measured, with --rev; these runs are there"
+            );
             Err(command.error(ErrorKind::ArgumentConflict, message))
         }
         _ => Ok(()),
@@ -110,7 +115,9 @@ pub enum Command {
     Subjects(SubjectsArgs),
     /// What this machine can and cannot measure, and how to mend it.
     #[command(
-        after_help = "Example:\n  dyno doctor\n\nWhat is marked -- is left out of reports and named there; the line below it says how to get it.\n\nExit status: 0, whatever was found; 2 wrong usage, 141 nobody read it to its end."
+        after_help = "Example:\n  dyno doctor\n\nWhat is marked -- is left out of reports and \
+                      named there; the line below it says how to get it.\n\nExit status: 0, \
+                      whatever was found; 2 wrong usage, 141 nobody read it to its end."
     )]
     Doctor(SubjectsPlace),
     /// Measure this machine with controls: what the generator can reach, and how late it is.
@@ -121,7 +128,8 @@ pub enum Command {
         #[arg(long)]
         port: u16,
     },
-    /// The null responder: the smallest right answer. Suites start it themselves, as the subject `null`.
+    /// The null responder: the smallest right answer. Suites start it themselves, as the subject
+    /// `null`.
     #[command(hide = true)]
     ServeNull {
         #[arg(long)]
@@ -138,7 +146,8 @@ pub enum Command {
         /// The Content-Type of that.
         #[arg(long, env = "DYNO_NULL_TYPE", default_value = "text/plain")]
         answer_type: String,
-        /// Rounds of a loop that each answer takes besides, about a nanosecond each: a server that is so much dearer, and nothing else.
+        /// Rounds of a loop that each answer takes besides, about a nanosecond each: a server that
+        /// is so much dearer, and nothing else.
         #[arg(long, env = "DYNO_NULL_WORK", default_value_t = 0)]
         work: u32,
     },
@@ -146,7 +155,11 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nExit status: 0 the run is valid, 1 some of it is not, 2 wrong usage or a wrong suite, 3 the machine or a subject failed, or the run was ended early, 141 nobody read the report to its end."
+    after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only \
+                  go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nExit \
+                  status: 0 the run is valid, 1 some of it is not, 2 wrong usage or a wrong suite, \
+                  3 the machine or a subject failed, or the run was ended early, 141 nobody read \
+                  the report to its end."
 )]
 pub struct RunArgs {
     /// The suite file; not with --resume.
@@ -177,17 +190,20 @@ pub struct RunArgs {
 /// What the command line changes of a suite, for a run as for its plan.
 #[derive(Debug, Args)]
 pub struct Choices {
-    /// Profiles of the suite, whose values take the place of its others; several with commas, or given again, the later ones
-    /// above the earlier; `none` for none of those that the suite has for such a machine as this one [default: those alone].
+    /// Profiles of the suite, whose values take the place of its others; several with commas, or
+    /// given again, the later ones above the earlier; `none` for none of those that the suite has
+    /// for such a machine as this one [default: those alone].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub profile: Vec<String>,
-    /// Only these subjects of the suite, NAME or NAME/VARIANT; several with commas, or given again [default: all].
+    /// Only these subjects of the suite, NAME or NAME/VARIANT; several with commas, or given again
+    /// [default: all].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Fresh starts of each subject, at least 1 [default: the suite's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: Option<u32>,
-    /// Decides orders and random arrivals; the same seed gives the same plan [default: the suite's, or drawn and recorded].
+    /// Decides orders and random arrivals; the same seed gives the same plan [default: the suite's,
+    /// or drawn and recorded].
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// The load path's system calls [default: the suite's, or uring where the kernel has it].
@@ -209,8 +225,9 @@ pub struct Places {
 
 #[derive(Debug, Args)]
 pub struct SubjectsPlace {
-    /// Folder of the subjects' definitions; may be given again. Subjects that are in none of those, nor in DYNO_SUBJECTS (folders
-    /// with colons between), are looked for in the first folder `subjects` beside the suite or above it, and here or above.
+    /// Folder of the subjects' definitions; may be given again. Subjects that are in none of those,
+    /// nor in DYNO_SUBJECTS (folders with colons between), are looked for in the first folder
+    /// `subjects` beside the suite or above it, and here or above.
     #[arg(long = "subjects", value_name = "FOLDER", global = true)]
     pub folders: Vec<PathBuf>,
 }
@@ -260,30 +277,38 @@ pub struct LoadArgs {
     /// Connections.
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count, help_heading = "Load")]
     pub connections: u64,
-    /// Generator threads, never more than connections [default: as many as serve: one for each CPU that dyno may use, or for
-    /// every second one if the server is on this machine and needs the others; with --cpus one for each of those].
+    /// Generator threads, never more than connections [default: as many as serve: one for each CPU
+    /// that dyno may use, or for every second one if the server is on this machine and needs the
+    /// others; with --cpus one for each of those].
     #[arg(short, long, value_name = "N", help_heading = "Load")]
     pub threads: Option<u32>,
-    /// Length of the measured window; a bare number is in seconds [default: 10s, unless -n or a trace says when to end].
+    /// Length of the measured window; a bare number is in seconds [default: 10s, unless -n or a
+    /// trace says when to end].
     #[arg(short, long, value_name = "TIME", value_parser = span, help_heading = "Load")]
     pub duration: Option<Ns>,
     /// End after this many requests.
     #[arg(short = 'n', long, value_name = "N", value_parser = count, help_heading = "Load")]
     pub requests: Option<u64>,
-    /// Offer so many requests per second on a schedule (open loop) instead of one per free connection: 5k, a ramp
-    /// 1k..5k, or stretches 1k@10s,1k..5k@30s,5k.
+    /// Offer so many requests per second on a schedule (open loop) instead of one per free
+    /// connection: 5k, a ramp 1k..5k, or stretches 1k@10s,1k..5k@30s,5k.
     #[arg(short, long, value_name = "RATE", help_heading = "Load")]
     pub rate: Option<String>,
-    /// Find the highest rate (open loop) that keeps an objective, such as 'p99<5ms,errors<0.1%': percentiles p50 to p99.99, max and mean
-    /// of the response time, and errors. Makes loads of 2 s each (-d) until most of those at two rates 2 % apart (--width) agree; -r is
-    /// where it begins.
+    /// Find the highest rate (open loop) that keeps an objective, such as 'p99<5ms,errors<0.1%':
+    /// percentiles p50 to p99.99, max and mean of the response time, and errors. Makes loads of 2 s
+    /// each (-d) until most of those at two rates 2 % apart (--width) agree; -r is where it begins.
     #[arg(long, value_name = "OBJECTIVE", help_heading = "Load")]
     pub find: Option<String>,
     /// How far apart the rates of --find may end, in per cent of the lower [default: 2].
     #[arg(long, value_name = "PERCENT", requires = "find", value_parser = width, help_heading = "Load")]
     pub width: Option<f64>,
     /// How the schedule's gaps are distributed.
-    #[arg(long, value_enum, default_value = "constant", conflicts_with = "trace", help_heading = "Load")]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "constant",
+        conflicts_with = "trace",
+        help_heading = "Load"
+    )]
     pub arrival: ArrivalArg,
     /// Start requests at recorded times: a file with a number of seconds on each line.
     #[arg(long, value_name = "FILE", conflicts_with = "rate", help_heading = "Load")]
@@ -304,8 +329,8 @@ pub struct LoadArgs {
     /// Request method [default: GET, or POST with a body].
     #[arg(short = 'X', long = "method", value_name = "METHOD", help_heading = "Requests")]
     pub method: Option<String>,
-    /// Load a page: the URL is its document, and this path, or PATH*N of them, follows once the document is there; may be
-    /// given again. -c is then the number of visitors.
+    /// Load a page: the URL is its document, and this path, or PATH*N of them, follows once the
+    /// document is there; may be given again. -c is then the number of visitors.
     #[arg(
         long = "resource",
         value_name = "PATH[*N]",
@@ -313,10 +338,12 @@ pub struct LoadArgs {
         help_heading = "Requests"
     )]
     pub resources: Vec<String>,
-    /// Connections over which a visitor loads a page in HTTP/1.1 [default: 6, as in browsers]; in HTTP/2 it is one.
+    /// Connections over which a visitor loads a page in HTTP/1.1 [default: 6, as in browsers]; in
+    /// HTTP/2 it is one.
     #[arg(long, value_name = "N", requires = "resources", conflicts_with_all = ["mix", "import", "curl"], value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Requests")]
     pub page_connections: Option<u32>,
-    /// Header to send; may be given again. Not Content-Length or Transfer-Encoding, which dyno writes.
+    /// Header to send; may be given again. Not Content-Length or Transfer-Encoding, which dyno
+    /// writes.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = "Requests")]
     pub headers: Vec<String>,
     /// Request body.
@@ -325,7 +352,8 @@ pub struct LoadArgs {
     /// File with the request body; - is standard input.
     #[arg(long, value_name = "FILE", help_heading = "Requests")]
     pub body_file: Option<PathBuf>,
-    /// One request of a weighted mix, instead of the URL's own path; may be given again. A body may be @FILE.
+    /// One request of a weighted mix, instead of the URL's own path; may be given again. A body may
+    /// be @FILE.
     #[arg(
         long = "request",
         value_name = "WEIGHT METHOD PATH [BODY]",
@@ -333,17 +361,20 @@ pub struct LoadArgs {
         help_heading = "Requests"
     )]
     pub mix: Vec<String>,
-    /// Requests from a HAR file, vegeta's targets, a list of URLs, or a file of curl commands; - is standard input.
+    /// Requests from a HAR file, vegeta's targets, a list of URLs, or a file of curl commands; - is
+    /// standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"], help_heading = "Requests")]
     pub import: Option<PathBuf>,
     /// What the imported file is [default: seen by its contents].
     #[arg(long, value_enum, requires = "import", conflicts_with_all = ["curl", "mix", "method", "body", "body_file"], help_heading = "Requests")]
     pub import_format: Option<ImportArg>,
-    /// Replace placeholders in imported requests too, instead of sending them as they were recorded.
+    /// Replace placeholders in imported requests too, instead of sending them as they were
+    /// recorded.
     #[arg(long, help_heading = "Requests")]
     pub import_templates: bool,
-    /// Folder of the files that are named in placeholders and imports; none above it is read [default: the current folder
-    /// for what stands on the command line, none for an imported file].
+    /// Folder of the files that are named in placeholders and imports; none above it is read
+    /// [default: the current folder for what stands on the command line, none for an imported
+    /// file].
     #[arg(long, value_name = "FOLDER", help_heading = "Requests")]
     pub files: Option<PathBuf>,
     /// The request of a curl command line.
@@ -378,22 +409,25 @@ pub struct LoadArgs {
     /// A JSON pointer and what must stand there, such as /items/0/name=ann; may be given again.
     #[arg(long, value_name = "POINTER=JSON", help_heading = "Expected answers")]
     pub expect_json: Vec<String>,
-    /// Of how many answers one is checked for headers, SHA-256, text and JSON; 1: every one, 0: only before the load
-    /// [default: 100].
+    /// Of how many answers one is checked for headers, SHA-256, text and JSON; 1: every one, 0:
+    /// only before the load [default: 100].
     #[arg(long, value_name = "N", help_heading = "Expected answers")]
     pub check_one_in: Option<u64>,
 
-    /// Streams open at once per connection; fewer where the server allows no more [default: 1, of a page 100].
+    /// Streams open at once per connection; fewer where the server allows no more [default: 1, of a
+    /// page 100].
     #[arg(short = 'm', long, value_name = "N", help_heading = "HTTP/2")]
     pub streams: Option<u32>,
-    /// Bytes that the server may send on a stream before it must wait for us: 2^N − 1, N from 10 to 30 [default: 30].
+    /// Bytes that the server may send on a stream before it must wait for us: 2^N − 1, N from 10 to
+    /// 30 [default: 30].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
     pub window_bits: Option<u8>,
-    /// The same for a whole connection [default: 30]. No server can be told fewer than 2^16 − 1; below that it is told late
-    /// of more.
+    /// The same for a whole connection [default: 30]. No server can be told fewer than 2^16 − 1;
+    /// below that it is told late of more.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
     pub connection_window_bits: Option<u8>,
-    /// Bytes of the table with which the server may compress its header fields; 0: it has none [default: 4096].
+    /// Bytes of the table with which the server may compress its header fields; 0: it has none
+    /// [default: 4096].
     #[arg(long, value_name = "BYTES", help_heading = "HTTP/2")]
     pub header_table_size: Option<u32>,
 
@@ -421,7 +455,8 @@ pub struct LoadArgs {
     /// Begin each connection with the PROXY protocol.
     #[arg(long, value_name = "VERSION", help_heading = "Connections")]
     pub proxy_protocol: Option<ProxyArg>,
-    /// Use this address for the URL's host and port, as curl does. One for another host or port is refused.
+    /// Use this address for the URL's host and port, as curl does. One for another host or port is
+    /// refused.
     #[arg(long, value_name = "HOST:PORT:ADDRESS", help_heading = "Connections")]
     pub resolve: Vec<String>,
 
@@ -444,8 +479,8 @@ pub struct LoadArgs {
     /// The load path's system calls; io_uring where the kernel has it.
     #[arg(long, value_enum, help_heading = "Generator")]
     pub driver: Option<DriverArg>,
-    /// Poll instead of sleeping, so as not to wake late: near deadlines of an open loop if there is a second CPU,
-    /// never, or always.
+    /// Poll instead of sleeping, so as not to wake late: near deadlines of an open loop if there is
+    /// a second CPU, never, or always.
     #[arg(long, value_enum, default_value = "auto", help_heading = "Generator")]
     pub spin: SpinArg,
     /// CPUs of the generator's threads, such as 1 or 2-3 [default: any].
@@ -461,7 +496,8 @@ pub struct LoadArgs {
     /// Length of the intervals that are shown, streamed and kept, from 10ms.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, help_heading = "Output")]
     pub interval: Ns,
-    /// Write each interval as a line of JSON while the load runs; - is standard output, and the text goes to standard error.
+    /// Write each interval as a line of JSON while the load runs; - is standard output, and the
+    /// text goes to standard error.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub stream: Option<PathBuf>,
     /// Write the response times' percentiles as HdrHistogram's plotter reads them.
@@ -473,7 +509,8 @@ pub struct LoadArgs {
     /// Serve OpenMetrics at http://ADDRESS/metrics while the load runs, such as 127.0.0.1:9464.
     #[arg(long, value_name = "ADDRESS", help_heading = "Output")]
     pub metrics: Option<std::net::SocketAddr>,
-    /// Keep the load as a run keeps its trials, in a new folder in this one: `dyno report` makes every form of it.
+    /// Keep the load as a run keeps its trials, in a new folder in this one: `dyno report` makes
+    /// every form of it.
     #[arg(long, value_name = "FOLDER", help_heading = "Output")]
     pub save: Option<PathBuf>,
     /// Plain progress lines instead of the live view.
@@ -521,7 +558,8 @@ fn budget(text: &str) -> Result<Ns, String> {
     const HOUR: f64 = 3600e9;
     let wrong = || format!("{text:?} is no time for a run; write it like 30m, 4h or 2d, up to 30d");
     let text = text.trim();
-    let hours = |unit: char, each: f64| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * each);
+    let hours =
+        |unit: char, each: f64| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * each);
     match hours('h', HOUR).or_else(|| hours('d', 24.0 * HOUR)) {
         Some(ns) if (1e9..=30.0 * 24.0 * HOUR).contains(&ns) => Ok(Ns(ns as u64)),
         Some(_) => Err(wrong()),
@@ -540,7 +578,12 @@ fn cpus(text: &str) -> Result<Cpus, String> {
 /// A width of a search, in per cent.
 fn width(text: &str) -> Result<f64, String> {
     let wrong = || format!("{text:?} is no width; write per cent, such as 2, from 0.1 to 50");
-    text.trim_end_matches('%').trim().parse().ok().filter(|n| (0.1..=50.0).contains(n)).ok_or_else(wrong)
+    text.trim_end_matches('%')
+        .trim()
+        .parse()
+        .ok()
+        .filter(|n| (0.1..=50.0).contains(n))
+        .ok_or_else(wrong)
 }
 
 fn count(text: &str) -> Result<u64, String> {
@@ -656,7 +699,13 @@ pub enum PlanFormat {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno plan suites/hello.toml\n  dyno plan suites/hello.toml --only nginx --repeats 5\n  dyno plan suites/hello.toml --format json | jq .trials\n  dyno plan suites/two-percent.toml --budget 30m\n\nNothing is built or started. It takes what `dyno run` takes. With --budget it says how many repeats, and how long a load, tell the most in that time, by what varied in an earlier run of the suite, the pilot.\n\nExit status: 0 the plan is printed, 2 wrong usage or a wrong suite, 141 nobody read it to its end."
+    after_help = "Examples:\n  dyno plan suites/hello.toml\n  dyno plan suites/hello.toml --only \
+                  nginx --repeats 5\n  dyno plan suites/hello.toml --format json | jq .trials\n  \
+                  dyno plan suites/two-percent.toml --budget 30m\n\nNothing is built or started. \
+                  It takes what `dyno run` takes. With --budget it says how many repeats, and how \
+                  long a load, tell the most in that time, by what varied in an earlier run of the \
+                  suite, the pilot.\n\nExit status: 0 the plan is printed, 2 wrong usage or a \
+                  wrong suite, 141 nobody read it to its end."
 )]
 pub struct PlanArgs {
     /// The suite file.
@@ -681,7 +730,11 @@ pub struct PlanArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno subjects list\n  dyno subjects build rust-hyper\n  dyno subjects check nginx node-http\n  dyno subjects check --all --subjects my/subjects\n\ndocs/subjects.md says how to add one.\n\nExit status: 0 all is well, 1 a check failed, 2 wrong usage or a wrong subject.toml, 3 the machine or a subject failed, or it was ended early, 141 nobody read the result to its end."
+    after_help = "Examples:\n  dyno subjects list\n  dyno subjects build rust-hyper\n  dyno \
+                  subjects check nginx node-http\n  dyno subjects check --all --subjects \
+                  my/subjects\n\ndocs/subjects.md says how to add one.\n\nExit status: 0 all is \
+                  well, 1 a check failed, 2 wrong usage or a wrong subject.toml, 3 the machine or \
+                  a subject failed, or it was ended early, 141 nobody read the result to its end."
 )]
 pub struct SubjectsArgs {
     #[command(subcommand)]
@@ -740,20 +793,25 @@ pub struct Which {
     /// All of them, as without names.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
-    /// Leave this one out: a subject with all its variants, or NAME/VARIANT. May be given several times.
+    /// Leave this one out: a subject with all its variants, or NAME/VARIANT. May be given several
+    /// times.
     #[arg(long, value_name = "NAME")]
     pub except: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n  dyno calibrate --verdicts --only lock-sleep,wait-condition\n\n`dyno load` quotes the ceilings that are measured here.\n\nExit status: 0 it is measured and kept, 1 a verdict with high confidence is wrong (--verdicts), 2 wrong usage, 3 the machine failed, or it was ended early; no ceilings are kept then."
-)]
+#[command(after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o \
+                        calibration.json\n  dyno calibrate --verdicts --only \
+                        lock-sleep,wait-condition\n\n`dyno load` quotes the ceilings that are \
+                        measured here.\n\nExit status: 0 it is measured and kept, 1 a verdict with \
+                        high confidence is wrong (--verdicts), 2 wrong usage, 3 the machine \
+                        failed, or it was ended early; no ceilings are kept then.")]
 pub struct CalibrateArgs {
     /// Length of each measurement, such as 500ms; there are some twenty.
     #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = timeout)]
     pub duration: Ns,
-    /// Instead of all that: what the probes that look into servers cost, each by itself; takes two minutes.
+    /// Instead of all that: what the probes that look into servers cost, each by itself; takes two
+    /// minutes.
     #[arg(long, conflicts_with_all = ["duration", "save"])]
     pub probes: bool,
     /// Run servers with known bottlenecks and judge what dyno says limits them.
@@ -772,10 +830,12 @@ pub struct CalibrateArgs {
     /// Write the result here instead of to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Keep the loads as a run keeps its trials, in a new folder in this one: `dyno report` makes every form of it.
+    /// Keep the loads as a run keeps its trials, in a new folder in this one: `dyno report` makes
+    /// every form of it.
     #[arg(long, value_name = "FOLDER")]
     pub save: Option<PathBuf>,
-    /// Folder in which the ceilings are kept for later loads [default: dyno in the user's cache folder].
+    /// Folder in which the ceilings are kept for later loads [default: dyno in the user's cache
+    /// folder].
     #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE")]
     pub cache: Option<PathBuf>,
 }

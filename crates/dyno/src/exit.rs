@@ -19,7 +19,8 @@ pub enum Exit {
     /// 3: the machine or a subject failed, work was ended before it was done, or a gate is
     /// undecided.
     Failed = 3,
-    /// 141: standard output was not read to its end. It is the status of a program that SIGPIPE ends: 128 + 13.
+    /// 141: standard output was not read to its end. It is the status of a program that SIGPIPE
+    /// ends: 128 + 13.
     Unread = 141,
 }
 

@@ -7,14 +7,18 @@ use dyno_observer::cgroup::Layout;
 /// The folder of builds and calibrations, unless the user names another one.
 pub fn default_cache_folder() -> PathBuf {
     // An empty or relative path counts as not set (XDG Base Directory Specification).
-    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = folder("XDG_CACHE_HOME")
         .or_else(|| folder("HOME").map(|home| home.join(".cache")))
-        .unwrap_or_else(|| std::env::temp_dir().join(format!("dyno-of-{}", dyno_launch::folder::user())));
+        .unwrap_or_else(|| {
+            std::env::temp_dir().join(format!("dyno-of-{}", dyno_launch::folder::user()))
+        });
     base.join("dyno")
 }
 
-/// How many CPUs dyno may use at a time: by its affinity, and by the quota of its own control group.
+/// How many CPUs dyno may use at a time: by its affinity, and by the quota of its own control
+/// group.
 pub fn usable_cpus() -> usize {
     let allowed = dyno_launch::allowed_cpus().len();
     let quota = Layout::read().own_quota().and_then(|quota| quota.cpus());

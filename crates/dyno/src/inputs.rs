@@ -78,7 +78,10 @@ mod tests {
         inputs.add(&at("link"));
         for name in ["body", "./body", "hard", "link"] {
             let error = inputs.check(&at(name)).unwrap_err().to_string();
-            assert!(error.contains("an input would be overwritten") && error.contains("hint:"), "{error}");
+            assert!(
+                error.contains("an input would be overwritten") && error.contains("hint:"),
+                "{error}"
+            );
         }
         assert!(inputs.check(&at("other")).unwrap().is_some());
         assert!(inputs.check(&at("new")).unwrap().is_some());
@@ -99,7 +102,10 @@ mod tests {
         }
         let mut inputs = Inputs::default();
         inputs.add_run(root.path());
-        assert!(inputs.check(&at("run.json")).is_err() && inputs.check(&at("trials/0000.json")).is_err());
+        assert!(
+            inputs.check(&at("run.json")).is_err()
+                && inputs.check(&at("trials/0000.json")).is_err()
+        );
         assert!(inputs.check(&at("report.csv")).is_ok() && inputs.check(&at("trials.csv")).is_ok());
     }
 }

@@ -1,6 +1,8 @@
-//! dyno: arguments and wiring. It decides nothing; see ARCHITECTURE.md for where things are decided.
+//! dyno: arguments and wiring. It decides nothing; see ARCHITECTURE.md for where things are
+//! decided.
 
-// The print macros panic once nobody reads the output, even in the middle of a run. Use the module `terminal` instead.
+// The print macros panic once nobody reads the output, even in the middle of a run. Use the module
+// `terminal` instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod calibration;
@@ -36,9 +38,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints clap's answer: help and the version, which are results like others, or an error of the command line.
+/// Prints clap's answer: help and the version, which are results like others, or an error of the
+/// command line.
 fn answered(answer: &clap::Error) -> ExitCode {
-    let (text, style) = (answer.render(), if answer.use_stderr() { progress_style() } else { style() });
+    let (text, style) =
+        (answer.render(), if answer.use_stderr() { progress_style() } else { style() });
     let text = match style {
         Style::Colour => text.ansi().to_string(),
         Style::Plain => text.to_string(),

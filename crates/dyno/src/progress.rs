@@ -71,18 +71,27 @@ impl Progress {
             Event::Built { name, result } => self.built(name, *result),
             Event::Starting { launch } => {
                 let block = plan.launches[*launch].block + 1;
-                self.bar.set_prefix(format!("{} · block {block}/{}", names(plan, *launch), plan.repeats));
+                self.bar.set_prefix(format!(
+                    "{} · block {block}/{}",
+                    names(plan, *launch),
+                    plan.repeats
+                ));
                 self.now("starting and checking");
             }
             Event::Warming { slice, .. } => self.now(&format!("warming up · {}", warming(slice))),
             Event::Warmed { launch, warmup } => self.warmed(plan, *launch, warmup),
             Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),
             Event::Interval { trial, interval } => self.interval(plan, *trial, interval),
-            Event::Profiling { trial } => self.now(&format!("{} · takes stacks", shape(plan, *trial))),
+            Event::Profiling { trial } => {
+                self.now(&format!("{} · takes stacks", shape(plan, *trial)))
+            }
             Event::Searched { trial, tried } => {
                 let judged = if tried.kept { "kept" } else { "missed" };
                 let rate = number(tried.rate_rps);
-                self.now(&format!("{} · looks for the rate: {rate}/s {judged}", shape(plan, *trial)));
+                self.now(&format!(
+                    "{} · looks for the rate: {rate}/s {judged}",
+                    shape(plan, *trial)
+                ));
             }
             Event::Contaminated { trial } => {
                 let what = format!(
@@ -111,7 +120,11 @@ impl Progress {
         match result.map(|built| built.build.as_ref().filter(|build| !build.cached)) {
             Err(why) => self.line(&shown(&format!("{name:<22} build failed: {why}"))),
             Ok(Some(build)) => {
-                self.line(&format!("{:<22} built in {}", line(name), micros(build.wall_ns as f64 / 1e3)));
+                self.line(&format!(
+                    "{:<22} built in {}",
+                    line(name),
+                    micros(build.wall_ns as f64 / 1e3)
+                ));
             }
             Ok(None) => {}
         }
@@ -120,13 +133,18 @@ impl Progress {
     fn warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
         let id = names(plan, launch);
         let took = micros(warmup.took_ns as f64 / 1e3);
-        let last = warmup.slices.last().map_or(String::new(), |slice| format!(": {}", warming(slice)));
+        let last =
+            warmup.slices.last().map_or(String::new(), |slice| format!(": {}", warming(slice)));
         match warmup.ended {
             WarmUpEnd::Steady => self.line(&format!("{id:<22} warm after {took}")),
             WarmUpEnd::Limit => {
-                self.line(&format!("{id:<22} not steady after {took}, the limit of its warm-up{last}"));
+                self.line(&format!(
+                    "{id:<22} not steady after {took}, the limit of its warm-up{last}"
+                ));
             }
-            WarmUpEnd::Unanswered => self.line(&format!("{id:<22} answered nothing while it was warmed")),
+            WarmUpEnd::Unanswered => {
+                self.line(&format!("{id:<22} answered nothing while it was warmed"))
+            }
             WarmUpEnd::CutShort => {}
         }
     }
@@ -139,7 +157,11 @@ impl Progress {
         };
         let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
         let ok = interval.right_answers();
-        let p99 = wait_so_far(&interval_result(interval).response_time_us, &interval.times.response, 0.99);
+        let p99 = wait_so_far(
+            &interval_result(interval).response_time_us,
+            &interval.times.response,
+            0.99,
+        );
         self.now(&format!(
             "{} · {phase} · {}/s · p99 {p99}",
             shape(plan, trial),
@@ -167,10 +189,13 @@ impl Progress {
     }
 }
 
-/// A slice of a warm-up: throughput, CPU per request, and the JIT compiler's share of the CPU from 1 % on.
+/// A slice of a warm-up: throughput, CPU per request, and the JIT compiler's share of the CPU from
+/// 1 % on.
 fn warming(slice: &WarmUpSlice) -> String {
     let point = warming::point(slice);
-    let cpu = point.cpu_us_per_request.map_or(String::new(), |us| format!(" · {} CPU/request", micros(us)));
+    let cpu = point
+        .cpu_us_per_request
+        .map_or(String::new(), |us| format!(" · {} CPU/request", micros(us)));
     let jit = point.jit_share.filter(|share| *share >= 0.01);
     let jit = jit.map_or(String::new(), |share| format!(" · JIT {}", percent(share)));
     format!("{}/s{cpu}{jit}", count(point.throughput_rps as u64))
@@ -185,7 +210,8 @@ fn names(plan: &Plan, launch: usize) -> String {
 pub fn shape(plan: &Plan, trial: usize) -> String {
     let step = &plan.load.steps[plan.trials[trial].step];
     let pipeline = if step.pipeline > 1 { format!(" × {}", step.pipeline) } else { String::new() };
-    let streams = if step.streams > 1 { format!(" × {} streams", step.streams) } else { String::new() };
+    let streams =
+        if step.streams > 1 { format!(" × {} streams", step.streams) } else { String::new() };
     let rate = step.arrivals.rate().map_or(String::new(), |r| format!(" at {}/s", count(r as u64)));
     let workload = match plan.workloads.as_slice() {
         [_] => String::new(),

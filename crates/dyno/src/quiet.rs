@@ -72,12 +72,14 @@ impl ForeignUse {
         let all_ns = (busy_ns + sum(|cpu| cpu.idle_ns) + sum(|cpu| cpu.steal_ns)).max(1);
         let own_ns = last.own_ns.saturating_sub(first.own_ns);
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
-        for (program, ns) in proc::used_between(&first.programs, &last.programs, &last.ours, all_ns) {
+        for (program, ns) in proc::used_between(&first.programs, &last.programs, &last.ours, all_ns)
+        {
             *by_name.entry(&program.name).or_default() += ns;
         }
         let all_ns = all_ns as f64;
         let shares = by_name.into_iter().map(|(name, ns)| (name.to_string(), ns as f64 / all_ns));
-        let mut programs: Vec<(String, f64)> = shares.filter(|(_, share)| *share >= WORTH_NAMING).collect();
+        let mut programs: Vec<(String, f64)> =
+            shares.filter(|(_, share)| *share >= WORTH_NAMING).collect();
         programs.sort_by(|a, b| b.1.total_cmp(&a.1));
         programs.truncate(NAMED);
         ForeignUse { share: busy_ns.saturating_sub(own_ns) as f64 / all_ns, programs }
@@ -85,9 +87,13 @@ impl ForeignUse {
 
     /// `61 % of this machine's CPUs (rustc 41 %, python3 20 %)`.
     fn in_words(&self) -> String {
-        let each: Vec<String> =
-            self.programs.iter().map(|(name, share)| format!("{name} {}", whole_percent(*share))).collect();
-        let names = if each.is_empty() { "none is visible from here".into() } else { each.join(", ") };
+        let each: Vec<String> = self
+            .programs
+            .iter()
+            .map(|(name, share)| format!("{name} {}", whole_percent(*share)))
+            .collect();
+        let names =
+            if each.is_empty() { "none is visible from here".into() } else { each.join(", ") };
         format!("{} of this machine's CPUs ({names})", whole_percent(self.share))
     }
 }
@@ -169,7 +175,8 @@ pub fn settle(limit_ns: Option<u64>, is_interrupted: &dyn Fn() -> bool) -> anyho
 
 /// Warns of other programs before a calibration.
 pub fn warn_before_calibration() {
-    let advice = "The ceilings may be too low. Stop these programs, and run `dyno calibrate` again.";
+    let advice =
+        "The ceilings may be too low. Stop these programs, and run `dyno calibrate` again.";
     warn(&mut RealMachine, advice);
 }
 
@@ -183,10 +190,15 @@ fn warn(machine: &mut dyn Machine, advice: &str) {
     }
 }
 
-fn wait(machine: &mut dyn Machine, limit: Duration, is_interrupted: &dyn Fn() -> bool) -> anyhow::Result<()> {
+fn wait(
+    machine: &mut dyn Machine,
+    limit: Duration,
+    is_interrupted: &dyn Fn() -> bool,
+) -> anyhow::Result<()> {
     if limit < QUIET_FOR {
         return Err(bad(format!(
-            "--wait-quiet: {limit:?} is shorter than the {QUIET_FOR:?} for which the machine has to be quiet\nhint: use --wait-quiet 5m"
+            "--wait-quiet: {limit:?} is shorter than the {QUIET_FOR:?} for which the machine has \
+             to be quiet\nhint: use --wait-quiet 5m"
         )));
     }
     let mut wait = QuietWait::new(limit);
@@ -207,7 +219,8 @@ fn wait(machine: &mut dyn Machine, limit: Duration, is_interrupted: &dyn Fn() ->
         match progress {
             Progress::Quiet => return Ok(()),
             Progress::GiveUp => anyhow::bail!(
-                "other programs: they used {} and did not rest for {QUIET_FOR:?} within {limit:?}\nhint: stop them, or run without --wait-quiet",
+                "other programs: they used {} and did not rest for {QUIET_FOR:?} within \
+                 {limit:?}\nhint: stop them, or run without --wait-quiet",
                 noisy.in_words()
             ),
             Progress::Wait if is_interrupted() => {
@@ -216,7 +229,8 @@ fn wait(machine: &mut dyn Machine, limit: Duration, is_interrupted: &dyn Fn() ->
             Progress::Wait if !has_said && noisy.share > 0.0 => {
                 has_said = true;
                 machine.say(&format!(
-                    "waiting up to {limit:?} until other programs use less than {} for {QUIET_FOR:?}: they use {}",
+                    "waiting up to {limit:?} until other programs use less than {} for \
+                     {QUIET_FOR:?}: they use {}",
                     whole_percent(QUIET_SHARE),
                     noisy.in_words()
                 ));
@@ -251,7 +265,12 @@ mod tests {
         fn read(&mut self) -> Reading {
             let (all, busy) = ((self.now * CPUS).as_nanos() as u64, self.busy.as_nanos() as u64);
             let cpu = CpuUse { cpu: 0, busy_ns: busy, idle_ns: all - busy, steal_ns: 0 };
-            let of = |pid, name: &str, run_ns| Other { pid, name: name.into(), run_ns, ..Other::default() };
+            let of = |pid, name: &str, run_ns| Other {
+                pid,
+                name: name.into(),
+                run_ns,
+                ..Other::default()
+            };
             let programs = vec![of(8, "init", 9_000_000_000), of(7, "rustc", busy)];
             Reading { at: self.now, cpus: vec![cpu], programs, ..Reading::default() }
         }
@@ -307,7 +326,8 @@ mod tests {
         assert!(error.contains("within 300s") && error.contains("hint: stop them"), "{error}");
         assert_eq!(took, 300 * SECOND);
         // A quiet end that is too short has the names of the noise before it.
-        let error = waited(|now| if now < 8 * SECOND { 0.5 } else { 0.0 }, 10 * SECOND).0.unwrap_err();
+        let error =
+            waited(|now| if now < 8 * SECOND { 0.5 } else { 0.0 }, 10 * SECOND).0.unwrap_err();
         assert!(error.contains("rustc"), "{error}");
         let error = waited(|_| 0.0, SECOND).0.unwrap_err();
         assert!(error.contains("shorter than the 3s"), "{error}");
@@ -326,7 +346,11 @@ mod tests {
             let mut machine = Virtual::new(|_| share);
             warn(&mut machine, "Stop them.");
             assert_eq!(machine.said.len(), usize::from(is_warned), "{share}");
-            assert!(machine.said.iter().all(|text| text.contains("rustc 61 %")), "{:?}", machine.said);
+            assert!(
+                machine.said.iter().all(|text| text.contains("rustc 61 %")),
+                "{:?}",
+                machine.said
+            );
         }
     }
 

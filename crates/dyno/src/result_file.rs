@@ -86,7 +86,8 @@ fn replace(target: &Path, bytes: &[u8], before: Option<&Metadata>) -> io::Result
         return Err(io::ErrorKind::IsADirectory.into());
     }
     let mode = Permissions::from_mode(0o666);
-    let mut new = tempfile::Builder::new().prefix(".dyno").permissions(mode).tempfile_in(folder(target))?;
+    let mut new =
+        tempfile::Builder::new().prefix(".dyno").permissions(mode).tempfile_in(folder(target))?;
     if let Some(before) = before {
         let made = new.as_file().metadata()?;
         if (made.uid(), made.gid()) != (before.uid(), before.gid()) {

@@ -27,7 +27,8 @@ pub fn progress_style() -> Style {
 /// What the third Ctrl-C does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Third {
-    /// It ends this process at once. The guard ends what was started, and the archive has what was finished.
+    /// It ends this process at once. The guard ends what was started, and the archive has what was
+    /// finished.
     Ends,
     /// It ends this process after [`LAST_CALL`], so that the result can still be written.
     LeavesTimeForTheResult,

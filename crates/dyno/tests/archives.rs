@@ -1,4 +1,5 @@
-//! Archives of others: what does not hold together is refused by name, and whatever stands in one is shown, never obeyed.
+//! Archives of others: what does not hold together is refused by name, and whatever stands in one
+//! is shown, never obeyed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ impl Copy {
             for entry in fs::read_dir(golden().join(part)).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_file() {
-                    fs::copy(&path, folder.path().join(part).join(path.file_name().unwrap())).unwrap();
+                    fs::copy(&path, folder.path().join(part).join(path.file_name().unwrap()))
+                        .unwrap();
                 }
             }
         }
@@ -60,17 +62,37 @@ fn broken_records() -> Vec<Broken> {
         ("trials/0003.json", "/trial", json!(11), "belongs to launch"),
         ("trials/0003.json", "/start", json!(77), "start 77, which is not there"),
         ("trials/0003.json", "/load/window_ns", json!([9, 5]), "opens at 9 ns and closes at 5 ns"),
-        ("trials/0003.json", "/load/window_ns/1", json!(u64::MAX), "`window_ns` is 18446744073709551615"),
+        (
+            "trials/0003.json",
+            "/load/window_ns/1",
+            json!(u64::MAX),
+            "`window_ns` is 18446744073709551615",
+        ),
         ("trials/0003.json", "/load/began_ns", json!(u64::MAX), "`began_ns` is"),
         ("trials/0003.json", "/load/intervals/1/end_ns", json!(0), "an interval begins at"),
         ("trials/0003.json", "/load/intervals/2/start_ns", json!(5), "intervals are not in order"),
         ("trials/0003.json", "/load/intervals/1/outcomes/ok", json!(u64::MAX), "`ok` is"),
-        ("trials/0003.json", "/load/intervals/1/bytes_received", json!(1u64 << 60), "`bytes_received` is"),
-        ("trials/0003.json", "/load/samples/0/parties/1/party", json!({"subject": 0}), "two of its parties"),
+        (
+            "trials/0003.json",
+            "/load/intervals/1/bytes_received",
+            json!(1u64 << 60),
+            "`bytes_received` is",
+        ),
+        (
+            "trials/0003.json",
+            "/load/samples/0/parties/1/party",
+            json!({"subject": 0}),
+            "two of its parties",
+        ),
         ("starts/001.json", "/parts/0/party", json!({"backend": 4}), "names back end 4"),
         ("trials/0003.json", "/load/samples/2/at_ns", json!(7), "samples are not in order"),
         ("trials/0003.json", "/load/books/scheduled", json!(1u64 << 63), "`scheduled` is"),
-        ("trials/0003.json", "/load/books/scheduled", json!(-1), "`scheduled` is -1, and can be 0 to"),
+        (
+            "trials/0003.json",
+            "/load/books/scheduled",
+            json!(-1),
+            "`scheduled` is -1, and can be 0 to",
+        ),
         ("trials/0003.json", "/load/books/completed", json!(1e300), "`completed` is"),
         (
             "trials/0003.json",
@@ -93,7 +115,12 @@ fn broken_records() -> Vec<Broken> {
             json!([{"name": "patience", "asked": "1", "read_back": "1", "reason": null}]),
             "is not a part of a run",
         ),
-        ("starts/001.json", "/parts/0/party", json!({"subject": 1}), "names subject 1, and there are 1"),
+        (
+            "starts/001.json",
+            "/parts/0/party",
+            json!({"subject": 1}),
+            "names subject 1, and there are 1",
+        ),
     ]
 }
 
@@ -147,7 +174,12 @@ fn broken_plans() -> Vec<Broken> {
             json!({"model": "constant", "rate": -1.0}),
             "rate of step 0 is -1",
         ),
-        ("run.json", "/plan/arms/0/conditions/limits/cpus", json!(0.0), "`limits.cpus` of arm \"fast\" is 0"),
+        (
+            "run.json",
+            "/plan/arms/0/conditions/limits/cpus",
+            json!(0.0),
+            "`limits.cpus` of arm \"fast\" is 0",
+        ),
         ("run.json", "/plan/arms/0/level", json!(-1e300), "the level of arm \"fast\" is -1"),
         ("run.json", "/facts/cgroup", json!("v3"), "is not a part of a run"),
         ("run.json", "/plan/report/markers/0/connections", json!(-8.0), "of a marker is -8"),
@@ -167,11 +199,17 @@ fn an_archive_that_does_not_hold_together_is_refused_with_the_place() {
         copy.change(file, |whole| *whole.pointer_mut(place).expect(place) = value.clone());
         let error = copy.read().map(drop).expect_err(place).to_string();
         assert!(error.contains(said), "{file} {place}: {error}");
-        let named =
-            if said.starts_with("two of its starts") { file.split('/').next().unwrap() } else { file };
+        let named = if said.starts_with("two of its starts") {
+            file.split('/').next().unwrap()
+        } else {
+            file
+        };
         assert!(error.contains(named), "{file} {place}: {error}");
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_dyno")).arg("report").arg(copy.folder.path()).output().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_dyno"))
+            .arg("report")
+            .arg(copy.folder.path())
+            .output()
+            .unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{file} {place}: {told}");
         assert!(told.starts_with("dyno: ") && !told.contains("panicked"), "{told}");
@@ -187,7 +225,8 @@ fn a_trial_of_another_run_is_refused() {
 }
 
 /// What somebody may put where a name, a message or an answer is expected.
-const HOSTILE: &str = "=<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script><!-- |`*_[a](javascript:b)\r\n\u{1b}]52;c;aGk=\u{7}\u{1b}[2J\u{9b}31m\u{202e}evil";
+const HOSTILE: &str = "=<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script><!-- \
+                       |`*_[a](javascript:b)\r\n\u{1b}]52;c;aGk=\u{7}\u{1b}[2J\u{9b}31m\u{202e}evil";
 
 /// Puts it before every text that a person may see.
 fn poison(copy: &Copy) {
@@ -215,7 +254,9 @@ fn poison(copy: &Copy) {
         }
         for workload in run["plan"]["workloads"].as_array_mut().unwrap() {
             put(&mut workload["name"]);
-            ["name", "method", "path"].into_iter().for_each(|k| put(&mut workload["requests"][0][k]));
+            ["name", "method", "path"]
+                .into_iter()
+                .for_each(|k| put(&mut workload["requests"][0][k]));
         }
         put(&mut run["plan"]["report"]["markers"][0]["label"]);
         put(&mut run["plan"]["report"]["baseline"]);
@@ -255,7 +296,10 @@ fn what_stands_in_an_archive_is_shown_and_never_obeyed() {
     let report = dyno_analysis::report::report(&copy.read().unwrap());
 
     let page = dyno_report::html::page(&report, "", "let viewer;");
-    assert!(!page.contains("<img") && !page.contains("<!--"), "markup of others stands in the page");
+    assert!(
+        !page.contains("<img") && !page.contains("<!--"),
+        "markup of others stands in the page"
+    );
     assert_eq!(page.matches("<script").count(), 2, "the data and the viewer");
     assert_eq!(page.matches("</script").count(), 2);
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"), "it is shown");
@@ -266,13 +310,17 @@ fn what_stands_in_an_archive_is_shown_and_never_obeyed() {
         let text = dyno_report::render(&report, format);
         let obeyed: Vec<char> = text.chars().filter(|c| c.is_control() && *c != '\n').collect();
         assert_eq!(obeyed, [], "{format:?} holds control characters");
-        assert!(text.contains("␛]52;c;aGk=") || text.contains("␛\\]52;c;aGk="), "{format:?} shows them");
+        assert!(
+            text.contains("␛]52;c;aGk=") || text.contains("␛\\]52;c;aGk="),
+            "{format:?} shows them"
+        );
         assert!(!text.contains('\u{202e}'), "{format:?} turns the direction of text");
     }
     let markdown = dyno_report::render(&report, Format::Markdown);
     let outside_code = markdown.split("```").step_by(2).collect::<String>();
     for markup in ["<img", "</script", "](javascript", "<!--"] {
-        let bare = outside_code.match_indices(markup).filter(|(i, _)| !outside_code[..*i].ends_with('\\'));
+        let bare =
+            outside_code.match_indices(markup).filter(|(i, _)| !outside_code[..*i].ends_with('\\'));
         assert_eq!(bare.count(), 0, "{markup} is markup");
     }
     let table = dyno_report::render(&report, Format::Csv);
@@ -280,23 +328,31 @@ fn what_stands_in_an_archive_is_shown_and_never_obeyed() {
     for record in lines.records() {
         for cell in &record.unwrap() {
             assert!(!cell.starts_with(['=', '@', '\t', '\r']), "a formula: {cell}");
-            assert!(!cell.starts_with(['+', '-']) || cell.parse::<f64>().is_ok(), "a formula: {cell}");
+            assert!(
+                !cell.starts_with(['+', '-']) || cell.parse::<f64>().is_ok(),
+                "a formula: {cell}"
+            );
         }
     }
     let json: Value = serde_json::from_str(&dyno_report::render(&report, Format::Json)).unwrap();
-    assert!(json["run"]["suite"].as_str().unwrap().starts_with(HOSTILE), "programs get it as it is");
+    assert!(
+        json["run"]["suite"].as_str().unwrap().starts_with(HOSTILE),
+        "programs get it as it is"
+    );
 }
 
 #[test]
 fn a_report_holds_no_secret_and_says_so() {
     let copy = Copy::new();
     copy.change("run.json", |run| {
-        run["command"] = json!(["dyno", "run", "my suite.toml", "-H", "Authorization: Bearer tell-nobody"]);
+        run["command"] =
+            json!(["dyno", "run", "my suite.toml", "-H", "Authorization: Bearer tell-nobody"]);
         run["plan"]["workloads"][0]["requests"][0]["headers"] =
             json!([["Cookie", "session=tell-nobody-2"], ["Accept", "text/html"]]);
-        run["plan"]["suite"]["source"] =
-            "headers = { Cookie = \"session=tell-nobody-2\" }\nenv = { API_KEY = \"tell-nobody-3\" }\nProxy-Authorization = \"\"\"Basic \\\n  tell-nobody-4\"\"\"\n"
-                .into();
+        run["plan"]["suite"]["source"] = "headers = { Cookie = \"session=tell-nobody-2\" }\nenv = \
+                                          { API_KEY = \"tell-nobody-3\" }\nProxy-Authorization = \
+                                          \"\"\"Basic \\\n  tell-nobody-4\"\"\"\n"
+            .into();
         run["plan"]["workloads"][0]["requests"][0]["path"] = "/a?access_token=tell-nobody-5".into();
         run["plan"]["subjects"][0]["title"] = "a.test/hooks/tell-nobody-5".into();
         run["plan"]["report"]["markers"] =
@@ -331,8 +387,11 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
     const TOKEN: &str = "abc123xyz987";
     copy.change("run.json", |run| {
         let requests = &mut run["plan"]["workloads"][0]["requests"];
-        requests[0]["headers"] =
-            json!([["X-Api-Key", TOKEN], ["Cookie", "swordfish"], ["X-Trace", format!("of-{TOKEN}")]]);
+        requests[0]["headers"] = json!([
+            ["X-Api-Key", TOKEN],
+            ["Cookie", "swordfish"],
+            ["X-Trace", format!("of-{TOKEN}")]
+        ]);
         requests[0]["path"] = format!("/a?k={TOKEN}").into();
         requests[0]["body"] = format!("{{\"key\":\"{TOKEN}\"}}").into();
         requests[0]["expect"] = json!({
@@ -344,7 +403,8 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
         });
         let mut second = requests[0].clone();
         // As suites name what has no name.
-        (second["name"], second["path"]) = (format!("b-{TOKEN}").into(), format!("/b/{TOKEN}").into());
+        (second["name"], second["path"]) =
+            (format!("b-{TOKEN}").into(), format!("/b/{TOKEN}").into());
         requests.as_array_mut().unwrap().push(second);
         run["plan"]["workloads"][0]["name"] = format!("b-{TOKEN}").into();
     });
@@ -363,7 +423,8 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
     let workload = &json["run"]["workloads"][0];
     assert_eq!(workload["requests"][1]["path"], "/b/(withheld)");
     assert_eq!(workload["requests"][0]["body"], "{\"key\":\"(withheld)\"}");
-    let names = [&workload["name"], &workload["requests"][1]["name"], &json["trials"][0]["workload"]];
+    let names =
+        [&workload["name"], &workload["requests"][1]["name"], &json["trials"][0]["workload"]];
     let of_rows = [&json["summaries"][0]["workload"], &json["overview"][0]["workload"]];
     for name in names.into_iter().chain(of_rows) {
         assert_eq!(name, "b-(withheld)");
@@ -375,7 +436,11 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
     assert_eq!(config["requests_mixed"][0]["path"], "/a?k=(withheld)");
     assert_eq!(config["requests_mixed"][1]["path"], "/b/(withheld)");
     let mut absent = json["overview"].as_array().unwrap().iter().map(|row| row["absent"].as_str());
-    assert!(absent.any(|why| why == Some("in part: crashed: it said (withheld)")), "{:#}", json["overview"]);
+    assert!(
+        absent.any(|why| why == Some("in part: crashed: it said (withheld)")),
+        "{:#}",
+        json["overview"]
+    );
     let told = json["trials"][0]["caveats"].to_string();
     let verdict = json["trials"][0]["limiter"]["sentence"].as_str().unwrap();
     assert!(verdict.ends_with("(withheld)."), "{verdict}");
@@ -396,9 +461,12 @@ fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
     });
     let check = |ok: bool| {
         json!({
-            "name": "c", "protocol": "h1", "ok": ok, "answered": true, "waived": false, "of_life": false,
-            "asked": "POST /c?token=tell-nobody-2, body \"{\\\"password\\\":\\\"tell-nobody-3\\\"}\"",
-            "expected": "status 200, location: http://u:tell-nobody-4@h/, JSON /token \"tell-nobody-5\"",
+            "name": "c", "protocol": "h1", "ok": ok, "answered": true, "waived": false,
+            "of_life": false,
+            "asked": "POST /c?token=tell-nobody-2, body \
+                      \"{\\\"password\\\":\\\"tell-nobody-3\\\"}\"",
+            "expected": "status 200, location: http://u:tell-nobody-4@h/, JSON /token \
+                         \"tell-nobody-5\"",
             "got": "the status is 500\nSet-Cookie: id=tell-nobody-6\n\nauth=Bearer tell-nobody-7",
         })
     };
@@ -416,8 +484,9 @@ fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
     }
     for format in Format::ALL {
         let text = dyno_report::render(&report, format);
-        let at =
-            text.find("tell-nobody").map(|at| text[..at + 20].chars().rev().take(99).collect::<String>());
+        let at = text
+            .find("tell-nobody")
+            .map(|at| text[..at + 20].chars().rev().take(99).collect::<String>());
         assert_eq!(at.map(|text| text.chars().rev().collect::<String>()), None, "{format:?}");
     }
     // Standard output that is no terminal is a file or a log, which is shared as well.
@@ -457,11 +526,14 @@ fn comparison_of_runs_with_secrets_holds_none() {
     }
 }
 
-/// A value of the same kind that is unlikely to make sense where it is put; now and then one of another kind.
+/// A value of the same kind that is unlikely to make sense where it is put; now and then one of
+/// another kind.
 fn nasty(of: &Value, rng: &mut Rng) -> Value {
-    let numbers = [0, 1, 2, 7, 1 << 20, u64::from(u32::MAX), 1 << 44, 1 << 61, u64::MAX].map(|n| json!(n));
+    let numbers =
+        [0, 1, 2, 7, 1 << 20, u64::from(u32::MAX), 1 << 44, 1 << 61, u64::MAX].map(|n| json!(n));
     let texts = ["", "\u{0}<script>", "=1", "h2", "\u{1b}[2J"].map(|t| json!(t));
-    let others = [json!(-1), json!(1e308), json!(-0.5), json!(null), json!([]), json!({}), json!(true)];
+    let others =
+        [json!(-1), json!(1e308), json!(-0.5), json!(null), json!([]), json!({}), json!(true)];
     let one = |all: &[Value], rng: &mut Rng| all[rng.below(all.len() as u64) as usize].clone();
     match of {
         _ if rng.below(10) == 0 => one(&others, rng),
@@ -509,9 +581,15 @@ fn no_change_to_an_archive_makes_dyno_panic() {
             read += 1;
             let report = dyno_analysis::report::report(&run);
             for format in Format::ALL {
-                assert!(!dyno_report::render(&report, format).contains("<script>\u{0}"), "seed {seed}");
+                assert!(
+                    !dyno_report::render(&report, format).contains("<script>\u{0}"),
+                    "seed {seed}"
+                );
             }
         }
     }
-    assert!((40..360).contains(&read), "{read} of 400 were read: the changes are too mild or too harsh");
+    assert!(
+        (40..360).contains(&read),
+        "{read} of 400 were read: the changes are too mild or too harsh"
+    );
 }

@@ -5,16 +5,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is here")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository is here")
 }
 
 /// A program that is built in a moment.
 fn small_program(folder: &Path) {
     fs::create_dir_all(folder.join("src")).unwrap();
-    fs::write(folder.join("Cargo.toml"), "[package]\nname = \"small\"\nversion = \"0.1.0\"\n[workspace]\n")
-        .unwrap();
-    fs::write(folder.join("Cargo.lock"), "version = 3\n[[package]]\nname = \"small\"\nversion = \"0.1.0\"\n")
-        .unwrap();
+    fs::write(
+        folder.join("Cargo.toml"),
+        "[package]\nname = \"small\"\nversion = \"0.1.0\"\n[workspace]\n",
+    )
+    .unwrap();
+    fs::write(
+        folder.join("Cargo.lock"),
+        "version = 3\n[[package]]\nname = \"small\"\nversion = \"0.1.0\"\n",
+    )
+    .unwrap();
     fs::write(folder.join("src/main.rs"), "fn main() { print!(\"found\"); }\n").unwrap();
 }
 
@@ -22,7 +31,9 @@ fn small_program(folder: &Path) {
 fn built(folder: &Path, target_dir: Option<&Path>) -> PathBuf {
     let mut script = Command::new(repository().join("scripts/built"));
     script.args(["-p", "small"]).current_dir(folder);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_")) {
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_"))
+    {
         // Of the cargo that runs this test; where its registry is, it may keep.
         if name != "CARGO_HOME" {
             script.env_remove(name);
@@ -45,16 +56,20 @@ fn what_was_built_is_found_wherever_cargo_put_it() {
     let folder = root.join("small");
     small_program(&folder);
     assert!(built(&folder, None).starts_with(folder.join("target")));
-    assert!(built(&folder, Some(&root.join("by environment"))).starts_with(root.join("by environment")));
+    assert!(
+        built(&folder, Some(&root.join("by environment"))).starts_with(root.join("by environment"))
+    );
     fs::create_dir_all(folder.join(".cargo")).unwrap();
-    fs::write(folder.join(".cargo/config.toml"), "[build]\ntarget-dir = \"../configured\"\n").unwrap();
+    fs::write(folder.join(".cargo/config.toml"), "[build]\ntarget-dir = \"../configured\"\n")
+        .unwrap();
     assert!(built(&folder, None).starts_with(root.join("configured")));
 }
 
 /// All of them ask, instead of assuming.
 #[test]
 fn nothing_assumes_where_cargo_builds() {
-    let benches = fs::read_dir(repository().join("benches")).unwrap().map(|entry| entry.unwrap().path());
+    let benches =
+        fs::read_dir(repository().join("benches")).unwrap().map(|entry| entry.unwrap().path());
     for path in benches.filter(|path| path.is_file()).chain([repository().join("Makefile")]) {
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains("target/release"), "{} assumes a target folder", path.display());

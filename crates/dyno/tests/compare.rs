@@ -21,7 +21,11 @@ fn told(words: &[&str]) -> (i32, String, String) {
 }
 
 /// A copy of an archive in which some of its head is otherwise.
-fn changed(folder: &Path, name: &str, change: impl FnOnce(&mut dyno_archive::dir::Header)) -> String {
+fn changed(
+    folder: &Path,
+    name: &str,
+    change: impl FnOnce(&mut dyno_archive::dir::Header),
+) -> String {
     let to = folder.join(name);
     let copied = Command::new("cp").arg("-r").arg(kept("hello")).arg(&to).status().unwrap();
     assert!(copied.success());
@@ -119,7 +123,8 @@ fn removed_trial_is_reported_in_every_format() {
     let archive = RunDir::open(Path::new(&run)).unwrap().read().unwrap();
     let plan = &archive.header.plan;
     let arm = plan.arms.iter().position(|arm| arm.name == "fast").unwrap();
-    let removed = archive.trials.iter().find(|trial| plan.trials[trial.trial].arm == arm).unwrap().trial;
+    let removed =
+        archive.trials.iter().find(|trial| plan.trials[trial.trial].arm == arm).unwrap().trial;
     std::fs::remove_file(Path::new(&run).join(format!("trials/{removed:04}.json"))).unwrap();
     let (a, b) = (format!("{run}:slow"), format!("{run}:fast"));
     let said = "1 of 3 repeats of B do not count (no record in the archive: 1)";

@@ -15,9 +15,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dyno-launch", &["dyno-archive", "dyno-observer"]),
     (
         "dyno-contract",
-        &["dyno-archive", "dyno-engine", "dyno-launch", "dyno-observer", "dyno-wire", "dyno-workload"],
+        &[
+            "dyno-archive",
+            "dyno-engine",
+            "dyno-launch",
+            "dyno-observer",
+            "dyno-wire",
+            "dyno-workload",
+        ],
     ),
-    ("dyno-subject", &["dyno-archive", "dyno-contract", "dyno-launch", "dyno-observer", "dyno-workload"]),
+    (
+        "dyno-subject",
+        &["dyno-archive", "dyno-contract", "dyno-launch", "dyno-observer", "dyno-workload"],
+    ),
     (
         "dyno-runner",
         &[
@@ -68,7 +78,8 @@ fn crates_depend_only_on_what_the_architecture_allows() {
     assert_eq!(packages.len(), ALLOWED.len(), "a crate is missing from the allow-list, or gone");
     for package in packages {
         let name = package["name"].as_str().unwrap();
-        let allowed = ALLOWED.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("{name} is new")).1;
+        let allowed =
+            ALLOWED.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("{name} is new")).1;
         let edges: BTreeSet<&str> = package["dependencies"]
             .as_array()
             .unwrap()

@@ -40,16 +40,16 @@ fn decode_one(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
     match name {
         "gzip" | "x-gzip" => read(name, flate2::read::MultiGzDecoder::new(body)),
         // What RFC 9110 §8.4.1.2 calls deflate has zlib's frame; some servers leave it out.
-        "deflate" => {
-            inflate(body, bufread::ZlibDecoder::new(body), bufread::ZlibDecoder::total_in).or_else(|why| {
+        "deflate" => inflate(body, bufread::ZlibDecoder::new(body), bufread::ZlibDecoder::total_in)
+            .or_else(|why| {
                 inflate(body, bufread::DeflateDecoder::new(body), bufread::DeflateDecoder::total_in)
                     .map_err(|_| why)
-            })
-        }
+            }),
         "br" => decode_brotli(body),
         "zstd" => decode_zstd(body),
         _ => Err(format!(
-            "the body has the content coding {name:?}, which dyno does not decode; ask for gzip, br, zstd, deflate or identity (Accept-Encoding)"
+            "the body has the content coding {name:?}, which dyno does not decode; ask for gzip, \
+             br, zstd, deflate or identity (Accept-Encoding)"
         )),
     }
 }
@@ -82,7 +82,9 @@ fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
         match result {
             BrotliResult::NeedsMoreOutput => {}
             BrotliResult::ResultSuccess => return whole("br", decoded, at as u64, body),
-            BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => return Err(malformed("br")),
+            BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => {
+                return Err(malformed("br"));
+            }
         }
     }
 }
@@ -92,7 +94,8 @@ fn decode_zstd(body: &[u8]) -> Result<Vec<u8>, String> {
     let mut input = Cursor::new(body);
     let mut decoded = Vec::new();
     while input.position() < body.len() as u64 {
-        let frame = ruzstd::decoding::StreamingDecoder::new(&mut input).map_err(|_| malformed("zstd"))?;
+        let frame =
+            ruzstd::decoding::StreamingDecoder::new(&mut input).map_err(|_| malformed("zstd"))?;
         decoded.extend(read_up_to("zstd", frame, CHECKED_BODY_BYTES - decoded.len())?);
     }
     Ok(decoded)
@@ -150,13 +153,15 @@ mod tests {
     }
 
     fn zlib(text: &[u8]) -> Vec<u8> {
-        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        let mut encoder =
+            flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
         encoder.write_all(text).unwrap();
         encoder.finish().unwrap()
     }
 
     fn deflate(text: &[u8]) -> Vec<u8> {
-        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+        let mut encoder =
+            flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
         encoder.write_all(text).unwrap();
         encoder.finish().unwrap()
     }
@@ -195,7 +200,10 @@ mod tests {
         let error = |body: &[u8], codings: &str| decode(body, codings.as_bytes()).unwrap_err();
         assert!(error(TEXT, "compress").contains("\"compress\", which dyno does not decode"));
         for coding in ["gzip", "deflate", "br", "zstd"] {
-            assert!(error(b"\xffplain text", coding).contains("is not in the content coding"), "{coding}");
+            assert!(
+                error(b"\xffplain text", coding).contains("is not in the content coding"),
+                "{coding}"
+            );
         }
         assert!(error(&gzip(TEXT)[..20], "gzip").contains("is not in the content coding"));
         // Anything may hide behind the end of a coding.
@@ -211,7 +219,10 @@ mod tests {
             assert!(error(&more, coding).contains("is not in the content coding"), "{coding}");
         }
         let bomb = gzip(&vec![0; CHECKED_BODY_BYTES + 1]);
-        assert!(bomb.len() < 1 << 20 && error(&bomb, "gzip").contains("longer than 64 MiB once decoded"));
+        assert!(
+            bomb.len() < 1 << 20
+                && error(&bomb, "gzip").contains("longer than 64 MiB once decoded")
+        );
     }
 
     #[test]

@@ -10,9 +10,10 @@ pub type ConnId = u32;
 
 /// Performs operations and reports completions; owns the only clock.
 ///
-/// One turn goes: [`turn`](Self::turn), then [`next`](Self::next) until it is `None`, handling each completion,
-/// with [`flush`](Self::flush) in between if the turn is long. After [`close`](Self::close) no completion of that
-/// connection is reported any more, even if it had already happened.
+/// One turn goes: [`turn`](Self::turn), then [`next`](Self::next) until it is `None`, handling each
+/// completion, with [`flush`](Self::flush) in between if the turn is long. After
+/// [`close`](Self::close) no completion of that connection is reported any more, even if it had
+/// already happened.
 ///
 /// The same contract suite (`dyno-driver`, `tests/contract.rs`) runs against every implementation.
 pub trait Driver {
@@ -37,22 +38,25 @@ pub trait Driver {
     /// tell.
     fn unsent(&self, conn: ConnId) -> u64;
 
-    /// Hands queued bytes to the kernel. `handed` is called for each connection all of whose bytes have been handed
-    /// over, with the instant read just before. Bytes behind others that the kernel has no room for are handed over,
-    /// and reported, once those have left: nothing leaves unreported.
+    /// Hands queued bytes to the kernel. `handed` is called for each connection all of whose bytes
+    /// have been handed over, with the instant read just before. Bytes behind others that the
+    /// kernel has no room for are handed over, and reported, once those have left: nothing leaves
+    /// unreported.
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant));
 
     /// Flushes, then waits until something completed or until `wait.until`, whichever is first.
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn;
 
-    /// The next completion of this turn. Received bytes lie in [`bytes`](Self::bytes) until the next call of
-    /// `next` or `turn`.
+    /// The next completion of this turn. Received bytes lie in [`bytes`](Self::bytes) until the
+    /// next call of `next` or `turn`.
     fn next(&mut self) -> Option<Completion>;
 
-    /// The bytes of the `Received` that [`next`](Self::next) returned last. They may be changed in place.
+    /// The bytes of the `Received` that [`next`](Self::next) returned last. They may be changed in
+    /// place.
     fn bytes(&mut self) -> &mut [u8];
 
-    /// When the kernel received the last of those bytes; `None` unless the driver was made to ask for it.
+    /// When the kernel received the last of those bytes; `None` unless the driver was made to ask
+    /// for it.
     fn received_at(&self) -> Option<Instant> {
         None
     }
@@ -63,7 +67,8 @@ pub trait Driver {
     /// CPU use of the calling thread so far.
     fn thread_use(&self) -> ThreadUse;
 
-    /// CPU time of the calling thread so far, nanoseconds: the part of its use that is cheap to read.
+    /// CPU time of the calling thread so far, nanoseconds: the part of its use that is cheap to
+    /// read.
     fn thread_run_ns(&self) -> u64;
 }
 
@@ -106,7 +111,8 @@ impl Wait {
 pub struct Turn {
     /// When the worker handed control over: the end of its busy time.
     pub entered: Instant,
-    /// When the worker got control back: everything the turn's completions report had happened by then.
+    /// When the worker got control back: everything the turn's completions report had happened by
+    /// then.
     pub woke: Instant,
     /// How much of the wait was polling.
     pub spun_ns: u64,
@@ -116,8 +122,8 @@ pub struct Turn {
 pub struct Completion {
     pub conn: ConnId,
     pub what: What,
-    /// The latest instant at which it can have happened: the clock was read right after the kernel had told. Never
-    /// earlier than that of the completion before it.
+    /// The latest instant at which it can have happened: the clock was read right after the kernel
+    /// had told. Never earlier than that of the completion before it.
     pub at: Instant,
 }
 

@@ -1,5 +1,5 @@
-//! What a right answer is. Status and exact body are compared for every answer as it arrives, without keeping it;
-//! what needs the whole answer is looked at for a sample.
+//! What a right answer is. Status and exact body are compared for every answer as it arrives,
+//! without keeping it; what needs the whole answer is looked at for a sample.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -71,7 +71,9 @@ impl Drop for Kept {
 }
 
 /// Said of a body for which [`Room`] has no bytes left.
-const NO_ROOM: &str = "the body was not checked: bodies in flight are longer than 256 MiB together; use fewer connections or a smaller share of checks (--check-one-in)";
+const NO_ROOM: &str = "the body was not checked: bodies in flight are longer than 256 MiB \
+                       together; use fewer connections or a smaller share of checks \
+                       (--check-one-in)";
 
 /// Expectations that only a look at the whole answer can check.
 #[derive(Debug, Default)]
@@ -133,17 +135,25 @@ impl Deep {
 
 impl Expectation {
     /// Compares a whole answer. `Err`: its first fault, in words.
-    pub fn judge(&self, status: u16, fields: &[(String, String)], body: &[u8]) -> Result<(), String> {
+    pub fn judge(
+        &self,
+        status: u16,
+        fields: &[(String, String)],
+        body: &[u8],
+    ) -> Result<(), String> {
         if !self.is_right_status(status) {
             return Err(format!("the status is {status}"));
         }
         let all = || fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let codings = coding::codings(all());
         let is_another = |expected: &Arc<[u8]>| **expected != *body;
-        if self.body.as_ref().is_some_and(is_another) && !(self.may_be_coded && coding::is_coded(&codings)) {
+        if self.body.as_ref().is_some_and(is_another)
+            && !(self.may_be_coded && coding::is_coded(&codings))
+        {
             return Err("the body is another one".into());
         }
-        let fault = header_fault(all, &self.deep).or_else(|| body_fault(body, &codings, &self.deep));
+        let fault =
+            header_fault(all, &self.deep).or_else(|| body_fault(body, &codings, &self.deep));
         fault.map_or(Ok(()), Err)
     }
 
@@ -160,8 +170,8 @@ pub(crate) struct Answer {
     body_wrong: bool,
     /// The body is encoded, so that it is not compared as it comes.
     is_coded: bool,
-    /// `None`: the answer is not checked in full. Boxed: few answers are, and `Answer` is moved and cleared on the hot
-    /// path.
+    /// `None`: the answer is not checked in full. Boxed: few answers are, and `Answer` is moved and
+    /// cleared on the hot path.
     full: Option<Box<Full>>,
 }
 
@@ -386,8 +396,8 @@ mod tests {
         Expectation { deep: Arc::new(deep), ..Expectation::default() }
     }
 
-    const ANSWER: &[u8] =
-        b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 19\r\n\r\n{\"a\":{\"b\":[1,\"x\"]}}";
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: \
+                            19\r\n\r\n{\"a\":{\"b\":[1,\"x\"]}}";
 
     #[test]
     fn bodies_that_are_checked_at_once_share_one_room() {
@@ -403,9 +413,15 @@ mod tests {
         let second = begin(&expect);
         let mut third = begin(&expect);
         let verdict = third.judge(&expect);
-        assert_eq!((verdict.outcome, verdict.fault.as_deref()), (Outcome::UnexpectedBody, Some(NO_ROOM)));
+        assert_eq!(
+            (verdict.outcome, verdict.fault.as_deref()),
+            (Outcome::UnexpectedBody, Some(NO_ROOM))
+        );
         drop(second);
-        assert!(begin(&expect).judge(&expect).fault.unwrap().contains("SHA-256"), "there is room again");
+        assert!(
+            begin(&expect).judge(&expect).fault.unwrap().contains("SHA-256"),
+            "there is room again"
+        );
         assert!(first.judge(&expect).fault.unwrap().contains("SHA-256"));
         drop(first);
         let taken = expect.room.0.load(Relaxed);
@@ -424,7 +440,8 @@ mod tests {
             ("x-a", matches("^[3-9]$"), false),
         ] {
             let wanted = vec![(name.to_string(), value)];
-            let (outcome, fault) = judge(&deep(Deep { headers: wanted, ..Deep::default() }), ANSWER);
+            let (outcome, fault) =
+                judge(&deep(Deep { headers: wanted, ..Deep::default() }), ANSWER);
             assert_eq!(outcome == Outcome::Ok, right, "{fault:?}");
             assert_eq!(outcome == Outcome::UnexpectedHeader, !right);
         }
@@ -446,12 +463,18 @@ mod tests {
             (Deep { sha256: Some(digest), ..Deep::default() }, None),
             (Deep { sha256: Some([0; 32]), ..Deep::default() }, Some("SHA-256")),
             (Deep { contains: Some(b"\"b\":[1".to_vec()), ..Deep::default() }, None),
-            (Deep { contains: Some(b"\"c\"".to_vec()), ..Deep::default() }, Some("does not contain")),
+            (
+                Deep { contains: Some(b"\"c\"".to_vec()), ..Deep::default() },
+                Some("does not contain"),
+            ),
             (json("/a/b/1", "x".into()), None),
             (json("/a/b/0", 2.into()), Some("is not 2")),
             (json("/a/c", 2.into()), Some("nothing stands")),
             (Deep { matches: Some(expression("(?i)\"B\"")), ..Deep::default() }, None),
-            (Deep { matches: Some(expression("^b")), ..Deep::default() }, Some("does not match ^b")),
+            (
+                Deep { matches: Some(expression("^b")), ..Deep::default() },
+                Some("does not match ^b"),
+            ),
             (json_matches("/a/b/1", "^[xyz]$"), None),
             (json_matches("/a/b/0", "^1$"), None),
             (json_matches("/a/b/1", "^x.$"), Some("does not match ^x.$")),
@@ -472,8 +495,10 @@ mod tests {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         std::io::Write::write_all(&mut encoder, text).unwrap();
         let body = encoder.finish().unwrap();
-        let head =
-            format!("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
         [head.as_bytes(), &body].concat()
     }
 
@@ -512,8 +537,10 @@ mod tests {
 
     #[test]
     fn the_cheap_expectations_come_first() {
-        let expect =
-            Expectation { status: Some(201), ..deep(Deep { sha256: Some([0; 32]), ..Deep::default() }) };
+        let expect = Expectation {
+            status: Some(201),
+            ..deep(Deep { sha256: Some([0; 32]), ..Deep::default() })
+        };
         assert_eq!(judge(&expect, ANSWER), (Outcome::UnexpectedStatus, None));
         let expect = Expectation { body: Some(Arc::from(&b"{"[..])), ..Expectation::default() };
         assert_eq!(judge(&expect, ANSWER), (Outcome::UnexpectedBody, None));

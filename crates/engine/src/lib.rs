@@ -1,9 +1,10 @@
 //! What is sent when, and what it took.
 //!
-//! A [`Worker`] is a pure state machine: it turns a [`Schedule`] into operations for a [`Driver`] and the driver's
-//! completions into exchanges, which its recorder keeps in intervals. Time, randomness and I/O are parameters, so a
-//! run is a function of its configuration, its seed and the driver's completions. [`sim`] holds a driver whose
-//! world, server and clock are ours: there the truth is known, and the instrument can be graded against it.
+//! A [`Worker`] is a pure state machine: it turns a [`Schedule`] into operations for a [`Driver`]
+//! and the driver's completions into exchanges, which its recorder keeps in intervals. Time,
+//! randomness and I/O are parameters, so a run is a function of its configuration, its seed and the
+//! driver's completions. [`sim`] holds a driver whose world, server and clock are ours: there the
+//! truth is known, and the instrument can be graded against it.
 #![forbid(unsafe_code)]
 
 mod coding;

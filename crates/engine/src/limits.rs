@@ -1,18 +1,20 @@
 //! Every bound of the engine, and what happens on reaching it.
 
-/// Arrivals that may wait for a free connection, per worker. One more is counted as `dropped`, never silent.
+/// Arrivals that may wait for a free connection, per worker. One more is counted as `dropped`,
+/// never silent.
 pub const WAITING: usize = 1 << 18;
 
-/// How long after the measured window exchanges in flight may still end. What is unanswered then is reported as a
-/// lower bound.
+/// How long after the measured window exchanges in flight may still end. What is unanswered then is
+/// reported as a lower bound.
 pub const DRAIN_NS: u64 = 5_000_000_000;
 
-/// Shortest and longest wait before a slot whose connection failed tries again. The wait doubles with every
-/// failure in a row; the first retry comes at once.
+/// Shortest and longest wait before a slot whose connection failed tries again. The wait doubles
+/// with every failure in a row; the first retry comes at once.
 pub const BACKOFF_MIN_NS: u64 = 1_000_000;
 pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
 
-/// How long after a cut exchanges in flight may still end. What is unanswered then is reported as a lower bound.
+/// How long after a cut exchanges in flight may still end. What is unanswered then is reported as a
+/// lower bound.
 pub const CUT_DRAIN_NS: u64 = 1_000_000_000;
 
 /// How long a worker sleeps at most, so that it hears of being called off.
@@ -23,20 +25,21 @@ pub const GLANCE_NS: u64 = 50_000_000;
 /// stop that makes a step invalid.
 pub const GLANCE_IN_FLIGHT_NS: u64 = 5_000_000;
 
-/// How often a request is sent again that a server would not deal with (REFUSED_STREAM, or above the last stream of a
-/// GOAWAY). One more refusal is its outcome.
+/// How often a request is sent again that a server would not deal with (REFUSED_STREAM, or above
+/// the last stream of a GOAWAY). One more refusal is its outcome.
 pub const RETRIES: u8 = 8;
 
-/// Streams of a connection for which there is room from its beginning. Room for more is made when they are opened.
+/// Streams of a connection for which there is room from its beginning. Room for more is made when
+/// they are opened.
 pub const STREAMS_AHEAD: u32 = 128;
 
-/// Bytes of answers to a server's control frames that are queued on a connection of HTTP/2 while the kernel takes nothing of
-/// what was queued before them: some 15,000 PINGs. Beyond it, and at least a turn later, the connection ends with
-/// ENHANCE_YOUR_CALM, as a protocol error.
+/// Bytes of answers to a server's control frames that are queued on a connection of HTTP/2 while
+/// the kernel takes nothing of what was queued before them: some 15,000 PINGs. Beyond it, and at
+/// least a turn later, the connection ends with ENHANCE_YOUR_CALM, as a protocol error.
 pub const REPLY_BYTES: u64 = 256 * 1024;
 
-/// Completions that are handled before queued requests go to the kernel: more would save system calls, and make the
-/// first request of a turn wait for the last.
+/// Completions that are handled before queued requests go to the kernel: more would save system
+/// calls, and make the first request of a turn wait for the last.
 pub const COMPLETIONS_PER_FLUSH: usize = 16;
 
 /// Requests of this many bytes and more may leave in several pieces: a response can come before the
@@ -59,25 +62,30 @@ pub const CONTINUE_NS: u64 = 1_000_000_000;
 /// Responses of a worker whose heads are searched for Set-Cookie.
 pub const COOKIE_LOOKS: u32 = 256;
 
-/// Kinds of malformed answers that are told apart by name, per worker. Later kinds are counted as `other`.
+/// Kinds of malformed answers that are told apart by name, per worker. Later kinds are counted as
+/// `other`.
 pub const PROTOCOL_ERROR_KINDS: usize = 64;
 
-/// Kinds of failed expectations that are told apart in words, per worker. Later kinds are counted as `other`.
+/// Kinds of failed expectations that are told apart in words, per worker. Later kinds are counted
+/// as `other`.
 pub const UNEXPECTED_KINDS: usize = 64;
 
-/// Units of weight in a mix of requests, after division by their greatest common divisor. Up to here requests are drawn from a
-/// lookup table with an entry per unit; larger mixes use a binary search.
+/// Units of weight in a mix of requests, after division by their greatest common divisor. Up to
+/// here requests are drawn from a lookup table with an entry per unit; larger mixes use a binary
+/// search.
 pub const CHOICE_TABLE_UNITS: u64 = 1 << 16;
 
-/// How long before a deadline the generator stops sleeping and polls, where it spins at all. A sleeping CPU of a
-/// virtual machine takes about this long to wake.
+/// How long before a deadline the generator stops sleeping and polls, where it spins at all. A
+/// sleeping CPU of a virtual machine takes about this long to wake.
 pub const SPIN_AHEAD_NS: u64 = 100_000;
 
-/// How long after a hand-over the generator polls for the answer before it goes to sleep, where it spins at all.
+/// How long after a hand-over the generator polls for the answer before it goes to sleep, where it
+/// spins at all.
 pub const SPIN_AFTER_NS: u64 = 250_000;
 
-/// Bytes of TLS messages that have not arrived whole, per connection. A longer handshake is refused: rustls itself takes
-/// no message above 64 KiB, and a record is at most 2¹⁴ + 256 + 5 (RFC 8446 §5.2).
+/// Bytes of TLS messages that have not arrived whole, per connection. A longer handshake is
+/// refused: rustls itself takes no message above 64 KiB, and a record is at most 2¹⁴ + 256 + 5 (RFC
+/// 8446 §5.2).
 pub const TLS_UNREAD_BYTES: usize = 256 * 1024;
 
 /// Bytes of a body that is kept to be checked in full. A longer one is an unexpected body.

@@ -16,7 +16,8 @@ use crate::{Instant, limits};
 pub struct Window {
     /// Length of the warm-up, which comes first.
     pub warmup_ns: u64,
-    /// Length of the measured window. `None`: it ends with the last of the requests that were asked for.
+    /// Length of the measured window. `None`: it ends with the last of the requests that were asked
+    /// for.
     pub duration_ns: Option<u64>,
     /// Length of an interval, above 0.
     pub interval_ns: u64,
@@ -40,7 +41,8 @@ pub(crate) struct Distributions {
     intended_gap: Recording,
     send_gap: Recording,
     kernel_response: Recording,
-    /// By the request's index. Empty if there is only one, or more than [`limits::REQUESTS_TOLD_APART`].
+    /// By the request's index. Empty if there is only one, or more than
+    /// [`limits::REQUESTS_TOLD_APART`].
     by_request: Vec<RequestDistributions>,
 }
 
@@ -59,7 +61,9 @@ impl Distributions {
     fn new(kinds: usize) -> Distributions {
         let shares = if (2..=limits::REQUESTS_TOLD_APART).contains(&kinds) { kinds } else { 0 };
         Distributions {
-            by_request: std::iter::repeat_with(RequestDistributions::default).take(shares).collect(),
+            by_request: std::iter::repeat_with(RequestDistributions::default)
+                .take(shares)
+                .collect(),
             ..Distributions::default()
         }
     }
@@ -98,7 +102,8 @@ impl RequestDistributions {
     }
 }
 
-/// The ages of what got no right answer, while they are being collected. Memory is taken for a class when it first occurs.
+/// The ages of what got no right answer, while they are being collected. Memory is taken for a
+/// class when it first occurs.
 #[derive(Debug, Default)]
 struct Ages {
     by_name: BTreeMap<&'static str, Recording>,
@@ -127,9 +132,11 @@ pub(crate) struct Recorder {
     /// Edges of the measured window.
     opens: Instant,
     closes: Instant,
-    /// The window has opened over exchanges that were under way, and they belong to it. Closed loop only.
+    /// The window has opened over exchanges that were under way, and they belong to it. Closed loop
+    /// only.
     carries: bool,
-    /// Counters of the interval that is being filled; its distributions are in `distributions` until it is sealed.
+    /// Counters of the interval that is being filled; its distributions are in `distributions`
+    /// until it is sealed.
     current: Interval,
     pub(crate) distributions: Distributions,
     sealed: Vec<Interval>,
@@ -228,7 +235,8 @@ impl Recorder {
         self.closes
     }
 
-    /// The load begins at `at`. What was recorded while connections were made stays in the first interval.
+    /// The load begins at `at`. What was recorded while connections were made stays in the first
+    /// interval.
     pub(crate) fn begin(&mut self, at: Instant, window: Window) {
         self.began = at;
         self.settled = at;
@@ -238,8 +246,9 @@ impl Recorder {
         self.current = self.interval_from(at);
     }
 
-    /// The window has opened over these exchanges of a closed loop, given by their intended instants. They belong to it with all
-    /// of their age: a stall that began in the warm-up would otherwise take what it held with it.
+    /// The window has opened over these exchanges of a closed loop, given by their intended
+    /// instants. They belong to it with all of their age: a stall that began in the warm-up would
+    /// otherwise take what it held with it.
     pub(crate) fn carry_in(&mut self, under_way: impl Iterator<Item = Instant>) {
         if self.opens >= self.closes {
             // The load was cut before its window: there is nothing to carry anything into.
@@ -338,7 +347,8 @@ impl Recorder {
         }
     }
 
-    /// An arrival found no room in the queue either. `request`: index of the request that it would have sent.
+    /// An arrival found no room in the queue either. `request`: index of the request that it would
+    /// have sent.
     pub(crate) fn dropped(&mut self, intended: Instant, request: u16) {
         self.current.dropped += 1;
         if self.belongs(intended) {
@@ -357,8 +367,8 @@ impl Recorder {
             self.silences.busy = now;
         }
         self.in_flight += 1;
-        // The part of its life before we noticed it. After a long stall it may have begun in an earlier interval; it
-        // counts in this one, so that the window's sum is right.
+        // The part of its life before we noticed it. After a long stall it may have begun in an
+        // earlier interval; it counts in this one, so that the window's sum is right.
         let phase_began = if self.current.phase == Phase::Warmup { self.began } else { self.opens };
         self.current.in_flight_ns += now.since(intended.max(phase_began));
         if self.belongs(intended) {
@@ -366,11 +376,12 @@ impl Recorder {
         }
     }
 
-    /// A scheduled request was handed over: how its distance from the one before compares with what was intended.
+    /// A scheduled request was handed over: how its distance from the one before compares with what
+    /// was intended.
     pub(crate) fn handed(&mut self, exchange: &Exchange) {
         let (intended, sent) = (exchange.intended, exchange.sent);
-        // Arrivals that waited for a connection leave in a burst that the server's slowness decided. They are in the
-        // send lag; the gaps show them too, as what the server really saw.
+        // Arrivals that waited for a connection leave in a burst that the server's slowness
+        // decided. They are in the send lag; the gaps show them too, as what the server really saw.
         if let Some((last_intended, last_sent)) = self.last_handed.replace((intended, sent))
             && self.belongs(intended)
         {
@@ -379,7 +390,8 @@ impl Recorder {
         }
     }
 
-    /// An exchange ended at `done`; the kernel had received the last of its answer at `received_at`, if it was asked.
+    /// An exchange ended at `done`; the kernel had received the last of its answer at
+    /// `received_at`, if it was asked.
     #[inline]
     pub(crate) fn ended(
         &mut self,
@@ -424,8 +436,9 @@ impl Recorder {
                 self.books.failed += 1;
             }
         }
-        // Only right answers have times. Failures that end fast would otherwise make a failing server look quick, and those that
-        // end late would vanish or be cut off at a limit of ours: they are counted, and rank above every right answer.
+        // Only right answers have times. Failures that end fast would otherwise make a failing
+        // server look quick, and those that end late would vanish or be cut off at a limit of ours:
+        // they are counted, and rank above every right answer.
         if outcome == Outcome::Ok {
             self.distributions.record_times(exchange, done, received_at);
         } else {
@@ -487,7 +500,8 @@ impl Recorder {
         self.current.pages_unfinished += u64::from(self.belongs(began));
     }
 
-    /// An exchange has not ended when everything does: its age is a lower bound of its response time.
+    /// An exchange has not ended when everything does: its age is a lower bound of its response
+    /// time.
     pub(crate) fn unanswered(&mut self, exchange: &Exchange, now: Instant) {
         if !self.belongs(exchange.intended) {
             // In flight up to the end, in a window that it does not belong to.
@@ -495,7 +509,8 @@ impl Recorder {
             return;
         }
         self.books.in_flight_at_end += 1;
-        // It has waited from its intended start until now, and nobody knows for how long it still would.
+        // It has waited from its intended start until now, and nobody knows for how long it still
+        // would.
         let age_ns = now.since(exchange.intended);
         self.ages.record(Unanswered::AT_END, age_ns, service_ns(exchange, now));
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
@@ -545,7 +560,8 @@ impl Distributions {
         self.response.record(response);
         let share = self.by_request.get_mut(usize::from(exchange.request));
         if let Some(at) = received_at {
-            // The kernel's stamp of the same bytes: what the generator's own wake-up adds to `done` is not in it.
+            // The kernel's stamp of the same bytes: what the generator's own wake-up adds to `done`
+            // is not in it.
             self.kernel_response.record(at.since(exchange.intended));
         }
         assert!(exchange.sent != Instant::NEVER, "an answer to a request that never left");
@@ -571,10 +587,15 @@ mod tests {
     fn the_parts_of_a_mix_are_the_whole() {
         const MS: u64 = 1_000_000;
         let began = Instant::default();
-        let window =
-            Window { warmup_ns: 10 * MS, duration_ns: Some(20 * MS), interval_ns: 20 * MS, drain_ns: 0 };
+        let window = Window {
+            warmup_ns: 10 * MS,
+            duration_ns: Some(20 * MS),
+            interval_ns: 20 * MS,
+            drain_ns: 0,
+        };
         let mut recorder = Recorder::new(began, window, 2);
-        // Of each request one that begins in the warm-up, and one in the window. All are answered in the window.
+        // Of each request one that begins in the warm-up, and one in the window. All are answered
+        // in the window.
         let exchanges: Vec<Exchange> = [(9, 0), (9, 1), (11, 0), (12, 1)]
             .map(|(at, request)| Exchange {
                 sent: began.after(at * MS),
@@ -594,8 +615,11 @@ mod tests {
         recorder.finish(began.after(30 * MS));
         let all = recorder.take_sealed();
         let measured = all.iter().find(|i| i.phase == Phase::Measured).unwrap();
-        let parts: Vec<(u64, u64)> =
-            measured.by_request.iter().map(|s| (s.outcomes.of(Outcome::Ok), s.carried_ok)).collect();
+        let parts: Vec<(u64, u64)> = measured
+            .by_request
+            .iter()
+            .map(|s| (s.outcomes.of(Outcome::Ok), s.carried_ok))
+            .collect();
         assert_eq!(parts, [(1, 1), (1, 0)]);
         let whole = measured.right_answers();
         assert_eq!(parts.iter().map(|(own, carried)| own + carried).sum::<u64>(), whole);
@@ -609,8 +633,12 @@ mod tests {
         const MS: u64 = 1_000_000;
         for (cut_ms, ends_ms) in [(29, 30), (30, 30), (31, 31), (35, 35), (12, 30), (5, 30)] {
             let began = Instant::default();
-            let window =
-                Window { warmup_ns: 10 * MS, duration_ns: Some(90 * MS), interval_ns: 10 * MS, drain_ns: 0 };
+            let window = Window {
+                warmup_ns: 10 * MS,
+                duration_ns: Some(90 * MS),
+                interval_ns: 10 * MS,
+                drain_ns: 0,
+            };
             let mut recorder = Recorder::new(began, window, 1);
             recorder.advance(began.after(30 * MS));
             recorder.close_window(began.after(cut_ms * MS));

@@ -1,7 +1,7 @@
 //! Randomness from a recorded seed.
 
-/// SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"): small, well mixed, and
-/// the same on every machine. Not for secrets.
+/// SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"): small,
+/// well mixed, and the same on every machine. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -29,7 +29,8 @@ impl Rng {
         -mean * self.unit().ln()
     }
 
-    /// Uniform in `0..n`. `n` must not be zero. The bias of the multiplication method is below n/2⁶⁴.
+    /// Uniform in `0..n`. `n` must not be zero. The bias of the multiplication method is below
+    /// n/2⁶⁴.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }

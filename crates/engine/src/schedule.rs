@@ -1,4 +1,5 @@
-//! Intended start times: a pure function of the plan, the seed and the index. No completion can influence them.
+//! Intended start times: a pure function of the plan, the seed and the index. No completion can
+//! influence them.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use crate::slices::Slices;
 
 /// The arrivals of one worker, in nanoseconds since the load began.
 ///
-/// All workers share one schedule: worker k of n takes the arrivals whose index is k modulo n, so that any number
-/// of workers together produce the same instants.
+/// All workers share one schedule: worker k of n takes the arrivals whose index is k modulo n, so
+/// that any number of workers together produce the same instants.
 #[derive(Clone, Debug)]
 pub enum Schedule {
     /// No schedule: an exchange is intended the moment a slot falls free.
@@ -30,7 +31,8 @@ pub struct Open {
     next_ns: Option<u64>,
 }
 
-/// The arrivals of the shared schedule that a worker takes: those whose index is `worker` modulo `of`.
+/// The arrivals of the shared schedule that a worker takes: those whose index is `worker` modulo
+/// `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripe {
     /// 0 to `of` − 1.
@@ -44,21 +46,24 @@ pub struct Stripe {
 enum ArrivalProcess {
     /// Arrival number n comes at the instant by which n arrivals are expected.
     Even { profile: Profile },
-    /// Unit exponential steps in the number of expected arrivals: a Poisson process of the profile's rate (the
-    /// time-change theorem; Lewis and Shedler 1979 for other ways to draw one). `at`: that number at the last arrival.
+    /// Unit exponential steps in the number of expected arrivals: a Poisson process of the
+    /// profile's rate (the time-change theorem; Lewis and Shedler 1979 for other ways to draw one).
+    /// `at`: that number at the last arrival.
     Exponential { profile: Profile, at: f64, rng: Rng },
     /// Recorded instants, nanoseconds since the load began, ascending.
     Recorded(Arc<[u64]>),
 }
 
 impl Schedule {
-    /// `trace` holds the instants of [`Arrivals::Trace`], nanoseconds, ascending; nothing else looks at it. Rates must
-    /// not be negative, and the first one of [`Arrivals::Constant`] and [`Arrivals::Poisson`] above zero.
+    /// `trace` holds the instants of [`Arrivals::Trace`], nanoseconds, ascending; nothing else
+    /// looks at it. Rates must not be negative, and the first one of [`Arrivals::Constant`] and
+    /// [`Arrivals::Poisson`] above zero.
     #[must_use]
     pub fn new(arrivals: &Arrivals, trace: &Arc<[u64]>, seed: u64, stripe: Stripe) -> Schedule {
         let constant =
             |rate: f64| Profile::new(&[Segment { from_rate: rate, to_rate: rate, duration_ns: 0 }]);
-        let random = |profile| ArrivalProcess::Exponential { profile, at: 0.0, rng: Rng::new(seed) };
+        let random =
+            |profile| ArrivalProcess::Exponential { profile, at: 0.0, rng: Rng::new(seed) };
         let process = match arrivals {
             Arrivals::Closed => return Schedule::Closed,
             Arrivals::Constant { rate } => ArrivalProcess::Even { profile: constant(*rate) },
@@ -66,7 +71,9 @@ impl Schedule {
             Arrivals::Shaped { segments, gaps: Gaps::Even } => {
                 ArrivalProcess::Even { profile: Profile::new(segments) }
             }
-            Arrivals::Shaped { segments, gaps: Gaps::Exponential } => random(Profile::new(segments)),
+            Arrivals::Shaped { segments, gaps: Gaps::Exponential } => {
+                random(Profile::new(segments))
+            }
             Arrivals::Trace { .. } => ArrivalProcess::Recorded(trace.clone()),
         };
         let mut open = Open { process, stripe, index: 0, next_ns: None };
@@ -82,8 +89,8 @@ impl Schedule {
         matches!(self, Schedule::Closed | Schedule::Sliced(_))
     }
 
-    /// When slots that fall free may take another request in a closed loop, from `now_ns` on: nanoseconds since the load began.
-    /// `None`: at any time.
+    /// When slots that fall free may take another request in a closed loop, from `now_ns` on:
+    /// nanoseconds since the load began. `None`: at any time.
     #[must_use]
     pub fn slice(&self, now_ns: u64) -> Option<(u64, u64)> {
         match self {
@@ -123,7 +130,8 @@ impl Open {
 
     fn draw(&mut self) -> Option<u64> {
         match &mut self.process {
-            // From the index, not from the previous arrival: rounding must not add up over a long run.
+            // From the index, not from the previous arrival: rounding must not add up over a long
+            // run.
             ArrivalProcess::Even { profile } => profile.when(self.index as f64),
             ArrivalProcess::Exponential { profile, at, rng } => {
                 *at += rng.exponential(1.0);
@@ -134,8 +142,8 @@ impl Open {
     }
 }
 
-/// A rate over time. Its integral is the number of arrivals expected by each instant; [`when`](Self::when) inverts
-/// that.
+/// A rate over time. Its integral is the number of arrivals expected by each instant;
+/// [`when`](Self::when) inverts that.
 #[derive(Clone, Debug)]
 struct Profile {
     segments: Vec<Stretch>,
@@ -181,7 +189,8 @@ impl Profile {
         Profile { segments: all }
     }
 
-    /// The instant by which this number of arrivals is expected, nanoseconds since the load began; `None`: never.
+    /// The instant by which this number of arrivals is expected, nanoseconds since the load began;
+    /// `None`: never.
     fn when(&self, expected: f64) -> Option<u64> {
         let after = |s: &Stretch| expected >= s.expected_before + s.expected;
         let stretch = self.segments.iter().find(|s| !after(s))?;
@@ -229,9 +238,14 @@ mod tests {
         let gaps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        // 200,000 gaps: the standard error of the mean is 0.22 %, that of the coefficient of variation 0.32 %.
+        // 200,000 gaps: the standard error of the mean is 0.22 %, that of the coefficient of
+        // variation 0.32 %.
         assert!((mean / 1e6 - 1.0).abs() < 0.01, "mean gap {mean} ns");
-        assert!((variance.sqrt() / mean - 1.0).abs() < 0.015, "coefficient {}", variance.sqrt() / mean);
+        assert!(
+            (variance.sqrt() / mean - 1.0).abs() < 0.015,
+            "coefficient {}",
+            variance.sqrt() / mean
+        );
     }
 
     /// From 0 to 100 per second over 10 s: t seconds in, 5 t² arrivals have been.
@@ -240,7 +254,11 @@ mod tests {
         let times = take(&shaped(vec![segment(0.0, 100.0, 10)], Gaps::Even), 0, ALONE, 12 * SECOND);
         for n in [1usize, 20, 125, 499] {
             let truth = (n as f64 / 5.0).sqrt() * 1e9;
-            assert!((times[n] as f64 - truth).abs() < 10.0, "arrival {n}: {} against {truth}", times[n]);
+            assert!(
+                (times[n] as f64 - truth).abs() < 10.0,
+                "arrival {n}: {} against {truth}",
+                times[n]
+            );
         }
         // 500 in the ramp, then 100 per second for ever.
         assert_eq!(times.len(), 500 + 200 + 1);
@@ -255,8 +273,9 @@ mod tests {
             segment(0.0, 0.0, 1),
         ];
         let times = take(&shaped(steps, Gaps::Even), 0, ALONE, 100 * SECOND);
-        let within =
-            |from: u64, to: u64| times.iter().filter(|t| (from * SECOND..to * SECOND).contains(t)).count();
+        let within = |from: u64, to: u64| {
+            times.iter().filter(|t| (from * SECOND..to * SECOND).contains(t)).count()
+        };
         assert_eq!((within(0, 2), within(2, 5), within(5, 6), within(6, 100)), (20, 0, 100, 0));
     }
 

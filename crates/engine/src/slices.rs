@@ -4,9 +4,9 @@ use crate::rng::Rng;
 
 /// The slices of one of several loads that alternate.
 ///
-/// Time since the load began is cut into slices of one length, and these into rounds: in each round every load has two, in an
-/// order drawn from the seed and then in its mirror image (A B B A, or B A A B), so that what changes evenly with time is in all
-/// alike.
+/// Time since the load began is cut into slices of one length, and these into rounds: in each round
+/// every load has two, in an order drawn from the seed and then in its mirror image (A B B A, or B
+/// A A B), so that what changes evenly with time is in all alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slices {
     /// Length of a slice, nanoseconds, above 0.
@@ -26,7 +26,8 @@ impl Slices {
         2 * self.of as u64 * self.length_ns
     }
 
-    /// The own slice that is not over at `now_ns`: its beginning and its end, nanoseconds since the load began.
+    /// The own slice that is not over at `now_ns`: its beginning and its end, nanoseconds since the
+    /// load began.
     #[must_use]
     pub fn next(&self, now_ns: u64) -> (u64, u64) {
         let round = now_ns / self.round_ns();
@@ -44,11 +45,13 @@ impl Slices {
 
     /// The own slices of a round, in order of time.
     fn in_round(&self, round: u64) -> [(u64, u64); 2] {
-        // Twice through the generator: the seeds of rounds that follow each other differ by one, and are to share no numbers.
+        // Twice through the generator: the seeds of rounds that follow each other differ by one,
+        // and are to share no numbers.
         let mut rng = Rng::new(Rng::new(self.seed.wrapping_add(round)).next_u64());
         let mut order: Vec<u32> = (0..self.of).collect();
         rng.shuffle(&mut order);
-        let place = order.iter().position(|load| *load == self.own).expect("it is one of them") as u64;
+        let place =
+            order.iter().position(|load| *load == self.own).expect("it is one of them") as u64;
         [place, 2 * u64::from(self.of) - 1 - place].map(|place| {
             let start = round * self.round_ns() + place * self.length_ns;
             (start, start + self.length_ns)
@@ -66,7 +69,8 @@ mod tests {
     }
 
     proptest! {
-        /// At each instant one load has its slice, in each round each has two, and the middle of each one's is the round's.
+        /// At each instant one load has its slice, in each round each has two, and the middle of
+        /// each one's is the round's.
         #[test]
         fn loads_share_all_time_evenly(of in 1u32..5, seed: u64, rounds in 1u64..20) {
             let all = all(of, seed);

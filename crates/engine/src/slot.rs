@@ -52,7 +52,11 @@ impl Exchange {
 impl Exchange {
     /// When its body is sent although no 100 (Continue) has come.
     pub(crate) fn continue_due(&self) -> Instant {
-        if self.sent == Instant::NEVER { Instant::NEVER } else { self.sent.after(limits::CONTINUE_NS) }
+        if self.sent == Instant::NEVER {
+            Instant::NEVER
+        } else {
+            self.sent.after(limits::CONTINUE_NS)
+        }
     }
 
     /// An exchange that has not left.
@@ -150,7 +154,8 @@ pub(crate) struct Slot {
     /// `None` on a plain connection.
     pub(crate) tls: Option<Box<Session>>,
     pub(crate) talk: Talk,
-    /// Exchanges that were given to this slot while its connection could not take them, oldest first.
+    /// Exchanges that were given to this slot while its connection could not take them, oldest
+    /// first.
     pub(crate) assigned: VecDeque<Exchange>,
     /// Requests given to the present connection.
     pub(crate) served: u64,
@@ -162,8 +167,8 @@ pub(crate) struct Slot {
     pub(crate) has_large: bool,
     /// Whether answers are still owed on the connection at the end of the load.
     pub(crate) is_owed: bool,
-    /// Whether to give this slot exchanges for streams rather than for a pipeline. `true` until a connection has come to speak
-    /// HTTP/1.1.
+    /// Whether to give this slot exchanges for streams rather than for a pipeline. `true` until a
+    /// connection has come to speak HTTP/1.1.
     pub(crate) may_speak_h2: bool,
     /// Whether the slot is in the worker's list of idle slots.
     pub(crate) idle: bool,
@@ -215,8 +220,8 @@ pub(crate) enum Upgrade {
 }
 
 impl Upgrade {
-    /// The kind by which the answer to the oldest request on the connection is read. `kind`: that request's own,
-    /// without an upgrade.
+    /// The kind by which the answer to the oldest request on the connection is read. `kind`: that
+    /// request's own, without an upgrade.
     #[inline]
     pub(crate) const fn kind(self, kind: RequestKind) -> RequestKind {
         match (self, kind) {
@@ -238,7 +243,8 @@ pub(crate) struct H2 {
     pub(crate) large: Vec<(Key, usize)>,
     /// When anything last came.
     pub(crate) received: Instant,
-    /// Since when no stream could be opened because the server's settings allow none; `NEVER`: they allow some.
+    /// Since when no stream could be opened because the server's settings allow none; `NEVER`: they
+    /// allow some.
     pub(crate) barred_since: Instant,
     pub(crate) replies: Replies,
 }
@@ -248,8 +254,8 @@ pub(crate) struct H2 {
 pub(crate) struct Replies {
     /// Bytes of replies queued since the last look at the queue.
     bytes: u64,
-    /// Bytes that the kernel will have taken, since the connection was opened, once all that was queued at that look
-    /// has left.
+    /// Bytes that the kernel will have taken, since the connection was opened, once all that was
+    /// queued at that look has left.
     due: u64,
     /// The turn of that look.
     looked: Instant,
@@ -261,14 +267,15 @@ impl Replies {
         self.bytes += bytes;
     }
 
-    /// Whether there are enough replies for a look at the queue. One look a turn: bytes leave between turns.
+    /// Whether there are enough replies for a look at the queue. One look a turn: bytes leave
+    /// between turns.
     #[inline]
     pub(crate) fn are_many(&self, turn: Instant) -> bool {
         self.bytes > limits::REPLY_BYTES && turn != self.looked
     }
 
-    /// Looks at the queue. Returns whether all these replies were queued while not all of what was queued before them
-    /// could leave.
+    /// Looks at the queue. Returns whether all these replies were queued while not all of what was
+    /// queued before them could leave.
     pub(crate) fn are_stuck(&mut self, queued: Queued, turn: Instant) -> bool {
         let is_stuck = queued.taken < self.due;
         *self = Replies { bytes: 0, due: queued.taken + queued.waiting, looked: turn };
@@ -334,7 +341,10 @@ impl Slot {
     /// Whether the connection speaks HTTP/1.1, has answered all that it was asked, and has nothing
     /// more to say. Responses of HTTP/2 name their request.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.state == State::Up && self.served > 0 && !self.is_owed && matches!(self.talk, Talk::H1(_))
+        self.state == State::Up
+            && self.served > 0
+            && !self.is_owed
+            && matches!(self.talk, Talk::H1(_))
     }
 
     /// How far the response to the oldest exchange of an HTTP/1.1 connection has come.
@@ -359,7 +369,8 @@ impl Slot {
             Talk::H1(h1) => {
                 let first = h1.in_flight.len() - h1.unsent;
                 for exchange in h1.in_flight.range_mut(first..) {
-                    // The bytes left no earlier than this instant; what the kernel does with them is service time.
+                    // The bytes left no earlier than this instant; what the kernel does with them
+                    // is service time.
                     exchange.sent = at;
                     each(exchange);
                 }
@@ -369,7 +380,8 @@ impl Slot {
                 for key in h2.unsent.drain(..) {
                     // A stream may have ended before its request left.
                     let Some(stream) = h2.client.data(key) else { continue };
-                    // As above. A body that windows hold up leaves later: its wait is the server's doing.
+                    // As above. A body that windows hold up leaves later: its wait is the server's
+                    // doing.
                     stream.exchange.sent = at;
                     each(&stream.exchange);
                 }
@@ -398,7 +410,9 @@ impl Slot {
     pub(crate) fn take_in_flight(&mut self) -> Vec<Exchange> {
         match &mut self.talk {
             Talk::H1(h1) => h1.in_flight.drain(..).collect(),
-            Talk::H2(h2) => h2.client.take_all().into_iter().map(|stream| stream.exchange).collect(),
+            Talk::H2(h2) => {
+                h2.client.take_all().into_iter().map(|stream| stream.exchange).collect()
+            }
         }
     }
 

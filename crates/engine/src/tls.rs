@@ -1,4 +1,5 @@
-//! TLS on one connection: rustls without I/O. Bytes of the network go in and plain text comes out, and the other way.
+//! TLS on one connection: rustls without I/O. Bytes of the network go in and plain text comes out,
+//! and the other way.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::limits;
 
 pub(crate) mod reason;
 
-/// What a worker needs to secure its connections. Certificates, keys, the memory of sessions and the clock for
-/// certificates' dates are in the configuration, made outside: this crate stays pure.
+/// What a worker needs to secure its connections. Certificates, keys, the memory of sessions and
+/// the clock for certificates' dates are in the configuration, made outside: this crate stays pure.
 #[derive(Clone, Debug)]
 pub struct Tls {
     pub config: Arc<ClientConfig>,
@@ -71,7 +72,13 @@ impl Session {
     pub(crate) fn new(tls: &Tls) -> Result<Session, String> {
         let connection = UnbufferedClientConnection::new(tls.config.clone(), tls.name.clone());
         let connection = connection.map_err(|error| reason::words(&error))?;
-        Ok(Session { connection, kept: Vec::new(), out: Vec::new(), is_secured: false, has_heard: false })
+        Ok(Session {
+            connection,
+            kept: Vec::new(),
+            out: Vec::new(),
+            is_secured: false,
+            has_heard: false,
+        })
     }
 
     /// TLS records of the session itself that are to be sent: handshake and alerts.
@@ -120,7 +127,8 @@ impl Session {
         out.resize(start + room, 0);
         // What is unread is shown as well: rustls remembers where in it the parts of a message lie.
         let mut unread = std::mem::take(&mut self.kept);
-        let UnbufferedStatus { discard, state, .. } = self.connection.process_tls_records(&mut unread);
+        let UnbufferedStatus { discard, state, .. } =
+            self.connection.process_tls_records(&mut unread);
         let written = match state {
             Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                 traffic.encrypt(plain, &mut out[start..]).map_err(|error| error.to_string())
@@ -137,11 +145,13 @@ impl Session {
     pub(crate) fn agreed(&self) -> Agreed {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Agreed {
-            version: self.connection.protocol_version().and_then(|v| v.as_str().map(|v| v.replace('_', "."))),
-            cipher_suite: self
+            version: self
                 .connection
-                .negotiated_cipher_suite()
-                .and_then(|suite| suite.suite().as_str().map(|name| name.replacen("TLS13_", "TLS_", 1))),
+                .protocol_version()
+                .and_then(|v| v.as_str().map(|v| v.replace('_', "."))),
+            cipher_suite: self.connection.negotiated_cipher_suite().and_then(|suite| {
+                suite.suite().as_str().map(|name| name.replacen("TLS13_", "TLS_", 1))
+            }),
             alpn: self.connection.alpn_protocol().map(text),
             resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
         }
@@ -161,7 +171,8 @@ impl Session {
                 Ok(state) => step(state, &mut self.out, &mut discard, take)?,
                 Err(error) => {
                     let is_no_tls = matches!(error, Error::InvalidMessage(_)) && !self.has_heard;
-                    let words = if is_no_tls { reason::NO_TLS.into() } else { reason::words(&error) };
+                    let words =
+                        if is_no_tls { reason::NO_TLS.into() } else { reason::words(&error) };
                     self.queue_alert(&mut input[used + discard..]);
                     return Err(Broken::Tls(words));
                 }
@@ -192,9 +203,9 @@ impl Session {
         Ok((progress, used + more))
     }
 
-    /// Queues the alert that rustls may have for the peer after an error, one at most: asked again, rustls would read
-    /// on where it failed. `unread` are the same bytes as before, because it remembers where in them the parts of a
-    /// message lie.
+    /// Queues the alert that rustls may have for the peer after an error, one at most: asked again,
+    /// rustls would read on where it failed. `unread` are the same bytes as before, because it
+    /// remembers where in them the parts of a message lie.
     fn queue_alert(&mut self, unread: &mut [u8]) {
         let UnbufferedStatus { state, .. } = self.connection.process_tls_records(unread);
         if let Ok(state @ ConnectionState::EncodeTlsData(_)) = state {
@@ -236,7 +247,8 @@ fn step<E>(
                 Err(error) => return Err(Broken::Tls(error.to_string())),
             };
             out.resize(start + needed, 0);
-            let n = data.encode(&mut out[start..]).map_err(|error| Broken::Tls(error.to_string()))?;
+            let n =
+                data.encode(&mut out[start..]).map_err(|error| Broken::Tls(error.to_string()))?;
             out.truncate(start + n);
             Ok(Step::Again)
         }
@@ -278,8 +290,8 @@ mod tests {
     }
 
     impl Pair {
-        /// What the session says goes to the server, and what that says back comes in pieces. Returns the plain text,
-        /// and every progress that was made.
+        /// What the session says goes to the server, and what that says back comes in pieces.
+        /// Returns the plain text, and every progress that was made.
         fn exchange(&mut self, piece: usize) -> Result<(Vec<u8>, Vec<Progress>), String> {
             let mut plain = Vec::new();
             let mut made = vec![self.read(&mut [], &mut plain)?];
@@ -360,8 +372,9 @@ mod tests {
         let alert = pair(&["h9"], true).exchange(999).unwrap_err();
         assert!(alert.starts_with("alert no_application_protocol ("), "{alert}");
         let mut garbage = pair(&[], true);
-        let error =
-            garbage.read(&mut b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &mut Vec::new()).unwrap_err();
+        let error = garbage
+            .read(&mut b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &mut Vec::new())
+            .unwrap_err();
         assert_eq!(error, reason::NO_TLS);
     }
 
@@ -369,8 +382,9 @@ mod tests {
     fn garbage_after_tls_is_not_a_port_without_tls() {
         let mut pair = pair(&["http/1.1"], true);
         pair.exchange(999).unwrap();
-        let error =
-            pair.read(&mut b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &mut Vec::new()).unwrap_err();
+        let error = pair
+            .read(&mut b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &mut Vec::new())
+            .unwrap_err();
         assert_eq!(error, "malformed TLS from the server: invalid content type");
     }
 

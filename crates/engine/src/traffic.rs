@@ -1,4 +1,5 @@
-//! Requests compiled to byte templates, the answers that are expected, and how to choose among the requests of a mix.
+//! Requests compiled to byte templates, the answers that are expected, and how to choose among the
+//! requests of a mix.
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ pub struct Traffic {
     choice: Choice,
 }
 
-/// Properties of an HTTP/1.1 message that decide whether it may be sent again, and whether others may follow it.
+/// Properties of an HTTP/1.1 message that decide whether it may be sent again, and whether others
+/// may follow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MessageTraits {
     /// The method is idempotent: sent twice, it does no more than sent once (RFC 9110 §9.2.2).
@@ -48,12 +50,14 @@ enum Choice {
     Sums(Box<[u64]>),
 }
 
-/// One request as it is sent: its bytes, or the recipe for them. The compiled form of the plan's `Request`.
+/// One request as it is sent: its bytes, or the recipe for them. The compiled form of the plan's
+/// `Request`.
 #[derive(Clone, Debug)]
 pub struct CompiledRequest {
     /// As an HTTP/1.1 message.
     pub template: Template,
-    /// That message with the fields that ask for HTTP/2 (RFC 7540 §3.2); needed only where a load upgrades.
+    /// That message with the fields that ask for HTTP/2 (RFC 7540 §3.2); needed only where a load
+    /// upgrades.
     pub upgrade: Option<Template>,
     /// As a stream of HTTP/2; needed only where a load may speak it.
     pub stream: Option<StreamTemplate>,
@@ -102,7 +106,8 @@ pub enum FieldPiece {
     },
 }
 
-/// Memory in which the varying parts of a stream's request are put together; kept from one request to the next.
+/// Memory in which the varying parts of a stream's request are put together; kept from one request
+/// to the next.
 #[derive(Debug, Default)]
 pub(crate) struct RequestScratch {
     block: Vec<u8>,
@@ -131,8 +136,8 @@ pub enum Part {
     Uuid,
     /// A value of a column; request number n takes row n, and after the last row the first again.
     Column(Arc<[Box<[u8]>]>),
-    /// The instant at which the request was to leave, nanoseconds since the load began. With it a server's own log can be held
-    /// against what the generator says of each request.
+    /// The instant at which the request was to leave, nanoseconds since the load began. With it a
+    /// server's own log can be held against what the generator says of each request.
     Intended,
     /// The length of the body. In a head only.
     BodyLength,
@@ -146,27 +151,30 @@ pub struct Draws {
     seed: u64,
     worker: u64,
     step: u64,
-    /// Intended start of the request that is made next, nanoseconds since the load began; for [`Part::Intended`].
+    /// Intended start of the request that is made next, nanoseconds since the load began; for
+    /// [`Part::Intended`].
     pub(crate) intended_ns: u64,
     /// Requests that have been made.
     made: u64,
     scratch: Vec<u8>,
 }
 
-/// The number of a request among those that its worker has made, so that it can be made again with the same bytes.
-/// Zero: it has not been made.
+/// The number of a request among those that its worker has made, so that it can be made again with
+/// the same bytes. Zero: it has not been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw(u32);
 
 impl Draw {
     pub(crate) const NONE: Draw = Draw(0);
 
-    /// Set in the draw of a request that has been made. The other bits are the lowest of its number.
+    /// Set in the draw of a request that has been made. The other bits are the lowest of its
+    /// number.
     const MADE: u32 = 1 << 31;
 }
 
 impl Traffic {
-    /// `weighted` holds each request with its weight, at most 65,536 of them. At least one weight must be above zero.
+    /// `weighted` holds each request with its weight, at most 65,536 of them. At least one weight
+    /// must be above zero.
     pub fn new(weighted: Vec<(CompiledRequest, u32)>) -> Result<Traffic, String> {
         let divisor = weighted.iter().fold(0, |d, (_, weight)| gcd(d, *weight));
         let total: u64 = weighted.iter().map(|(_, weight)| u64::from(*weight)).sum();
@@ -175,7 +183,8 @@ impl Traffic {
         }
         if weighted.len() > usize::from(u16::MAX) + 1 {
             return Err(format!(
-                "{} different requests are more than the 65,536 that one load can hold; leave some out",
+                "{} different requests are more than the 65,536 that one load can hold; leave some \
+                 out",
                 weighted.len()
             ));
         }
@@ -183,7 +192,8 @@ impl Traffic {
         let choice = if weighted.len() == 1 {
             Choice::One
         } else if total / u64::from(divisor) <= crate::limits::CHOICE_TABLE_UNITS {
-            let table = all.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize));
+            let table =
+                all.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize));
             Choice::Table(table.collect())
         } else {
             let sums = weighted.iter().scan(0, |sum, (_, weight)| {
@@ -209,7 +219,8 @@ impl Traffic {
         Traffic { requests, traits, some_close, some_expect, shared_bytes: 0, choice }
     }
 
-    /// This traffic with stream templates whose shared fields take `shared_bytes` of an HTTP/2 peer's table.
+    /// This traffic with stream templates whose shared fields take `shared_bytes` of an HTTP/2
+    /// peer's table.
     #[must_use]
     pub fn sharing(mut self, shared_bytes: u32) -> Traffic {
         self.shared_bytes = shared_bytes;
@@ -258,7 +269,8 @@ impl Traffic {
         self.traits.iter().all(|traits| traits.closes)
     }
 
-    /// Whether a request of HTTP/1.1 that may have been dealt with may be sent again (RFC 9110 §9.2.2).
+    /// Whether a request of HTTP/1.1 that may have been dealt with may be sent again (RFC 9110
+    /// §9.2.2).
     pub(crate) fn may_repeat(&self, index: u16) -> bool {
         self.traits[usize::from(index)].is_idempotent
     }
@@ -278,8 +290,8 @@ impl Traffic {
 }
 
 impl MessageTraits {
-    /// Reads them from the bytes that are sent. Bytes that are no HTTP/1.1 message, as of requests for streams only,
-    /// have none.
+    /// Reads them from the bytes that are sent. Bytes that are no HTTP/1.1 message, as of requests
+    /// for streams only, have none.
     fn of(template: &Template) -> MessageTraits {
         let made;
         let has_made_body = matches!(template, Template::Varying { body, .. } if !body.is_empty());
@@ -287,7 +299,9 @@ impl MessageTraits {
             Template::Fixed(bytes) => bytes,
             Template::Varying { head, .. } => {
                 // A digit may stand wherever something may be made.
-                made = head.iter().map(|part| if let Part::Bytes(bytes) = part { bytes } else { &b"0"[..] });
+                made = head
+                    .iter()
+                    .map(|part| if let Part::Bytes(bytes) = part { bytes } else { &b"0"[..] });
                 &made.collect::<Vec<_>>().concat()
             }
         };
@@ -300,8 +314,12 @@ impl MessageTraits {
                 closes: head.framing.close,
                 asks_upgrade: head.fields().get("upgrade").is_some(),
                 // Without a body there is nothing to wait with.
-                expects_continue: (has_made_body || head.framing.content_length.is_some_and(|n| n > 0))
-                    && head.fields().get("expect").is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue")),
+                expects_continue: (has_made_body
+                    || head.framing.content_length.is_some_and(|n| n > 0))
+                    && head
+                        .fields()
+                        .get("expect")
+                        .is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue")),
             },
             _ => MessageTraits::default(),
         }
@@ -313,7 +331,8 @@ const fn gcd(a: u32, b: u32) -> u32 {
 }
 
 impl Draws {
-    /// The draws of worker `worker` of `of`: its own random numbers, and every `of`-th request number.
+    /// The draws of worker `worker` of `of`: its own random numbers, and every `of`-th request
+    /// number.
     #[must_use]
     pub fn new(seed: u64, worker: u64, of: u64) -> Draws {
         let rng = Rng::new(seed ^ (worker + 1).wrapping_mul(0xA076_1D64_78BD_642F));
@@ -334,7 +353,8 @@ impl Draws {
         };
         let number = self.worker + index * self.step;
         // Mixed once more, so that neighbours' sequences are not one sequence shifted.
-        let mut mixer = Rng::new(self.seed.wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03)));
+        let mut mixer =
+            Rng::new(self.seed.wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03)));
         let values = RequestValues { number, intended_ns: self.intended_ns, body_length: 0 };
         (values, Rng::new(mixer.next_u64()))
     }
@@ -373,8 +393,8 @@ impl Template {
 }
 
 impl StreamTemplate {
-    /// The request of `draw`, or the next one if that has not been made, with a header block in the form that the
-    /// connection needs.
+    /// The request of `draw`, or the next one if that has not been made, with a header block in the
+    /// form that the connection needs.
     #[inline]
     pub(crate) fn make<'a>(
         &'a self,
@@ -387,7 +407,9 @@ impl StreamTemplate {
             StreamTemplate::Fixed { block, body } => {
                 StreamRequest { block: block.form(form), field_bytes: block.field_bytes, body }
             }
-            StreamTemplate::Varying { fields, body } => make_stream(fields, body, form, draw, draws, scratch),
+            StreamTemplate::Varying { fields, body } => {
+                make_stream(fields, body, form, draw, draws, scratch)
+            }
         }
     }
 }
@@ -463,7 +485,9 @@ impl Part {
                 put_decimal(n, out);
             }
             Part::Uuid => put_uuid(rng, out),
-            Part::Column(rows) => out.extend_from_slice(&rows[(values.number % rows.len() as u64) as usize]),
+            Part::Column(rows) => {
+                out.extend_from_slice(&rows[(values.number % rows.len() as u64) as usize])
+            }
             Part::BodyLength => put_decimal(values.body_length as u64, out),
         }
     }
@@ -518,7 +542,8 @@ mod tests {
         let head = vec![bytes("n="), Part::Sequence, bytes(" l="), Part::BodyLength, bytes("\n")];
         let body = vec![bytes("<"), Part::Sequence, bytes(">")];
         let mut draws = Draws::new(1, 1, 3);
-        let all: Vec<String> = (0..4).map(|_| made(head.clone(), body.clone(), &mut draws)).collect();
+        let all: Vec<String> =
+            (0..4).map(|_| made(head.clone(), body.clone(), &mut draws)).collect();
         assert_eq!(all, ["n=1 l=3\n<1>", "n=4 l=3\n<4>", "n=7 l=3\n<7>", "n=10 l=4\n<10>"]);
     }
 
@@ -538,15 +563,23 @@ mod tests {
     #[test]
     fn uuids_say_their_version_and_differ() {
         let mut draws = Draws::new(9, 0, 1);
-        let (a, b) = (made(vec![Part::Uuid], vec![], &mut draws), made(vec![Part::Uuid], vec![], &mut draws));
+        let (a, b) = (
+            made(vec![Part::Uuid], vec![], &mut draws),
+            made(vec![Part::Uuid], vec![], &mut draws),
+        );
         assert_ne!(a, b);
-        assert!(a.len() == 36 && a.as_bytes()[14] == b'4' && b"89ab".contains(&a.as_bytes()[19]), "{a}");
+        assert!(
+            a.len() == 36 && a.as_bytes()[14] == b'4' && b"89ab".contains(&a.as_bytes()[19]),
+            "{a}"
+        );
     }
 
     #[test]
     fn a_request_that_is_made_again_is_the_same() {
-        let template =
-            Template::Varying { head: vec![Part::Sequence, Part::Uuid, Part::Random(0, 99)], body: vec![] };
+        let template = Template::Varying {
+            head: vec![Part::Sequence, Part::Uuid, Part::Random(0, 99)],
+            body: vec![],
+        };
         let mut memory = Vec::new();
         // So far apart that the bits which are kept of the index have begun anew.
         for made in [0, 5, (1 << 31) - 2, (1 << 31) - 1, 1 << 31, (1 << 40) + 7] {
@@ -567,16 +600,25 @@ mod tests {
     #[test]
     fn what_may_be_sent_twice_and_what_ends_its_connection_is_read_from_the_bytes() {
         let of = |text: &str| MessageTraits::of(&Template::Fixed(Arc::from(text.as_bytes())));
-        let traits =
-            |is_idempotent, closes| MessageTraits { is_idempotent, closes, ..MessageTraits::default() };
+        let traits = |is_idempotent, closes| MessageTraits {
+            is_idempotent,
+            closes,
+            ..MessageTraits::default()
+        };
         assert_eq!(of("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), traits(true, false));
         assert_eq!(of("POST / HTTP/1.1\r\nConnection: x, Close\r\n\r\nbody"), traits(false, true));
         assert_eq!(of("get / HTTP/1.1\r\n\r\n"), traits(false, false));
         assert_eq!(of(""), MessageTraits::default());
-        let head =
-            vec![bytes("PUT /"), Part::Sequence, bytes(" HTTP/1.1\r\nConnection: close\r\nContent-Length: ")];
+        let head = vec![
+            bytes("PUT /"),
+            Part::Sequence,
+            bytes(" HTTP/1.1\r\nConnection: close\r\nContent-Length: "),
+        ];
         let head = [head, vec![Part::BodyLength, bytes("\r\n\r\n")]].concat();
-        assert_eq!(MessageTraits::of(&Template::Varying { head, body: vec![] }), traits(true, true));
+        assert_eq!(
+            MessageTraits::of(&Template::Varying { head, body: vec![] }),
+            traits(true, true)
+        );
     }
 
     #[test]
@@ -590,8 +632,10 @@ mod tests {
 
     #[test]
     fn weights_are_kept() {
-        let request = |n: u8| CompiledRequest::fixed(&[n], RequestKind::Other, Expectation::default());
-        let traffic = Traffic::new(vec![(request(0), 800), (request(1), 200), (request(2), 0)]).unwrap();
+        let request =
+            |n: u8| CompiledRequest::fixed(&[n], RequestKind::Other, Expectation::default());
+        let traffic =
+            Traffic::new(vec![(request(0), 800), (request(1), 200), (request(2), 0)]).unwrap();
         assert!(matches!(&traffic.choice, Choice::Table(table) if table.len() == 5));
         let mut draws = Draws::new(3, 0, 1);
         let first = (0..10_000).filter(|_| traffic.choose(&mut draws) == 0).count();
@@ -599,7 +643,8 @@ mod tests {
         assert!((7800..8200).contains(&first), "{first}");
         assert!(Traffic::new(vec![(request(0), 0)]).is_err());
         let lopsided =
-            Traffic::new(vec![(request(0), 1), (request(1), 0), (request(2), 999_999_937)]).unwrap();
+            Traffic::new(vec![(request(0), 1), (request(1), 0), (request(2), 999_999_937)])
+                .unwrap();
         assert!(matches!(lopsided.choice, Choice::Sums(_)));
         assert!((0..1000).all(|_| lopsided.choose(&mut draws) == 2));
     }

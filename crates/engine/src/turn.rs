@@ -9,9 +9,11 @@ use crate::{Driver, Instant, Worker, limits};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     No,
-    /// The measured window ends at this instant, the same for all workers. What is in flight may still end.
+    /// The measured window ends at this instant, the same for all workers. What is in flight may
+    /// still end.
     At(Instant),
-    /// As `At`, but what is in flight may end only within [`limits::CUT_DRAIN_NS`]: somebody waits for the result.
+    /// As `At`, but what is in flight may end only within [`limits::CUT_DRAIN_NS`]: somebody waits
+    /// for the result.
     Now(Instant),
 }
 
@@ -30,9 +32,9 @@ pub fn run<D: Driver>(
 /// Runs a worker from its first connection to the end of its drain. Its connections stay open: a
 /// server may end threads and processes with their connections, and with them their counters.
 ///
-/// `begin` is asked each turn once the worker has tried all its connections; it answers with the instant at which
-/// the load begins, the same for all workers. `stop` is told how many complete answers there are so far. Sealed intervals go to
-/// `seal` as they end.
+/// `begin` is asked each turn once the worker has tried all its connections; it answers with the
+/// instant at which the load begins, the same for all workers. `stop` is told how many complete
+/// answers there are so far. Sealed intervals go to `seal` as they end.
 pub fn run_until_drained<D: Driver>(
     worker: &mut Worker,
     driver: &mut D,

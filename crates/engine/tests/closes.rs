@@ -1,4 +1,5 @@
-//! Connections that end in good order, requests that are asked for again, and loads that somebody cuts short.
+//! Connections that end in good order, requests that are asked for again, and loads that somebody
+//! cuts short.
 
 mod world;
 
@@ -9,7 +10,9 @@ use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::silence;
-use dyno_engine::sim::{self, Expecting, Fault, Model, Pause, Played, Queue, Service, Theft, When, World};
+use dyno_engine::sim::{
+    self, Expecting, Fault, Model, Pause, Played, Queue, Service, Theft, When, World,
+};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Stop, Traffic};
 use dyno_wire::h1::response::RequestKind;
@@ -31,7 +34,8 @@ fn config_of(connections: u32, pipeline: u32, total: u64, requests: &[&str]) -> 
     config.pipeline = pipeline;
     config.total = Some(total);
     config.window.duration_ns = None;
-    config.traffic = Arc::new(Traffic::new(requests.iter().map(|r| (request(r), 1)).collect()).unwrap());
+    config.traffic =
+        Arc::new(Traffic::new(requests.iter().map(|r| (request(r), 1)).collect()).unwrap());
     config
 }
 
@@ -89,7 +93,11 @@ fn a_response_after_the_last_is_seen() {
         world.net.cut = 1.0;
         let played = sim::play(world, config_of(1, 1, 1, &[GET]));
         let connections = played.report.connections;
-        assert_eq!((connections.unsolicited, connections.unsolicited_after), (1, Some(1)), "seed {seed}");
+        assert_eq!(
+            (connections.unsolicited, connections.unsolicited_after),
+            (1, Some(1)),
+            "seed {seed}"
+        );
     }
     let honest = sim::play(World::new(1, faulty(&[])), config_of(4, 8, 200, &[GET]));
     assert_eq!(honest.report.connections.unsolicited_after, None);
@@ -114,7 +122,9 @@ fn a_pause_of_the_server_is_a_silence_of_all_workers() {
 /// One connection, pipelined requests, and a pause at the edge of the window are no exceptions.
 #[test]
 fn a_pause_is_a_silence_whatever_is_in_flight() {
-    for (connections, pipeline, at_ms) in [(1, 1, 300), (1, 8, 300), (4, 8, 300), (1, 1, 950), (1, 8, 950)] {
+    for (connections, pipeline, at_ms) in
+        [(1, 1, 300), (1, 8, 300), (4, 8, 300), (1, 1, 950), (1, 8, 950)]
+    {
         let mut model = faulty(&[]);
         model.pauses.push(Pause { at_ns: at_ms * MS, for_ns: 200 * MS });
         let config = Config { pipeline, ..world::config(connections, &Arrivals::Closed, 1) };
@@ -123,8 +133,14 @@ fn a_pause_is_a_silence_whatever_is_in_flight() {
         let case = format!("{connections} connections, {pipeline} in each, at {at_ms} ms");
         let [pause] = all[..] else { panic!("{case}: {all:?}") };
         let length_ms = (1000 - at_ms).min(200);
-        assert!((length_ms..length_ms + 5).contains(&(pause.length_ns() / MS)), "{case}: {pause:?}");
-        assert!(pause.in_flight >= 1 && pause.in_flight <= u64::from(connections * pipeline), "{case}");
+        assert!(
+            (length_ms..length_ms + 5).contains(&(pause.length_ns() / MS)),
+            "{case}: {pause:?}"
+        );
+        assert!(
+            pause.in_flight >= 1 && pause.in_flight <= u64::from(connections * pipeline),
+            "{case}"
+        );
     }
 }
 
@@ -132,7 +148,8 @@ fn a_pause_is_a_silence_whatever_is_in_flight() {
 #[test]
 fn what_is_slow_or_idle_has_no_silence_of_its_own() {
     let quick = sim::play(World::new(1, faulty(&[])), world::config(2, &Arrivals::Closed, 1));
-    let within = |played: &Played| silence::within(&played.report.silences, played.report.window_ns);
+    let within =
+        |played: &Played| silence::within(&played.report.silences, played.report.window_ns);
     assert_eq!(within(&quick), []);
     // Ten arrivals a second, each answered at once.
     let idle = world::config(2, &Arrivals::Constant { rate: 10.0 }, 1);
@@ -147,7 +164,8 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: sim\r\nContent-Length: 2\r\n\r\nok"
 #[test]
 fn a_request_that_says_close_is_the_last_of_its_connection() {
     for pipeline in [1, 8] {
-        let played = sim::play(World::new(1, faulty(&[])), config_of(4, pipeline, 200, &[GET_CLOSE]));
+        let played =
+            sim::play(World::new(1, faulty(&[])), config_of(4, pipeline, 200, &[GET_CLOSE]));
         assert_eq!((of_all(&played, Outcome::Ok), played.truth.requests), (200, 200));
         let connections = played.report.connections;
         assert_eq!((connections.opened, connections.closed_by_us), (200, 200), "{connections:?}");
@@ -156,7 +174,8 @@ fn a_request_that_says_close_is_the_last_of_its_connection() {
 
 #[test]
 fn what_comes_before_such_a_request_shares_its_connection() {
-    let played = sim::play(World::new(1, faulty(&[])), config_of(4, 8, 2000, &[GET, GET, GET, GET_CLOSE]));
+    let played =
+        sim::play(World::new(1, faulty(&[])), config_of(4, 8, 2000, &[GET, GET, GET, GET_CLOSE]));
     assert_eq!((of_all(&played, Outcome::Ok), played.report.books.failed), (2000, 0));
     // One in four requests ends its connection; the standard deviation is 19.
     let opened = played.report.connections.opened;
@@ -165,14 +184,23 @@ fn what_comes_before_such_a_request_shares_its_connection() {
 
 #[test]
 fn what_is_lost_behind_an_announced_close_is_asked_for_again() {
-    let played =
-        sim::play(World::new(1, faulty(&[(Fault::PoliteClose, 0.1)])), config_of(2, 8, 3000, &[GET]));
+    let played = sim::play(
+        World::new(1, faulty(&[(Fault::PoliteClose, 0.1)])),
+        config_of(2, 8, 3000, &[GET]),
+    );
     assert_eq!((played.report.books.completed, played.report.books.failed), (3000, 0));
     assert_eq!(of_all(&played, Outcome::Ok), 3000);
     let closes = played.truth.faults[&Fault::PoliteClose];
     let again = played.report.connections.asked_again;
-    assert!(closes > 200 && again > 2 * closes && again < 8 * closes, "{again} for {closes} closes");
-    assert!(played.report.connection_failures.is_empty(), "{:?}", played.report.connection_failures);
+    assert!(
+        closes > 200 && again > 2 * closes && again < 8 * closes,
+        "{again} for {closes} closes"
+    );
+    assert!(
+        played.report.connection_failures.is_empty(),
+        "{:?}",
+        played.report.connection_failures
+    );
 }
 
 /// Constant arrivals over ten connections, each of which carries so many requests. Connecting takes
@@ -236,8 +264,10 @@ fn open_loop_books_balance_where_reopening_fails() {
 /// Even by a server that never does anything else.
 #[test]
 fn a_pipeline_to_a_server_that_closes_after_each_answer_comes_to_its_end() {
-    let played =
-        sim::play(World::new(1, faulty(&[(Fault::PoliteClose, 1.0)])), config_of(1, 32, 500, &[GET]));
+    let played = sim::play(
+        World::new(1, faulty(&[(Fault::PoliteClose, 1.0)])),
+        config_of(1, 32, 500, &[GET]),
+    );
     assert_eq!((played.report.books.completed, played.report.books.failed), (500, 0));
     assert_eq!(played.report.connections.opened, 500);
 }
@@ -245,24 +275,31 @@ fn a_pipeline_to_a_server_that_closes_after_each_answer_comes_to_its_end() {
 /// The server may have dealt with it.
 #[test]
 fn what_would_do_harm_twice_is_not_asked_for_again() {
-    let played =
-        sim::play(World::new(1, faulty(&[(Fault::PoliteClose, 0.1)])), config_of(2, 8, 3000, &[POST]));
+    let played = sim::play(
+        World::new(1, faulty(&[(Fault::PoliteClose, 0.1)])),
+        config_of(2, 8, 3000, &[POST]),
+    );
     let lost = of_all(&played, Outcome::ClosedEarly);
     assert!(lost > 300, "{lost}");
-    assert_eq!((of_all(&played, Outcome::Ok), played.report.connections.asked_again), (3000 - lost, 0));
+    assert_eq!(
+        (of_all(&played, Outcome::Ok), played.report.connections.asked_again),
+        (3000 - lost, 0)
+    );
 }
 
 /// A close that nobody announced is the server's failure.
 #[test]
 fn what_is_lost_behind_a_cut_is_lost() {
-    let played =
-        sim::play(World::new(1, faulty(&[(Fault::CloseInBody, 0.1)])), config_of(2, 8, 3000, &[GET]));
+    let played = sim::play(
+        World::new(1, faulty(&[(Fault::CloseInBody, 0.1)])),
+        config_of(2, 8, 3000, &[GET]),
+    );
     assert!(of_all(&played, Outcome::ClosedEarly) > 300);
     assert_eq!(played.report.connections.asked_again, 0);
 }
 
-/// A generator that is always woken late finds the answer and the close together: the next request is queued between the two,
-/// and leaves on the next connection.
+/// A generator that is always woken late finds the answer and the close together: the next request
+/// is queued between the two, and leaves on the next connection.
 #[test]
 fn what_a_close_kept_from_leaving_leaves_on_the_next_connection() {
     for requests in [&[GET][..], &[POST]] {
@@ -271,12 +308,16 @@ fn what_a_close_kept_from_leaving_leaves_on_the_next_connection() {
         let played = sim::play(world, config_of(2, 1, 200, requests));
         assert_eq!((of_all(&played, Outcome::Ok), played.report.books.failed), (200, 0));
         assert_eq!((played.truth.requests, played.report.connections.opened), (200, 200));
-        assert!(played.report.connection_failures.is_empty(), "{:?}", played.report.connection_failures);
+        assert!(
+            played.report.connection_failures.is_empty(),
+            "{:?}",
+            played.report.connection_failures
+        );
     }
 }
 
-/// A server that answers the first request and reads no more: the second never leaves, and its time-out counts from where it
-/// was queued.
+/// A server that answers the first request and reads no more: the second never leaves, and its
+/// time-out counts from where it was queued.
 #[test]
 fn a_request_that_cannot_leave_times_out() {
     let mut model = faulty(&[]);
@@ -310,7 +351,8 @@ fn a_pipeline_that_cannot_leave_times_out() {
     assert_eq!(played.report.connection_failures["timeout"], overdue);
 }
 
-/// Bodies with the number of the request and something drawn: each number once, however often it was sent.
+/// Bodies with the number of the request and something drawn: each number once, however often it
+/// was sent.
 #[test]
 fn a_request_that_is_asked_for_again_is_the_same() {
     let body = vec![Part::Sequence, Part::Bytes(Box::from(&b" "[..])), Part::Uuid];
@@ -332,7 +374,8 @@ fn a_request_that_is_asked_for_again_is_the_same() {
     assert_eq!(BTreeSet::from_iter(numbers), BTreeSet::from_iter(0..2000));
 }
 
-/// Nothing ever comes, and nothing is due for hours: who cuts the load short is heard all the same, and the drain is short.
+/// Nothing ever comes, and nothing is due for hours: who cuts the load short is heard all the same,
+/// and the drain is short.
 #[test]
 fn a_load_that_is_cut_short_ends_soon_whatever_is_in_flight() {
     const HOUR: u64 = 3600 * SECOND;
@@ -374,8 +417,8 @@ fn a_drain_is_cut_short_too() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Closes of all kinds, in pipelines of requests of all kinds: the books balance, and nothing is asked for again that
-    /// must not be.
+    /// Closes of all kinds, in pipelines of requests of all kinds: the books balance, and nothing
+    /// is asked for again that must not be.
     #[test]
     fn the_books_balance_whatever_closes(
         seed in any::<u64>(),
@@ -427,7 +470,8 @@ fn expected_continue_is_waited_for() {
 
 #[test]
 fn body_is_sent_after_a_second_without_continue() {
-    let played = sim::play(World::new(1, expecting(Expecting::Nothing)), config_of(1, 1, 3, &[POST_EXPECT]));
+    let played =
+        sim::play(World::new(1, expecting(Expecting::Nothing)), config_of(1, 1, 3, &[POST_EXPECT]));
     assert_eq!(of_all(&played, Outcome::Ok), 3);
     let continues = played.report.continues.unwrap();
     assert_eq!((continues.asked, continues.waited_in_vain, continues.continued), (3, 3, 0));
@@ -437,17 +481,22 @@ fn body_is_sent_after_a_second_without_continue() {
 
 #[test]
 fn final_response_instead_of_continue_ends_the_connection() {
-    let played = sim::play(World::new(1, expecting(Expecting::Refuse)), config_of(2, 1, 10, &[POST_EXPECT]));
+    let played =
+        sim::play(World::new(1, expecting(Expecting::Refuse)), config_of(2, 1, 10, &[POST_EXPECT]));
     assert_eq!((of_all(&played, Outcome::UnexpectedStatus), played.truth.requests), (10, 0));
     let continues = played.report.continues.unwrap();
     assert_eq!((continues.asked, continues.answered_instead, continues.refused), (10, 10, 10));
-    assert_eq!((played.report.connections.opened, played.report.connections.closed_by_us), (10, 10));
+    assert_eq!(
+        (played.report.connections.opened, played.report.connections.closed_by_us),
+        (10, 10)
+    );
 }
 
 /// The server asked for the body, and answered before a byte of it could leave.
 #[test]
 fn final_response_right_behind_continue_is_early() {
-    let played = sim::play(World::new(1, expecting(Expecting::Both)), config_of(2, 1, 10, &[POST_EXPECT]));
+    let played =
+        sim::play(World::new(1, expecting(Expecting::Both)), config_of(2, 1, 10, &[POST_EXPECT]));
     assert_eq!((of_all(&played, Outcome::Ok), played.truth.requests), (10, 0));
     let continues = played.report.continues.unwrap();
     assert_eq!((continues.asked, continues.continued, continues.answered_instead), (10, 0, 10));
@@ -458,7 +507,8 @@ fn final_response_right_behind_continue_is_early() {
 
 #[test]
 fn request_without_expectation_sends_its_body_at_once() {
-    let played = sim::play(World::new(1, expecting(Expecting::Continue)), config_of(1, 1, 3, &[POST]));
+    let played =
+        sim::play(World::new(1, expecting(Expecting::Continue)), config_of(1, 1, 3, &[POST]));
     assert_eq!((of_all(&played, Outcome::Ok), played.report.continues), (3, None));
 }
 

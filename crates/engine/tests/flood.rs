@@ -1,5 +1,5 @@
-//! Servers that ask for answers of the connection itself (PING, SETTINGS, …) for ever. What is queued for one that does not
-//! read is bounded; one that reads is answered.
+//! Servers that ask for answers of the connection itself (PING, SETTINGS, …) for ever. What is
+//! queued for one that does not read is bounded; one that reads is answered.
 
 mod world;
 
@@ -13,8 +13,8 @@ use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Completion, Config, ConnId, Driver, Expectation, Instant, Protocol, Stop, Traffic, What,
-    Worker, WorkerReport, limits,
+    CompiledRequest, Completion, Config, ConnId, Driver, Expectation, Instant, Protocol, Stop,
+    Traffic, What, Worker, WorkerReport, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
@@ -69,7 +69,8 @@ impl Then {
     }
 }
 
-/// One connection to a server that says the same in every turn, or the same at the same instants, whatever it hears.
+/// One connection to a server that says the same in every turn, or the same at the same instants,
+/// whatever it hears.
 #[derive(Debug)]
 struct Scripted {
     now: u64,
@@ -101,7 +102,17 @@ impl Scripted {
     fn new(kernel: Kernel, says: Vec<u8>) -> Scripted {
         let (completions, shown, sent) = (Vec::new(), Vec::new(), Vec::new());
         let then = Then::GoOn;
-        Scripted { now: 0, kernel, says, then, connection: None, completions, shown, most_waiting: 0, sent }
+        Scripted {
+            now: 0,
+            kernel,
+            says,
+            then,
+            connection: None,
+            completions,
+            shown,
+            most_waiting: 0,
+            sent,
+        }
     }
 }
 
@@ -174,7 +185,8 @@ impl Driver for Scripted {
                 }
             }
         }
-        // Where the server waits too, or is not there, nothing happens before the worker's own deadline.
+        // Where the server waits too, or is not there, nothing happens before the worker's own
+        // deadline.
         let says_at = self.connection.as_ref().map_or(u64::MAX, |_| self.then.next());
         let until = wait.until.0.min(says_at).max(self.now);
         self.now = if self.completions.is_empty() { until } else { self.now + MS };
@@ -217,7 +229,10 @@ fn config() -> Config {
     config.traffic = Arc::new(Traffic::one(CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
-        stream: Some(StreamTemplate::Fixed { block: Shared::default().encode(&list), body: Arc::from([]) }),
+        stream: Some(StreamTemplate::Fixed {
+            block: Shared::default().encode(&list),
+            body: Arc::from([]),
+        }),
         kind: RequestKind::Other,
         expect: Expectation::default(),
     }));
@@ -257,10 +272,17 @@ fn assert_ended(kernel: Kernel, says: &[u8]) {
     let report = run(&mut driver);
     let named = report.protocol_errors.get(FLOOD).copied().unwrap_or(0);
     assert!(named > 0, "{:?}", report.protocol_errors);
-    assert!(driver.sent.windows(CALM.len()).any(|bytes| bytes == CALM), "the server is not told why");
+    assert!(
+        driver.sent.windows(CALM.len()).any(|bytes| bytes == CALM),
+        "the server is not told why"
+    );
     // The bound, twice, with what one turn can bring on top, and what is queued beside replies.
     let most = 2 * (limits::REPLY_BYTES + says.len() as u64) + 1000;
-    assert!(driver.most_waiting <= most, "{} bytes waited, {most} at most may", driver.most_waiting);
+    assert!(
+        driver.most_waiting <= most,
+        "{} bytes waited, {most} at most may",
+        driver.most_waiting
+    );
 }
 
 #[test]
@@ -312,7 +334,8 @@ fn a_server_that_pings_and_allows_no_stream_refuses_all() {
     let mut driver = Scripted::new(Kernel::After(0), [none, ping()].concat());
     let report = run_all(&mut driver, 3);
     assert_eq!(outcomes(&report), [("stream_refused", 3)]);
-    // The first connection is given up before anything is to be asked on it, and each of the others with one request.
+    // The first connection is given up before anything is to be asked on it, and each of the others
+    // with one request.
     assert_eq!(report.connection_failures["stream_refused"], 4);
     assert!((4 * SECOND..5 * SECOND).contains(&driver.now), "{}", driver.now);
 }
@@ -328,7 +351,8 @@ fn a_server_that_allows_a_stream_for_a_moment_refuses_all() {
 #[test]
 fn a_server_that_bars_streams_now_and_then_keeps_its_connection() {
     let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
-    // The second bar begins later than the first may last, or is there when the first would have lasted too long.
+    // The second bar begins later than the first may last, or is there when the first would have
+    // lasted too long.
     for (from, to) in [(3000, 3500), (300, 1200)] {
         let answer = frame(1, 5, 1, &[0x88]);
         let says = [(100, &none), (110, &one), (from, &none), (to, &one), (4100, &answer)];
@@ -341,7 +365,12 @@ fn a_server_that_bars_streams_now_and_then_keeps_its_connection() {
         config.window.duration_ns = Some(6 * SECOND);
         let report = run_with(&mut driver, config);
         assert_eq!(report.connection_failures.len(), 0, "{:?}", report.connection_failures);
-        assert_eq!((report.connections.opened, report.books.completed), (1, 1), "{:?}", report.books);
+        assert_eq!(
+            (report.connections.opened, report.books.completed),
+            (1, 1),
+            "{:?}",
+            report.books
+        );
     }
 }
 
@@ -378,7 +407,8 @@ proptest! {
         let says: Vec<u8> = frames.concat().repeat(times);
         let mut driver = Scripted::new(Kernel::Only(taken), says.clone());
         run(&mut driver);
-        // An answer is at most one and a half times as long as what brings it about, and what a request takes comes on top.
+        // An answer is at most one and a half times as long as what brings it about, and what a
+        // request takes comes on top.
         let most = 2 * (limits::REPLY_BYTES + 2 * says.len() as u64) + 100_000;
         prop_assert!(driver.most_waiting <= most, "{} bytes waited, {} at most may", driver.most_waiting, most);
     }

@@ -9,10 +9,14 @@ use dyno_archive::load::Http2Use;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::times::Times;
-use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
+use dyno_engine::sim::{
+    self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World,
+};
 use dyno_engine::slices::Slices;
 use dyno_engine::traffic::{StreamTemplate, Template};
-use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Schedule, Stop, Traffic};
+use dyno_engine::{
+    CompiledRequest, Config, Expectation, Instant, Protocol, Schedule, Stop, Traffic,
+};
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
@@ -28,7 +32,8 @@ fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> 
     }
 }
 
-/// The same in a closed loop, until so many requests have ended: everything is within the measured window.
+/// The same in a closed loop, until so many requests have ended: everything is within the measured
+/// window.
 fn config_of(connections: u32, streams: u32, total: u64) -> Config {
     let mut config = config(connections, streams, &Arrivals::Closed, 1);
     config.total = Some(total);
@@ -44,9 +49,15 @@ fn traffic(method: &str, body: &[u8], expected: &[u8]) -> Arc<Traffic> {
 fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traffic> {
     let fields = |index: usize| -> Vec<(Vec<u8>, Vec<u8>)> {
         let path = format!("/{index}");
-        [(":method", method), (":scheme", "http"), (":authority", "sim"), (":path", &path), ("x", "y")]
-            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
-            .to_vec()
+        [
+            (":method", method),
+            (":scheme", "http"),
+            (":authority", "sim"),
+            (":path", &path),
+            ("x", "y"),
+        ]
+        .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+        .to_vec()
     };
     let lists: Vec<_> = (0..requests).map(fields).collect();
     let shared = Shared::of(&lists);
@@ -55,7 +66,11 @@ fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traff
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: Arc::from(body) }),
         kind: RequestKind::Other,
-        expect: Expectation { status: Some(200), body: Some(Arc::from(expected)), ..Expectation::default() },
+        expect: Expectation {
+            status: Some(200),
+            body: Some(Arc::from(expected)),
+            ..Expectation::default()
+        },
     };
     let weighted = lists.iter().map(|list| (request(list), 1)).collect();
     Arc::new(Traffic::new(weighted).unwrap().sharing(shared.table_bytes()))
@@ -90,7 +105,8 @@ fn mean_in_flight(played: &Played, seconds: u64) -> f64 {
 
 #[test]
 fn in_flight_are_as_many_as_were_asked_for_or_as_the_server_grants() {
-    for (streams, granted, each) in [(10, None, 10u32), (10, Some(4), 4), (3, Some(100), 3), (5, Some(1), 1)]
+    for (streams, granted, each) in
+        [(10, None, 10u32), (10, Some(4), 4), (3, Some(100), 3), (5, Some(1), 1)]
     {
         let mut model = fixed(MS);
         model.max_streams = granted;
@@ -107,7 +123,8 @@ fn in_flight_are_as_many_as_were_asked_for_or_as_the_server_grants() {
     }
 }
 
-/// Also after the server has sent connections away: what waits for a new one is no more than it will take.
+/// Also after the server has sent connections away: what waits for a new one is no more than it
+/// will take.
 #[test]
 fn in_flight_are_no_more_than_granted_on_later_connections_either() {
     let mut model = faulty(&[(Fault::GoAway, 0.002)]);
@@ -127,11 +144,16 @@ fn answers_may_overtake_each_other() {
     assert!(response.count() > 500_000);
     for q in [0.25, 0.5, 0.9, 0.99] {
         let truth = -mean * (1.0f64 - q).ln() + 20_000.0;
-        assert!(off(response.at(q), truth) < 0.02, "quantile {q}: {:?} against {truth}", response.at(q));
+        assert!(
+            off(response.at(q), truth) < 0.02,
+            "quantile {q}: {:?} against {truth}",
+            response.at(q)
+        );
     }
 }
 
-/// Poisson arrivals into one queue with exponential service: response times are exponential with mean 1/(μ − λ).
+/// Poisson arrivals into one queue with exponential service: response times are exponential with
+/// mean 1/(μ − λ).
 #[test]
 fn queueing_test_m_m_1_gives_the_exponential_it_must_over_streams() {
     let (lambda, mu) = (500.0, 800.0);
@@ -149,7 +171,11 @@ fn servers_that_go_away_cost_no_request() {
         world.net.cut = 0.3;
         let played = sim::play(world, config_of(4, 8, 5000));
         let books = played.report.books;
-        assert_eq!((books.scheduled, books.completed, books.failed), (5000, 5000, 0), "seed {seed}");
+        assert_eq!(
+            (books.scheduled, books.completed, books.failed),
+            (5000, 5000, 0),
+            "seed {seed}"
+        );
         let used = http2(&played);
         assert!(used.retried > 50, "seed {seed}: {} retried", used.retried);
         assert_eq!(used.received.go_aways["NO_ERROR"], made(&played, Fault::GoAway), "seed {seed}");
@@ -161,7 +187,8 @@ fn servers_that_go_away_cost_no_request() {
     }
 }
 
-/// In an open loop a connection that has room may be told to take no more before an arrival comes to use it.
+/// In an open loop a connection that has room may be told to take no more before an arrival comes
+/// to use it.
 #[test]
 fn servers_that_go_away_cost_no_arrival_either() {
     for seed in 0..10 {
@@ -218,8 +245,10 @@ fn a_stream_that_times_out_is_cancelled_and_its_connection_goes_on() {
 fn expected_continue_is_waited_for_on_streams() {
     let plain = traffic("POST", b"body", b"Hello, World!");
     let message = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nbody";
-    let expecting =
-        CompiledRequest { template: Template::Fixed(Arc::from(&message[..])), ..plain.requests()[0].clone() };
+    let expecting = CompiledRequest {
+        template: Template::Fixed(Arc::from(&message[..])),
+        ..plain.requests()[0].clone()
+    };
     let mut config = config_of(1, 2, 4);
     config.traffic = Arc::new(Traffic::one(expecting).sharing(plain.shared_bytes()));
     let played = sim::play(World::new(1, fixed(MS)), config);
@@ -257,7 +286,8 @@ fn a_silent_stream_misses_its_first_byte_alone() {
     assert_eq!(played.report.connections.opened, 1);
 }
 
-/// A window of 1,000 bytes is given back as soon as they have come: 10,000 take the first way and nine rounds of 20 µs.
+/// A window of 1,000 bytes is given back as soon as they have come: 10,000 take the first way and
+/// nine rounds of 20 µs.
 #[test]
 fn windows_hold_requests_up_and_the_wait_is_recorded() {
     let body: Vec<u8> = (0..10_000u32).map(|i| (i * 7) as u8).collect();
@@ -275,7 +305,8 @@ fn windows_hold_requests_up_and_the_wait_is_recorded() {
     }
 }
 
-/// Visitors with one connection each: the document, and its twelve resources over the streams there are.
+/// Visitors with one connection each: the document, and its twelve resources over the streams there
+/// are.
 #[test]
 fn a_page_takes_its_rounds_over_streams() {
     for (streams, granted, rounds) in [(100, None, 2.0), (100, Some(6), 3.0), (1, None, 13.0)] {
@@ -301,7 +332,8 @@ fn a_page_takes_its_rounds_over_streams() {
 #[test]
 fn pages_go_on_whatever_fails() {
     for seed in 0..50 {
-        let mut model = Model::new(Service::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
+        let mut model =
+            Model::new(Service::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
         model.faults = Fault::OF_HTTP2.map(|fault| (fault, 0.004)).to_vec();
         model.max_streams = Some(5);
         model.turn_away = 0.1;
@@ -316,7 +348,11 @@ fn pages_go_on_whatever_fails() {
         assert!(played.report.books.balance(), "seed {seed}: {:?}", played.report.books);
         let pages = Times::merged(played.intervals.iter().map(|i| &i.page));
         let failed: u64 = played.intervals.iter().map(|i| i.pages_failed).sum();
-        assert!(pages.count() > 10 && failed > 0, "seed {seed}: {} pages, {failed} failed", pages.count());
+        assert!(
+            pages.count() > 10 && failed > 0,
+            "seed {seed}: {} pages, {failed} failed",
+            pages.count()
+        );
     }
 }
 
@@ -363,12 +399,14 @@ fn what_is_turned_away_on_every_try_is_refused() {
     assert_eq!((books.failed, books.completed, books.balance()), (40, 0, true), "{books:?}");
     assert_eq!(of_all(&played, Outcome::StreamRefused), 40);
     assert_eq!(played.truth.requests, 0);
-    // One of each slot before the load, and nine for what it is given together: the last eight go to one slot.
+    // One of each slot before the load, and nine for what it is given together: the last eight go
+    // to one slot.
     assert_eq!(played.report.connections.opened, 4 + 4 * 9 + 9);
     assert_eq!(http2(&played).retried, 0);
 }
 
-/// What is queued behind bytes that the server does not read never leaves, and is overdue all the same.
+/// What is queued behind bytes that the server does not read never leaves, and is overdue all the
+/// same.
 #[test]
 fn streams_that_cannot_leave_time_out() {
     let mut model = fixed(MS);
@@ -382,7 +420,8 @@ fn streams_that_cannot_leave_time_out() {
     assert!(waits.min().unwrap() > 49 * MS, "{:?}", waits.min());
 }
 
-/// A server that allows no stream is as good as none: each connection is given up, and what waited for it has failed.
+/// A server that allows no stream is as good as none: each connection is given up, and what waited
+/// for it has failed.
 #[test]
 fn a_server_that_allows_no_stream_refuses_all() {
     for (streams, total) in [(1, 3), (8, 10)] {
@@ -448,15 +487,34 @@ fn faults_of_streams_are_counted_exactly_as_they_were_made() {
         let played = sim::play(world, config);
         let mut failed = 0;
         for fault in FAULTS.into_iter().filter(|fault| fault.outcome() != Outcome::Ok) {
-            assert_eq!(of_all(&played, fault.outcome()), made(&played, fault), "seed {seed}, {fault:?}");
-            assert!(made(&played, fault) > 40, "seed {seed}: too few of {fault:?} to prove anything");
+            assert_eq!(
+                of_all(&played, fault.outcome()),
+                made(&played, fault),
+                "seed {seed}, {fault:?}"
+            );
+            assert!(
+                made(&played, fault) > 40,
+                "seed {seed}: too few of {fault:?} to prove anything"
+            );
             failed += made(&played, fault);
         }
         assert_eq!(of_all(&played, Outcome::Ok), 8000 - failed, "seed {seed}");
         let used = http2(&played);
-        assert_eq!(used.sent.resets["PROTOCOL_ERROR"], made(&played, Fault::Malformed), "seed {seed}");
-        assert_eq!(used.received.resets["INTERNAL_ERROR"], made(&played, Fault::StreamReset), "seed {seed}");
-        assert_eq!(used.received.resets["REFUSED_STREAM"], made(&played, Fault::Refuse), "seed {seed}");
+        assert_eq!(
+            used.sent.resets["PROTOCOL_ERROR"],
+            made(&played, Fault::Malformed),
+            "seed {seed}"
+        );
+        assert_eq!(
+            used.received.resets["INTERNAL_ERROR"],
+            made(&played, Fault::StreamReset),
+            "seed {seed}"
+        );
+        assert_eq!(
+            used.received.resets["REFUSED_STREAM"],
+            made(&played, Fault::Refuse),
+            "seed {seed}"
+        );
         assert_eq!(used.received.go_aways["NO_ERROR"], made(&played, Fault::GoAway), "seed {seed}");
         assert_eq!(played.truth.requests, 8000 + made(&played, Fault::Refuse), "seed {seed}");
     }
@@ -471,7 +529,11 @@ fn faults_of_connections_are_counted_exactly_as_they_were_made() {
         world.net.cut = 0.3;
         let played = sim::play(world, config_of(8, 1, 8000));
         for fault in FAULTS {
-            assert_eq!(of_all(&played, fault.outcome()), made(&played, fault), "seed {seed}, {fault:?}");
+            assert_eq!(
+                of_all(&played, fault.outcome()),
+                made(&played, fault),
+                "seed {seed}, {fault:?}"
+            );
             assert!(made(&played, fault) > 40, "seed {seed}");
         }
         assert_eq!(played.truth.requests, 8000, "seed {seed}");
@@ -481,7 +543,8 @@ fn faults_of_connections_are_counted_exactly_as_they_were_made() {
 /// A reset takes all streams of its connection, and those of no other.
 #[test]
 fn a_connection_that_breaks_takes_its_streams() {
-    let played = sim::play(World::new(1, faulty(&[(Fault::Reset, 0.002)])), config_of(4, 10, 10_000));
+    let played =
+        sim::play(World::new(1, faulty(&[(Fault::Reset, 0.002)])), config_of(4, 10, 10_000));
     let lost = of_all(&played, Outcome::Reset);
     // A connection that is to be reset may draw another reset before that.
     let resets = played.report.connection_failures["reset"];
@@ -554,7 +617,8 @@ proptest! {
         prop_assert_eq!(at_end(&played).count(), books.in_flight_at_end);
         let most = u64::from(streams.min(granted.unwrap_or(u32::MAX)));
         prop_assert!(http2(&played).streams_most <= most);
-        // What waits for ever is a hole: time-outs end what is in flight, and the rest finds connections.
+        // What waits for ever is a hole: time-outs end what is in flight, and the rest finds
+        // connections.
         prop_assert!(arrivals != Arrivals::Closed || books.in_flight_at_end == 0, "{:?}", books);
         for body in played.truth.bodies.keys() {
             prop_assert_eq!(body.len(), sizes.0);
@@ -612,7 +676,8 @@ fn a_load_that_alternates_opens_streams_in_its_slices() {
     let own = slices.within(0, 2 * SECOND);
     let is_own = |from: u64| own.iter().any(|(start, end)| (*start..*end).contains(&from));
     let within = played.intervals.iter().filter(|i| i.phase != Phase::Drain);
-    let (inside, outside): (Vec<_>, Vec<_>) = within.partition(|interval| is_own(interval.start_ns));
+    let (inside, outside): (Vec<_>, Vec<_>) =
+        within.partition(|interval| is_own(interval.start_ns));
     assert!(outside.iter().all(|interval| interval.started == 0));
     assert!(inside.iter().map(|interval| interval.started).sum::<u64>() > 1_000);
     assert!(played.report.books.balance(), "{:?}", played.report.books);

@@ -12,7 +12,8 @@ use dyno_engine::{CompiledRequest, Config, Expectation, Policy, Traffic};
 use dyno_wire::h1::response::RequestKind;
 use world::{MS, SECOND};
 
-/// `visitors` load pages of one document and `resources` for a second, over `each` connections of HTTP/1.1.
+/// `visitors` load pages of one document and `resources` for a second, over `each` connections of
+/// HTTP/1.1.
 fn load(world: World, visitors: u32, each: u32, resources: usize) -> Played {
     let request = |path: &str| {
         let bytes = format!("GET {path} HTTP/1.1\r\nHost: sim\r\n\r\n");
@@ -34,14 +35,19 @@ fn page_times(played: &Played) -> Times {
     Times::merged(played.intervals.iter().map(|i| &i.page))
 }
 
-/// Six connections and twelve resources: the document and two rounds, each 1 ms of service and two delays of 10 µs.
+/// Six connections and twelve resources: the document and two rounds, each 1 ms of service and two
+/// delays of 10 µs.
 #[test]
 fn a_page_takes_its_rounds() {
     let world = World::new(1, Model::new(Service::Fixed { ns: MS }, Queue::PerConnection));
     let played = load(world, 2, 6, 12);
     let times = page_times(&played);
     // Histograms keep three digits.
-    assert!((times.at(0.5).unwrap() as f64 / 3_060_000.0 - 1.0).abs() < 0.002, "{:?}", times.at(0.5));
+    assert!(
+        (times.at(0.5).unwrap() as f64 / 3_060_000.0 - 1.0).abs() < 0.002,
+        "{:?}",
+        times.at(0.5)
+    );
     assert!((times.max().unwrap() as f64 / 3_060_000.0 - 1.0).abs() < 0.002);
     // Of each visitor 326 pages fit into the second, and the 327th begins in it.
     assert!((2 * 326..=2 * 327).contains(&times.count()), "{}", times.count());
@@ -52,7 +58,8 @@ fn a_page_takes_its_rounds() {
     assert_eq!(played.truth.requests, books.completed + carried(&played));
 }
 
-/// Answers that came after the window to what was intended after it: there are none, because nothing starts then.
+/// Answers that came after the window to what was intended after it: there are none, because
+/// nothing starts then.
 fn carried(played: &Played) -> u64 {
     played.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.carried.total()).sum()
 }
@@ -61,13 +68,18 @@ fn carried(played: &Played) -> u64 {
 fn one_connection_takes_one_at_a_time() {
     let world = World::new(1, Model::new(Service::Fixed { ns: MS }, Queue::PerConnection));
     let times = page_times(&load(world, 1, 1, 4));
-    assert!((times.at(0.5).unwrap() as f64 / 5_100_000.0 - 1.0).abs() < 0.002, "{:?}", times.at(0.5));
+    assert!(
+        (times.at(0.5).unwrap() as f64 / 5_100_000.0 - 1.0).abs() < 0.002,
+        "{:?}",
+        times.at(0.5)
+    );
 }
 
 #[test]
 fn whatever_fails_the_books_balance_and_pages_go_on() {
     for seed in 0..200 {
-        let mut model = Model::new(Service::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
+        let mut model =
+            Model::new(Service::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
         model.faults = Fault::OF_HTTP1.iter().map(|fault| (*fault, 0.004)).collect();
         let mut world = World::new(seed, model);
         world.net.cut = 0.2;

@@ -1,5 +1,6 @@
-//! Whole records of loads in simulated worlds, number by number: what no other test asks for shows here when it changes.
-//! `UPDATE_GOLDEN=1 cargo test -p dyno-engine --test records` writes them anew, for `git diff` to show.
+//! Whole records of loads in simulated worlds, number by number: what no other test asks for shows
+//! here when it changes. `UPDATE_GOLDEN=1 cargo test -p dyno-engine --test records` writes them
+//! anew, for `git diff` to show.
 
 mod world;
 
@@ -32,15 +33,20 @@ fn hold_until(name: &str, world: World, config: Config, stop: impl Fn(Instant, u
     hold_text(name, &text(&watch(SimDriver::new(world), config, stop)));
 }
 
-/// The same over TLS. How many bytes a record takes, chance decides: signatures are longer or shorter.
+/// The same over TLS. How many bytes a record takes, chance decides: signatures are longer or
+/// shorter.
 fn hold_secured(name: &str, driver: Secured, config: Config) {
     let text = text(&watch(driver, config, |_, _| Stop::No));
     let is_kept = |line: &&str| !line.contains("bytes");
-    hold_text(name, &text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect::<String>());
+    hold_text(
+        name,
+        &text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect::<String>(),
+    );
 }
 
 fn hold_text(name: &str, now: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records").join(format!("{name}.txt"));
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, now).unwrap();
     }
@@ -58,7 +64,8 @@ fn hold_text(name: &str, now: &str) {
 fn text(seen: &Seen) -> String {
     let report = &seen.report;
     let whole = json!({
-        "calls": seen.calls, "books": report.books, "connections": report.connections, "tcp": report.tcp,
+        "calls": seen.calls, "books": report.books, "connections": report.connections,
+        "tcp": report.tcp,
         "tls": report.tls, "http2": report.http2, "cpu": report.cpu, "edges": report.edges,
         "unanswered": report.unanswered, "protocol_errors": report.protocol_errors,
         "unexpected": report.unexpected, "connection_failures": report.connection_failures,
@@ -71,7 +78,9 @@ fn text(seen: &Seen) -> String {
 
 fn lines(at: &str, value: &Value, out: &mut String) {
     match value {
-        Value::Object(all) => all.iter().for_each(|(key, value)| lines(&format!("{at}.{key}"), value, out)),
+        Value::Object(all) => {
+            all.iter().for_each(|(key, value)| lines(&format!("{at}.{key}"), value, out))
+        }
         Value::Array(all) => {
             all.iter().enumerate().for_each(|(i, value)| lines(&format!("{at}.{i}"), value, out));
         }
@@ -163,20 +172,26 @@ fn an_open_loop_waits_for_a_server_that_pauses() {
 #[test]
 fn an_open_loop_overloads() {
     let world = served(Queue::Single, &[]);
-    hold("overload", world, Config { spin: Spin::Never, ..config(8, &Arrivals::Poisson { rate: 4000.0 }) });
+    hold(
+        "overload",
+        world,
+        Config { spin: Spin::Never, ..config(8, &Arrivals::Poisson { rate: 4000.0 }) },
+    );
 }
 
 #[test]
 fn a_rate_changes_and_ends() {
     let segment = |from_rate, to_rate| Segment { from_rate, to_rate, duration_ns: 150 * MS };
     let segments = vec![segment(0.0, 800.0), segment(200.0, 200.0), segment(200.0, 0.0)];
-    let shaped = Config { total: Some(1000), ..config(8, &Arrivals::Shaped { segments, gaps: Gaps::Even }) };
+    let shaped =
+        Config { total: Some(1000), ..config(8, &Arrivals::Shaped { segments, gaps: Gaps::Even }) };
     hold("shaped", served(Queue::PerConnection, &[]), shaped);
 }
 
 #[test]
 fn whatever_goes_wrong_with_http1_is_counted() {
-    let faults: Vec<_> = Fault::OF_HTTP1.into_iter().chain([Fault::QuietClose]).map(|f| (f, 0.01)).collect();
+    let faults: Vec<_> =
+        Fault::OF_HTTP1.into_iter().chain([Fault::QuietClose]).map(|f| (f, 0.01)).collect();
     let mut world = served(Queue::PerConnection, &faults);
     world.net.refuse = 0.3;
     let pipelined = Config { pipeline: 3, ..config(6, &Arrivals::Closed) };
@@ -246,7 +261,8 @@ fn mix() -> Arc<Traffic> {
         },
         ..request("/", status_200())
     };
-    let all = vec![(request("/a", deep(contains)), 5), (request("/b", deep(wrong)), 1), (varying, 3)];
+    let all =
+        vec![(request("/a", deep(contains)), 5), (request("/b", deep(wrong)), 1), (varying, 3)];
     Arc::new(Traffic::new(all).unwrap())
 }
 
@@ -254,7 +270,11 @@ fn mix() -> Arc<Traffic> {
 fn a_mix_is_drawn_and_checked() {
     let mixed = Config { traffic: mix(), check_one_in: 7, ..config(4, &Arrivals::Closed) };
     hold("mix", served(Queue::PerConnection, &[(Fault::Status, 0.02)]), mixed);
-    let open = Config { traffic: mix(), check_one_in: 7, ..config(2, &Arrivals::Poisson { rate: 6000.0 }) };
+    let open = Config {
+        traffic: mix(),
+        check_one_in: 7,
+        ..config(2, &Arrivals::Poisson { rate: 6000.0 })
+    };
     hold("mix_overload", served(Queue::Single, &[]), open);
 }
 
@@ -276,9 +296,15 @@ fn pages_are_loaded_with_their_resources() {
 /// Requests over HTTP/2 in a closed loop, every second one with a body.
 fn over_http2(connections: u32) -> Config {
     let fields = |path: &str| -> Vec<(Vec<u8>, Vec<u8>)> {
-        [(":method", "POST"), (":scheme", "http"), (":authority", "sim"), (":path", path), ("x", "y")]
-            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
-            .to_vec()
+        [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":authority", "sim"),
+            (":path", path),
+            ("x", "y"),
+        ]
+        .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+        .to_vec()
     };
     let lists = [fields("/a"), fields("/b")];
     let shared = Shared::of(&lists);
@@ -288,7 +314,12 @@ fn over_http2(connections: u32) -> Config {
     };
     let weighted = vec![(stream(&lists[0], b""), 1), (stream(&lists[1], &[b'q'; 3000]), 1)];
     let traffic = Arc::new(Traffic::new(weighted).unwrap().sharing(shared.table_bytes()));
-    Config { protocol: Protocol::H2c, streams: 5, traffic, ..config(connections, &Arrivals::Closed) }
+    Config {
+        protocol: Protocol::H2c,
+        streams: 5,
+        traffic,
+        ..config(connections, &Arrivals::Closed)
+    }
 }
 
 #[test]
@@ -329,7 +360,8 @@ fn whatever_goes_wrong_with_http2_is_counted() {
 
 #[test]
 fn a_server_that_declines_an_upgrade_goes_on_in_http1() {
-    let upgrade = b"GET / HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
+    let upgrade =
+        b"GET / HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
         HTTP2-Settings: \r\n\r\n";
     let plain = over_http2(3);
     let with_upgrade = |request: &CompiledRequest| {
@@ -355,11 +387,16 @@ fn connections_are_secured_before_anything_is_asked() {
     ];
     for (name, goodbye) in [("tls_notice", Goodbye::Notice), ("tls_cut", Goodbye::None)] {
         let (tls, driver) = over_tls("http/1.1", goodbye, &faults);
-        let config = Config { protocol: Protocol::H1Tls, tls: Some(tls), ..config(4, &Arrivals::Closed) };
+        let config =
+            Config { protocol: Protocol::H1Tls, tls: Some(tls), ..config(4, &Arrivals::Closed) };
         hold_secured(name, driver, config);
     }
     let (tls, driver) = over_tls("h2", Goodbye::Notice, &[(Fault::GoAway, 0.005)]);
-    hold_secured("tls_h2", driver, Config { protocol: Protocol::H2, tls: Some(tls), ..over_http2(3) });
+    hold_secured(
+        "tls_h2",
+        driver,
+        Config { protocol: Protocol::H2, tls: Some(tls), ..over_http2(3) },
+    );
     let (tls, driver) = over_tls("http/1.1", Goodbye::Notice, &[]);
     hold_secured(
         "tls_fallen_back",

@@ -1,4 +1,5 @@
-//! Loads that alternate with others: a closed loop that goes on in its own slices of time, over connections that stay.
+//! Loads that alternate with others: a closed loop that goes on in its own slices of time, over
+//! connections that stay.
 
 mod world;
 
@@ -33,8 +34,8 @@ fn play(config: Config) -> Played {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Nothing begins outside the own slices; what began in one may end after it. In each own slice as much begins as
-    /// in any other.
+    /// Nothing begins outside the own slices; what began in one may end after it. In each own slice
+    /// as much begins as in any other.
     #[test]
     fn requests_begin_in_their_own_slices(
         own in 0u32..2,
@@ -54,7 +55,8 @@ proptest! {
         let of_slices: Vec<u64> = own.iter().map(|(from, to)| started(*from, *to)).collect();
         prop_assert_eq!(of_slices.iter().sum::<u64>(), started(0, end));
         let (least, most) = (*of_slices[1..].iter().min().unwrap(), *of_slices.iter().max().unwrap());
-        // Where two slices of its own follow each other, the second begins with what the first has under way.
+        // Where two slices of its own follow each other, the second begins with what the first has
+        // under way.
         prop_assert!(most - least <= 4 * u64::from(pipeline) && least > 100, "{of_slices:?}");
     }
 
@@ -68,7 +70,8 @@ proptest! {
     }
 }
 
-/// A thread that wakes in another's slice and waits for that one's CPU wants nothing for its own load.
+/// A thread that wakes in another's slice and waits for that one's CPU wants nothing for its own
+/// load.
 #[test]
 fn waiting_for_a_cpu_counts_in_the_own_slices() {
     let config = config(0, 5, 1);
@@ -76,7 +79,8 @@ fn waiting_for_a_cpu_counts_in_the_own_slices() {
     let (opens, closes) =
         (config.window.warmup_ns, config.window.warmup_ns + config.window.duration_ns.unwrap());
     let own = slices.within(opens, closes);
-    let gap = own.windows(2).map(|pair| (pair[0].1, pair[1].0)).find(|(from, to)| to > from).unwrap();
+    let gap =
+        own.windows(2).map(|pair| (pair[0].1, pair[1].0)).find(|(from, to)| to > from).unwrap();
     let middle = |(from, to): (u64, u64)| (from + to) / 2;
     // Alike up to the first theft, so that it begins at the same instant.
     let began = play(config.clone()).began.0;

@@ -10,19 +10,22 @@ use dyno_engine::{Instant, Stop};
 use proptest::prelude::*;
 use world::{MS, SECOND, ages, assert_exponential, at_end, config, counted, response, times};
 
-/// 1,000 requests per second for 5 s, service in no time, and the server pauses for one second. An exchange that is
-/// intended x after the pause began waits for 1 s − x: one fifth of all response times is uniform up to 1 s.
+/// 1,000 requests per second for 5 s, service in no time, and the server pauses for one second. An
+/// exchange that is intended x after the pause began waits for 1 s − x: one fifth of all response
+/// times is uniform up to 1 s.
 #[test]
 fn omission_test_a_paused_server_shows_in_the_response_time_and_not_in_the_service_time() {
     let mut model = Model::new(Service::Fixed { ns: 1000 }, Queue::PerConnection);
     model.pauses.push(Pause { at_ns: 2 * SECOND, for_ns: SECOND });
-    let played = sim::play(World::new(1, model), config(16, &Arrivals::Constant { rate: 1000.0 }, 5));
+    let played =
+        sim::play(World::new(1, model), config(16, &Arrivals::Constant { rate: 1000.0 }, 5));
     assert_eq!(played.report.books.completed, 5000);
     let response = response(&played);
     // P(R > x) = (1 − x) / 5, so the quantile q is at 1 − 5 (1 − q) seconds.
     for q in [0.81, 0.85, 0.9, 0.95, 0.99] {
         let truth = (1.0 - 5.0 * (1.0 - q)) * 1e9;
-        // One arrival more or less is 1 ms; the backlog of 1,000 takes 1.3 ms to leave through 16 connections.
+        // One arrival more or less is 1 ms; the backlog of 1,000 takes 1.3 ms to leave through 16
+        // connections.
         let seen = response.at(q).unwrap() as f64;
         assert!((seen - truth).abs() < 2.5e6, "quantile {q}: {seen} against {truth}");
     }
@@ -38,18 +41,20 @@ fn omission_test_a_paused_server_shows_in_the_response_time_and_not_in_the_servi
     assert!((975..=1000).contains(&late), "{late} late sends");
 }
 
-/// The same world under a closed loop: the pause is seen once per connection. This is what omission looks like, and
-/// why the test above can fail.
+/// The same world under a closed loop: the pause is seen once per connection. This is what omission
+/// looks like, and why the test above can fail.
 #[test]
 fn a_closed_loop_omits_what_it_did_not_send() {
     let mut model = Model::new(Service::Fixed { ns: 16 * MS }, Queue::PerConnection);
     model.pauses.push(Pause { at_ns: 2 * SECOND, for_ns: SECOND });
     let played = sim::play(World::new(1, model), config(16, &Arrivals::Closed, 5));
-    let slow: u64 = response(&played).recorded().filter(|(v, _)| *v > 100 * MS).map(|(_, n)| n).sum();
+    let slow: u64 =
+        response(&played).recorded().filter(|(v, _)| *v > 100 * MS).map(|(_, n)| n).sum();
     assert_eq!(slow, 16);
 }
 
-/// Poisson arrivals into one queue with exponential service: response times are exponential with mean 1/(μ − λ).
+/// Poisson arrivals into one queue with exponential service: response times are exponential with
+/// mean 1/(μ − λ).
 #[test]
 fn queueing_test_m_m_1_gives_the_exponential_it_must() {
     let (lambda, mu) = (500.0, 800.0);
@@ -114,7 +119,10 @@ fn stops_across_the_opening_count_in_the_window() {
             let of = |i: &Interval| i.wake_lag.max().max(i.loop_lag.max()).unwrap_or(0);
             let measured = played.intervals.iter().filter(|i| i.phase == Phase::Measured);
             let lag_ns = measured.map(of).max().unwrap();
-            assert!(lag_ns.abs_diff(after_ms * MS) < 8 * MS, "{before_ms} and {after_ms}: {lag_ns}");
+            assert!(
+                lag_ns.abs_diff(after_ms * MS) < 8 * MS,
+                "{before_ms} and {after_ms}: {lag_ns}"
+            );
         }
     }
 }
@@ -132,8 +140,9 @@ fn closed_loop_throughput_is_what_littles_law_says() {
     assert!((in_flight - 8.0).abs() < 0.001, "{in_flight}");
 }
 
-/// One server, a millisecond each: right after a refill all 32 are in flight, then one less with every answer, until
-/// the eighth free place of a connection has it filled again: the mean of 32, 31, … 25.
+/// One server, a millisecond each: right after a refill all 32 are in flight, then one less with
+/// every answer, until the eighth free place of a connection has it filled again: the mean of 32,
+/// 31, … 25.
 #[test]
 fn a_pipeline_is_filled_again_when_half_of_it_is_free() {
     let model = Model::new(Service::Fixed { ns: MS }, Queue::Single);
@@ -157,7 +166,8 @@ fn nothing_that_was_due_in_the_window_is_left_out() {
     assert_eq!((books.scheduled, books.completed), (1000, 1000));
 }
 
-/// Ten connections over a second: the k-th is there after k tenths, and takes its share of the load from then on.
+/// Ten connections over a second: the k-th is there after k tenths, and takes its share of the load
+/// from then on.
 #[test]
 fn a_ramp_opens_connections_one_by_one() {
     let model = Model::new(Service::Fixed { ns: 9_980_000 }, Queue::PerConnection);
@@ -167,7 +177,8 @@ fn a_ramp_opens_connections_one_by_one() {
     let played = sim::play(World::new(1, model), config);
     let open: Vec<u64> = played.intervals.iter().map(|i| i.connections_open).collect();
     assert_eq!(open[..4], [3, 5, 8, 10], "{open:?}");
-    // Service and both ways take 10 ms. In the first second connection k is there for 1 − k/10 of it.
+    // Service and both ways take 10 ms. In the first second connection k is there for 1 − k/10 of
+    // it.
     let expected: f64 = (0..10).map(|k| (2.0 - f64::from(k) / 10.0) * 100.0).sum();
     let ok = counted(&played, &[Phase::Measured]).of(Outcome::Ok) as f64;
     assert!((ok - expected).abs() < 15.0, "{ok} against {expected}");
@@ -179,8 +190,10 @@ fn a_silent_server_misses_the_first_byte_and_a_slow_one_the_whole() {
     for (ns, outcome) in [(150 * MS, Outcome::TimeoutFirstByte), (50 * MS, Outcome::Ok)] {
         let mut config = config(4, &Arrivals::Closed, 1);
         config.policy.first_byte_timeout_ns = Some(100 * MS);
-        let played =
-            sim::play(World::new(1, Model::new(Service::Fixed { ns }, Queue::PerConnection)), config);
+        let played = sim::play(
+            World::new(1, Model::new(Service::Fixed { ns }, Queue::PerConnection)),
+            config,
+        );
         let counted = counted(&played, &[Phase::Measured, Phase::Drain]);
         assert!(counted.of(outcome) > 20, "{counted:?}");
         assert_eq!(counted.of(outcome), counted.total(), "{counted:?}");
@@ -195,7 +208,8 @@ fn a_silent_server_misses_the_first_byte_and_a_slow_one_the_whole() {
 #[test]
 fn an_overload_fills_the_queue_and_is_counted() {
     let model = Model::new(Service::Fixed { ns: 10 * MS }, Queue::Single);
-    let played = sim::play(World::new(1, model), config(4, &Arrivals::Constant { rate: 1000.0 }, 10));
+    let played =
+        sim::play(World::new(1, model), config(4, &Arrivals::Constant { rate: 1000.0 }, 10));
     let books = played.report.books;
     assert_eq!(books.scheduled, 10_000);
     assert!(books.balance(), "{books:?}");
@@ -257,7 +271,8 @@ fn a_slot_that_does_not_back_off_counts_every_refusal_that_time_allows() {
     assert!(outcomes.total() > 100_000, "{}", outcomes.total());
 }
 
-/// Found by the property below: a request flushed twice at one instant, its first part cut, must not be overtaken.
+/// Found by the property below: a request flushed twice at one instant, its first part cut, must
+/// not be overtaken.
 #[test]
 fn requests_of_one_connection_arrive_in_order_however_they_are_cut() {
     let mut world = World::new(

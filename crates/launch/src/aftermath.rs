@@ -17,8 +17,8 @@ pub fn main(input: impl BufRead) {
     end_all(&listen(input));
 }
 
-/// Ends and removes what was watched: processes first, then their groups, then what was changed for the groups, then
-/// the folders that processes may still write into.
+/// Ends and removes what was watched: processes first, then their groups, then what was changed for
+/// the groups, then the folders that processes may still write into.
 pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
     let of_kind = |kind: &str| {
         let prefix = format!("{kind} ").into_bytes();

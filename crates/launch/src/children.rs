@@ -57,7 +57,8 @@ pub(crate) fn end_orphans() {
     for _ in 0..STRAY_LOOKS {
         let own = own();
         // A minder's descendants are in sessions of their own, the jobs of a shell in ours.
-        let is_orphan = |pid: &u32| Stat::of(*pid).is_some_and(|stat| Some(stat.session) != session);
+        let is_orphan =
+            |pid: &u32| Stat::of(*pid).is_some_and(|stat| Some(stat.session) != session);
         let orphans: Vec<u32> = strangers(&own).into_iter().filter(is_orphan).collect();
         if orphans.is_empty() {
             return;

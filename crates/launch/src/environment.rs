@@ -1,5 +1,6 @@
-//! The environment of what dyno starts. It is of dyno's making, so that two users of one suite measure the same: of dyno's
-//! own only what is named here, or by a subject or a suite, is passed on.
+//! The environment of what dyno starts. It is of dyno's making, so that two users of one suite
+//! measure the same: of dyno's own only what is named here, or by a subject or a suite, is passed
+//! on.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,10 +21,11 @@ const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 /// The same language everywhere: messages, sorting and encodings are not to depend on who measures.
 const LANGUAGE: &str = "C.UTF-8";
 
-/// Variables of dyno's own environment that builds, and the questions that dyno asks of tools (`version`, `requires`),
-/// get besides: where toolchains find themselves, their caches and their registries. What changes the code that they
-/// make (RUSTFLAGS, CFLAGS, GOFLAGS, GOAMD64, JAVA_TOOL_OPTIONS, NODE_OPTIONS and the like) is not among them:
-/// `inherit` or `env` of `[build]` lets it in. A `*` at the end stands for any rest. docs/subjects.md shows this list.
+/// Variables of dyno's own environment that builds, and the questions that dyno asks of tools
+/// (`version`, `requires`), get besides: where toolchains find themselves, their caches and their
+/// registries. What changes the code that they make (RUSTFLAGS, CFLAGS, GOFLAGS, GOAMD64,
+/// JAVA_TOOL_OPTIONS, NODE_OPTIONS and the like) is not among them: `inherit` or `env` of `[build]`
+/// lets it in. A `*` at the end stands for any rest. docs/subjects.md shows this list.
 pub const TOOLCHAINS: [&str; 71] = [
     // Proxies, and whom to trust.
     "http_proxy",
@@ -106,7 +108,8 @@ pub const TOOLCHAINS: [&str; 71] = [
     "COMPOSER_CACHE_DIR",
 ];
 
-/// A variable, or with a `*` at its end all that begin so, that is let in from dyno's own environment.
+/// A variable, or with a `*` at its end all that begin so, that is let in from dyno's own
+/// environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inherit(String);
 
@@ -118,7 +121,8 @@ impl Inherit {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(is_name) {
             return Err(format!(
-                "{text:?} is not the name of an environment variable; write it like \"JAVA_HOME\", or \"AWS_*\" for all that begin so"
+                "{text:?} is not the name of an environment variable; write it like \"JAVA_HOME\", \
+                 or \"AWS_*\" for all that begin so"
             ));
         }
         Ok(Inherit(text.into()))
@@ -136,7 +140,9 @@ impl Inherit {
 /// A sentence: no program can be given one of this name.
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.contains(['=', '\0']) {
-        return Err(format!("{name:?} is not the name of a variable: it is empty, or holds `=` or a NUL"));
+        return Err(format!(
+            "{name:?} is not the name of a variable: it is empty, or holds `=` or a NUL"
+        ));
     }
     Ok(())
 }
@@ -156,7 +162,8 @@ fn covers(pattern: &str, name: &str) -> bool {
 pub struct Ours(Vec<(String, OsString)>);
 
 impl Ours {
-    /// The variables that this process was started with. Those whose names are no text are left out.
+    /// The variables that this process was started with. Those whose names are no text are left
+    /// out.
     #[must_use]
     pub fn read() -> Ours {
         Ours::of(std::env::vars_os())
@@ -173,7 +180,8 @@ impl Ours {
 pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
-    /// The environment of a server: `ALWAYS`, and what `inherit` lets in. Temporary files go into `temporary`.
+    /// The environment of a server: `ALWAYS`, and what `inherit` lets in. Temporary files go into
+    /// `temporary`.
     #[must_use]
     pub fn of_server(ours: &Ours, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::default();
@@ -186,7 +194,8 @@ impl Environment {
         environment
     }
 
-    /// The environment of a build, or of a tool that is asked something: that of a server, and [`TOOLCHAINS`].
+    /// The environment of a build, or of a tool that is asked something: that of a server, and
+    /// [`TOOLCHAINS`].
     #[must_use]
     pub fn of_tool(ours: &Ours, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::of_server(ours, inherit, temporary);
@@ -223,14 +232,16 @@ impl Environment {
     /// The variables as the archive keeps them: names, and values that are no secrets.
     #[must_use]
     pub fn recorded(&self) -> BTreeMap<String, String> {
-        let record =
-            |(name, value): (&String, &OsString)| (name.clone(), shown(name, &value.to_string_lossy()));
+        let record = |(name, value): (&String, &OsString)| {
+            (name.clone(), shown(name, &value.to_string_lossy()))
+        };
         self.0.iter().map(record).collect()
     }
 
-    /// The variables that can change the artefact of a build: all but `PLACES`. Secrets are in it as they are recorded,
-    /// because a new token makes no other artefact. A value that is not recorded because it may be a secret is in it by
-    /// its hash: `GRADLE_OPTS` holds a proxy's password now and then, but it always says how to build.
+    /// The variables that can change the artefact of a build: all but `PLACES`. Secrets are in it
+    /// as they are recorded, because a new token makes no other artefact. A value that is not
+    /// recorded because it may be a secret is in it by its hash: `GRADLE_OPTS` holds a proxy's
+    /// password now and then, but it always says how to build.
     #[must_use]
     pub fn of_key(&self) -> BTreeMap<String, String> {
         self.what_counts().map(|(name, value)| (name.into(), in_key(name, &value))).collect()
@@ -248,7 +259,8 @@ impl Environment {
     }
 }
 
-/// Places of the user's, of temporary files, and of a login: elsewhere, by somebody else, later, it is the same artefact.
+/// Places of the user's, of temporary files, and of a login: elsewhere, by somebody else, later, it
+/// is the same artefact.
 const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 
 /// The text that stands in records in place of a secret.
@@ -284,7 +296,9 @@ pub fn shown(name: &str, value: &str) -> String {
 /// A value as it counts for what is built.
 fn in_key(name: &str, value: &str) -> String {
     match Hidden::of(name, value) {
-        Some(Hidden::Perhaps) => Sha256::digest(value).iter().map(|byte| format!("{byte:02x}")).collect(),
+        Some(Hidden::Perhaps) => {
+            Sha256::digest(value).iter().map(|byte| format!("{byte:02x}")).collect()
+        }
         Some(Hidden::Secret) => SECRET.into(),
         None => without_userinfo(value),
     }
@@ -321,15 +335,22 @@ mod tests {
         assert_eq!(server.recorded()["LANG"], "C.UTF-8");
         assert_eq!(server.recorded()["TMPDIR"], "/work");
         let tool = Environment::of_tool(&ours, &[], work);
-        assert_eq!(named(&tool), "CARGO_HOME HOME LANG PATH SSH_AUTH_SOCK TMPDIR npm_config_registry");
-        let inherit = ["GOMAXPROCS", "AWS_*", "RUSTFLAGS"].map(|name| Inherit::parse(name).unwrap());
+        assert_eq!(
+            named(&tool),
+            "CARGO_HOME HOME LANG PATH SSH_AUTH_SOCK TMPDIR npm_config_registry"
+        );
+        let inherit =
+            ["GOMAXPROCS", "AWS_*", "RUSTFLAGS"].map(|name| Inherit::parse(name).unwrap());
         assert_eq!(
             named(&Environment::of_server(&ours, &inherit, work)),
             "AWS_REGION GOMAXPROCS HOME LANG PATH RUSTFLAGS TMPDIR"
         );
         let in_key: Vec<_> = tool.of_key().into_keys().collect();
         assert_eq!(in_key, ["CARGO_HOME", "LANG", "PATH", "npm_config_registry"]);
-        assert_eq!(named(&Environment::of_server(&Ours::default(), &[], work)), "HOME LANG PATH TMPDIR");
+        assert_eq!(
+            named(&Environment::of_server(&Ours::default(), &[], work)),
+            "HOME LANG PATH TMPDIR"
+        );
     }
 
     #[test]
@@ -372,7 +393,10 @@ mod tests {
             ("https://x/y@z", "https://x/y@z"),
             ("git@x.test:a/b", "git@x.test:a/b"),
             ("-Xmx1g -Dfile.encoding=UTF-8", "-Xmx1g -Dfile.encoding=UTF-8"),
-            ("/bin:/opt/node@18/bin:/home/secretary/bin", "/bin:/opt/node@18/bin:/home/secretary/bin"),
+            (
+                "/bin:/opt/node@18/bin:/home/secretary/bin",
+                "/bin:/opt/node@18/bin:/home/secretary/bin",
+            ),
             ("plain", "plain"),
             ("://", "://"),
         ] {

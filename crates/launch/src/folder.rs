@@ -1,17 +1,20 @@
-//! Folders and files of our own, among temporary files that others may write beside us: each is made anew, under a name
-//! that nobody can guess, and no link is followed. And files that others name: no link leads out of the folder that they mean.
+//! Folders and files of our own, among temporary files that others may write beside us: each is
+//! made anew, under a name that nobody can guess, and no link is followed. And files that others
+//! name: no link leads out of the folder that they mean.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Component, Path, PathBuf};
 
 use crate::guard::Guard;
 use crate::lock;
 
-/// Makes `dyno-PID-KIND-…` in the folder for temporary files. The guard, which knew of it before it was there, removes it
-/// if we do not.
+/// Makes `dyno-PID-KIND-…` in the folder for temporary files. The guard, which knew of it before it
+/// was there, removes it if we do not.
 ///
 /// # Errors
 /// It cannot be made.
@@ -24,8 +27,9 @@ pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
     // The guard has another working folder than we.
     let base = std::path::absolute(base)?;
     let prefix = format!("dyno-{}-{kind}-", std::process::id());
-    let named =
-        |e: io::Error| io::Error::new(e.kind(), format!("no folder can be made in {}: {e}", base.display()));
+    let named = |e: io::Error| {
+        io::Error::new(e.kind(), format!("no folder can be made in {}: {e}", base.display()))
+    };
     let made = tempfile::Builder::new().prefix(&prefix).rand_bytes(DRAWN).make_in(&base, |path| {
         guard.watch_folder(path);
         // One that is there already is not ours; another name is tried then.
@@ -61,15 +65,19 @@ fn owner(name: &str) -> Option<u32> {
     if is_drawn && !kind.is_empty() { owner.parse().ok() } else { None }
 }
 
-/// Makes a folder that is kept, with those above it that are missing. What is built there is run later, so that nobody else
-/// may have made it among everybody's files, or may write into it.
+/// Makes a folder that is kept, with those above it that are missing. What is built there is run
+/// later, so that nobody else may have made it among everybody's files, or may write into it.
 ///
 /// # Errors
 /// It cannot be made, or is somebody else's.
 pub fn make_own(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let refuse = |what: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it {what}")));
-    for part in [Some(folder), folder.parent()].into_iter().flatten().filter(|part| is_shared(part.parent()))
+    let refuse =
+        |what: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it {what}")));
+    for part in [Some(folder), folder.parent()]
+        .into_iter()
+        .flatten()
+        .filter(|part| is_shared(part.parent()))
     {
         let metadata = std::fs::symlink_metadata(part)?;
         if metadata.is_symlink() {
@@ -122,9 +130,11 @@ pub enum Existing {
 /// # Errors
 /// It cannot be written, or one is there that is to be kept; then nothing has changed.
 pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let everybody = Permissions::from_mode(0o666);
-    let mut file = tempfile::Builder::new().prefix(".dyno-").permissions(everybody).tempfile_in(folder)?;
+    let mut file =
+        tempfile::Builder::new().prefix(".dyno-").permissions(everybody).tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     let kept = match existing {
@@ -147,7 +157,8 @@ pub fn within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
 /// The contents of the file of this name in `folder`. `most`: the bytes that it may have.
 ///
 /// # Errors
-/// It cannot be read, is longer, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
+/// It cannot be read, is longer, a link leads out of the folder, or it is no file: a pipe would be
+/// waited for, a device never ends.
 pub fn read_within(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let path = within(name, folder)?;
     read_file(&open_path(&path)?, name, most)
@@ -177,7 +188,8 @@ pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result
         // Each part is opened in the folder that the part before it is, so that nobody can put a
         // link there meanwhile.
         let path = descriptor(&opened).join(part);
-        opened = File::options().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)?;
+        opened =
+            File::options().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)?;
         if opened.metadata()?.is_symlink() {
             return Err(refused(name, "is a link, or lies behind one; put the file itself there"));
         }
@@ -334,7 +346,8 @@ mod tests {
         symlink("/dev/zero", folder.join("device")).unwrap();
         let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
         assert!(pipe.success());
-        let read = |name: &str| read_without_links(Path::new(name), &folder, 1).map_err(|e| e.to_string());
+        let read =
+            |name: &str| read_without_links(Path::new(name), &folder, 1).map_err(|e| e.to_string());
         assert_eq!(read("sub/a").unwrap(), b"1");
         for (odd, why) in [
             ("link", "is a link"),
@@ -352,9 +365,15 @@ mod tests {
             assert!(error.contains(why), "{odd}: {error}");
         }
         // A device itself, and a file that hides its length.
-        let read = |folder: &str, name: &str| read_without_links(Path::new(name), Path::new(folder), 10);
+        let read =
+            |folder: &str, name: &str| read_without_links(Path::new(name), Path::new(folder), 10);
         assert!(read("/dev", "zero").unwrap_err().to_string().contains("is no regular file"));
-        assert!(read("/proc/self", "status").unwrap_err().to_string().contains("has more than 10 bytes"));
+        assert!(
+            read("/proc/self", "status")
+                .unwrap_err()
+                .to_string()
+                .contains("has more than 10 bytes")
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The pipe to the guard: a small process of our own that outlives us for a moment. It knows what we have started, and if we
-//! end without having cleaned up (killed, crashed), it ends that and removes its control groups and folders
-//! ([`crate::aftermath`]).
+//! The pipe to the guard: a small process of our own that outlives us for a moment. It knows what
+//! we have started, and if we end without having cleaned up (killed, crashed), it ends that and
+//! removes its control groups and folders ([`crate::aftermath`]).
 //!
-//! The guard learns by messages on its standard input, each ended by a NUL, which no path holds: `+session 17`, `-group
-//! /sys/…`. The end of that input is our end.
+//! The guard learns by messages on its standard input, each ended by a NUL, which no path holds:
+//! `+session 17`, `-group /sys/…`. The end of that input is our end.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -52,7 +52,8 @@ impl Guard {
         Ok(Guard { process: Arc::new(Mutex::new(GuardProcess { to, child })) })
     }
 
-    /// The processes with this cookie in their environment (`process::COOKIE`), in whatever session or group they are.
+    /// The processes with this cookie in their environment (`process::COOKIE`), in whatever session
+    /// or group they are.
     pub(crate) fn watch_cookie(&self, cookie: &str) {
         self.say('+', "cookie", cookie);
     }

@@ -1,7 +1,7 @@
 //! A process, its group, its folder: started, watched for its end, stopped, and nothing left.
 //!
-//! The only crate that starts programs: servers under test ([`process`]), builds and questions to tools ([`tool`]), and the
-//! [`guard`], which ends what is left if dyno itself is ended.
+//! The only crate that starts programs: servers under test ([`process`]), builds and questions to
+//! tools ([`tool`]), and the [`guard`], which ends what is left if dyno itself is ended.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod aftermath;

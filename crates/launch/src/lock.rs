@@ -22,7 +22,8 @@ fn held() -> MutexGuard<'static, BTreeMap<PathBuf, Lock>> {
 /// # Errors
 /// Another dyno sweeps it away at this moment. A file system without locks is no error.
 pub(crate) fn hold(folder: &Path) -> io::Result<()> {
-    let swept = || io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is swept", folder.display()));
+    let swept =
+        || io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is swept", folder.display()));
     let file = open(folder)?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => return Err(swept()),

@@ -1,8 +1,9 @@
 //! The output of a program: a file that does not grow without bound, and whose end can be shown.
 //!
-//! It is a file and no pipe, because the reader of a pipe would have to keep up with the server, which else waits for us
-//! in the middle of a request. A file costs the server what logging into a file costs anywhere. All that we do is to look at
-//! its length now and then, and to shorten it when it is too long, which takes the file system less than a millisecond.
+//! It is a file and no pipe, because the reader of a pipe would have to keep up with the server,
+//! which else waits for us in the middle of a request. A file costs the server what logging into a
+//! file costs anywhere. All that we do is to look at its length now and then, and to shorten it
+//! when it is too long, which takes the file system less than a millisecond.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -64,7 +65,8 @@ impl Log {
         }
     }
 
-    /// What was written from a place on, in bytes of the file. `None`: some of the log was cut off, so that nobody can say.
+    /// What was written from a place on, in bytes of the file. `None`: some of the log was cut off,
+    /// so that nobody can say.
     #[must_use]
     pub fn since(&self, place: u64) -> Option<Vec<u8>> {
         let length = self.file.metadata().map_or(0, |m| m.len());
@@ -113,7 +115,8 @@ impl<'a> Follower<'a> {
         Follower { log, at: 0, begun: Vec::new() }
     }
 
-    /// Hands on each line that is complete by now. Of a log that was shortened meanwhile what was cut off is not seen.
+    /// Hands on each line that is complete by now. Of a log that was shortened meanwhile what was
+    /// cut off is not seen.
     pub fn lines(&mut self, on: &mut dyn FnMut(&str)) {
         let length = self.log.file.metadata().map_or(0, |m| m.len());
         if length < self.at {
@@ -127,7 +130,9 @@ impl<'a> Follower<'a> {
         let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') else { return };
         let rest = self.begun.split_off(end + 1);
         let whole = std::mem::replace(&mut self.begun, rest);
-        whole[..end].split(|byte| *byte == b'\n').for_each(|line| on(&String::from_utf8_lossy(line)));
+        whole[..end]
+            .split(|byte| *byte == b'\n')
+            .for_each(|line| on(&String::from_utf8_lossy(line)));
     }
 
     /// Hands on what is left, with a line that has no end.

@@ -2,8 +2,8 @@
 //! gives every descendant whose own parent has ended (PR_SET_CHILD_SUBREAPER), whatever session,
 //! environment or control group that has made for itself. It ends them all before it ends.
 //!
-//! The minder is a fork of dyno without an exec, and dyno has threads: between the two it makes system calls, and
-//! nothing else.
+//! The minder is a fork of dyno without an exec, and dyno has threads: between the two it makes
+//! system calls, and nothing else.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -33,7 +33,8 @@ pub(crate) enum Descendants {
 /// A command that runs, and its minder.
 #[derive(Debug)]
 pub(crate) struct Minded {
-    /// The minder. It ends with the command's own status, after the last descendant; with a SIGTERM it ends them at once.
+    /// The minder. It ends with the command's own status, after the last descendant; with a SIGTERM
+    /// it ends them at once.
     minder: Child,
     /// Whether the minder was waited for: its number may be somebody else's by now.
     gone: bool,
@@ -62,7 +63,8 @@ impl Minded {
         }
     }
 
-    /// If the command has ended, and all its descendants with it: its status, and the CPU time of them all.
+    /// If the command has ended, and all its descendants with it: its status, and the CPU time of
+    /// them all.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<(ExitStatus, u64)>> {
         let ended = sys::try_wait_with_cpu(&self.minder)?;
         if ended.is_some() {
@@ -119,14 +121,16 @@ pub(crate) fn spawn(
     let (read_end, write_end) = sys::pipe()?;
     let write_fd = write_end.as_raw_fd();
     let parent = std::process::id();
-    // SAFETY: the closure does system calls only, in the child and in its child. Only the latter returns.
+    // SAFETY: the closure does system calls only, in the child and in its child. Only the latter
+    // returns.
     unsafe {
         command.pre_exec(move || {
             sys::check(libc::setsid())?;
             // Ignored by whoever started dyno, no end of a child would be told.
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             sys::check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
-            // Should we be killed, the minder ends the rest. A second look closes the race with our own end.
+            // Should we be killed, the minder ends the rest. A second look closes the race with our
+            // own end.
             sys::die_with(parent, libc::SIGTERM)?;
             let signals = signals();
             let mut before = MaybeUninit::uninit();
@@ -182,7 +186,12 @@ unsafe fn signals() -> libc::sigset_t {
 }
 
 /// The minder's life.
-unsafe fn mind(first: libc::pid_t, signals: &libc::sigset_t, descendants: Descendants, note_fd: i32) -> ! {
+unsafe fn mind(
+    first: libc::pid_t,
+    signals: &libc::sigset_t,
+    descendants: Descendants,
+    note_fd: i32,
+) -> ! {
     // SAFETY: system calls on places of this function's own.
     unsafe {
         // Open in here, they would never be seen to close: the guard's line, the command's output.
@@ -199,7 +208,8 @@ unsafe fn mind(first: libc::pid_t, signals: &libc::sigset_t, descendants: Descen
             }
             let patience = libc::timespec { tv_sec: 1, tv_nsec: 0 };
             if !reaped.is_any_left
-                || libc::sigtimedwait(signals, ptr::null_mut(), &raw const patience) == libc::SIGTERM
+                || libc::sigtimedwait(signals, ptr::null_mut(), &raw const patience)
+                    == libc::SIGTERM
             {
                 break;
             }
@@ -249,12 +259,13 @@ unsafe fn end_children() {
     }
 }
 
-/// Kills the children that the kernel lists. A kernel without that list (`CONFIG_PROC_CHILDREN`) leaves it to their session and
-/// their cookie to find them.
+/// Kills the children that the kernel lists. A kernel without that list (`CONFIG_PROC_CHILDREN`)
+/// leaves it to their session and their cookie to find them.
 unsafe fn kill_children() {
     // SAFETY: the descriptor is this function's own, and reads fill no more than the buffer has.
     unsafe {
-        let list = libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let list =
+            libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if list < 0 {
             return;
         }
@@ -284,7 +295,9 @@ unsafe fn close_all_but(kept: i32) {
         let has_closed = |from: i64, to: i64| {
             from > to || libc::syscall(libc::SYS_close_range, from as u32, to as u32, 0) == 0
         };
-        if has_closed(0, i64::from(kept) - 1) && has_closed(i64::from(kept) + 1, i64::from(u32::MAX)) {
+        if has_closed(0, i64::from(kept) - 1)
+            && has_closed(i64::from(kept) + 1, i64::from(u32::MAX))
+        {
             return;
         }
         // Linux before 5.9.

@@ -70,7 +70,8 @@ pub struct Spec {
     pub open_files: u64,
 }
 
-/// A working folder and a control group, removed when dropped. The guard knows of both from before they are made.
+/// A working folder and a control group, removed when dropped. The guard knows of both from before
+/// they are made.
 #[derive(Debug)]
 pub struct Workspace {
     /// Unique on this machine: the name of the working folder and of the group.
@@ -83,7 +84,8 @@ pub struct Workspace {
 impl Workspace {
     pub fn make(start: usize, groups: &Groups, guard: &Guard) -> io::Result<Workspace> {
         let work = folder::make(&start.to_string(), guard)?;
-        let name = work.file_name().expect("it was made with a name").to_string_lossy().into_owned();
+        let name =
+            work.file_name().expect("it was made with a name").to_string_lossy().into_owned();
         let mut workspace = Workspace { name, work, group: Group::default(), guard: guard.clone() };
         groups.folders(&workspace.name).iter().for_each(|folder| guard.watch_group(folder));
         workspace.group = groups.make(&workspace.name)?;
@@ -132,8 +134,11 @@ impl Process {
         spec.environment.apply(&mut command);
         command.args(&spec.command[1..]).env(COOKIE, &workspace.name).current_dir(&spec.folder);
         command.stdin(Stdio::null()).stdout(log.stdio()?).stderr(log.stdio()?);
-        let procs_files =
-            workspace.group.folders().map(|f| ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
+        let procs_files = workspace
+            .group
+            .folders()
+            .map(|f| ChildSetup::procs_file(&f.join("cgroup.procs")))
+            .collect();
         let setup = ChildSetup { procs_files, cpus: spec.cpus, open_files: Some(spec.open_files) };
         workspace.guard.watch_cookie(&workspace.name);
         let minded = minder::spawn(&mut command, setup, Descendants::Stay)?;
@@ -226,7 +231,12 @@ impl Process {
     /// Asks all its processes to stop, as a service manager does, waits until the last has ended or
     /// the deadline is over, then kills what is left. `None`: it had ended by itself before.
     /// `patience`: how long the user waits for it.
-    pub fn stop(mut self, signal: Signal, deadline_ns: u64, patience: impl Fn() -> Patience) -> Option<Stop> {
+    pub fn stop(
+        mut self,
+        signal: Signal,
+        deadline_ns: u64,
+        patience: impl Fn() -> Patience,
+    ) -> Option<Stop> {
         self.end(signal, deadline_ns, patience)
     }
 
@@ -241,7 +251,12 @@ impl Process {
         Some((stop, self.ended.filter(|_| !stop.killed)))
     }
 
-    fn end(&mut self, signal: Signal, deadline_ns: u64, patience: impl Fn() -> Patience) -> Option<Stop> {
+    fn end(
+        &mut self,
+        signal: Signal,
+        deadline_ns: u64,
+        patience: impl Fn() -> Patience,
+    ) -> Option<Stop> {
         if self.ended().is_some() {
             return None;
         }
@@ -302,7 +317,8 @@ pub(crate) fn end_session(session: u32) {
 /// Kills the processes that carry a start's name in their environment.
 pub(crate) fn end_cookie(name: &str) {
     for _ in 0..100 {
-        let pids: Vec<u32> = proc::all_pids().into_iter().filter(|pid| carries(*pid, name)).collect();
+        let pids: Vec<u32> =
+            proc::all_pids().into_iter().filter(|pid| carries(*pid, name)).collect();
         if pids.is_empty() {
             return;
         }
@@ -392,7 +408,8 @@ mod tests {
 
     #[test]
     fn workers_go_on_after_the_first_process_until_they_are_ended() {
-        let mut process = start(&format!("{DAEMON}; until [ -e daemon ]; do :; done; exit 7"), &no_groups());
+        let mut process =
+            start(&format!("{DAEMON}; until [ -e daemon ]; do :; done; exit 7"), &no_groups());
         let daemon = daemon(&process);
         let status = waited_for("its end", || process.ended());
         assert_eq!(status.code(), Some(7));
@@ -415,7 +432,9 @@ mod tests {
             let _ = fs::write(above.join("cgroup.procs"), daemon.to_string());
         }
         if process.sampler.pids().contains(&daemon) {
-            return not_run("a server that leaves its control group: the one above takes no processes");
+            return not_run(
+                "a server that leaves its control group: the one above takes no processes",
+            );
         }
         assert!(process.owns(daemon));
         process.gather();
@@ -429,7 +448,8 @@ mod tests {
 
     #[test]
     fn server_that_ignores_its_signal_is_killed_once_the_user_hurries() {
-        let script = "trap '' TERM; echo $$ >daemon.new; mv daemon.new daemon; while :; do sleep 0.01; done";
+        let script =
+            "trap '' TERM; echo $$ >daemon.new; mv daemon.new daemon; while :; do sleep 0.01; done";
         let process = start(script, &no_groups());
         daemon(&process);
         let hour = 3_600_000_000_000;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::guard::Guard;
 use crate::limits::INTERRUPTED_STOP;
 
-/// Who can end a program that dyno has started, besides dyno: the guard if dyno dies, the user at any time.
+/// Who can end a program that dyno has started, besides dyno: the guard if dyno dies, the user at
+/// any time.
 #[derive(Clone, Copy, Debug)]
 pub struct Supervision<'a> {
     pub guard: &'a Guard,
@@ -73,8 +74,9 @@ mod tests {
     #[test]
     fn interrupts_shorten_the_wait_for_servers() {
         let interrupts = Interrupts::new();
-        let limits =
-            |deadline_ns| [interrupts.patience().limit_ns(deadline_ns), interrupts.raise().into()][0];
+        let limits = |deadline_ns| {
+            [interrupts.patience().limit_ns(deadline_ns), interrupts.raise().into()][0]
+        };
         let minute = 60_000_000_000;
         assert_eq!([minute; 3].map(limits), [minute, 5_000_000_000, 0]);
         assert_eq!(Patience::Short.limit_ns(1_000_000), 1_000_000, "a shorter deadline holds");

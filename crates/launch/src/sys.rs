@@ -48,7 +48,8 @@ impl ChildSetup {
     }
 }
 
-/// Has the kernel send the calling process a signal when the thread that made it ends. Allowed between fork and exec.
+/// Has the kernel send the calling process a signal when the thread that made it ends. Allowed
+/// between fork and exec.
 ///
 /// # Errors
 /// `parent`, its process, has ended already: the signal would never come.
@@ -56,7 +57,11 @@ pub(crate) fn die_with(parent: u32, signal: i32) -> io::Result<()> {
     // SAFETY: no memory is involved.
     unsafe {
         check(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
-        if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+        if libc::getppid() as u32 == parent {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
     }
 }
 
@@ -82,7 +87,8 @@ pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
-    // SAFETY: a zeroed set is a valid empty one; CPU_SET checks nothing, so the numbers are checked here.
+    // SAFETY: a zeroed set is a valid empty one; CPU_SET checks nothing, so the numbers are checked
+    // here.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < 8 * size_of::<libc::cpu_set_t>()) {
@@ -92,11 +98,13 @@ pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
     }
 }
 
-/// Lets the calling thread run before all others that are no real-time threads, as soon as it can (SCHED_FIFO, the least of its
-/// priorities). Threads that it starts are not so. The kernel keeps a part of each second for others, usually 5 %.
+/// Lets the calling thread run before all others that are no real-time threads, as soon as it can
+/// (SCHED_FIFO, the least of its priorities). Threads that it starts are not so. The kernel keeps a
+/// part of each second for others, usually 5 %.
 ///
 /// # Errors
-/// This user may not; or the kernel is set to keep nothing for others, who then could not even end the thread.
+/// This user may not; or the kernel is set to keep nothing for others, who then could not even end
+/// the thread.
 pub fn set_realtime() -> io::Result<()> {
     // −1: no bound (sched(7)).
     let bound = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
@@ -111,7 +119,8 @@ pub fn set_realtime() -> io::Result<()> {
     .map(drop)
 }
 
-/// Gives the calling thread a network of its own, in which there is nothing but a loopback device that is down.
+/// Gives the calling thread a network of its own, in which there is nothing but a loopback device
+/// that is down.
 pub(crate) fn unshare_network() -> io::Result<()> {
     // SAFETY: no memory is involved; only this thread's network changes.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
@@ -150,7 +159,8 @@ pub fn raise_open_files() -> u64 {
     limit.rlim_cur
 }
 
-/// Whether this user may write what is there, as far as can be known without opening it. `Err`: no, or nothing is there.
+/// Whether this user may write what is there, as far as can be known without opening it. `Err`: no,
+/// or nothing is there.
 pub fn may_write(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path ends with a NUL.
@@ -165,13 +175,15 @@ pub fn pipe_to_a_reader(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// If the child has ended: its status, and the CPU time of it and of all its waited-for descendants.
+/// If the child has ended: its status, and the CPU time of it and of all its waited-for
+/// descendants.
 pub(crate) fn try_wait_with_cpu(child: &Child) -> io::Result<Option<(ExitStatus, u64)>> {
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid rusage; both places are valid.
     let (pid, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        let pid = libc::wait4(child.id() as libc::pid_t, &raw mut status, libc::WNOHANG, &raw mut usage);
+        let pid =
+            libc::wait4(child.id() as libc::pid_t, &raw mut status, libc::WNOHANG, &raw mut usage);
         (check(pid)?, usage)
     };
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
@@ -188,7 +200,8 @@ pub fn open_files_hard() -> u64 {
 
 /// Sends a signal. That there is nobody to get it is not an error.
 pub(crate) fn kill(pid: u32, signal: i32) {
-    // To the kernel that would be our own group of processes. Control groups show 0 for processes of other name spaces.
+    // To the kernel that would be our own group of processes. Control groups show 0 for processes
+    // of other name spaces.
     if pid == 0 {
         return;
     }

@@ -1,5 +1,5 @@
-//! Commands that are expected to end by themselves: builds, and the questions that dyno asks of tools. Whatever they have
-//! started ends with them.
+//! Commands that are expected to end by themselves: builds, and the questions that dyno asks of
+//! tools. Whatever they have started ends with them.
 
 use std::fs::File;
 use std::io;
@@ -80,15 +80,18 @@ impl Tool<'_> {
 
     /// Runs it for the sake of its standard output.
     pub fn ask(self, supervision: &Supervision<'_>) -> Answer {
-        self.try_ask(supervision).unwrap_or_else(|error| Answer::None(format!("could not be run ({error})")))
+        self.try_ask(supervision)
+            .unwrap_or_else(|error| Answer::None(format!("could not be run ({error})")))
     }
 
     fn try_ask(self, supervision: &Supervision<'_>) -> io::Result<Answer> {
-        // A file without a name, not a pipe: a descendant that keeps a pipe open would have us wait for it.
+        // A file without a name, not a pipe: a descendant that keeps a pipe open would have us wait
+        // for it.
         let output = tempfile::tempfile()?;
         let length = |file: &File| file.metadata().map_or(0, |m| m.len());
         let look = || if length(&output) > ANSWER_BYTES { Verdict::TooMuch } else { Verdict::GoOn };
-        let ending = self.supervise(output.try_clone()?.into(), Stdio::null(), supervision, look)?;
+        let ending =
+            self.supervise(output.try_clone()?.into(), Stdio::null(), supervision, look)?;
         Ok(match ending {
             Ending::Ended { status, .. } => {
                 let mut bytes = vec![0; length(&output).min(ANSWER_BYTES) as usize];
@@ -113,10 +116,11 @@ impl Tool<'_> {
         self.environment.apply(&mut shell);
         shell.args(["-c", self.command]).current_dir(self.folder).env(COOKIE, &cookie);
         shell.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-        // Before there is anything to end: all descendants will carry it, in whatever session they are.
+        // Before there is anything to end: all descendants will carry it, in whatever session they
+        // are.
         supervision.guard.watch_cookie(&cookie);
-        let ending =
-            minder::spawn(&mut shell, ChildSetup::default(), Descendants::End).and_then(|mut minded| {
+        let ending = minder::spawn(&mut shell, ChildSetup::default(), Descendants::End).and_then(
+            |mut minded| {
                 supervision.guard.watch_session(minded.first);
                 let ending = self.wait(&mut minded, supervision, &mut look);
                 minded.end();
@@ -124,7 +128,8 @@ impl Tool<'_> {
                 process::end_session(minded.first);
                 supervision.guard.forget_session(minded.first);
                 ending
-            });
+            },
+        );
         process::end_cookie(&cookie);
         supervision.guard.forget_cookie(&cookie);
         ending
@@ -138,12 +143,16 @@ impl Tool<'_> {
     ) -> io::Result<Ending> {
         let mut pause = Duration::from_millis(1);
         loop {
-            // No result is a time here: it only ends what takes too long. Read before the look at the command, which may have ended
-            // long before we come to that.
+            // No result is a time here: it only ends what takes too long. Read before the look at
+            // the command, which may have ended long before we come to that.
             let is_late = u128::from(monotonic_ns() - minded.began_ns) > self.deadline.as_nanos();
             if let Some((status, cpu_ns)) = minded.try_wait()? {
                 // The command has ended: its time is from its exec.
-                return Ok(Ending::Ended { status, wall_ns: monotonic_ns() - minded.began_ns, cpu_ns });
+                return Ok(Ending::Ended {
+                    status,
+                    wall_ns: monotonic_ns() - minded.began_ns,
+                    cpu_ns,
+                });
             }
             if supervision.interrupts.count() > 0 {
                 return Ok(Ending::Interrupted);
@@ -189,8 +198,8 @@ pub struct OwnCommand {
 }
 
 impl OwnCommand {
-    /// Runs it; returns how long it took, in nanoseconds. `Err`: how it failed, as the end of a sentence, with the last lines
-    /// that it printed.
+    /// Runs it; returns how long it took, in nanoseconds. `Err`: how it failed, as the end of a
+    /// sentence, with the last lines that it printed.
     pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
         let OwnCommand { command, folder, environment, deadline, network } = self;
         let log = Log::anonymous().map_err(|error| format!("could not be run ({error})"))?;
@@ -248,8 +257,8 @@ mod tests {
         assert_eq!((status.code(), output.as_str()), (Some(3), "hello\n"));
         assert!(!runs("sleep 98765"));
         // One that has forgotten everything by which it could be known.
-        let daemon =
-            "(setsid env -i sh -c 'sleep 98764 & sleep 98764' &); until pgrep -f 'sleep 9876[4]'; do :; done";
+        let daemon = "(setsid env -i sh -c 'sleep 98764 & sleep 98764' &); until pgrep -f 'sleep \
+                      9876[4]'; do :; done";
         for (ending, patience) in [("", PATIENCE), ("; sleep 98763", Duration::from_secs(2))] {
             let answer = ask(&format!("{daemon} >&2{ending}"), patience, &Interrupts::new());
             assert_eq!(matches!(answer, Answer::Ended { .. }), ending.is_empty(), "{answer:?}");
@@ -271,7 +280,8 @@ mod tests {
         assert_eq!(why(late), "had not ended after 100 ms");
         assert!(!runs("sleep 98766"));
         // A minder that was stopped is not waited for.
-        let late = ask("kill -STOP $PPID; sleep 98766", Duration::from_millis(100), &Interrupts::new());
+        let late =
+            ask("kill -STOP $PPID; sleep 98766", Duration::from_millis(100), &Interrupts::new());
         assert_eq!(why(late), "had not ended after 100 ms");
         assert!(!runs("sleep 98766"));
         let interrupts = Interrupts::new();

@@ -1,4 +1,5 @@
-//! What the program of a process is: its size, its symbols, its allocator, the instructions in it, the libraries with it.
+//! What the program of a process is: its size, its symbols, its allocator, the instructions in it,
+//! the libraries with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,7 +25,8 @@ pub fn look(pid: u32) -> Option<Binary> {
     let name = file_name(&fs::read_link(&place).ok()?)?;
     let bytes = fs::metadata(&place).ok()?.len();
     let libraries = libraries(&read(format!("/proc/{pid}/maps")).unwrap_or_default(), &name);
-    let contents = (bytes <= MOST_BYTES).then(|| fs::read(&place).ok()).flatten().unwrap_or_default();
+    let contents =
+        (bytes <= MOST_BYTES).then(|| fs::read(&place).ok()).flatten().unwrap_or_default();
     Some(Binary { name, bytes, ..of_contents(&contents, libraries) })
 }
 
@@ -50,17 +52,19 @@ fn of_contents(contents: &[u8], libraries: Vec<String>) -> Binary {
     }
 }
 
-/// The files that are mapped as code, in the order of their names. The last field of a line of `/proc/PID/maps` (proc_pid_maps(5)).
+/// The files that are mapped as code, in the order of their names. The last field of a line of
+/// `/proc/PID/maps` (proc_pid_maps(5)).
 fn libraries(maps: &str, program: &str) -> Vec<String> {
-    let is_code = |line: &&str| line.split_ascii_whitespace().nth(1).is_some_and(|mode| mode.contains('x'));
+    let is_code =
+        |line: &&str| line.split_ascii_whitespace().nth(1).is_some_and(|mode| mode.contains('x'));
     let name = |line: &str| file_name(Path::new(line.get(line.find('/')?..)?));
     let all: BTreeSet<String> =
         maps.lines().filter(is_code).filter_map(name).filter(|name| name != program).collect();
     all.into_iter().collect()
 }
 
-/// By what an allocator is known: in a library's name, or in text that it has for its messages. That stands in capitals here: else it would
-/// be in this program as well.
+/// By what an allocator is known: in a library's name, or in text that it has for its messages.
+/// That stands in capitals here: else it would be in this program as well.
 const ALLOCATORS: [(&str, &str); 3] =
     [("jemalloc", "<JEMALLOC>"), ("mimalloc", "MIMALLOC: "), ("tcmalloc", "TCMALLOC::")];
 
@@ -82,7 +86,8 @@ fn allocator(contents: &[u8], libraries: &[String]) -> Option<&'static str> {
     has("libc.so").then_some("glibc")
 }
 
-/// How many instructions there are, and how many of each extension that a compiler does not use unless it is told.
+/// How many instructions there are, and how many of each extension that a compiler does not use
+/// unless it is told.
 fn instructions(code: &[u8]) -> (Option<u64>, BTreeMap<String, u64>) {
     let code = &code[..code.len().min(MOST_CODE)];
     let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
@@ -101,7 +106,8 @@ fn instructions(code: &[u8]) -> (Option<u64>, BTreeMap<String, u64>) {
     (Some(all), extensions.into_iter().map(|(name, n)| (name.into(), n)).collect())
 }
 
-/// The extensions by which levels of x86-64 are told apart (the psABI's micro-architecture levels), and those above them.
+/// The extensions by which levels of x86-64 are told apart (the psABI's micro-architecture levels),
+/// and those above them.
 fn extension(feature: CpuidFeature) -> Option<&'static str> {
     Some(match feature {
         CpuidFeature::SSE3 => "SSE3",
@@ -156,12 +162,16 @@ mod tests {
         let says = |sign: &str| format!("…{}…", sign.to_lowercase()).into_bytes();
         assert_eq!(allocator(&says("MIMALLOC: "), &with("libc.so.6")), Some("mimalloc"));
         assert_eq!(allocator(&says(GO), &[]), Some("Go"));
-        assert_eq!((allocator(b"", &with("libc.so.6")), allocator(b"", &[])), (Some("glibc"), None));
+        assert_eq!(
+            (allocator(b"", &with("libc.so.6")), allocator(b"", &[])),
+            (Some("glibc"), None)
+        );
     }
 
     #[test]
     fn libraries_are_what_is_mapped_as_code() {
-        let maps = "7f0-7f1 r-xp 0000 fe:00 1 /usr/lib/libz.so.1\n7f1-7f2 r--p 0000 fe:00 1 /usr/share/x\n\
+        let maps = "7f0-7f1 r-xp 0000 fe:00 1 /usr/lib/libz.so.1\n\
+                    7f1-7f2 r--p 0000 fe:00 1 /usr/share/x\n\
                     7f3-7f4 r-xp 0000 fe:00 1 /usr/bin/h2o\n7f5-7f6 r-xp 0000 00:00 0 [vdso]\n\
                     7f7-7f8 r-xp 0000 fe:00 2 /usr/lib/liba.so (deleted)\n";
         assert_eq!(libraries(maps, "h2o"), ["liba.so", "libz.so.1"]);

@@ -79,11 +79,13 @@ pub struct Quota {
 }
 
 impl Layout {
-    /// The tightest CPU quota of the group this process is in and of those above it, as far as they are shown here.
+    /// The tightest CPU quota of the group this process is in and of those above it, as far as they
+    /// are shown here.
     #[must_use]
     pub fn own_quota(&self) -> Option<Quota> {
         let own = self.v1.get("cpu").into_iter().chain(self.v2.as_ref().map(|v2| &v2.folder));
-        let groups = own.flat_map(|folder| folder.ancestors()).map(|folder| Quota { folder: folder.into() });
+        let groups =
+            own.flat_map(|folder| folder.ancestors()).map(|folder| Quota { folder: folder.into() });
         let with_quota = groups.filter_map(|quota| Some((quota.cpus()?, quota)));
         with_quota.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, quota)| quota)
     }
@@ -96,7 +98,8 @@ impl Quota {
         let quota = match read(self.folder.join("cpu.max")) {
             // `max 100000` is no quota.
             Some(text) => {
-                let mut numbers = text.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
+                let mut numbers =
+                    text.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
                 (numbers.next()?, numbers.next()?)
             }
             // −1 is no quota.
@@ -128,7 +131,8 @@ struct Mount<'a> {
 }
 
 impl<'a> Mount<'a> {
-    /// One line of mountinfo (proc(5)): `id parent dev root point options… - kind source super-options`.
+    /// One line of mountinfo (proc(5)):
+    /// `id parent dev root point options… - kind source super-options`.
     fn parse(line: &'a str) -> Option<Mount<'a>> {
         let (left, right) = line.split_once(" - ")?;
         let mut left = left.split(' ').skip(3);
@@ -138,7 +142,8 @@ impl<'a> Mount<'a> {
         kind.starts_with("cgroup").then_some(Mount { root, point, kind, options })
     }
 
-    /// The folder of a group, given that the mount may show only a part of the hierarchy (as in a container).
+    /// The folder of a group, given that the mount may show only a part of the hierarchy (as in a
+    /// container).
     fn folder_of(&self, member: &str) -> PathBuf {
         let below = member.strip_prefix(self.root.trim_end_matches('/')).unwrap_or(member);
         let below = below.trim_start_matches('/');
@@ -191,13 +196,15 @@ fn pids_in(folders: &[PathBuf]) -> Vec<u32> {
 }
 
 impl Group {
-    /// The group of a folder: of version 2, or of version 1 with the folders that other controllers have for the same path.
+    /// The group of a folder: of version 2, or of version 1 with the folders that other controllers
+    /// have for the same path.
     ///
     /// # Errors
     /// It is the folder of no group; as a sentence.
     pub fn at(folder: &Path, mountinfo: &str) -> Result<Group, String> {
         let wrong = || format!("{} is no folder of a control group", folder.display());
-        let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+        let folder =
+            folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
         if !folder.join("cgroup.procs").exists() {
             return Err(wrong());
         }
@@ -297,8 +304,9 @@ impl Group {
     }
 }
 
-/// Whether two folders are of one group: hierarchies of version 1 have nothing in common but what their users put there, and a path in
-/// one may hold other processes than the same path in another. Processes come and go, so one that is in both is enough.
+/// Whether two folders are of one group: hierarchies of version 1 have nothing in common but what
+/// their users put there, and a path in one may hold other processes than the same path in another.
+/// Processes come and go, so one that is in both is enough.
 fn are_alike(one: &Path, other: &Path) -> bool {
     let pids = |folder: &Path| Group { v2: Some(folder.into()), ..Group::default() }.pids();
     let (own, others) = (pids(one), pids(other));
@@ -334,7 +342,8 @@ fn read_v1(folders: &BTreeMap<String, PathBuf>, files: &Files, counters: &mut Cg
         let kernel = |name: &str| files.number(folder.join(name));
         counters.memory_kernel_bytes = kernel("memory.kmem.usage_in_bytes")
             .map(|bytes| bytes + kernel("memory.kmem.tcp.usage_in_bytes").unwrap_or(0));
-        counters.oom_kills = Keyed::read_in(files, folder.join("memory.oom_control")).get("oom_kill");
+        counters.oom_kills =
+            Keyed::read_in(files, folder.join("memory.oom_control")).get("oom_kill");
     }
     if let Some(folder) = folders.get("pids") {
         counters.pids = files.number(folder.join("pids.current"));
@@ -357,7 +366,8 @@ fn read_v2(folder: &Path, files: &Files, counters: &mut CgroupUse) {
     counters.memory_file_bytes = stat.get("file");
     counters.memory_shmem_bytes = stat.get("shmem");
     // All of the kernel's own since Linux 5.18; buffers of sockets are counted apart.
-    counters.memory_kernel_bytes = stat.get("kernel").map(|bytes| bytes + stat.get("sock").unwrap_or(0));
+    counters.memory_kernel_bytes =
+        stat.get("kernel").map(|bytes| bytes + stat.get("sock").unwrap_or(0));
     counters.oom_kills = Keyed::read_in(files, folder.join("memory.events")).get("oom_kill");
     counters.pids = files.number(folder.join("pids.current"));
 }
@@ -375,7 +385,9 @@ impl Keyed {
     }
 
     fn get(&self, key: &str) -> Option<u64> {
-        self.0.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+        self.0
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
     }
 }
 
@@ -392,8 +404,10 @@ mod tests {
 
     #[test]
     fn a_hybrid_layout_is_found_by_its_controllers() {
-        let layout =
-            Layout::parse(V1_MOUNTS, "9:name=systemd:/\n4:memory:/docker/abc\n2:cpu,cpuacct:/\n0::/x");
+        let layout = Layout::parse(
+            V1_MOUNTS,
+            "9:name=systemd:/\n4:memory:/docker/abc\n2:cpu,cpuacct:/\n0::/x",
+        );
         let folder = |controller: &str| layout.v1.get(controller).map(|p| p.to_str().unwrap());
         assert_eq!(folder("cpu"), Some("/sys/fs/cgroup/cpu,cpuacct"));
         assert_eq!(folder("cpuacct"), Some("/sys/fs/cgroup/cpu,cpuacct"));
@@ -402,7 +416,8 @@ mod tests {
         assert_eq!(layout.version(), CgroupVersion::V1);
     }
 
-    /// A folder with a hierarchy of version 1 for each of two controllers, and one of version 2; in each a group `web/app`.
+    /// A folder with a hierarchy of version 1 for each of two controllers, and one of version 2; in
+    /// each a group `web/app`.
     fn hierarchies() -> (tempfile::TempDir, String) {
         let root = tempfile::tempdir().unwrap();
         let at = root.path().canonicalize().unwrap();
@@ -413,7 +428,8 @@ mod tests {
         }
         let at = at.display();
         let mounts = format!(
-            "1 0 0:1 / {at}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n2 0 0:2 / {at}/memory rw - cgroup cgroup rw,memory\n\
+            "1 0 0:1 / {at}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+             2 0 0:2 / {at}/memory rw - cgroup cgroup rw,memory\n\
              3 0 0:3 / {at}/unified rw - cgroup2 cgroup2 rw\n"
         );
         (root, mounts)
@@ -424,7 +440,10 @@ mod tests {
         let (root, mounts) = hierarchies();
         let at = |hierarchy: &str| Group::at(&root.path().join(hierarchy).join("web/app"), &mounts);
         let v2 = at("unified").unwrap();
-        assert!(v2.v1.is_empty() && v2.v2.as_ref().is_some_and(|folder| folder.ends_with("unified/web/app")));
+        assert!(
+            v2.v1.is_empty()
+                && v2.v2.as_ref().is_some_and(|folder| folder.ends_with("unified/web/app"))
+        );
         for hierarchy in ["cpu,cpuacct", "memory"] {
             let group = at(hierarchy).unwrap();
             let controllers: Vec<&str> = group.v1.keys().map(String::as_str).collect();
@@ -436,7 +455,9 @@ mod tests {
         std::fs::write(root.path().join("memory/web/app/cgroup.procs"), "8\n").unwrap();
         assert_eq!(at("cpu,cpuacct").unwrap().v1.keys().collect::<Vec<_>>(), ["cpu", "cpuacct"]);
         assert_eq!(at("memory").unwrap().pids(), [8]);
-        assert!(Group::at(root.path(), &mounts).unwrap_err().contains("no folder of a control group"));
+        assert!(
+            Group::at(root.path(), &mounts).unwrap_err().contains("no folder of a control group")
+        );
         assert!(Group::at(&root.path().join("unified/none"), &mounts).is_err());
     }
 
@@ -472,13 +493,15 @@ mod tests {
             ("cgroup.procs", "17\n4\n"),
             (
                 "cpu.stat",
-                "usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\nnr_periods 50\nnr_throttled 7\nthrottled_usec 90000\nnr_bursts 0\nburst_usec 0\n",
+                "usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\nnr_periods \
+                 50\nnr_throttled 7\nthrottled_usec 90000\nnr_bursts 0\nburst_usec 0\n",
             ),
             ("memory.current", "5242880\n"),
             ("memory.peak", "6291456\n"),
             (
                 "memory.stat",
-                "anon 4194304\nfile 1048576\nkernel 90000\nkernel_stack 16384\nsock 6000\nanon_thp 0\nfile_mapped 4096\nshmem 8192\n",
+                "anon 4194304\nfile 1048576\nkernel 90000\nkernel_stack 16384\nsock 6000\nanon_thp \
+                 0\nfile_mapped 4096\nshmem 8192\n",
             ),
             ("memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\noom_group_kill 0\n"),
             ("pids.current", "12\n"),
@@ -536,7 +559,10 @@ mod tests {
             (Some(1000), Some(600), Some(400))
         );
         assert_eq!((counters.throttled_periods, counters.throttled_ns), (Some(2), Some(30_000)));
-        assert_eq!((counters.memory_anon_bytes, counters.memory_file_bytes), (Some(200), Some(100)));
+        assert_eq!(
+            (counters.memory_anon_bytes, counters.memory_file_bytes),
+            (Some(200), Some(100))
+        );
         assert_eq!(counters.memory_shmem_bytes, Some(30));
         assert_eq!((counters.memory_peak_bytes, counters.oom_kills), (Some(400), Some(3)));
         assert_eq!(counters.memory_kernel_bytes, Some(57));
@@ -563,7 +589,8 @@ mod tests {
 
     #[test]
     fn a_process_that_left_the_group_of_one_controller_is_a_stray() {
-        let (cpu, memory) = (files(&[("cgroup.procs", "4\n")]), files(&[("cgroup.procs", "4\n9\n")]));
+        let (cpu, memory) =
+            (files(&[("cgroup.procs", "4\n")]), files(&[("cgroup.procs", "4\n9\n")]));
         std::fs::create_dir(cpu.path().join("below")).unwrap();
         std::fs::write(cpu.path().join("below/cgroup.procs"), "5\n").unwrap();
         std::fs::write(memory.path().join("cgroup.procs"), "4\n5\n9\n").unwrap();
@@ -578,7 +605,10 @@ mod tests {
 
     #[test]
     fn the_tightest_quota_above_us_is_ours() {
-        let outer = files(&[("cpu.max", "150000 100000\n"), ("cpu.stat", "nr_periods 9\nnr_throttled 4\n")]);
+        let outer = files(&[
+            ("cpu.max", "150000 100000\n"),
+            ("cpu.stat", "nr_periods 9\nnr_throttled 4\n"),
+        ]);
         let inner = outer.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
         std::fs::write(inner.join("cpu.max"), "max 100000\n").unwrap();
@@ -596,8 +626,10 @@ mod tests {
                 ("cpu.cfs_period_us", "100000\n"),
                 ("cpu.stat", "nr_periods 10\nnr_throttled 2\nthrottled_time 30000\n"),
             ]);
-            let layout =
-                Layout { v1: [("cpu".to_string(), folder.path().into())].into(), ..Layout::default() };
+            let layout = Layout {
+                v1: [("cpu".to_string(), folder.path().into())].into(),
+                ..Layout::default()
+            };
             layout.own_quota().and_then(|quota| quota.read())
         };
         assert_eq!(v1("25000\n"), Some(QuotaUse { cpus: 0.25, periods: 10, throttled_periods: 2 }));

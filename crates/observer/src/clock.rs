@@ -2,8 +2,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The monotonic clock in nanoseconds: the same clock that the load path reads, so that samples and exchanges lie
-/// on one axis.
+/// The monotonic clock in nanoseconds: the same clock that the load path reads, so that samples and
+/// exchanges lie on one axis.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     clock_ns(ClockId::Monotonic)

@@ -32,7 +32,8 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
         memory_bytes: memory_bytes(),
         kernel: read("/proc/sys/kernel/osrelease").map(|s| s.trim().to_string()),
         os: os_name(),
-        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(|s| s.trim().to_string()),
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+            .map(|s| s.trim().to_string()),
         virtualisation: virtualisation(),
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
             .map(|s| s.trim().to_string()),
@@ -66,14 +67,16 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
         add(
             "CPU and memory limits, and exact CPU and memory use of a subject",
             "this user may not make control groups".into(),
-            "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p Delegate=yes dyno run …`.",
+            "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p \
+             Delegate=yes dyno run …`.",
         );
     }
     if facts.governor.is_none() {
         add(
             "the CPU frequency and its governor",
             "the kernel shows no cpufreq, as in most virtual machines".into(),
-            "Measure on bare metal if frequency matters; fix the governor there with `cpupower frequency-set -g performance`.",
+            "Measure on bare metal if frequency matters; fix the governor there with `cpupower \
+             frequency-set -g performance`.",
         );
     }
     if !hardware_counters() {
@@ -99,7 +102,8 @@ pub fn may_make_groups(layout: &Layout) -> bool {
     let writable = |folder: &std::path::PathBuf| {
         let probe = folder.join(format!("dyno-probe-{}", std::process::id()));
         let made = std::fs::create_dir(&probe).is_ok();
-        // A probe that cannot be removed again would have been made by us, and removing our own always works.
+        // A probe that cannot be removed again would have been made by us, and removing our own
+        // always works.
         made && std::fs::remove_dir(&probe).is_ok()
     };
     !folders.is_empty() && folders.iter().all(writable)
@@ -139,7 +143,8 @@ fn os_name() -> Option<String> {
 /// The hypervisor as far as it shows, by the names systemd-detect-virt uses.
 fn virtualisation() -> Option<String> {
     let info = read("/proc/cpuinfo")?;
-    let flagged = info.lines().find(|l| l.starts_with("flags"))?.split(' ').any(|f| f == "hypervisor");
+    let flagged =
+        info.lines().find(|l| l.starts_with("flags"))?.split(' ').any(|f| f == "hypervisor");
     if !flagged {
         return Some("none".into());
     }
@@ -187,7 +192,8 @@ fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Whether the CPU's own counters are there: they show as an event source of the type that hardware events have.
+/// Whether the CPU's own counters are there: they show as an event source of the type that hardware
+/// events have.
 fn hardware_counters() -> bool {
     ["cpu", "cpu_core", "armv8_pmuv3", "armv8_pmuv3_0"]
         .iter()
@@ -201,7 +207,10 @@ mod tests {
     #[test]
     fn the_way_of_accounting_is_read_from_the_configuration() {
         assert_eq!(
-            accounting_of("CONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_VIRT_CPU_ACCOUNTING_GEN is not set", ""),
+            accounting_of(
+                "CONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_VIRT_CPU_ACCOUNTING_GEN is not set",
+                ""
+            ),
             Some(true)
         );
         assert_eq!(accounting_of("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y", "(null)"), Some(true));

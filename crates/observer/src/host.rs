@@ -39,14 +39,16 @@ fn pressure(read: impl Fn(&str) -> Option<String>) -> Option<PressureUse> {
     (seen != PressureUse::default()).then_some(seen)
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in microseconds (Documentation/accounting/psi.rst).
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in microseconds
+/// (Documentation/accounting/psi.rst).
 fn some_us(text: &str) -> Option<u64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     some.split(' ').find_map(|word| word.strip_prefix("total=")?.parse().ok())
 }
 
-/// Lines of `/proc/diskstats` (Documentation/admin-guide/iostats.rst): `major minor name reads merged sectors ms writes merged sectors ms
-/// underway ms …`. A sector is 512 bytes, whatever the disk's own are.
+/// Lines of `/proc/diskstats` (Documentation/admin-guide/iostats.rst):
+/// `major minor name reads merged sectors ms writes merged sectors ms underway ms …`. A sector is
+/// 512 bytes, whatever the disk's own are.
 fn disks(text: &str) -> Vec<DiskUse> {
     const SECTOR: u64 = 512;
     let disk = |line: &str| {
@@ -67,28 +69,34 @@ fn is_disk(name: &str) -> bool {
     let is_part = |prefix: &str| {
         name.strip_prefix(prefix).is_some_and(|rest| rest.contains(|c: char| c.is_ascii_digit()))
     };
-    let is_part_of_numbered = (name.starts_with("nvme") || name.starts_with("mmcblk")) && name.contains('p');
-    let is_other =
-        ["loop", "ram", "zram", "dm-", "md", "sr", "fd"].iter().any(|other| name.starts_with(other));
-    let is_part = ["sd", "vd", "hd", "xvd"].iter().any(|prefix| is_part(prefix)) || is_part_of_numbered;
+    let is_part_of_numbered =
+        (name.starts_with("nvme") || name.starts_with("mmcblk")) && name.contains('p');
+    let is_other = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"]
+        .iter()
+        .any(|other| name.starts_with(other));
+    let is_part =
+        ["sd", "vd", "hd", "xvd"].iter().any(|prefix| is_part(prefix)) || is_part_of_numbered;
     !is_other && !is_part
 }
 
-/// Lines of `/proc/net/dev`: `name: bytes packets errs drop fifo frame compressed multicast bytes …`.
+/// Lines of `/proc/net/dev`:
+/// `name: bytes packets errs drop fifo frame compressed multicast bytes …`.
 fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
     let link = |line: &str| {
         let (name, rest) = line.split_once(':')?;
         let name = Some(name.trim()).filter(|name| *name != "lo")?;
-        let numbers: Vec<u64> = rest.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        let numbers: Vec<u64> =
+            rest.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
         let [bytes_in, _, _, _, _, _, _, _, bytes_out, ..] = numbers[..] else { return None };
         Some(LinkUse { name: name.into(), bytes_in, bytes_out, bits_per_s: speed(name) })
     };
     text.lines().filter_map(link).collect()
 }
 
-/// What a network device can carry each way, in bits per second. It says -1, or nothing, if it knows of no such thing
-/// (Documentation/ABI/testing/sysfs-class-net). One that is no hardware says some number that limits nothing: a tunnel 10 Mbit/s
-/// (drivers/net/tun.c), a pair of virtual ones 10 Gbit/s (drivers/net/veth.c).
+/// What a network device can carry each way, in bits per second. It says -1, or nothing, if it
+/// knows of no such thing (Documentation/ABI/testing/sysfs-class-net). One that is no hardware says
+/// some number that limits nothing: a tunnel 10 Mbit/s (drivers/net/tun.c), a pair of virtual ones
+/// 10 Gbit/s (drivers/net/veth.c).
 fn speed(name: &str, files: &Files) -> Option<u64> {
     let of = |what: &str| format!("/sys/class/net/{name}/{what}");
     let megabits = files.number(of("speed")).filter(|megabits| *megabits > 0)?;
@@ -103,9 +111,11 @@ fn frequency_khz(files: &Files) -> Option<u64> {
     files.number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 }
 
-/// `/proc/stat` (proc_stat(5)): `cpu user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.
+/// `/proc/stat` (proc_stat(5)):
+/// `cpu user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.
 fn parse(stat: &str, tick_ns: u64) -> Option<HostUse> {
-    let Ticks { busy, idle, steal } = Ticks::parse(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)?;
+    let Ticks { busy, idle, steal } =
+        Ticks::parse(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)?;
     let number = |key| {
         let rest = stat.lines().find_map(|l| l.strip_prefix(key))?;
         rest.split_ascii_whitespace().next()?.parse().ok()
@@ -144,8 +154,9 @@ fn parse_each(stat: &str, tick_ns: u64) -> Vec<CpuUse> {
     stat.lines().filter_map(one).collect()
 }
 
-/// Thermal throttling of each of these CPUs, and of the packages that they are in, since the machine started; nothing where the kernel does not
-/// tell (drivers/thermal/intel/therm_throt.c does).
+/// Thermal throttling of each of these CPUs, and of the packages that they are in, since the
+/// machine started; nothing where the kernel does not tell (drivers/thermal/intel/therm_throt.c
+/// does).
 #[must_use]
 pub fn heat(cpus: &[u32]) -> Heat {
     heat_of(cpus, |cpu, what| {
@@ -166,7 +177,8 @@ fn heat_of(cpus: &[u32], read: impl Fn(u32, &str) -> Option<u64>) -> Heat {
     cpus.iter().flat_map(|cpu| ["core", "package"].map(|part| of(*cpu, part))).flatten().collect()
 }
 
-/// What that core or package had most of between two readings; `None`: the kernel tells of none. It counts a time when that ends.
+/// What that core or package had most of between two readings; `None`: the kernel tells of none. It
+/// counts a time when that ends.
 #[must_use]
 pub fn hottest(first: &Heat, last: &Heat) -> Option<HeatUse> {
     last.iter().filter_map(|(part, last)| Some(last.since(*first.get(part)?))).max()
@@ -223,13 +235,19 @@ mod tests {
         assert_eq!((host.runnable, host.interrupts, host.births), (Some(3), Some(700), Some(77)));
         let psi = |what: &str| {
             (what == "io").then(|| {
-                "some avg10=0.00 avg60=0.00 avg300=0.00 total=25\nfull avg10=0.00 total=9\n".to_string()
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=25\nfull avg10=0.00 total=9\n"
+                    .to_string()
             })
         };
-        assert_eq!(pressure(psi), Some(PressureUse { io_ns: Some(25_000), ..PressureUse::default() }));
+        assert_eq!(
+            pressure(psi),
+            Some(PressureUse { io_ns: Some(25_000), ..PressureUse::default() })
+        );
         assert_eq!(pressure(|_| None), None);
-        let stats = "254 0 vda 10 0 100 5 20 0 200 7 0 30 37\n254 1 vda1 10 0 100 5 20 0 200 7 0 30 37\n\
-                     259 0 nvme0n1 1 0 2 0 1 0 4 0 0 50 1\n259 1 nvme0n1p1 1 0 2 0 1 0 4 0 0 50 1\n7 0 loop0 9 0 9 9 9 0 9 9 0 90 9\n";
+        let stats = "254 0 vda 10 0 100 5 20 0 200 7 0 30 37\n\
+                     254 1 vda1 10 0 100 5 20 0 200 7 0 30 37\n\
+                     259 0 nvme0n1 1 0 2 0 1 0 4 0 0 50 1\n259 1 nvme0n1p1 1 0 2 0 1 0 4 0 0 50 1\n\
+                     7 0 loop0 9 0 9 9 9 0 9 9 0 90 9\n";
         let disk = |name: &str, read: u64, written: u64, busy_ms: u64| DiskUse {
             name: name.into(),
             bytes_read: read * 512,
@@ -237,9 +255,10 @@ mod tests {
             disk_busy_ns: Some(busy_ms * 1_000_000),
         };
         assert_eq!(disks(stats), [disk("vda", 100, 200, 30), disk("nvme0n1", 2, 4, 50)]);
-        let dev =
-            "Inter-| Receive\n face |bytes\n    lo: 9 0 0 0 0 0 0 0 9 0\n  eth0: 70 1 0 0 0 0 0 0 80 1 0\n";
-        let eth0 = LinkUse { name: "eth0".into(), bytes_in: 70, bytes_out: 80, bits_per_s: Some(9) };
+        let dev = "Inter-| Receive\n face |bytes\n    lo: 9 0 0 0 0 0 0 0 9 0\n  eth0: 70 1 0 0 0 \
+                   0 0 0 80 1 0\n";
+        let eth0 =
+            LinkUse { name: "eth0".into(), bytes_in: 70, bytes_out: 80, bits_per_s: Some(9) };
         assert_eq!(links(dev, |name| (name == "eth0").then_some(9)), [eth0]);
         assert!(counters(Reads::All, &Files::default()).unwrap().interrupts.is_some());
     }
@@ -272,7 +291,8 @@ mod tests {
             (420, 3040, 70, 12345)
         );
         assert_eq!(parse("cpu  1 2\nctxt 1\n", 10), None);
-        let text = "cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 10 1 20 300 4 5 6 7 99 0\ncpu12 1 0 0 2 0 0 0 3\nintr 1\n";
+        let text = "cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 10 1 20 300 4 5 6 7 99 0\ncpu12 1 0 0 2 0 0 0 \
+                    3\nintr 1\n";
         let cpu = |cpu, busy_ns, idle_ns, steal_ns| CpuUse { cpu, busy_ns, idle_ns, steal_ns };
         assert_eq!(parse_each(text, 10), [cpu(0, 420, 3040, 70), cpu(12, 10, 20, 30)]);
         assert!(each_cpu().iter().any(|cpu| cpu.busy_ns > 0));

@@ -1,5 +1,6 @@
-//! What a JVM says of itself in the file that it keeps for tools such as `jstat`: `/tmp/hsperfdata_USER/PID`, which it maps into its
-//! memory, so that it costs nothing to read. The format is that of HotSpot's `perfMemory.hpp`, version 2.
+//! What a JVM says of itself in the file that it keeps for tools such as `jstat`:
+//! `/tmp/hsperfdata_USER/PID`, which it maps into its memory, so that it costs nothing to read. The
+//! format is that of HotSpot's `perfMemory.hpp`, version 2.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ const MOST: u64 = 1 << 20;
 
 const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
 
-/// The values of these processes, as [`RuntimeReading`](dyno_archive::runtime::RuntimeReading) has them: sums over those that are
-/// JVMs, and how many are.
+/// The values of these processes, as [`RuntimeReading`](dyno_archive::runtime::RuntimeReading) has
+/// them: sums over those that are JVMs, and how many are.
 #[must_use]
 pub fn read(pids: &[u32]) -> (u32, BTreeMap<String, f64>) {
     let mut sum = BTreeMap::new();
@@ -37,8 +38,10 @@ fn values(file: &[u8]) -> Option<Vec<(&'static str, f64)>> {
         Some(ticks as f64 / *frequency as f64)
     };
     let sum = |prefix: &str, suffix: &str| -> Option<i64> {
-        let of = entries.iter().filter(|(name, _)| name.starts_with(prefix) && name.ends_with(suffix));
-        of.map(|(_, value)| *value).fold(None, |sum: Option<i64>, value| Some(sum.unwrap_or(0) + value))
+        let of =
+            entries.iter().filter(|(name, _)| name.starts_with(prefix) && name.ends_with(suffix));
+        of.map(|(_, value)| *value)
+            .fold(None, |sum: Option<i64>, value| Some(sum.unwrap_or(0) + value))
     };
     let one = |name: &str| entries.get(name).copied();
     let all = [

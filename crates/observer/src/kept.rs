@@ -1,6 +1,7 @@
-//! Files that processes keep in `/tmp`, by which others know them: lists of the code that they have compiled (`perf-PID.map`, the
-//! kernel's tools/perf/Documentation/jit-interface.txt), and counters of JVMs (`hsperfdata_USER/PID`). They lie where anybody may
-//! write: what is no file of the process's own user, made since the process is there, is not looked at.
+//! Files that processes keep in `/tmp`, by which others know them: lists of the code that they have
+//! compiled (`perf-PID.map`, the kernel's tools/perf/Documentation/jit-interface.txt), and counters
+//! of JVMs (`hsperfdata_USER/PID`). They lie where anybody may write: what is no file of the
+//! process's own user, made since the process is there, is not looked at.
 
 use std::fs;
 use std::io::Read as _;
@@ -47,8 +48,9 @@ pub(crate) fn bytes(path: &Path, pid: u32, most: u64) -> Option<Vec<u8>> {
 fn is_own(file: &fs::Metadata, pid: u32) -> bool {
     let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
     // Files tell their time by the kernel's tick, and the start of a process by another.
-    let is_younger =
-        proc::began(pid).zip(file.modified().ok()).is_some_and(|(began, written)| written + SLACK >= began);
+    let is_younger = proc::began(pid)
+        .zip(file.modified().ok())
+        .is_some_and(|(began, written)| written + SLACK >= began);
     file.is_file() && owner == Some(file.uid()) && is_younger
 }
 
@@ -61,7 +63,13 @@ const SLACK: Duration = Duration::from_millis(1100);
 /// The number of a process where it lives.
 fn own_number(pid: u32) -> Option<u32> {
     let status = read(format!("/proc/{pid}/status"))?;
-    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().last()?.parse().ok()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?
+        .split_ascii_whitespace()
+        .last()?
+        .parse()
+        .ok()
 }
 
 /// Files that processes leave behind in our own `/tmp` when they end.
@@ -69,16 +77,20 @@ fn own_number(pid: u32) -> Option<u32> {
 pub struct Kept(Vec<PathBuf>);
 
 impl Kept {
-    /// Those of processes that are still there. `compiled`: the lists of their code as well, which nobody but dyno wanted.
+    /// Those of processes that are still there. `compiled`: the lists of their code as well, which
+    /// nobody but dyno wanted.
     #[must_use]
     pub fn of(pids: &[u32], compiled: bool) -> Kept {
         let identity = |path: &str| fs::metadata(path).ok().map(|is| (is.dev(), is.ino()));
         // Elsewhere, and under other numbers, they are not in anybody's way.
         let is_here = |pid: &u32| {
-            identity("/tmp").is_some_and(|tmp| identity(&format!("/proc/{pid}/root/tmp")) == Some(tmp))
+            identity("/tmp")
+                .is_some_and(|tmp| identity(&format!("/proc/{pid}/root/tmp")) == Some(tmp))
                 && own_number(*pid) == Some(*pid)
         };
-        let each = |&pid: &u32| [counters_of(pid), list_of(pid).filter(|_| compiled)].map(|path| (pid, path));
+        let each = |&pid: &u32| {
+            [counters_of(pid), list_of(pid).filter(|_| compiled)].map(|path| (pid, path))
+        };
         let all = pids.iter().filter(|pid| is_here(pid)).flat_map(each);
         let here = |(pid, path): (u32, Option<PathBuf>)| {
             let path = path.filter(|path| is_own_at(path, pid))?;

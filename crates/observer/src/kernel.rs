@@ -11,7 +11,8 @@ pub struct Refusal {
     pub mend: &'static str,
 }
 
-const NOT_ALLOWED: &str = "Run dyno as root, or give it the capabilities: `setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog+ep dyno`.";
+const NOT_ALLOWED: &str = "Run dyno as root, or give it the capabilities: `setcap \
+                           cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog+ep dyno`.";
 
 impl Refusal {
     /// `needs`: what the kernel must be to run the program.
@@ -32,16 +33,20 @@ pub(crate) fn is_ours_to_ask() -> Result<(), Refusal> {
         return Err(Refusal { why, mend: "Measure on x86-64." });
     }
     if !is_first_namespace(&std::fs::read_link("/proc/self/ns/pid").unwrap_or_default()) {
-        let why = "dyno is in a PID namespace of its own, as in a container, and the kernel knows processes by other numbers there".into();
+        let why = "dyno is in a PID namespace of its own, as in a container, and the kernel knows \
+                   processes by other numbers there"
+            .into();
         return Err(Refusal {
             why,
-            mend: "Run dyno outside of the container, or the container with the host's processes (`--pid=host`).",
+            mend: "Run dyno outside of the container, or the container with the host's processes \
+                   (`--pid=host`).",
         });
     }
     Ok(())
 }
 
-/// Whether that is the namespace of the machine's first process (PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h).
+/// Whether that is the namespace of the machine's first process (PROC_PID_INIT_INO in the kernel's
+/// include/linux/proc_ns.h).
 fn is_first_namespace(link: &std::path::Path) -> bool {
     link == std::path::Path::new("pid:[4026531836]")
 }
@@ -93,10 +98,12 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Objects are committed; this is what keeps one and its source together where there is no clang.
+    /// Objects are committed; this is what keeps one and its source together where there is no
+    /// clang.
     pub(crate) fn is_of_this_source(name: &str, source: &[u8], object: &[u8], sums: &str) {
-        let of =
-            |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let of = |bytes: &[u8]| {
+            Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
         let wanted = format!("{}  {name}.c\n{}  {name}.o\n", of(source), of(object));
         assert_eq!(sums, wanted, "run scripts/bpf and commit what it writes");
     }

@@ -1,7 +1,9 @@
-//! The only reader of kernel counters about subjects and the machine: control groups v1 and v2, `/proc`, and the
-//! facts of the host. It records cumulative counters; rates are differences that `dyno-analysis` takes.
+//! The only reader of kernel counters about subjects and the machine: control groups v1 and v2,
+//! `/proc`, and the facts of the host. It records cumulative counters; rates are differences that
+//! `dyno-analysis` takes.
 //!
-//! Parsers take text or folders as parameters, so that kernels we do not have are tested on fixtures.
+//! Parsers take text or folders as parameters, so that kernels we do not have are tested on
+//! fixtures.
 #![forbid(unsafe_code)]
 
 pub mod binary;

@@ -89,8 +89,10 @@ mod tests {
 
     #[test]
     fn counters_are_found_by_their_names() {
-        let snmp = "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm MaxConn OutSegs RetransSegs\nTcp: 1 -1 700 3\n";
-        let netstat = "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeouts\nTcpExt: 0 5 6 2\nIpExt: A\nIpExt: 1\n";
+        let snmp = "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm MaxConn OutSegs RetransSegs\nTcp: 1 \
+                    -1 700 3\n";
+        let netstat = "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeouts\nTcpExt: 0 5 \
+                       6 2\nIpExt: A\nIpExt: 1\n";
         let read = parse(snmp, netstat);
         assert_eq!((read.segments_out, read.segments_retransmitted), (Some(700), Some(3)));
         assert_eq!((read.listen_overflows, read.listen_drops), (Some(5), Some(6)));

@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn tcp_memory_is_read_with_its_limits() {
-        let sockstat = "sockets: used 27\nTCP: inuse 1 orphan 0 tw 1 alloc 1 mem 94\nUDP: inuse 0 mem 7\n";
+        let sockstat =
+            "sockets: used 27\nTCP: inuse 1 orphan 0 tw 1 alloc 1 mem 94\nUDP: inuse 0 mem 7\n";
         let expected = TcpMemoryUse { pages: 94, pressure_pages: 20, most_pages: 30 };
         assert_eq!(memory(sockstat, "10\t20\t30\n"), Some(expected));
         assert_eq!(memory("TCP: inuse 1\n", "10\t20\t30\n"), None);

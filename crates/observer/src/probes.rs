@@ -1,8 +1,9 @@
-//! The probes of a run: what looks at a server beside the counters that are always read. Each is attached to the parties of a
-//! start, read with every sample, and gone with what it was attached to.
+//! The probes of a run: what looks at a server beside the counters that are always read. Each is
+//! attached to the parties of a start, read with every sample, and gone with what it was attached
+//! to.
 //!
-//! The guard need not be told of any: the kernel holds them by file descriptors of this process alone, and takes them down when
-//! it ends, however it does.
+//! The guard need not be told of any: the kernel holds them by file descriptors of this process
+//! alone, and takes them down when it ends, however it does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Loads what these probes need. One that cannot be had is no error: what it would have told stays unknown, and
-    /// [`Probes::used`] says why.
+    /// Loads what these probes need. One that cannot be had is no error: what it would have told
+    /// stays unknown, and [`Probes::used`] says why.
     #[must_use]
     pub fn load(asked: &BTreeSet<Probe>) -> Probes {
         let wanted = wanted(asked);
@@ -35,12 +36,16 @@ impl Probes {
         }
     }
 
-    /// Attaches the probes that are asked for to a process and all that it starts. `None`: none of them is attached to processes, or
-    /// none can be had.
+    /// Attaches the probes that are asked for to a process and all that it starts. `None`: none of
+    /// them is attached to processes, or none can be had.
     ///
     /// # Errors
     /// Too many are watched already; as a sentence.
-    pub fn attach(&self, asked: &BTreeSet<Probe>, pid: u32) -> Result<Option<Arc<Watching>>, String> {
+    pub fn attach(
+        &self,
+        asked: &BTreeSet<Probe>,
+        pid: u32,
+    ) -> Result<Option<Arc<Watching>>, String> {
         let inside = self.inside.as_ref().and_then(|inside| inside.as_ref().ok());
         let inside = inside.filter(|_| wanted(asked) != Wanted::default());
         inside.map(|inside| inside.watch(pid).map(Arc::new)).transpose()
@@ -64,7 +69,11 @@ impl Probes {
             }),
             _ => None,
         };
-        refusal.map(|Refusal { why, mend }| Refused { probe, why: why.clone(), mend: (*mend).into() })
+        refusal.map(|Refusal { why, mend }| Refused {
+            probe,
+            why: why.clone(),
+            mend: (*mend).into(),
+        })
     }
 }
 

@@ -14,7 +14,8 @@ use crate::clock::clock_ns;
 use crate::files::Files;
 use crate::read;
 
-/// What `/proc/PID/stat` and `/proc/PID/task/TID/stat` say (proc_pid_stat(5)), as far as it is used here.
+/// What `/proc/PID/stat` and `/proc/PID/task/TID/stat` say (proc_pid_stat(5)), as far as it is used
+/// here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     pub name: String,
@@ -74,7 +75,8 @@ impl Stat {
         Stat::parse(&read(format!("/proc/{pid}/stat"))?)
     }
 
-    /// Whether the process has ended and only waits to be collected. Of one whose first thread has ended others may go on.
+    /// Whether the process has ended and only waits to be collected. Of one whose first thread has
+    /// ended others may go on.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         if self.threads > 1 {
@@ -126,9 +128,14 @@ pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
 #[must_use]
 pub fn began(pid: u32) -> Option<SystemTime> {
     let ticks = Stat::of(pid)?.began_ticks;
-    let boot =
-        read("/proc/stat")?.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())?;
-    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(boot) + Duration::from_nanos(ticks * tick_ns()))
+    let boot = read("/proc/stat")?
+        .lines()
+        .find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())?;
+    Some(
+        SystemTime::UNIX_EPOCH
+            + Duration::from_secs(boot)
+            + Duration::from_nanos(ticks * tick_ns()),
+    )
 }
 
 /// These processes, and all that descend from them, as far as they live.
@@ -162,20 +169,23 @@ fn descendants(roots: &[u32], living: &[(u32, u32)]) -> Vec<u32> {
         roots.iter().copied().filter(|root| living.iter().any(|(pid, _)| pid == root)).collect();
     let mut looked_at = 0;
     while let Some(parent) = found.get(looked_at).copied() {
-        let children: Vec<u32> = living.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid).collect();
+        let children: Vec<u32> =
+            living.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid).collect();
         found.extend(children.into_iter().filter(|child| !roots.contains(child)));
         looked_at += 1;
     }
     found
 }
 
-/// The processes that take connections at a port of the network that this thread is in, whatever the address, as far as we may see.
+/// The processes that take connections at a port of the network that this thread is in, whatever
+/// the address, as far as we may see.
 #[must_use]
 pub fn listening_on(port: u16) -> Vec<u32> {
-    let tables =
-        ["tcp", "tcp6"].map(|table| read(format!("/proc/thread-self/net/{table}")).unwrap_or_default());
+    let tables = ["tcp", "tcp6"]
+        .map(|table| read(format!("/proc/thread-self/net/{table}")).unwrap_or_default());
     let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(listening);
-    let wanted: BTreeSet<u64> = all.filter(|(addr, _)| addr.port() == port).map(|(_, inode)| inode).collect();
+    let wanted: BTreeSet<u64> =
+        all.filter(|(addr, _)| addr.port() == port).map(|(_, inode)| inode).collect();
     if wanted.is_empty() {
         return Vec::new();
     }
@@ -260,7 +270,8 @@ pub fn own_cpu_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 
-/// CPU time of every process but this one and the kernel's own threads, and the CPU on which it ran last.
+/// CPU time of every process but this one and the kernel's own threads, and the CPU on which it ran
+/// last.
 #[must_use]
 pub fn others() -> Vec<Other> {
     let own = std::process::id();
@@ -290,15 +301,21 @@ pub fn used_between<'a>(
     most_ns: u64,
 ) -> Vec<(&'a Other, u64)> {
     let earlier: BTreeMap<Key, &Other> = before.iter().map(|other| (other.key(), other)).collect();
-    let then = |other: &Other| earlier.get(&other.key()).map_or((0, 0), |then| (then.run_ns, then.reaped_ns));
-    let mut of_children: BTreeMap<u32, u64> =
-        after.iter().map(|other| (other.pid, other.reaped_ns.saturating_sub(then(other).1))).collect();
+    let then = |other: &Other| {
+        earlier.get(&other.key()).map_or((0, 0), |then| (then.run_ns, then.reaped_ns))
+    };
+    let mut of_children: BTreeMap<u32, u64> = after
+        .iter()
+        .map(|other| (other.pid, other.reaped_ns.saturating_sub(then(other).1)))
+        .collect();
     leave_out_earlier_use(before, after, &mut of_children);
     of_children.retain(|pid, _| !ours.contains(pid));
-    let own: Vec<u64> = after.iter().map(|other| other.run_ns.saturating_sub(then(other).0)).collect();
+    let own: Vec<u64> =
+        after.iter().map(|other| other.run_ns.saturating_sub(then(other).0)).collect();
     bound(&mut of_children, most_ns, own.iter().sum());
-    let used =
-        |(other, own): (&'a Other, u64)| (other, own + of_children.get(&other.pid).copied().unwrap_or(0));
+    let used = |(other, own): (&'a Other, u64)| {
+        (other, own + of_children.get(&other.pid).copied().unwrap_or(0))
+    };
     after.iter().zip(own).map(used).collect()
 }
 
@@ -384,8 +401,9 @@ fn last_cpu(stat: &str) -> Option<u32> {
     stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(36)?.parse().ok()
 }
 
-/// The process that takes connections to an IPv4 address and port of the network that this thread is in: `(pid, name)`, as far as
-/// we may see. A listener at this address comes before one at every address, as in the kernel.
+/// The process that takes connections to an IPv4 address and port of the network that this thread
+/// is in: `(pid, name)`, as far as we may see. A listener at this address comes before one at every
+/// address, as in the kernel.
 #[must_use]
 pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
     listener_seen_by("thread-self", addr)
@@ -402,8 +420,10 @@ fn listener_seen_by(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
     let mapped = format!("0000000000000000FFFF0000{exact:08X}");
     let table = |name: &str| read(format!("/proc/{viewer}/net/{name}"));
     let (v4, v6) = (table("tcp"), table("tcp6"));
-    let places = [(&v4, format!("{exact:08X}")), (&v6, mapped), (&v4, "0".repeat(8)), (&v6, "0".repeat(32))];
-    let inode = places.iter().find_map(|(table, at)| listening_inode(table.as_ref()?, at, addr.port()))?;
+    let places =
+        [(&v4, format!("{exact:08X}")), (&v6, mapped), (&v4, "0".repeat(8)), (&v6, "0".repeat(32))];
+    let inode =
+        places.iter().find_map(|(table, at)| listening_inode(table.as_ref()?, at, addr.port()))?;
     let socket = format!("socket:[{inode}]");
     all_pids().into_iter().find_map(|pid| {
         let mut fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
@@ -416,13 +436,15 @@ fn listener_seen_by(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
     })
 }
 
-/// Where these processes take connections, as far as we may see: addresses and ports, in order, each once.
+/// Where these processes take connections, as far as we may see: addresses and ports, in order,
+/// each once.
 #[must_use]
 pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
     let Some(first) = pids.first() else { return Vec::new() };
     let held: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets(*pid)).collect();
     // As the processes see it: they may have a network of their own.
-    let tables = ["tcp", "tcp6"].map(|table| read(format!("/proc/{first}/net/{table}")).unwrap_or_default());
+    let tables =
+        ["tcp", "tcp6"].map(|table| read(format!("/proc/{first}/net/{table}")).unwrap_or_default());
     let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(listening);
     let ours: BTreeSet<SocketAddr> =
         all.filter(|(_, inode)| held.contains(inode)).map(|(addr, _)| addr).collect();
@@ -459,13 +481,14 @@ fn listening(line: &str) -> Option<(SocketAddr, u64)> {
     Some((SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?), fields.get(9)?.parse().ok()?))
 }
 
-/// Lines of `/proc/net/tcp`: `sl local:PORT remote st … inode`, numbers in hexadecimal, addresses as words in the machine's own
-/// order; state 0A is LISTEN.
+/// Lines of `/proc/net/tcp`: `sl local:PORT remote st … inode`, numbers in hexadecimal, addresses
+/// as words in the machine's own order; state 0A is LISTEN.
 fn listening_inode(table: &str, address: &str, port: u16) -> Option<u64> {
     let wanted = format!("{address}:{port:04X}");
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        (*fields.get(1)? == wanted && *fields.get(3)? == "0A").then(|| fields.get(9)?.parse().ok())?
+        (*fields.get(1)? == wanted && *fields.get(3)? == "0A")
+            .then(|| fields.get(9)?.parse().ok())?
     })
 }
 
@@ -489,7 +512,10 @@ mod tests {
     fn a_stat_line_is_parsed_whatever_the_name_holds() {
         let text = "42 (a) (b)) S 1 42 40 0 -1 4194560 10 0 0 0 150 25 0 0 20 0 1 0 100 0 0\n";
         let stat = Stat::parse(text).unwrap();
-        assert_eq!((stat.name.as_str(), stat.state, stat.parent, stat.session), ("a) (b)", 'S', 1, 40));
+        assert_eq!(
+            (stat.name.as_str(), stat.state, stat.parent, stat.session),
+            ("a) (b)", 'S', 1, 40)
+        );
         assert_eq!((stat.user_ticks, stat.sys_ticks), (150, 25));
         assert_eq!((stat.faults_minor, stat.faults_major), (10, 0));
         assert!(!stat.ignores_children);
@@ -536,7 +562,8 @@ mod tests {
         });
         let tid = told.recv().unwrap();
         let files = Files::default();
-        let seen = |files: &Files| threads_in(pid, files).into_iter().find(|t| t.tid == tid).unwrap();
+        let seen =
+            |files: &Files| threads_in(pid, files).into_iter().find(|t| t.tid == tid).unwrap();
         let mut last = seen(&files);
         for _ in 0..20 {
             wake.send(()).unwrap();
@@ -580,7 +607,8 @@ mod tests {
     #[test]
     fn earlier_use_of_ended_grandchildren_is_left_out() {
         // bash → make (20, and 40 of children) → cc (2,000) → as (600).
-        let before = [other(1, 0, 5, 100), other(2, 1, 20, 40), other(3, 2, 2000, 0), other(4, 3, 600, 0)];
+        let before =
+            [other(1, 0, 5, 100), other(2, 1, 20, 40), other(3, 2, 2000, 0), other(4, 3, 600, 0)];
         // They used 7, 11 and 13 more until they ended.
         let lives_ns = 20 + 40 + 2000 + 600 + 7 + 11 + 13;
         let after = [other(1, 0, 6, 100 + lives_ns)];
@@ -593,7 +621,8 @@ mod tests {
     /// cc lost its parent first, and ended as a child of init, which waits for it.
     #[test]
     fn earlier_use_of_ended_orphans_is_left_out() {
-        let before = [other(1, 0, 5, 100), other(9, 1, 0, 0), other(2, 9, 20, 0), other(3, 2, 2000, 0)];
+        let before =
+            [other(1, 0, 5, 100), other(9, 1, 0, 0), other(2, 9, 20, 0), other(3, 2, 2000, 0)];
         let after = [other(1, 0, 5, 100 + 2011), other(9, 1, 0, 23)];
         assert_eq!(used(&before, &after, &[], u64::MAX), [(1, 11 + 3), (9, 0)]);
         // Nobody waits for the children of a parent that lives and ignores them.
@@ -606,7 +635,10 @@ mod tests {
     fn process_of_a_used_number_is_another() {
         let before = [other(1, 0, 0, 0), other(2, 1, 300, 0)];
         let later = Other { began_ticks: 7, ..other(2, 1, 350, 0) };
-        assert_eq!(used(&before, &[other(1, 0, 0, 310), later], &[], u64::MAX), [(1, 10), (2, 350)]);
+        assert_eq!(
+            used(&before, &[other(1, 0, 0, 310), later], &[], u64::MAX),
+            [(1, 10), (2, 350)]
+        );
     }
 
     #[test]

@@ -84,7 +84,9 @@ impl Sampler {
         }
         let (pids, each) = self.totals(&Files::default());
         let threads = pids.into_iter().flat_map(proc::threads).collect();
-        PartyUse { threads, each, ..PartyUse::nothing(Party::SUBJECT) }.cpu_ns().filter(|ns| *ns > 0)
+        PartyUse { threads, each, ..PartyUse::nothing(Party::SUBJECT) }
+            .cpu_ns()
+            .filter(|ns| *ns > 0)
     }
 
     /// Its living processes, and the totals of all. Read before its threads: the totals then never
@@ -105,13 +107,20 @@ impl Sampler {
 
     /// Reads the counters of its processes. The control group comes first: its sums are what costs
     /// are computed from, so they lie closest to the instant.
-    fn read(&self, party: Party, inside: Option<&Watching>, reads: Reads, files: &Files) -> PartyUse {
+    fn read(
+        &self,
+        party: Party,
+        inside: Option<&Watching>,
+        reads: Reads,
+        files: &Files,
+    ) -> PartyUse {
         let cgroup = (!self.group.is_empty()).then(|| self.group.counters_in(files));
         let (pids, each) = self.totals(files);
         if let Some(inside) = inside {
             inside.add(&pids);
         }
-        let resident: Option<Vec<(u64, u64)>> = pids.iter().map(|&pid| proc::rss_parts(pid, files)).collect();
+        let resident: Option<Vec<(u64, u64)>> =
+            pids.iter().map(|&pid| proc::rss_parts(pid, files)).collect();
         let resident = resident.filter(|all| !all.is_empty());
         let mut used = PartyUse {
             cgroup,
@@ -129,7 +138,8 @@ impl Sampler {
             ..PartyUse::nothing(party)
         };
         if let Some(inside) = inside {
-            // Up to when threads have been in the state in which they are: every thread's times end here.
+            // Up to when threads have been in the state in which they are: every thread's times end
+            // here.
             inside.fill(&mut used, monotonic_ns());
         }
         used
@@ -195,7 +205,10 @@ mod tests {
         let files = Files::default();
         let watched = [scope(Party::SUBJECT), scope(Party::Backend(0))];
         let few = sample(&watched, Reads::WithoutNetworksAndDisks, &files);
-        assert!(few.parties.iter().all(|used| used.network.is_none()) && few.host.unwrap().disks.is_none());
+        assert!(
+            few.parties.iter().all(|used| used.network.is_none())
+                && few.host.unwrap().disks.is_none()
+        );
         let sample = sample(&watched, Reads::All, &files);
         assert!(sample.of(Party::GENERATOR).unwrap().network.is_some());
         for party in [Party::SUBJECT, Party::Backend(0)] {

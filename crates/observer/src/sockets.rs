@@ -1,5 +1,5 @@
-//! The TCP sockets of processes: by netlink (sock_diag(7)) what the kernel knows of them, and by a copy of some of them (pidfd_getfd(2))
-//! what they were set to.
+//! The TCP sockets of processes: by netlink (sock_diag(7)) what the kernel knows of them, and by a
+//! copy of some of them (pidfd_getfd(2)) what they were set to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,11 +8,15 @@ use std::os::fd::AsFd as _;
 use std::thread;
 
 use dyno_archive::sample::{ListenerUse, SocketsUse};
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
 use netlink_packet_sock_diag::inet::nlas::Nla;
-use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags};
+use netlink_packet_sock_diag::inet::{
+    ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags,
+};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use netlink_sys::{Socket, SocketAddr};
 use rustix::net::sockopt::{tcp_cork, tcp_nodelay};
@@ -28,7 +32,8 @@ const BUFFER: usize = 64 * 1024;
 /// As in the kernel's `enum` of TCP states.
 const LISTEN: u8 = 10;
 
-/// Looks at the sockets of these processes' listeners. `None`: the kernel does not tell, or they have none.
+/// Looks at the sockets of these processes' listeners. `None`: the kernel does not tell, or they
+/// have none.
 #[must_use]
 pub fn look(pids: &[u32]) -> Option<SocketsUse> {
     let held = held(pids);
@@ -41,8 +46,10 @@ pub fn look(pids: &[u32]) -> Option<SocketsUse> {
     if ports.is_empty() {
         return None;
     }
-    let mut seen =
-        SocketsUse { listeners: listeners.iter().copied().map(listener).collect(), ..SocketsUse::default() };
+    let mut seen = SocketsUse {
+        listeners: listeners.iter().copied().map(listener).collect(),
+        ..SocketsUse::default()
+    };
     // One that waits to be accepted is nobody's yet.
     let waits = |s: &InetResponse| {
         let to = &s.header.socket_id;
@@ -72,8 +79,12 @@ pub fn look(pids: &[u32]) -> Option<SocketsUse> {
 
 /// The sockets of the network that a process is in. Empty: the kernel does not tell.
 fn all_of_network(pid: u32) -> Vec<InetResponse> {
-    let all =
-        || [AF_INET, AF_INET6].into_iter().flat_map(|family| dump(family).unwrap_or_default()).collect();
+    let all = || {
+        [AF_INET, AF_INET6]
+            .into_iter()
+            .flat_map(|family| dump(family).unwrap_or_default())
+            .collect()
+    };
     let network = format!("/proc/{pid}/ns/net");
     let is_ours = fs::read_link(&network).ok() == fs::read_link("/proc/thread-self/ns/net").ok();
     if is_ours {
@@ -134,7 +145,8 @@ fn held(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
     pids.iter().flat_map(|&pid| of(pid)).collect()
 }
 
-/// All TCP sockets of a family that listen or are established, in the network that this process is in.
+/// All TCP sockets of a family that listen or are established, in the network that this process is
+/// in.
 fn dump(family: u8) -> io::Result<Vec<InetResponse>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
@@ -170,9 +182,12 @@ fn request(family: u8) -> Vec<u8> {
 /// Takes the messages of one answer; true: the last of them.
 fn take(mut bytes: &[u8], all: &mut Vec<InetResponse>) -> io::Result<bool> {
     while !bytes.is_empty() {
-        let message = <NetlinkMessage<SockDiagMessage>>::deserialize(bytes).map_err(io::Error::other)?;
+        let message =
+            <NetlinkMessage<SockDiagMessage>>::deserialize(bytes).map_err(io::Error::other)?;
         match message.payload {
-            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => all.push(*socket),
+            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => {
+                all.push(*socket)
+            }
             NetlinkPayload::Done(_) => return Ok(true),
             NetlinkPayload::Error(error) => return Err(error.to_io()),
             _ => {}

@@ -52,7 +52,8 @@ fn setting(name: &str) -> Option<u64> {
 /// may ask that. `None`: no connection could be made.
 #[must_use]
 pub fn is_loopback_tracked() -> Option<bool> {
-    let listener = TcpListener::bind("127.0.0.1:0").or_else(|_| TcpListener::bind("[::1]:0")).ok()?;
+    let listener =
+        TcpListener::bind("127.0.0.1:0").or_else(|_| TcpListener::bind("[::1]:0")).ok()?;
     let stream = TcpStream::connect(listener.local_addr().ok()?).ok()?;
     is_tracked(&stream)
 }
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn lookup_tells_tracked_from_untracked_and_unknown() {
         assert_eq!(of_lookup(Ok(())), Some(true));
-        for (errno, expected) in [(ENOENT, Some(false)), (ENOPROTOOPT, Some(false)), (EPERM, None)] {
+        for (errno, expected) in [(ENOENT, Some(false)), (ENOPROTOOPT, Some(false)), (EPERM, None)]
+        {
             assert_eq!(of_lookup(Err(io::Error::from_raw_os_error(errno))), expected);
         }
     }

@@ -1,4 +1,5 @@
-//! The answer at the head of a report, in sentences. A rate or a ratio comes with its interval or its number of repeats.
+//! The answer at the head of a report, in sentences. A rate or a ratio comes with its interval or
+//! its number of repeats.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -29,7 +30,8 @@ pub fn sentences(report: &Report) -> Vec<String> {
     let first = if is_one_of_another { None } else { winner(report) };
     let told = [ties(report), found(report)].map(|said| said.filter(|_| !is_one_of_another));
     let rest = [protocols(report)].into_iter().chain(told).chain([twins(report)]);
-    let judged = [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
+    let judged =
+        [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
     let mut all: Vec<String> = other_programs(report)
         .into_iter()
         .chain(first)
@@ -46,15 +48,17 @@ pub fn sentences(report: &Report) -> Vec<String> {
 /// Most effects that an answer tells one by one.
 const EFFECTS: usize = 3;
 
-/// What the changes of an experiment come to, step by step; of many those in which something is shown to change, first.
+/// What the changes of an experiment come to, step by step; of many those in which something is
+/// shown to change, first.
 fn effects(report: &Report) -> Vec<String> {
     let Some(experiment) = &report.experiment else { return Vec::new() };
     let all = experiment.effects.iter();
     let all = all.flat_map(|effect| effect.answers.iter().map(move |of| (effect, of)));
     let (shown, others): (Vec<_>, Vec<_>) = all.partition(|(effect, of)| effect.is_shown_in(of));
     let all: Vec<(&Effect, &Answer)> = shown.into_iter().chain(others).collect();
-    let said =
-        |(effect, of): &(&Effect, &Answer)| format!("{}. {}", compare::answer(of), effect.reason_in(of));
+    let said = |(effect, of): &(&Effect, &Answer)| {
+        format!("{}. {}", compare::answer(of), effect.reason_in(of))
+    };
     let more = match all.len().saturating_sub(EFFECTS) {
         0 => None,
         1 => Some("One more is in the table of the experiment.".into()),
@@ -76,7 +80,8 @@ fn found(report: &Report) -> Option<String> {
     let baseline = &report.comparisons.first()?.baseline;
     (!each.is_empty()).then(|| {
         format!(
-            "The smallest difference from {} that four of five such runs find is {} (median over steps).",
+            "The smallest difference from {} that four of five such runs find is {} (median over \
+             steps).",
             title(report, baseline),
             differences(&each)
         )
@@ -97,12 +102,15 @@ fn twins(report: &Report) -> Option<String> {
             (false, _) => format!("and yet a difference is shown: {}", shown.join("; ")),
             (true, [only]) => only.sentence.clone(),
             (true, all) => match all.iter().filter(|of| twin.is_compared_in(of)).count() {
-                0 => format!("not compared at any of {} steps, for want of valid repeats", all.len()),
+                0 => {
+                    format!("not compared at any of {} steps, for want of valid repeats", all.len())
+                }
                 compared if compared == all.len() => {
                     format!("no difference is shown at any of {compared} steps")
                 }
                 compared => format!(
-                    "no difference is shown at {compared} of {} steps, and the others have too few valid repeats",
+                    "no difference is shown at {compared} of {} steps, and the others have too few \
+                     valid repeats",
                     all.len()
                 ),
             },
@@ -117,7 +125,8 @@ fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {
     report.subjects.iter().find(|s| s.id == id).map_or(id, |s| s.title.as_str())
 }
 
-/// Rows with numbers for the first workload, best first. Controls are included only if no other subject has numbers.
+/// Rows with numbers for the first workload, best first. Controls are included only if no other
+/// subject has numbers.
 fn ranked(report: &Report) -> Vec<&OverviewRow> {
     let first = report.run.workloads.first().map_or("", |w| w.name.as_str());
     let measured = report.overview.iter().filter(|r| r.most().is_some() && r.workload == first);
@@ -125,8 +134,8 @@ fn ranked(report: &Report) -> Vec<&OverviewRow> {
     if others.is_empty() { controls } else { others }
 }
 
-/// Names a sentence's workload: ` over h1` if workloads are named by their different protocols, ` for json` if there are
-/// several of other names, else empty.
+/// Names a sentence's workload: ` over h1` if workloads are named by their different protocols,
+/// ` for json` if there are several of other names, else empty.
 fn of_workload(report: &Report, workload: &str) -> String {
     let all = &report.run.workloads;
     let are_protocols = || all.iter().all(|w| w.name.starts_with(w.protocol.base_name()));
@@ -173,7 +182,11 @@ fn nearest<'a>(report: &'a Report, c: &Comparison) -> Option<&'a Comparison> {
             && steps[other.step].arrivals.is_closed()
             && is_told(other)
     };
-    report.comparisons.iter().filter(is_other).min_by_key(|other| in_flight(other).abs_diff(in_flight(c)))
+    report
+        .comparisons
+        .iter()
+        .filter(is_other)
+        .min_by_key(|other| in_flight(other).abs_diff(in_flight(c)))
 }
 
 fn missing(report: &Report, c: &Comparison) -> String {
@@ -181,9 +194,12 @@ fn missing(report: &Report, c: &Comparison) -> String {
     let (at, with) = (step_in_words(c), of_workload(report, &c.workload));
     match c.throughput_bound {
         RatioBound::Unknown if !c.throughput_ratio.values.is_empty() => format!(
-            "At {at} repeats of both {subject} and {baseline}{with} do not count, for reasons that are not theirs."
+            "At {at} repeats of both {subject} and {baseline}{with} do not count, for reasons that \
+             are not theirs."
         ),
-        _ => format!("At {at} {subject} and {baseline} have no valid repeats{with} in common to compare."),
+        _ => format!(
+            "At {at} {subject} and {baseline} have no valid repeats{with} in common to compare."
+        ),
     }
 }
 
@@ -199,7 +215,8 @@ fn kept(report: &Report, c: &Comparison) -> Option<String> {
     let rate = Offered::new(report, c.cell).rps;
     let said = |cell: CellKey| {
         let share = Offered::new(report, cell).kept;
-        let middle = share.median.map_or_else(|| "an unknown share (no valid repeat)".into(), percent);
+        let middle =
+            share.median.map_or_else(|| "an unknown share (no valid repeat)".into(), percent);
         let range = range(&share, percent).filter(|range| *range != middle);
         range.map_or_else(|| middle.clone(), |range| format!("{middle} ({range})"))
     };
@@ -207,7 +224,8 @@ fn kept(report: &Report, c: &Comparison) -> Option<String> {
     let rate = rate.map_or_else(String::new, |rate| format!("{} ", number(rate)));
     let levels = mixtures(report, c);
     Some(format!(
-        "Of the {rate}requests per second{with} that were offered over {}, {} served {} and {} {}.{levels}",
+        "Of the {rate}requests per second{with} that were offered over {}, {} served {} and {} \
+         {}.{levels}",
         plural(u64::from(c.connections), "connection"),
         title(report, &c.subject),
         said(c.cell),
@@ -255,7 +273,8 @@ fn mixture(whose: &str, of: &Mixture) -> String {
         (changed, repeats) => format!("In {changed} of {whose} {repeats} repeats"),
     };
     format!(
-        " {repeats} throughput changed within the measured window, between levels of {low} and {high} requests per second: neither is the mean, which was never sustained."
+        " {repeats} throughput changed within the measured window, between levels of {low} and \
+         {high} requests per second: neither is the mean, which was never sustained."
     )
 }
 
@@ -271,10 +290,11 @@ fn mixtures(report: &Report, c: &Comparison) -> String {
     both.into_iter().flatten().collect()
 }
 
-/// Throughput over HTTP/2 against HTTP/1.1, at equal requests in flight: otherwise concurrency would be compared.
-/// Without controls, which say nothing about servers.
+/// Throughput over HTTP/2 against HTTP/1.1, at equal requests in flight: otherwise concurrency
+/// would be compared. Without controls, which say nothing about servers.
 fn protocols(report: &Report) -> Option<String> {
-    let is_control = |c: &&ProtocolComparison| report.subjects.iter().any(|s| s.id == c.subject && s.control);
+    let is_control =
+        |c: &&ProtocolComparison| report.subjects.iter().any(|s| s.id == c.subject && s.control);
     let measured = |c: &&ProtocolComparison| c.throughput_ratio.median.is_some();
     let all: Vec<&ProtocolComparison> =
         report.protocols.iter().filter(|c| !is_control(c)).filter(measured).collect();
@@ -313,7 +333,8 @@ fn protocol_clause(
 ) -> String {
     let first = own[0];
     let ratios: Vec<f64> = own.iter().filter_map(|c| c.throughput_ratio.median).collect();
-    let end = |of: fn(f64, f64) -> f64| ratios.iter().copied().reduce(of).map(ratio).unwrap_or_default();
+    let end =
+        |of: fn(f64, f64) -> f64| ratios.iter().copied().reduce(of).map(ratio).unwrap_or_default();
     let (low, high) = (end(f64::min), end(f64::max));
     let times = if low == high { low } else { format!("{low} to {high}") };
     let mut servers: Vec<&str> = own.iter().map(|c| c.server.as_str()).collect();
@@ -352,7 +373,10 @@ fn compared(report: &Report, c: &Comparison) -> String {
             (ends(low, high, ratio), "95 % interval that holds at every look".to_string())
         }
         Some((low, high)) => (ends(low, high, ratio), over_all(report, c).to_string()),
-        None => (range(&c.throughput_ratio, ratio).unwrap_or_default(), over_repeats(report, c, repeats)),
+        None => (
+            range(&c.throughput_ratio, ratio).unwrap_or_default(),
+            over_repeats(report, c, repeats),
+        ),
     };
     let bound = match c.throughput_bound {
         RatioBound::AtLeast => "at least ",
@@ -360,11 +384,15 @@ fn compared(report: &Report, c: &Comparison) -> String {
         RatioBound::Exact | RatioBound::Unknown => "",
     };
     let skewed = c.throughput.filter(|of| of.is_skewed);
-    let skewed = skewed.map_or("", |_| " The pairs are skewed, and such an interval takes them for symmetric: it holds less often than it says.");
+    let skewed = skewed.map_or("", |_| {
+        " The pairs are skewed, and such an interval takes them for symmetric: it holds less often \
+         than it says."
+    });
     let at = step_in_words(c);
     let cpu = cpu(c);
     format!(
-        "At {at} {subject} served {bound}{ends} times as many requests per second{with} as {baseline} ({over}){cpu}.{skewed}{}",
+        "At {at} {subject} served {bound}{ends} times as many requests per second{with} as \
+         {baseline} ({over}){cpu}.{skewed}{}",
         mixtures(report, c)
     )
 }
@@ -377,8 +405,9 @@ fn cpu(c: &Comparison) -> String {
         _ => (middle, range(&c.cpu_per_request_ratio, ratio)),
     };
     let middle = ratio(middle);
-    let range =
-        range.filter(|range| *range != middle).map_or_else(String::new, |range| format!(" ({range})"));
+    let range = range
+        .filter(|range| *range != middle)
+        .map_or_else(String::new, |range| format!(" ({range})"));
     format!(", for {middle}{range} times the CPU per request")
 }
 
@@ -389,16 +418,23 @@ fn of_all(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
 }
 
 fn over_all(report: &Report, c: &Comparison) -> &'static str {
-    let is_asked = |row: &&OverviewRow| !row.control && row.workload == c.workload && row.most().is_some();
+    let is_asked =
+        |row: &&OverviewRow| !row.control && row.workload == c.workload && row.most().is_some();
     let has_others = report.overview.iter().filter(is_asked).count() > 2;
-    if has_others { "95 % interval with all pairs of subjects allowed for" } else { "95 % interval" }
+    if has_others {
+        "95 % interval with all pairs of subjects allowed for"
+    } else {
+        "95 % interval"
+    }
 }
 
 /// What a ratio's range is over, where there is no interval of the mean.
 fn over_repeats(report: &Report, c: &Comparison, repeats: usize) -> String {
     match c.throughput_ratio.interval {
         // Whoever may stop at each look has no interval of the median that holds.
-        Some(_) if report.run.at_every_look => format!("{repeats} repeats, whose number they decided"),
+        Some(_) if report.run.at_every_look => {
+            format!("{repeats} repeats, whose number they decided")
+        }
         Some(_) => "95 % interval".to_string(),
         None if repeats == 1 => "one repeat, so no interval".to_string(),
         None => format!("range of {repeats} repeats, too few for an interval"),
@@ -435,8 +471,11 @@ fn ties(report: &Report) -> Option<String> {
     let with = of_workload(report, &first.workload);
     let own = report.ties.iter().filter(|tie| tie.workload == first.workload);
     let named = |tie: &Tie, id: &str| {
-        let open =
-            if tie.lower_bounds.iter().any(|one| one == id) { " (its peak is a lower bound)" } else { "" };
+        let open = if tie.lower_bounds.iter().any(|one| one == id) {
+            " (its peak is a lower bound)"
+        } else {
+            ""
+        };
         format!("{}{open}", title(report, id))
     };
     let tie = tie_sentence(&with, own.map(|tie| tied(tie, |id| named(tie, id))));
@@ -456,14 +495,16 @@ fn ties(report: &Report) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-const NOT_RANKED: &str = "The order of starts was fixed, so subjects are not ranked: a drift of the machine is part of every difference between them.";
+const NOT_RANKED: &str = "The order of starts was fixed, so subjects are not ranked: a drift of \
+                          the machine is part of every difference between them.";
 
 /// Whether a drift of the machine may be why subjects differ.
 fn is_order_fixed(report: &Report) -> bool {
     report.caveats.iter().any(|caveat| caveat.code == Code::FixedOrder)
 }
 
-/// The sentence on ties. `groups`: the result of [`tied`] for each tie group; `None`: there are none.
+/// The sentence on ties. `groups`: the result of [`tied`] for each tie group; `None`: there are
+/// none.
 fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) -> Option<String> {
     let (who, from) = groups.next()?;
     let mut sentence = format!("By peak throughput{with} {who} cannot be told apart{from} (tie)");
@@ -473,8 +514,8 @@ fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) 
     Some(sentence + ".")
 }
 
-/// The names in a tie group, and ` from BEST` unless all are tied with all: two members that are tied with the best may
-/// be told apart from each other.
+/// The names in a tie group, and ` from BEST` unless all are tied with all: two members that are
+/// tied with the best may be told apart from each other.
 fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     let best = [&tie.best].into_iter().filter(|_| tie.mutual);
     let names: Vec<String> = best.chain(&tie.with).map(|id| title(id)).collect();
@@ -482,7 +523,8 @@ fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     (list(&names), from)
 }
 
-/// The sentence on subjects with too few valid repeats to be ranked; `None`: all have enough, or there is only one.
+/// The sentence on subjects with too few valid repeats to be ranked; `None`: all have enough, or
+/// there is only one.
 fn unranked(with: &str, all: &[Ranked]) -> Option<String> {
     let most = all.iter().map(|p| p.1).max().filter(|_| all.len() > 1)?;
     let repeats = |p: &Ranked| plural(p.1 as u64, "valid repeat");
@@ -497,7 +539,8 @@ fn unranked(with: &str, all: &[Ranked]) -> Option<String> {
         [] => None,
         [one] => Some(format!("{} has {}, too few to rank it.", one.0, repeats(one))),
         _ => {
-            let each: Vec<String> = few.iter().map(|p| format!("{} ({})", p.0, repeats(p))).collect();
+            let each: Vec<String> =
+                few.iter().map(|p| format!("{} ({})", p.0, repeats(p))).collect();
             Some(format!("{} have too few to be ranked.", list(&each)))
         }
     }
@@ -511,9 +554,12 @@ fn other_programs(report: &Report) -> Option<String> {
     if 2 * of.trials_invalid <= asked {
         return None;
     }
-    let names = if of.names.is_empty() { String::new() } else { format!(" ({})", of.names.join(", ")) };
+    let names =
+        if of.names.is_empty() { String::new() } else { format!(" ({})", of.names.join(", ")) };
     let used = match of.cpu_share {
-        Some(share) => format!("Other programs used {} of this machine's CPUs{names}", whole_percent(share)),
+        Some(share) => {
+            format!("Other programs used {} of this machine's CPUs{names}", whole_percent(share))
+        }
         None => format!("Other programs used this machine's CPUs{names}"),
     };
     let steps = match (run.trials_invalid, asked) {
@@ -534,14 +580,17 @@ fn validity(report: &Report) -> Option<String> {
     let is_said = other_programs(report).is_some()
         && run.other_programs.as_ref().is_some_and(|of| of.trials_invalid == run.trials_invalid);
     // What was known already was not to be measured again.
-    let missing = if run.answered_after.is_some() { 0 } else { run.trials_planned - run.trials_done };
+    let missing =
+        if run.answered_after.is_some() { 0 } else { run.trials_planned - run.trials_done };
     let of_asked = match (asked, run.trials_invalid) {
         _ if is_said => None,
         (0, _) => None,
         (1, 0) if missing + refused == 0 => Some("The only step is valid.".into()),
         (1, 0) => Some("The step that was run is valid.".into()),
         (_, 0) => Some(format!("All {asked} steps are valid.")),
-        (1, 1) if missing + refused == 0 => Some(format!("The only step is not valid: {}.", reasons(report))),
+        (1, 1) if missing + refused == 0 => {
+            Some(format!("The only step is not valid: {}.", reasons(report)))
+        }
         (1, 1) => Some(format!("The step that was run is not valid: {}.", reasons(report))),
         (_, 1) => Some(format!("1 of {asked} steps is not valid: {}.", reasons(report))),
         (_, n) => Some(format!("{n} of {asked} steps are not valid: {}.", reasons(report))),
@@ -560,9 +609,13 @@ fn validity(report: &Report) -> Option<String> {
         n => Some(format!("{n} planned steps were not run.")),
     };
     let of_answer = run.answered_after.map(|repeats| {
-        format!("The run ended after {repeats} of {} repeats, when it was known what was asked.", run.repeats)
+        format!(
+            "The run ended after {repeats} of {} repeats, when it was known what was asked.",
+            run.repeats
+        )
     });
-    let said: Vec<String> = [of_asked, of_refused, of_missing, of_answer].into_iter().flatten().collect();
+    let said: Vec<String> =
+        [of_asked, of_refused, of_missing, of_answer].into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join(" "))
 }
 
@@ -629,7 +682,10 @@ mod tests {
     fn too_few_repeats_rank_nobody() {
         let of = |name: &str, repeats: usize| (name.to_string(), repeats);
         for (all, wanted) in [
-            (&[of("nginx", 2), of("caddy", 3)][..], Some("nginx has 2 valid repeats, too few to rank it.")),
+            (
+                &[of("nginx", 2), of("caddy", 3)][..],
+                Some("nginx has 2 valid repeats, too few to rank it."),
+            ),
             (
                 &[of("a", 1), of("b", 3), of("c", 2)],
                 Some("a (1 valid repeat) and c (2 valid repeats) have too few to be ranked."),
@@ -637,7 +693,8 @@ mod tests {
             (
                 &[of("a", 2), of("b", 1)],
                 Some(
-                    "With 2 valid repeats nobody is told apart by peak throughput: the order is no ranking.",
+                    "With 2 valid repeats nobody is told apart by peak throughput: the order is no \
+                     ranking.",
                 ),
             ),
             (&[of("a", 3), of("b", 3)], None),

@@ -6,20 +6,29 @@ use dyno_analysis::report::Report;
 use crate::format::{length, number, plural};
 
 /// Columns of [`cells`].
-pub(crate) const HEAD: [&str; 7] =
-    ["Subject", "Workload", "Connections", "Kept up to, requests/s", "Missed at", "Over repeats", "Rates"];
+pub(crate) const HEAD: [&str; 7] = [
+    "Subject",
+    "Workload",
+    "Connections",
+    "Kept up to, requests/s",
+    "Missed at",
+    "Over repeats",
+    "Rates",
+];
 
 /// A row of the table.
 pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
     let rate = |rps: Option<f64>, none: &str| rps.map_or_else(|| none.into(), number);
     let by = if bracket.limited_by_generator { " (by the generator)" } else { "" };
-    let at_least = if bracket.limited_by_generator && bracket.kept_rps.is_some() { "≥ " } else { "" };
+    let at_least =
+        if bracket.limited_by_generator && bracket.kept_rps.is_some() { "≥ " } else { "" };
     let repeats = match bracket.interval_rps {
         Some((low, high)) => format!("{}–{}", number(low), number(high)),
         None => bracket.by_repeat_rps.iter().map(|rps| number(*rps)).collect::<Vec<_>>().join(", "),
     };
-    let votes =
-        |rate: &RateVotes| format!("{}: {} of {}", number(rate.rate_rps), rate.kept.agree, rate.kept.loads);
+    let votes = |rate: &RateVotes| {
+        format!("{}: {} of {}", number(rate.rate_rps), rate.kept.agree, rate.kept.loads)
+    };
     [
         bracket.subject.clone(),
         bracket.workload.clone(),
@@ -56,7 +65,8 @@ fn searched_by(Searched { starts, loads, settled, holds_s, .. }: &Searched) -> S
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
     let open = starts - settled;
     let open = if open > 0 { format!(", {open} of them not settled") } else { String::new() };
-    let holds = holds_s.map_or_else(String::new, |seconds| format!(", kept for {} s", length(seconds)));
+    let holds =
+        holds_s.map_or_else(String::new, |seconds| format!(", kept for {} s", length(seconds)));
     format!("searched: {loads} in {by}{open}{holds}")
 }
 
@@ -75,13 +85,17 @@ pub(crate) const SEARCH_HEAD: [&str; 7] = [
 pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
     let result = &search.result;
     let rate = |rps: Option<f64>, of: Votes| {
-        rps.map_or_else(|| "none".into(), |rps| format!("{} ({} of {})", number(rps), of.agree, of.loads))
+        rps.map_or_else(
+            || "none".into(),
+            |rps| format!("{} ({} of {})", number(rps), of.agree, of.loads),
+        )
     };
     let at = |trial: &&CapacityTrial| Some(trial.rate_rps) == result.missed_rps && !trial.kept;
     let missed = result.trials.iter().find(at).and_then(|trial| trial.missed.clone());
     let ended = result.ended.as_ref().map(|why| format!("ended early: {why}"));
     let open = (!result.settled && ended.is_none()).then(|| "not settled".to_string());
-    let failures = result.failures_at_any_rate.map(|_| "wrong or missing responses at any rate".to_string());
+    let failures =
+        result.failures_at_any_rate.map(|_| "wrong or missing responses at any rate".to_string());
     let said: Vec<String> = missed.into_iter().chain(failures).chain(ended).chain(open).collect();
     [
         search.subject.clone(),
@@ -105,7 +119,8 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
     let said = |bracket: &Bracket| {
         let of = match (bracket.kept_rps, bracket.missed_rps) {
             _ if bracket.failures_at_any_rate => {
-                "at no rate that is known (wrong or missing responses are as frequent at low rates)".into()
+                "at no rate that is known (wrong or missing responses are as frequent at low rates)"
+                    .into()
             }
             (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
             (Some(kept), None) if bracket.searched.is_some() => {
@@ -124,15 +139,21 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
             " (that was the generator: it may do more)".to_string()
         } else if by_generator > 0 {
             let starts = bracket.searched.map_or(0, |searched| searched.starts);
-            format!(" (in {by_generator} of {starts} searches that was the generator: it may do more)")
+            format!(
+                " (in {by_generator} of {starts} searches that was the generator: it may do more)"
+            )
         } else {
             String::new()
         };
-        let with =
-            if report.run.workloads.len() > 1 { format!(" for {}", bracket.workload) } else { String::new() };
+        let with = if report.run.workloads.len() > 1 {
+            format!(" for {}", bracket.workload)
+        } else {
+            String::new()
+        };
         let over = if has_widths {
             let (connections, streams, pipeline, pass) = shape(bracket);
-            let plural = if (connections, streams.max(pipeline), pass) == (1, 1, 1) { "" } else { "s" };
+            let plural =
+                if (connections, streams.max(pipeline), pass) == (1, 1, 1) { "" } else { "s" };
             format!(" over {} connection{plural}", width(connections, streams, pipeline, pass))
         } else {
             String::new()
@@ -143,13 +164,15 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         } else {
             String::new()
         };
-        let holds = bracket.searched.filter(|of| bracket.kept_rps.is_some() && of.confirmed < of.starts);
-        let holds = holds
-            .and_then(|of| of.holds_s)
-            .map_or_else(String::new, |seconds| format!(" (known to hold for {} s only)", length(seconds)));
+        let holds =
+            bracket.searched.filter(|of| bracket.kept_rps.is_some() && of.confirmed < of.starts);
+        let holds = holds.and_then(|of| of.holds_s).map_or_else(String::new, |seconds| {
+            format!(" (known to hold for {} s only)", length(seconds))
+        });
         Some(format!("{}{with}{over} {of}{by}{open}{holds}", bracket.subject))
     };
-    let is_control = |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
+    let is_control =
+        |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
     let asked = report.brackets.iter().filter(|bracket| !is_control(&bracket.subject));
     let all: Vec<String> = asked.filter_map(said).collect();
     (!all.is_empty()).then(|| format!("{objective} is kept by {}.", all.join(", ")))
@@ -158,9 +181,12 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
 /// What the rates of the run are shares of, in a sentence; `None`: they are rates.
 pub(crate) fn shares(report: &Report) -> Option<String> {
     let first = report.run.measured_first.as_ref()?;
-    let shares: Vec<String> = first.shares.iter().map(|share| crate::format::percent(*share)).collect();
-    let each =
-        first.capacities.iter().map(|of| format!("{} {}/s ({})", of.workload, number(of.rps), of.subject));
+    let shares: Vec<String> =
+        first.shares.iter().map(|share| crate::format::percent(*share)).collect();
+    let each = first
+        .capacities
+        .iter()
+        .map(|of| format!("{} {}/s ({})", of.workload, number(of.rps), of.subject));
     Some(format!(
         "Rates are {} of what the slowest did in closed loops, measured first in {}: {}.",
         shares.join(", "),
@@ -169,6 +195,16 @@ pub(crate) fn shares(report: &Report) -> Option<String> {
     ))
 }
 
-pub(crate) const EXPLAINED: &str = "A rate is kept where most of its repeats kept the objective, and counts below all that were not. Over repeats: the 95 % interval of what each repeat alone says, from five on, else each. At the end of each row, how many repeats kept each rate. A rate that was searched is the median over starts, each of which had a search of its own.";
+pub(crate) const EXPLAINED: &str = "A rate is kept where most of its repeats kept the objective, \
+                                    and counts below all that were not. Over repeats: the 95 % \
+                                    interval of what each repeat alone says, from five on, else \
+                                    each. At the end of each row, how many repeats kept each rate. \
+                                    A rate that was searched is the median over starts, each of \
+                                    which had a search of its own.";
 
-pub(crate) const SEARCHES_EXPLAINED: &str = "A search of each start, by open loops of the suite's duration over the connections of the closed loop before it. A rate is decided by all requests of its loads together, and the rate that is kept by a load about ten times as long; in parentheses, how many loads agree by themselves. report.json has each load.";
+pub(crate) const SEARCHES_EXPLAINED: &str = "A search of each start, by open loops of the suite's \
+                                             duration over the connections of the closed loop \
+                                             before it. A rate is decided by all requests of its \
+                                             loads together, and the rate that is kept by a load \
+                                             about ten times as long; in parentheses, how many \
+                                             loads agree by themselves. report.json has each load.";

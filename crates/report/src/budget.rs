@@ -36,17 +36,21 @@ pub fn text(budget: &Budget) -> String {
         rows,
         ..
     } = budget;
-    let slices = slices.map_or_else(String::new, |slices| format!("   # {slices} turns of each subject"));
+    let slices =
+        slices.map_or_else(String::new, |slices| format!("   # {slices} turns of each subject"));
     let before = match *before_s {
         0.0 => String::new(),
         before => {
-            format!(", about {before:.0} s of it for what the slowest subject can do, which comes first")
+            format!(
+                ", about {before:.0} s of it for what the slowest subject can do, which comes first"
+            )
         }
     };
     let width = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
     let row = |row: &Expected| {
-        let within =
-            row.within_starts.map_or_else(String::new, |within| format!(", {} within", percent(within)));
+        let within = row
+            .within_starts
+            .map_or_else(String::new, |within| format!(", {} within", percent(within)));
         format!(
             "    {:<width$}  ±{:<7} {} found in 4 of 5   (varies by {} between starts{within})\n",
             row.title,
@@ -67,11 +71,14 @@ pub fn text(budget: &Budget) -> String {
         format!("  {of}\n{}", rows.iter().map(row).collect::<String>())
     };
     let is_one = |a: &Expected, b: &Expected| {
-        (&a.subject_a, &a.subject_b, &a.workload, a.step) == (&b.subject_a, &b.subject_b, &b.workload, b.step)
+        (&a.subject_a, &a.subject_b, &a.workload, a.step)
+            == (&b.subject_a, &b.subject_b, &b.workload, b.step)
     };
     format!(
-        "repeats = {repeats}, duration = \"{duration_s}s\"{slices}\n\n  takes {takes_s:.0} s{before}: a repeat takes {overhead_s:.1} s besides its loads, and {windows_s:.1} s of load in the pilot\n  \
-         pilot {pilot}, {pilot_repeats} repeats: of so few, what varies is known by half or double; each line is of itself alone, with no others allowed for\n\n{}",
+        "repeats = {repeats}, duration = \"{duration_s}s\"{slices}\n\n  takes {takes_s:.0} \
+         s{before}: a repeat takes {overhead_s:.1} s besides its loads, and {windows_s:.1} s of \
+         load in the pilot\n  pilot {pilot}, {pilot_repeats} repeats: of so few, what varies is \
+         known by half or double; each line is of itself alone, with no others allowed for\n\n{}",
         rows.chunk_by(is_one).map(cell).collect::<String>()
     )
 }

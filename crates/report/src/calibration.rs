@@ -11,8 +11,9 @@ use crate::text::Style;
 #[must_use]
 pub fn measuring(m: &Measurement) -> String {
     let (load, step) = (&m.load, m.step());
-    let scheduled =
-        || format!("{} per second, spin {}", or_dash(step.arrivals.rate(), number), load.spin.name());
+    let scheduled = || {
+        format!("{} per second, spin {}", or_dash(step.arrivals.rate(), number), load.spin.name())
+    };
     let what = match m.shows {
         Shows::Ceiling => {
             let (driver, protocol) = (load.driver.name(), m.workload.protocol);
@@ -28,7 +29,8 @@ pub fn measuring(m: &Measurement) -> String {
     }
 }
 
-/// The findings on a terminal. `kept`: the name of the file that the ceilings are in; `None`: they are in none.
+/// The findings on a terminal. `kept`: the name of the file that the ceilings are in; `None`: they
+/// are in none.
 #[must_use]
 pub fn text(c: &Calibration, kept: Option<&str>, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate"), c.machine);
@@ -51,7 +53,8 @@ pub fn text(c: &Calibration, kept: Option<&str>, style: Style) -> String {
 
 fn ceilings(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  The most that one thread reached against the null responder, 64 connections\n\n    driver   protocol   in flight on each   requests/s   CPU per request   of its thread\n",
+        "\n  The most that one thread reached against the null responder, 64 connections\n\n    \
+         driver   protocol   in flight on each   requests/s   CPU per request   of its thread\n",
     );
     for row in &c.ceilings {
         let _ = writeln!(
@@ -73,7 +76,9 @@ fn ceilings(c: &Calibration) -> String {
 
 fn pacing(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  How late requests leave on a schedule, 16 connections\n\n    requests/s   spin      send lag p50 / p99        wake lag p99   response p50 / p99       gaps' CV   CPU   of it polling\n",
+        "\n  How late requests leave on a schedule, 16 connections\n\n    requests/s   spin      \
+         send lag p50 / p99        wake lag p99   response p50 / p99       gaps' CV   CPU   of it \
+         polling\n",
     );
     for row in &c.pacing {
         let _ = writeln!(
@@ -96,7 +101,9 @@ fn pacing(c: &Calibration) -> String {
 
 fn stamps(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  Response time by our stamps, and by the kernel's receive stamps of the same answers (epoll)\n\n    requests/s   spin      p50 ours / kernel           p99 ours / kernel           difference p50\n",
+        "\n  Response time by our stamps, and by the kernel's receive stamps of the same answers \
+         (epoll)\n\n    requests/s   spin      p50 ours / kernel           p99 ours / kernel           \
+         difference p50\n",
     );
     for row in &c.stamps {
         let _ = writeln!(

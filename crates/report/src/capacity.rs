@@ -24,7 +24,11 @@ pub fn line(trial: &CapacityTrial) -> String {
 /// Announces a longer load: `confirming 41,000/s by a load of 20 s`.
 #[must_use]
 pub fn confirming(rate_rps: f64, seconds: f64) -> String {
-    terminal::line(&format!("{:>12}/s  confirming by a load of {} s", number(rate_rps), length(seconds)))
+    terminal::line(&format!(
+        "{:>12}/s  confirming by a load of {} s",
+        number(rate_rps),
+        length(seconds)
+    ))
 }
 
 /// For how long what was found is known to hold; `None`: no rate was found.
@@ -41,7 +45,8 @@ fn holds(result: &CapacityResult) -> Option<String> {
     };
     let rates: Vec<String> = longer.iter().map(|trial| number(trial.rate_rps)).collect();
     Some(format!(
-        "  ! It is known to hold for {seconds} s only: loads of {} s missed it at {} requests/s. Make the loads longer (-d).",
+        "  ! It is known to hold for {seconds} s only: loads of {} s missed it at {} requests/s. \
+         Make the loads longer (-d).",
         length(longest),
         rates.join(", ")
     ))
@@ -52,18 +57,29 @@ fn holds(result: &CapacityResult) -> Option<String> {
 pub fn text(result: &CapacityResult) -> String {
     let said = match (result.kept_rps, result.missed_rps) {
         (Some(kept), Some(missed)) => {
-            format!("  {} kept up to {}–{} requests/s", result.objective, number(kept), number(missed))
+            format!(
+                "  {} kept up to {}–{} requests/s",
+                result.objective,
+                number(kept),
+                number(missed)
+            )
         }
         (Some(kept), None) => {
             format!("  {} kept at every rate, up to {} requests/s", result.objective, number(kept))
         }
         (None, Some(missed)) => {
-            format!("  {} missed at every rate, down to {} requests/s", result.objective, number(missed))
+            format!(
+                "  {} missed at every rate, down to {} requests/s",
+                result.objective,
+                number(missed)
+            )
         }
         (None, None) if result.failures_at_any_rate.is_some() => {
             format!("  {}: no rate is known", result.objective)
         }
-        (None, None) if result.trials.is_empty() => format!("  {}: nothing was measured", result.objective),
+        (None, None) if result.trials.is_empty() => {
+            format!("  {}: nothing was measured", result.objective)
+        }
         (None, None) => format!("  {}: no load was long enough to tell", result.objective),
     };
     let votes = |rate: Option<f64>, of: Votes, did: &str| {
@@ -81,19 +97,29 @@ pub fn text(result: &CapacityResult) -> String {
     lines.extend(result.failures_at_any_rate.as_ref().map(failures));
     if let (Some(least), None, Some(_)) = (result.least_rps, result.kept_rps, result.missed_rps) {
         lines.push(format!(
-            "  ! Loads at less than {} requests/s are too short for a percentile of the objective, so lower rates were not tried: make them longer (-d).",
+            "  ! Loads at less than {} requests/s are too short for a percentile of the objective, \
+             so lower rates were not tried: make them longer (-d).",
             number(least)
         ));
     }
     if result.limited_by_generator {
-        lines.push("  ! The generator, not the server, was the limit there: the server may do more. Give it another CPU (--threads), or another machine.".into());
+        lines.push(
+            "  ! The generator, not the server, was the limit there: the server may do more. Give \
+             it another CPU (--threads), or another machine."
+                .into(),
+        );
     }
     if result.connections_taken {
-        lines.push("  ! The connections were taken there, and others waited for one: that is the server's limit, or that of so few of them; more connections (-c) tell which.".into());
+        lines.push(
+            "  ! The connections were taken there, and others waited for one: that is the server's \
+             limit, or that of so few of them; more connections (-c) tell which."
+                .into(),
+        );
     }
     if result.percentile_unknown > 0 {
         lines.push(format!(
-            "  ! {} of the loads had too few requests for a percentile of the objective: make them longer (-d), or begin higher (-r).",
+            "  ! {} of the loads had too few requests for a percentile of the objective: make them \
+             longer (-d), or begin higher (-r).",
             count(result.percentile_unknown as u64)
         ));
     }
@@ -102,7 +128,9 @@ pub fn text(result: &CapacityResult) -> String {
     }
     if !result.settled {
         lines.push(
-            "  ! Not settled: the bounds are not as close as asked, or longer loads contradict them.".into(),
+            "  ! Not settled: the bounds are not as close as asked, or longer loads contradict \
+             them."
+                .into(),
         );
     }
     lines.iter().map(|line| format!("{}\n", terminal::line(line))).collect()
@@ -112,11 +140,14 @@ fn failures(of: &FailureShares) -> String {
     let lower = format!("{} of {} requests", count(of.failed_below), count(of.requests_below));
     if of.requests_above == 0 {
         return format!(
-            "  ! Wrong or missing responses missed the objective at the lowest rate that was tried: {lower}. Check one response with curl, then fix the server or the expectation."
+            "  ! Wrong or missing responses missed the objective at the lowest rate that was \
+             tried: {lower}. Check one response with curl, then fix the server or the expectation."
         );
     }
     format!(
-        "  ! Wrong or missing responses missed the objective, and they are not shown to be rarer at lower rates: {lower} there, {} of {} at higher rates. So no rate is known. Check one response with curl, then fix the server or the expectation.",
+        "  ! Wrong or missing responses missed the objective, and they are not shown to be rarer \
+         at lower rates: {lower} there, {} of {} at higher rates. So no rate is known. Check one \
+         response with curl, then fix the server or the expectation.",
         count(of.failed_above),
         count(of.requests_above)
     )
@@ -183,27 +214,44 @@ mod tests {
         let mut result = settled();
         assert_eq!(
             text(&result),
-            "  p99<5ms kept up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s kept it, 1 of 2 loads at 1,020/s missed it; 4 loads in all\n  A load of 20 s at 1,000 requests/s kept it, too.\n"
+            "  p99<5ms kept up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s kept it, 1 of \
+             2 loads at 1,020/s missed it; 4 loads in all\n  A load of 20 s at 1,000 requests/s \
+             kept it, too.\n"
         );
         (result.confirmed, result.holds_s) = (false, Some(2.0));
         assert!(text(&result).contains("! It is known to hold for 2 s only: no longer load"));
-        let longer = CapacityTrial { confirms: true, duration_s: 20.0, ..trial(1010.0, Some("p99 99 ms")) };
+        let longer =
+            CapacityTrial { confirms: true, duration_s: 20.0, ..trial(1010.0, Some("p99 99 ms")) };
         result.trials.push(longer);
         let said = text(&result);
-        assert!(said.contains("for 2 s only: loads of 20 s missed it at 1,010 requests/s."), "{said}");
+        assert!(
+            said.contains("for 2 s only: loads of 20 s missed it at 1,010 requests/s."),
+            "{said}"
+        );
         result.trials.pop();
         (result.settled, result.limited_by_generator) = (false, true);
-        assert!(text(&result).contains("was the limit there") && text(&result).contains("Not settled"));
+        assert!(
+            text(&result).contains("was the limit there") && text(&result).contains("Not settled")
+        );
         (result.ended, result.connections_taken, result.percentile_unknown) =
             (Some("it died".into()), true, 2);
         let said = text(&result);
-        assert!(said.contains("Ended early: it died") && said.contains("more connections"), "{said}");
+        assert!(
+            said.contains("Ended early: it died") && said.contains("more connections"),
+            "{said}"
+        );
         assert!(said.contains("2 of the loads"), "{said}");
         (result.kept_rps, result.settled) = (None, true);
-        assert!(text(&result).starts_with("  p99<5ms missed at every rate, down to 1,020 requests/s"));
+        assert!(
+            text(&result).starts_with("  p99<5ms missed at every rate, down to 1,020 requests/s")
+        );
         assert!(line(&result.trials[1]).ends_with("missed: p99 6.1 ms"));
         result.least_rps = Some(1000.0);
-        assert!(text(&result).contains("less than 1,000 requests/s are too short"), "{}", text(&result));
+        assert!(
+            text(&result).contains("less than 1,000 requests/s are too short"),
+            "{}",
+            text(&result)
+        );
         (result.missed_rps, result.settled, result.ended) = (None, false, None);
         (result.connections_taken, result.limited_by_generator, result.percentile_unknown) =
             (false, false, 0);
@@ -216,9 +264,11 @@ mod tests {
         let said = text(&result);
         assert!(said.starts_with("  p99<5ms: no rate is known\n  4 loads in all\n"), "{said}");
         assert!(said.contains("2 of 3,460 requests there, 30 of 45,000 at higher rates"), "{said}");
-        let lowest = FailureShares { requests_above: 0, failed_above: 0, ..FailureShares::default() };
+        let lowest =
+            FailureShares { requests_above: 0, failed_above: 0, ..FailureShares::default() };
         assert!(failures(&lowest).contains("at the lowest rate that was tried: 0 of 0"));
-        let short = CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
+        let short =
+            CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
         assert!(line(&short).ends_with("unknown: too few requests for p99"));
     }
 }

@@ -1,4 +1,5 @@
-//! Two sides that were compared: as text, as Markdown for pull requests, as JSON, as JUnit's XML for CI, and as a page.
+//! Two sides that were compared: as text, as Markdown for pull requests, as JSON, as JUnit's XML
+//! for CI, and as a page.
 
 use std::fmt::Write as _;
 
@@ -95,11 +96,14 @@ fn repeats(compared: &Compared) -> impl Iterator<Item = String> {
 
 fn how(compared: &Compared) -> &'static str {
     if compared.at_every_look {
-        "Ratios are geometric means over pairs of repeats of one block, and intervals such that hold at every look; without an interval, ratios are of medians."
+        "Ratios are geometric means over pairs of repeats of one block, and intervals such that \
+         hold at every look; without an interval, ratios are of medians."
     } else if compared.paired {
-        "Ratios are geometric means over pairs of repeats of one block, and intervals Student's; without an interval, ratios are of medians."
+        "Ratios are geometric means over pairs of repeats of one block, and intervals Student's; \
+         without an interval, ratios are of medians."
     } else {
-        "Ratios are of geometric means over the repeats of each run, and intervals Welch's; without an interval, ratios are of medians."
+        "Ratios are of geometric means over the repeats of each run, and intervals Welch's; \
+         without an interval, ratios are of medians."
     }
 }
 
@@ -198,20 +202,23 @@ fn junit(compared: &Compared) -> String {
         false => format!("  <system-out>{}</system-out>\n", xml_lines(&output)),
     };
     format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"dyno compare\" tests=\"{}\" failures=\"{missed}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{}{output}</testsuite>\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"dyno compare\" tests=\"{}\" \
+         failures=\"{missed}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{}{output}</testsuite>\n",
         cases.len(),
         cases.concat()
     )
 }
 
 fn case_of_row(row: &Row) -> String {
-    let of_row = format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step));
+    let of_row =
+        format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step));
     case(&format!("{of_row}: {}", row.sentence), None)
 }
 
 fn case_of_gate(compared: &Compared, of: &GateResult) -> String {
     let row = &compared.rows[of.row];
-    let name = format!("{} of {}, {}, {}", of.gate, subject(row), row.workload, label_in_words(row.step));
+    let name =
+        format!("{} of {}, {}, {}", of.gate, subject(row), row.workload, label_in_words(row.step));
     let inner = match (of.state, compared.on_undecided) {
         (GateState::Held, _) if compared.differences.is_empty() => None,
         // What holds of sides that differ in more is no plain yes.
@@ -275,7 +282,11 @@ fn page(compared: &Compared) -> String {
         @for note in &compared.notes { p.note { (note) } }
         p.note { (how(compared)) }
     };
-    document(&format!("{title} · dyno compare"), &main, Viewer { css: VIEWER_CSS, js: "", data: "" })
+    document(
+        &format!("{title} · dyno compare"),
+        &main,
+        Viewer { css: VIEWER_CSS, js: "", data: "" },
+    )
 }
 
 fn verdicts(compared: &Compared) -> Markup {

@@ -15,17 +15,19 @@ pub fn render(report: &Report) -> String {
 /// Any table as CSV.
 #[must_use]
 pub fn table(table: &Table) -> String {
-    let mut lines = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
-    let written = lines
-        .write_record(&table.columns)
-        .and_then(|()| table.rows.iter().try_for_each(|row| lines.write_record(row.iter().map(cell))));
+    let mut lines =
+        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    let written = lines.write_record(&table.columns).and_then(|()| {
+        table.rows.iter().try_for_each(|row| lines.write_record(row.iter().map(cell)))
+    });
     written.expect("memory takes every byte, and rows have a cell for every column");
     let bytes = lines.into_inner().expect("memory takes every byte");
     String::from_utf8(bytes).expect("made of strings")
 }
 
-/// An unknown value is an empty cell, never a zero. Control characters are made visible. A text that begins like a formula gets an apostrophe before it, as
-/// OWASP advises: spreadsheets would run it, and a suite's author chooses the names. Numbers stay numbers.
+/// An unknown value is an empty cell, never a zero. Control characters are made visible. A text
+/// that begins like a formula gets an apostrophe before it, as OWASP advises: spreadsheets would
+/// run it, and a suite's author chooses the names. Numbers stay numbers.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -55,11 +57,16 @@ mod tests {
     #[test]
     fn no_text_is_a_formula_and_every_number_is_one() {
         let texts = ["=HYPERLINK(\"http://x\")", "+1", "-1", "@a", "\tx", "\rx"];
-        let rows =
-            texts.iter().map(|t| vec![json!(t)]).chain([vec![json!(-1.5)], vec![json!("a-b")]]).collect();
+        let rows = texts
+            .iter()
+            .map(|t| vec![json!(t)])
+            .chain([vec![json!(-1.5)], vec![json!("a-b")]])
+            .collect();
         let text = one(vec!["name"], rows);
-        let cells: Vec<String> =
-            csv::Reader::from_reader(text.as_bytes()).records().map(|r| r.unwrap()[0].to_string()).collect();
+        let cells: Vec<String> = csv::Reader::from_reader(text.as_bytes())
+            .records()
+            .map(|r| r.unwrap()[0].to_string())
+            .collect();
         let defused: Vec<String> = texts.iter().map(|t| format!("'{}", shown(t))).collect();
         assert_eq!(cells[..6], defused);
         assert_eq!(cells[6..], ["-1.5", "a-b"]);

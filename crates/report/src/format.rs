@@ -1,5 +1,6 @@
-//! Numbers for people: measured ones have at most three significant digits, a unit without leading zeros, and separated
-//! thousands. The viewer's `web/src/format.ts` does the same; the tests of both check `tests/data/numbers.json`.
+//! Numbers for people: measured ones have at most three significant digits, a unit without leading
+//! zeros, and separated thousands. The viewer's `web/src/format.ts` does the same; the tests of
+//! both check `tests/data/numbers.json`.
 
 use dyno_analysis::load::Percentiles;
 use dyno_analysis::load::place::{Place, Unanswered, at_of_due};
@@ -57,13 +58,15 @@ pub fn number(x: f64) -> String {
     format!("{sign}{}", at_power(&digits.to_string(), power))
 }
 
-/// A ratio: three significant digits, and three behind the point from 1 to 2, so that 1.017 and 1.024 do not read alike.
+/// A ratio: three significant digits, and three behind the point from 1 to 2, so that 1.017 and
+/// 1.024 do not read alike.
 pub fn ratio(x: f64) -> String {
     if (1.0..2.0).contains(&x) { format!("{x:.3}") } else { number(x) }
 }
 
-/// Three significant digits, rounded half up, and the power of ten of the first digit. They come from the shortest text
-/// that reads back as the number: it is the same in every language, and `{:.2}` of 1.125 is not.
+/// Three significant digits, rounded half up, and the power of ten of the first digit. They come
+/// from the shortest text that reads back as the number: it is the same in every language, and
+/// `{:.2}` of 1.125 is not.
 fn three_digits(x: f64) -> (u32, i32) {
     let text = format!("{x:e}");
     let (mantissa, power) = text.split_once('e').expect("the form with an exponent has one");
@@ -113,9 +116,9 @@ pub fn seconds(s: f64) -> String {
     micros(s * 1e6)
 }
 
-/// A percentile of all requests that were due; `q` is 0 to 1. Requests without a right answer rank above every right
-/// answer. The text is a time; `> 1.20 s (5.9 % not answered)` if the percentile lies among the unanswered; `–` if too
-/// few samples lie beyond it.
+/// A percentile of all requests that were due; `q` is 0 to 1. Requests without a right answer rank
+/// above every right answer. The text is a time; `> 1.20 s (5.9 % not answered)` if the percentile
+/// lies among the unanswered; `–` if too few samples lie beyond it.
 #[must_use]
 pub fn wait(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
@@ -145,9 +148,11 @@ pub fn wait_so_far(p: &Percentiles, answers: &Times, q: f64) -> String {
 pub const TOO_FEW: &str = "–: too few samples, because fewer than 20 lie beyond this percentile";
 
 /// Note below a table: the meaning of `> …`.
-pub const BEYOND: &str = "> …: the percentile lies among requests that got no right answer, and is longer than the longest wait known";
+pub const BEYOND: &str = "> …: the percentile lies among requests that got no right answer, and is \
+                          longer than the longest wait known";
 
-/// `> 1.20 s (5.9 % not answered)`: longer than the longest wait known; `–` instead of a time if none is known.
+/// `> 1.20 s (5.9 % not answered)`: longer than the longest wait known; `–` instead of a time if
+/// none is known.
 #[must_use]
 pub fn beyond(of: Unanswered) -> String {
     beyond_for(of, "not answered")
@@ -161,7 +166,8 @@ fn beyond_for(of: Unanswered, reason: &str) -> String {
     }
 }
 
-/// A share (0 to 1) as a percentage: whole from 10 %, one decimal from 0.1 %, three significant digits below.
+/// A share (0 to 1) as a percentage: whole from 10 %, one decimal from 0.1 %, three significant
+/// digits below.
 fn share(share: f64) -> String {
     match share * 100.0 {
         p if p >= 9.95 => format!("{:.0} %", p.round()),
@@ -227,7 +233,10 @@ pub fn nanos(ns: u64) -> String {
 #[must_use]
 pub fn phases(load: &Load) -> String {
     let start = load.until_steady.map_or(String::new(), |until| {
-        format!("; each start is warmed before until it is steady, for {} at most", nanos(until.limit_ns))
+        format!(
+            "; each start is warmed before until it is steady, for {} at most",
+            nanos(until.limit_ns)
+        )
     });
     let measured = match (load.set_duration_ns(), load.requests) {
         (Some(ns), None) => format!("{} measured", nanos(ns)),
@@ -237,9 +246,14 @@ pub fn phases(load: &Load) -> String {
     };
     let warmup = match load.still_warming {
         StillWarming::Refused => format!("{} warm-up", nanos(load.warmup_ns)),
-        StillWarming::Measured if load.warmup_ns == 0 => "no warm-up, because that is measured".into(),
+        StillWarming::Measured if load.warmup_ns == 0 => {
+            "no warm-up, because that is measured".into()
+        }
         StillWarming::Measured => {
-            format!("{} to open connections and no warm-up, because that is measured", nanos(load.warmup_ns))
+            format!(
+                "{} to open connections and no warm-up, because that is measured",
+                nanos(load.warmup_ns)
+            )
         }
     };
     let reconnect = match load.reconnect {
@@ -250,7 +264,10 @@ pub fn phases(load: &Load) -> String {
         Priority::Normal => "",
         Priority::Realtime => "; the generator runs in real time",
     };
-    format!("{warmup}, {measured}, intervals of {}{start}{reconnect}{priority}", nanos(load.interval_ns))
+    format!(
+        "{warmup}, {measured}, intervals of {}{start}{reconnect}{priority}",
+        nanos(load.interval_ns)
+    )
 }
 
 /// A size in bytes, decimal units.
@@ -301,13 +318,19 @@ pub(crate) fn part(of: f64, whole: f64) -> f64 {
     (of / whole).clamp(0.0, 1.0)
 }
 
-/// The value of a bar that fills its cell, given the most of any subject and of any control: the longest bar does. A control
-/// that is far above all others would press them flat, so it ends a little above them instead, and goes on in the mind.
+/// The value of a bar that fills its cell, given the most of any subject and of any control: the
+/// longest bar does. A control that is far above all others would press them flat, so it ends a
+/// little above them instead, and goes on in the mind.
 pub(crate) fn bar_end(others: f64, controls: f64) -> f64 {
-    if others > 0.0 && controls > FAR_ABOVE * others { others / CUT_AT } else { others.max(controls) }
+    if others > 0.0 && controls > FAR_ABOVE * others {
+        others / CUT_AT
+    } else {
+        others.max(controls)
+    }
 }
 
-/// A control that is more than so many times as high as all others is far above them: `web/src/layout.ts` has the same.
+/// A control that is more than so many times as high as all others is far above them:
+/// `web/src/layout.ts` has the same.
 const FAR_ABOVE: f64 = 2.0;
 
 /// The length of the longest other bar beside one that is cut.
@@ -374,7 +397,8 @@ mod tests {
     #[test]
     fn numbers_look_as_they_do_in_the_viewer() {
         let rows: Vec<(String, Value, String)> = serde_json::from_str(SHARED).unwrap();
-        let mut functions: Vec<&str> = rows.iter().map(|(function, ..)| function.as_str()).collect();
+        let mut functions: Vec<&str> =
+            rows.iter().map(|(function, ..)| function.as_str()).collect();
         functions.dedup();
         assert_eq!(
             functions,
@@ -411,7 +435,8 @@ mod tests {
         }
     }
 
-    /// The file holds numbers as strings: JSON has no infinity, and serde_json may miss the last bit.
+    /// The file holds numbers as strings: JSON has no infinity, and serde_json may miss the last
+    /// bit.
     fn exactly(input: &Value) -> f64 {
         input.as_str().unwrap().parse().unwrap()
     }
@@ -441,7 +466,8 @@ mod tests {
 
     #[test]
     fn a_list_reads_as_a_sentence() {
-        let list_of = |items: &[&str]| list(&items.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let list_of =
+            |items: &[&str]| list(&items.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!([list_of(&[]), list_of(&["a"])], ["", "a"]);
         assert_eq!([list_of(&["a", "b"]), list_of(&["a", "b", "c"])], ["a and b", "a, b and c"]);
     }

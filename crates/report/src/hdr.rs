@@ -9,8 +9,9 @@ use dyno_archive::{Interval, Phase, Times};
 /// Ticks per halving of the distance to 100 %: the default of HdrHistogram's implementations.
 const TICKS_PER_HALF: u32 = 5;
 
-/// A percentile distribution in milliseconds (`.hgrm`) of all requests that were due: `times` (ns) of right answers, and
-/// `missing` requests that got none. These rank above every right answer, so with them the distribution ends below 100 %.
+/// A percentile distribution in milliseconds (`.hgrm`) of all requests that were due: `times` (ns)
+/// of right answers, and `missing` requests that got none. These rank above every right answer, so
+/// with them the distribution ends below 100 %.
 #[must_use]
 pub fn hgrm(times: &Times, missing: u64) -> String {
     let ms = |ns: f64| ns / 1e6;
@@ -21,15 +22,18 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
     for (value, n) in times.recorded() {
         seen += n;
         let reached = seen as f64 / total as f64;
-        // One line at each tick that this value reaches. Ticks get twice as dense with each halving.
+        // One line at each tick that this value reaches. Ticks get twice as dense with each
+        // halving.
         while next <= reached {
             let count = seen;
-            let beyond = if next < 1.0 { format!("{:>14.2}", 1.0 / (1.0 - next)) } else { String::new() };
+            let beyond =
+                if next < 1.0 { format!("{:>14.2}", 1.0 / (1.0 - next)) } else { String::new() };
             let _ = writeln!(out, "{:>12.3} {next:>14.12} {count:>10} {beyond}", ms(value as f64));
             if next >= 1.0 {
                 break;
             }
-            next = if seen == total && 1.0 / (1.0 - next) > total as f64 { 1.0 } else { after(next) };
+            next =
+                if seen == total && 1.0 / (1.0 - next) > total as f64 { 1.0 } else { after(next) };
         }
     }
     let stat = |value: Option<f64>| value.map_or(0.0, ms);
@@ -60,9 +64,10 @@ fn after(quantile: f64) -> f64 {
     quantile + 1.0 / ticks
 }
 
-/// The response times of each interval's right answers (`.hlog`, format 1.3): starts in seconds since the load began, maxima
-/// in milliseconds, histograms in nanoseconds. `began_unix_s`: the load's beginning, seconds since the epoch. The warm-up is
-/// tagged. A comment tells how many requests (`missing`) got no right answer: the format has no field for it.
+/// The response times of each interval's right answers (`.hlog`, format 1.3): starts in seconds
+/// since the load began, maxima in milliseconds, histograms in nanoseconds. `began_unix_s`: the
+/// load's beginning, seconds since the epoch. The warm-up is tagged. A comment tells how many
+/// requests (`missing`) got no right answer: the format has no field for it.
 #[must_use]
 pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     let mut out = String::from(
@@ -71,7 +76,8 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     if missing > 0 {
         let _ = writeln!(
             out,
-            "#[Unanswered: {missing} requests that were due got no right answer and are in no histogram]"
+            "#[Unanswered: {missing} requests that were due got no right answer and are in no \
+             histogram]"
         );
     }
     let _ = writeln!(out, "#[StartTime: {began_unix_s:.3} (seconds since epoch)]");
@@ -133,7 +139,10 @@ mod tests {
             .take_while(|l| !l.starts_with('#'))
             .map(|l| l.split_ascii_whitespace().nth(1).unwrap().parse().unwrap())
             .collect();
-        assert!(quantiles.iter().all(|q| *q <= 0.9) && *quantiles.last().unwrap() > 0.88, "{quantiles:?}");
+        assert!(
+            quantiles.iter().all(|q| *q <= 0.9) && *quantiles.last().unwrap() > 0.88,
+            "{quantiles:?}"
+        );
         assert!(text.contains("#[Unanswered =          100"), "{text}");
         let log = hlog(&[], 100, 0.0);
         assert!(log.contains("Unanswered: 100 requests"), "{log}");

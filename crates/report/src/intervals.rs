@@ -66,11 +66,12 @@ pub fn stream_head(config: &Config) -> String {
     json!({"schema": STREAM_SCHEMA, "type": "begin", "config": config}).to_string()
 }
 
-/// The line of an interval that has ended: its results, the outcomes that occurred, and the whole histogram of its
-/// response times, which later readers can merge.
+/// The line of an interval that has ended: its results, the outcomes that occurred, and the whole
+/// histogram of its response times, which later readers can merge.
 #[must_use]
 pub fn stream_line(interval: &Interval) -> String {
-    let mut line = serde_json::to_value(interval_result(interval)).expect("numbers and strings only");
+    let mut line =
+        serde_json::to_value(interval_result(interval)).expect("numbers and strings only");
     let outcomes: serde_json::Map<String, Value> = Outcome::ALL
         .iter()
         .map(|o| (o.name(), interval.outcomes.of(*o) + interval.carried.of(*o)))
@@ -99,7 +100,10 @@ mod tests {
         assert_eq!(line["type"], "interval");
         assert_eq!(line["outcomes"], json!({"ok": 1, "timeout": 1}));
         assert_eq!((&line["ok"], &line["failed"]), (&json!(1), &json!(1)));
-        assert_eq!(serde_json::from_value::<Times>(line["response_time_hdr"].clone()).unwrap(), Times::new());
+        assert_eq!(
+            serde_json::from_value::<Times>(line["response_time_hdr"].clone()).unwrap(),
+            Times::new()
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Renders the one result of `dyno-analysis` as text, Markdown, CSV, JSON and HTML. No statistics here, and none in the
-//! viewer. Sentences of verdicts come from `dyno-analysis`.
+//! Renders the one result of `dyno-analysis` as text, Markdown, CSV, JSON and HTML. No statistics
+//! here, and none in the viewer. Sentences of verdicts come from `dyno-analysis`.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -43,7 +43,8 @@ pub enum Format {
 }
 
 impl Format {
-    pub const ALL: [Format; 5] = [Format::Html, Format::Text, Format::Markdown, Format::Csv, Format::Json];
+    pub const ALL: [Format; 5] =
+        [Format::Html, Format::Text, Format::Markdown, Format::Csv, Format::Json];
 
     /// The value of `--format`, and the file's extension.
     #[must_use]

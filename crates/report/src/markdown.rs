@@ -11,7 +11,8 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 
 use crate::format::{
-    Quantile, bytes, micros, millis, number, or_dash, percent, quantity, valid_repeats, wait_at_step,
+    Quantile, bytes, micros, millis, number, or_dash, percent, quantity, valid_repeats,
+    wait_at_step,
 };
 use crate::{answer, brackets, compare, metrics, overview, redact, shell, terminal};
 
@@ -82,16 +83,20 @@ fn brackets_table(report: &Report) -> String {
     if report.searches.is_empty() {
         return all;
     }
-    let searches = table(&brackets::SEARCH_HEAD, &mut report.searches.iter().map(brackets::search_cells));
+    let searches =
+        table(&brackets::SEARCH_HEAD, &mut report.searches.iter().map(brackets::search_cells));
     format!("{all}\n{}\n\n{searches}", brackets::SEARCHES_EXPLAINED)
 }
 
 /// Note below the table of percentiles.
-const NOT_ANSWERED: &str = "Percentiles are over all requests that were due; one that got no right answer ranks above every right answer. \
-     `> 1.20 s (5.9 % not answered)`: the percentile lies among those, and the time is the longest wait known. \
-     `–`: fewer than 20 samples lie beyond it, which is too few to give it.";
+const NOT_ANSWERED: &str = "Percentiles are over all requests that were due; one that got no right \
+                            answer ranks above every right answer. `> 1.20 s (5.9 % not \
+                            answered)`: the percentile lies among those, and the time is the \
+                            longest wait known. `–`: fewer than 20 samples lie beyond it, which is \
+                            too few to give it.";
 
-/// Escapes a text so that Markdown shows it as it is, on one line: no markup, HTML, link, mention, code or table.
+/// Escapes a text so that Markdown shows it as it is, on one line: no markup, HTML, link, mention,
+/// code or table.
 pub(crate) fn escape(text: &str) -> String {
     let text = terminal::line(text);
     let mut out = String::with_capacity(text.len() + 8);
@@ -147,8 +152,10 @@ fn effects(effects: &[Effect]) -> String {
 fn overview_table(report: &Report) -> String {
     let rows = &report.overview;
     let cells = |r: &OverviewRow| {
-        let mut row =
-            vec![format!("{}{}", r.title, if r.control { " (control)" } else { "" }), r.language.clone()];
+        let mut row = vec![
+            format!("{}{}", r.title, if r.control { " (control)" } else { "" }),
+            r.language.clone(),
+        ];
         row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));
         row.push(r.absent.clone().or(r.limiter_sentence.clone()).unwrap_or_else(|| "–".into()));
         row
@@ -211,7 +218,8 @@ fn every_metric(report: &Report) -> String {
     let of = |sheet: &metrics::Sheet| {
         let mut head = vec![sheet.heading.as_str()];
         head.extend(sheet.subjects.iter().map(String::as_str));
-        let cells = |row: &metrics::Row| [row.title.into()].into_iter().chain(row.cells.clone()).collect();
+        let cells =
+            |row: &metrics::Row| [row.title.into()].into_iter().chain(row.cells.clone()).collect();
         table(&head, sheet.rows.iter().map(cells))
     };
     let sheets: Vec<String> = metrics::sheets(report).iter().map(of).collect();
@@ -318,7 +326,10 @@ mod tests {
         for (written, escaped) in [
             ("Fast <1> & co", "Fast \\<1\\> & co"),
             ("<img src=x onerror=alert(1)>", "\\<img src=x onerror=alert(1)\\>"),
-            ("[click](javascript:x) ![i](http://x)", "\\[click\\](javascript:x) !\\[i\\](http\\://x)"),
+            (
+                "[click](javascript:x) ![i](http://x)",
+                "\\[click\\](javascript:x) !\\[i\\](http\\://x)",
+            ),
             ("a|b\nc `d` *e* _f_ ~~g~~", "a\\|b c \\`d\\` \\*e\\* \\_f\\_ \\~\\~g\\~\\~"),
             ("&lt; &#60; a&b", "\\&lt; \\&#60; a\\&b"),
             ("# x", "\\# x"),

@@ -1,4 +1,5 @@
-//! The sections of docs/methodology.md that explain caveats, to stand in the page: a reader may have no more than that.
+//! The sections of docs/methodology.md that explain caveats, to stand in the page: a reader may
+//! have no more than that.
 
 use dyno_analysis::Code;
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
@@ -23,17 +24,22 @@ impl Section {
     pub(crate) fn html(&self, shown: &[Section]) -> String {
         let names: Vec<String> = shown.iter().map(Section::name).collect();
         let mut is_link = false;
-        let events = Parser::new_ext(self.text, Options::ENABLE_TABLES).filter_map(|event| match event {
-            Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
-                let name = dest_url.strip_prefix('#').filter(|name| names.iter().any(|own| own == name));
-                is_link = name.is_some();
-                let dest_url = CowStr::from(format!("#{}", anchor(name?)));
-                Some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
-            }
-            Event::End(TagEnd::Link) => std::mem::take(&mut is_link).then_some(Event::End(TagEnd::Link)),
-            Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
-            event => Some(event),
-        });
+        let events =
+            Parser::new_ext(self.text, Options::ENABLE_TABLES).filter_map(|event| match event {
+                Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+                    let name = dest_url
+                        .strip_prefix('#')
+                        .filter(|name| names.iter().any(|own| own == name));
+                    is_link = name.is_some();
+                    let dest_url = CowStr::from(format!("#{}", anchor(name?)));
+                    Some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
+                }
+                Event::End(TagEnd::Link) => {
+                    std::mem::take(&mut is_link).then_some(Event::End(TagEnd::Link))
+                }
+                Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
+                event => Some(event),
+            });
         let mut out = String::new();
         html::push_html(&mut out, events);
         out
@@ -77,7 +83,10 @@ mod tests {
 
     #[test]
     fn every_link_of_a_caveat_leads_to_a_section() {
-        let links = TEXT.lines().filter(|line| line.starts_with("- `") && line.contains("([more](#")).count();
+        let links = TEXT
+            .lines()
+            .filter(|line| line.starts_with("- `") && line.contains("([more](#"))
+            .count();
         let found = Code::ALL.iter().filter(|code| of_caveat(**code).is_some()).count();
         assert!(links > 20 && found == links, "{found} of {links}");
         assert_eq!(of_caveat(Code::AtOnce).unwrap().title, "Both at once");
@@ -87,9 +96,15 @@ mod tests {
     fn a_section_is_shown_without_links_that_lead_nowhere() {
         let own = of_caveat(Code::AtOnce).unwrap();
         let page = own.html(&[own]);
-        assert!(page.starts_with("<p>") && page.contains("<code>order = \"duet\"</code>"), "{page}");
+        assert!(
+            page.starts_with("<p>") && page.contains("<code>order = \"duet\"</code>"),
+            "{page}"
+        );
         assert!(!page.contains("<a href") && !page.contains("<script"), "{page}");
         let levels = of_caveat(Code::Slowdown).unwrap();
-        assert_eq!((levels.name(), anchor(&levels.name())), ("levels".into(), "method-levels".into()));
+        assert_eq!(
+            (levels.name(), anchor(&levels.name())),
+            ("levels".into(), "method-levels".into())
+        );
     }
 }

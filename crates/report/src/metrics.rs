@@ -21,7 +21,9 @@ pub(crate) struct Sheet {
 }
 
 /// Note beside the sheets.
-pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step, and of errors over all repeats. –: not measured, or too few samples for a percentile.";
+pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step, and of errors \
+                               over all repeats. –: not measured, or too few samples for a \
+                               percentile.";
 
 /// A metric, with its median for each subject, in the order of [`Sheet::subjects`].
 pub(crate) struct Row {
@@ -31,7 +33,9 @@ pub(crate) struct Row {
 
 fn cell(metric: &Metric, step: Option<&OverStep>) -> String {
     match step {
-        Some(step) if step.over.median.is_none() && step.beyond > 0 => "among what was not answered".into(),
+        Some(step) if step.over.median.is_none() && step.beyond > 0 => {
+            "among what was not answered".into()
+        }
         step => or_dash(step.and_then(|s| s.over.median), |value| quantity(metric.unit, value)),
     }
 }

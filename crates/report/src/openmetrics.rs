@@ -1,4 +1,5 @@
-//! The sums of a running load as OpenMetrics text (version 1.0.0), which Prometheus and others read.
+//! The sums of a running load as OpenMetrics text (version 1.0.0), which Prometheus and others
+//! read.
 
 use std::fmt::Write as _;
 
@@ -57,7 +58,8 @@ impl Sums {
         self.bytes_received += interval.bytes_received;
         if interval.phase != Phase::Warmup {
             self.response.add(&interval.times.response);
-            self.unanswered += dyno_analysis::load::interval_result(interval).response_time_us.unanswered;
+            self.unanswered +=
+                dyno_analysis::load::interval_result(interval).response_time_us.unanswered;
         }
         if interval.phase != Phase::Drain {
             let now = dyno_analysis::load::interval_result(interval);
@@ -73,11 +75,16 @@ impl Sums {
         let mut out = String::new();
         let url = &self.url;
         out.push_str(
-            "# TYPE dyno_exchanges counter\n# HELP dyno_exchanges Exchanges that ended, by outcome.\n",
+            "# TYPE dyno_exchanges counter\n# HELP dyno_exchanges Exchanges that ended, by \
+             outcome.\n",
         );
         for outcome in Outcome::ALL {
             let n = self.outcomes.of(*outcome);
-            let _ = writeln!(out, "dyno_exchanges_total{{url=\"{url}\",outcome=\"{}\"}} {n}", outcome.name());
+            let _ = writeln!(
+                out,
+                "dyno_exchanges_total{{url=\"{url}\",outcome=\"{}\"}} {n}",
+                outcome.name()
+            );
         }
         let mut counter = |name: &str, unit: &str, help: &str, value: u64| {
             let _ = writeln!(out, "# TYPE {name} counter");
@@ -86,16 +93,31 @@ impl Sums {
             }
             let _ = writeln!(out, "# HELP {name} {help}\n{name}_total{{url=\"{url}\"}} {value}");
         };
-        counter("dyno_dropped", "", "Arrivals dropped because too many were waiting.", self.dropped);
+        counter(
+            "dyno_dropped",
+            "",
+            "Arrivals dropped because too many were waiting.",
+            self.dropped,
+        );
         counter("dyno_sent_bytes", "bytes", "Bytes sent.", self.bytes_sent);
         counter("dyno_received_bytes", "bytes", "Bytes received.", self.bytes_received);
         let mut gauge = |name: &str, help: &str, value: f64| {
-            let _ =
-                writeln!(out, "# TYPE {name} gauge\n# HELP {name} {help}\n{name}{{url=\"{url}\"}} {value}");
+            let _ = writeln!(
+                out,
+                "# TYPE {name} gauge\n# HELP {name} {help}\n{name}{{url=\"{url}\"}} {value}"
+            );
         };
         gauge("dyno_connections_open", "Connections that are up.", self.connections_open as f64);
-        gauge("dyno_throughput_rps", "Right answers per second in the last interval.", self.throughput_rps);
-        gauge("dyno_generator_utilisation", "Share of a CPU of the busiest generator thread.", self.busiest);
+        gauge(
+            "dyno_throughput_rps",
+            "Right answers per second in the last interval.",
+            self.throughput_rps,
+        );
+        gauge(
+            "dyno_generator_utilisation",
+            "Share of a CPU of the busiest generator thread.",
+            self.busiest,
+        );
         self.response(&mut out);
         out.push_str("# EOF\n");
         out
@@ -107,7 +129,9 @@ impl Sums {
         let waits = Percentiles { unanswered: self.unanswered, ..Percentiles::new(&times) };
         let _ = writeln!(
             out,
-            "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} From the intended start to the last byte, since the window opened. Sum and count are of right answers; quantiles are of all that was due, +Inf where they lie among what got no right answer."
+            "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} From the intended start \
+             to the last byte, since the window opened. Sum and count are of right answers; \
+             quantiles are of all that was due, +Inf where they lie among what got no right answer."
         );
         for q in QUANTILES {
             let seconds = match at_of_due(&waits, &times, q) {

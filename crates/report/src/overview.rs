@@ -6,10 +6,12 @@ use dyno_analysis::overview::{BackendRow, OverviewRow};
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::verdict::{Confidence, Resource};
 
-use crate::format::{Quantile, bytes, count, micros, millis, number, or_dash, percent, plural, wait_at_step};
+use crate::format::{
+    Quantile, bytes, count, micros, millis, number, or_dash, percent, plural, wait_at_step,
+};
 
-/// The reference step, after `sign`: ` at 64` (connections), or ` at 100 in flight` with streams or pipelines. Empty if
-/// rows differ, because their workloads have different steps.
+/// The reference step, after `sign`: ` at 64` (connections), or ` at 100 in flight` with streams or
+/// pipelines. Empty if rows differ, because their workloads have different steps.
 pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
     let rate = rate_of_reference(rows);
     match reference(rows) {
@@ -36,7 +38,8 @@ pub(crate) fn reference_in_words(rows: &[OverviewRow]) -> String {
     }
 }
 
-/// The load at a row's reference step: its connections if each has one request in flight, else all requests in flight.
+/// The load at a row's reference step: its connections if each has one request in flight, else all
+/// requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
     Connections(u64),
@@ -67,7 +70,8 @@ impl Reference {
     }
 }
 
-/// The reference that all rows with numbers share: connections if all agree, else requests in flight; `None`: they differ.
+/// The reference that all rows with numbers share: connections if all agree, else requests in
+/// flight; `None`: they differ.
 fn reference(rows: &[OverviewRow]) -> Option<Reference> {
     shared(&rows.iter().filter(|r| r.most().is_some()).map(Reference::of).collect::<Vec<_>>())
 }
@@ -77,7 +81,11 @@ fn shared(all: &[Reference]) -> Option<Reference> {
     if all.iter().any(|r| r.in_flight() != first.in_flight()) {
         return None;
     }
-    Some(if all.iter().all(|r| *r == first) { first } else { Reference::InFlight(first.in_flight()) })
+    Some(if all.iter().all(|r| *r == first) {
+        first
+    } else {
+        Reference::InFlight(first.in_flight())
+    })
 }
 
 /// A row's percentile of response times at its reference step, as [`wait_at_step`] shows it.
@@ -89,7 +97,9 @@ pub(crate) fn wait_at_reference(report: &Report, r: &OverviewRow, q: Quantile) -
     });
     match invalid {
         Some(us) => marked(&micros(us)),
-        None => report.summary(r.reference_cell).map_or_else(|| "–".into(), |step| wait_at_step(step, q)),
+        None => report
+            .summary(r.reference_cell)
+            .map_or_else(|| "–".into(), |step| wait_at_step(step, q)),
     }
 }
 
@@ -98,7 +108,8 @@ pub(crate) fn waits_at_reference(report: &Report, r: &OverviewRow) -> [String; 2
     [Quantile::P50, Quantile::P99].map(|q| wait_at_reference(report, r, q))
 }
 
-/// A column of the overview as text: its head on a terminal, its head where there is room, and its cell.
+/// A column of the overview as text: its head on a terminal, its head where there is room, and its
+/// cell.
 pub(crate) struct OverviewColumn {
     pub(crate) short: &'static str,
     pub(crate) title: &'static str,
@@ -113,7 +124,8 @@ const fn column(
     OverviewColumn { short, title, cell }
 }
 
-/// The cells of a back end in a table of the overview: its name, and a cell for each of [`COLUMNS`], of which it has few.
+/// The cells of a back end in a table of the overview: its name, and a cell for each of
+/// [`COLUMNS`], of which it has few.
 pub(crate) fn behind(b: &BackendRow) -> Vec<String> {
     let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
     let mut row = vec![format!("+ {}", b.name)];
@@ -168,7 +180,8 @@ pub(crate) const fn peak_mark(r: &OverviewRow) -> &'static str {
 
 /// The meaning of `~`, if it occurs.
 pub(crate) fn mixture_note(rows: &[OverviewRow]) -> Option<&'static str> {
-    const NOTE: &str = "~: throughput changed its level within the measured windows, so this mean is a rate that the server did not sustain.";
+    const NOTE: &str = "~: throughput changed its level within the measured windows, so this mean \
+                        is a rate that the server did not sustain.";
     rows.iter().any(|row| row.most().is_some() && row.peak_mixture.is_some()).then_some(NOTE)
 }
 
@@ -177,7 +190,8 @@ pub(crate) fn killed(s: &SubjectResult) -> Option<usize> {
     Some(s.stop_killed).filter(|_| !s.stop_ms.values.is_empty())
 }
 
-/// `3/4`: the checks that a subject passed, of all its checks, with a mark if its file lets it fail some; `–` if it had none.
+/// `3/4`: the checks that a subject passed, of all its checks, with a mark if its file lets it fail
+/// some; `–` if it had none.
 pub(crate) fn checks_passed(r: &OverviewRow) -> String {
     or_dash(Some(r.checks).filter(|n| *n > 0), |n| match r.checks_waived {
         0 => format!("{}/{n}", r.checks_passed),
@@ -205,7 +219,8 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     }),
     column("place", "Place", |_, r| place(r)),
     column("reference", "Reference", |_, r| {
-        let is_measured = r.response_p50_us.or(r.cpu_us_per_request).is_some() || r.invalid.is_some();
+        let is_measured =
+            r.response_p50_us.or(r.cpu_us_per_request).is_some() || r.invalid.is_some();
         or_dash(Some(r.reference_at).filter(|_| is_measured), label)
     }),
     column("p50", "p50", |report, r| wait_at_reference(report, r, Quantile::P50)),
@@ -218,7 +233,14 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 ];
 
 /// Note below the overview: the step that each figure belongs to.
-const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their median. Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any. ≥: a lower bound: repeats that do not count may hide that the server does more. p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
+const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their \
+                             median. Peak, range, place and limit are of the step under \"at\" \
+                             (connections), where the median throughput was best, of steps with \
+                             three valid repeats or more if there are any. ≥: a lower bound: \
+                             repeats that do not count may hide that the server does more. p50, \
+                             p99 and CPU of the one under \"reference\": of the workload's steps \
+                             the nearest to 64 in flight, and of its passes the last. Memory is \
+                             the most and errors the sum of all steps.";
 
 /// The notes below the overview.
 pub(crate) fn notes(rows: &[OverviewRow]) -> String {
@@ -226,8 +248,8 @@ pub(crate) fn notes(rows: &[OverviewRow]) -> String {
     all.collect::<Vec<_>>().join(" ")
 }
 
-/// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`: factors of 1, a missing rate and a first pass are left
-/// out.
+/// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`: factors of 1, a missing
+/// rate and a first pass are left out.
 pub(crate) fn label(at: Shape) -> String {
     let times = |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
     let rate = at.rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
@@ -269,8 +291,13 @@ mod tests {
 
     #[test]
     fn a_step_is_named_by_what_is_not_one() {
-        let at =
-            |connections, streams, pipeline, rate| Shape { connections, streams, pipeline, rate, pass: 1 };
+        let at = |connections, streams, pipeline, rate| Shape {
+            connections,
+            streams,
+            pipeline,
+            rate,
+            pass: 1,
+        };
         assert_eq!(label(at(64, 1, 1, None)), "64");
         assert_eq!(label(at(256, 10, 1, None)), "256 × 10 streams");
         assert_eq!(label(at(256, 1, 16, Some(1000.0))), "256 × 16 pipelined at 1,000/s");

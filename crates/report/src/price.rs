@@ -30,7 +30,8 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
     let mut out = format!("  {}  {machine}\n\n", style.bold("dyno calibrate --probes"));
     let _ = writeln!(
         out,
-        "  What probes cost the null responder at 64 connections: medians of pairs of slices with and without them,"
+        "  What probes cost the null responder at 64 connections: medians of pairs of slices with \
+         and without them,"
     );
     let _ = writeln!(out, "  with their 95 % intervals\n");
     let _ = writeln!(out, "    {:<20} {:>32} {:>32}", "probes", "requests/s", "CPU per request");
@@ -47,7 +48,9 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
         };
     }
     out.push_str(
-        "\n  The null responder does little else than system calls: other servers pay less. `price = true` under `[observe]` of a suite\n  has its first block tell what its own subjects pay.\n",
+        "\n  The null responder does little else than system calls: other servers pay less. `price \
+         = true` under `[observe]` of a suite\n  has its first block tell what its own subjects \
+         pay.\n",
     );
     out
 }
@@ -65,8 +68,12 @@ mod tests {
             ..PriceResult::default()
         };
         assert_eq!(changed(&price.throughput), "−1.0 % (−2.0 % to 0.0 %)");
-        assert_eq!((changed(&price.cpu_per_request), names(&price)), ("–".into(), "syscalls, states".into()));
-        let failed = PriceResult { failure: Some("this user may not".into()), ..PriceResult::default() };
+        assert_eq!(
+            (changed(&price.cpu_per_request), names(&price)),
+            ("–".into(), "syscalls, states".into())
+        );
+        let failed =
+            PriceResult { failure: Some("this user may not".into()), ..PriceResult::default() };
         assert!(text("here", &[failed], Style::Plain).contains("this user may not"));
     }
 }

@@ -24,8 +24,8 @@ use dyno_archive::plan::Request;
 use dyno_archive::secret::{is_credential, without_escapes};
 
 use places::{
-    addresses_of, counts_of, foreign_texts_of, names_in_comparison, names_of, own_texts_of, quoting_texts_of,
-    sentences_in_comparison, written_texts_of,
+    addresses_of, counts_of, foreign_texts_of, names_in_comparison, names_of, own_texts_of,
+    quoting_texts_of, sentences_in_comparison, written_texts_of,
 };
 
 /// The text in place of a secret.
@@ -34,7 +34,8 @@ pub const MARK: &str = "(withheld)";
 /// Shorter values are not erased elsewhere: they would match ordinary words.
 const LEAST_CHARS: usize = 6;
 
-/// Shorter values are not erased from requests and dyno's own sentences, whose words and codes must stay.
+/// Shorter values are not erased from requests and dyno's own sentences, whose words and codes must
+/// stay.
 const LEAST_TELLING_CHARS: usize = 8;
 
 /// Number of different values that were withheld.
@@ -65,14 +66,16 @@ pub fn comparison(compared: &Compared, reports: [&Report; 2]) -> Compared {
     let mut secrets = Secrets::default();
     reports.into_iter().for_each(|report| secrets.collect(&mut report.clone()));
     let mut shared = compared.clone();
-    let renamed = secrets.renamed(names_in_comparison(&mut shared).map(|name| name.clone()).collect());
+    let renamed =
+        secrets.renamed(names_in_comparison(&mut shared).map(|name| name.clone()).collect());
     for name in names_in_comparison(&mut shared) {
         if let Some((_, shown)) = renamed.iter().find(|(old, _)| old == name) {
             name.clone_from(shown);
         }
     }
     for text in sentences_in_comparison(&mut shared) {
-        let named = renamed.iter().fold(text.clone(), |text, (old, shown)| text.replace(old, shown));
+        let named =
+            renamed.iter().fold(text.clone(), |text, (old, shown)| text.replace(old, shown));
         let searched = secrets.log(&named);
         *text = secrets.erase(&searched);
     }
@@ -97,7 +100,8 @@ impl Secrets {
             config.requests_mixed.iter_mut().for_each(|mixed| mixed.path = self.text(&mixed.path));
         }
         for subject in &mut report.subjects {
-            let checks = subject.checks.iter_mut().flat_map(|c| c.asked.iter_mut().chain(&mut c.expected));
+            let checks =
+                subject.checks.iter_mut().flat_map(|c| c.asked.iter_mut().chain(&mut c.expected));
             checks.for_each(|text| *text = self.text(text));
             let values = subject.conditions.request.values_mut().flatten();
             values.for_each(|value| *value = self.fields(value));
@@ -159,7 +163,8 @@ pub fn said(withheld: Withheld) -> Option<String> {
         Withheld(n) => format!("{n} values that look like secrets are"),
     };
     Some(format!(
-        "{what} left out of this report, and {MARK} stands in place of each: put yours there to run it again. The run's own folder (run.json) holds them."
+        "{what} left out of this report, and {MARK} stands in place of each: put yours there to \
+         run it again. The run's own folder (run.json) holds them."
     ))
 }
 
@@ -180,7 +185,8 @@ impl Secrets {
         match (is, may_be) {
             (true, _) => self.withhold(value),
             (false, true) if !value.is_empty() && value != MARK => {
-                self.found += usize::from(!self.is_known(value) && self.perhaps.insert(value.into()));
+                self.found +=
+                    usize::from(!self.is_known(value) && self.perhaps.insert(value.into()));
                 // A value that cannot be a word is safe to erase elsewhere.
                 if is_telling(value) {
                     self.parts.push(value.into());
@@ -206,7 +212,11 @@ impl Secrets {
             self.values.push(value.into());
         }
         // The word of credentials is a secret however it looks: that of `Basic` may have no digit.
-        let word = value.trim().split_once(' ').filter(|_| is_credential(value)).map(|(_, word)| word.trim());
+        let word = value
+            .trim()
+            .split_once(' ')
+            .filter(|_| is_credential(value))
+            .map(|(_, word)| word.trim());
         let is_part = |part: &&str| is_telling(part) || word == Some(*part);
         let parts = value.split([' ', ';', ',', '=', '"']).filter(is_part);
         self.parts.extend(parts.map(String::from));
@@ -220,7 +230,9 @@ impl Secrets {
 /// Whether a value is unlikely to be an ordinary word: long, with letters and digits.
 fn is_telling(value: &str) -> bool {
     let has = |is: fn(&char) -> bool| value.chars().any(|c| is(&c));
-    value.chars().count() >= LEAST_TELLING_CHARS && has(char::is_ascii_digit) && has(|c| c.is_alphabetic())
+    value.chars().count() >= LEAST_TELLING_CHARS
+        && has(char::is_ascii_digit)
+        && has(|c| c.is_alphabetic())
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@ pub fn command(words: &[String]) -> String {
     shlex::Quoter::new().allow_nul(true).join(words).unwrap_or_default()
 }
 
-/// The command that makes a run again: its own, with the seed that was drawn for it if it names none.
+/// The command that makes a run again: its own, with the seed that was drawn for it if it names
+/// none.
 #[must_use]
 pub(crate) fn again(words: &[String], seed: u64) -> String {
-    let says =
-        |option: &str| words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")));
+    let says = |option: &str| {
+        words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")))
+    };
     let mut words = words.to_vec();
     if words.get(1).is_some_and(|name| name == "run") && !says("--seed") && !says("--resume") {
         words.extend(["--seed".into(), seed.to_string()]);
@@ -40,11 +42,22 @@ mod tests {
 
     #[test]
     fn a_command_comes_back_word_by_word() {
-        let words = ["dyno", "run", "my suite.toml", "-H", "X: $(id) `id` 'a' \"b\"; rm *", "", "a\nb", "ü"];
+        let words = [
+            "dyno",
+            "run",
+            "my suite.toml",
+            "-H",
+            "X: $(id) `id` 'a' \"b\"; rm *",
+            "",
+            "a\nb",
+            "ü",
+        ];
         let words = words.map(String::from);
         let line = command(&words);
         assert_eq!(shlex::split(&line).unwrap(), words, "{line}");
-        let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\0' {line}")]).output();
+        let shell = std::process::Command::new("sh")
+            .args(["-c", &format!("printf '%s\\0' {line}")])
+            .output();
         let printed = String::from_utf8(shell.unwrap().stdout).unwrap();
         assert_eq!(printed.split_terminator('\0').collect::<Vec<_>>(), words);
         assert_eq!(

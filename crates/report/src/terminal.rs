@@ -1,14 +1,17 @@
-//! Makes foreign text safe for a terminal: answers of servers, output of compilers and programs, names in archives.
+//! Makes foreign text safe for a terminal: answers of servers, output of compilers and programs,
+//! names in archives.
 //!
-//! A terminal obeys the bytes it is shown: they can clear the screen, set the title, or write to the clipboard (OSC 52). So
-//! every text that is not dyno's own goes through [`shown`] before it is printed; dyno's colours are added after it.
+//! A terminal obeys the bytes it is shown: they can clear the screen, set the title, or write to
+//! the clipboard (OSC 52). So every text that is not dyno's own goes through [`shown`] before it is
+//! printed; dyno's colours are added after it.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The text with control characters made visible: C0 and DEL as their pictures (`␛`), C1 as `\u{9b}`, and so characters
-/// that turn the direction of text or are invisible. Line feeds and tabs stay; a carriage return before a line feed is
-/// dropped. So are SGR sequences, which only colour: compilers write them everywhere.
+/// The text with control characters made visible: C0 and DEL as their pictures (`␛`), C1 as
+/// `\u{9b}`, and so characters that turn the direction of text or are invisible. Line feeds and
+/// tabs stay; a carriage return before a line feed is dropped. So are SGR sequences, which only
+/// colour: compilers write them everywhere.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
@@ -70,8 +73,13 @@ pub fn display(of: impl fmt::Display) -> String {
 fn is_harmful(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        // Directions: embeddings, overrides, isolates and marks. U+2028 and U+2029 end lines in some programs.
-        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        // Directions: embeddings, overrides, isolates and marks. U+2028 and U+2029 end lines in
+        // some programs.
+        '\u{061c}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}' => true,
         // Tag characters, which are invisible.
         '\u{e0000}'..='\u{e007f}' => true,
         c => c.is_control(),
@@ -87,7 +95,8 @@ fn picture(c: char) -> String {
     }
 }
 
-/// The length in bytes of an SGR sequence at the beginning of a text: `ESC [`, digits, `;` and `:`, then `m`.
+/// The length in bytes of an SGR sequence at the beginning of a text: `ESC [`, digits, `;` and `:`,
+/// then `m`.
 fn colour_sequence(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\x1b[")?;
     let end = parameters.find(|c: char| !(c.is_ascii_digit() || c == ';' || c == ':'))?;

@@ -16,7 +16,8 @@ use dyno_archive::load::{Timeouts, TlsUse};
 use dyno_archive::plan::Arrival;
 
 use crate::format::{
-    BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, seconds, wait, wait_of_page,
+    BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, seconds, wait,
+    wait_of_page,
 };
 use crate::terminal::{self, shown};
 use crate::{answer, overview};
@@ -74,7 +75,10 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     line("rate", rate_line(result));
     line("response", spread(&result.response_time_us, &RESPONSE_SHOWN, wait));
     let service = spread(&result.service_time_us, &SERVICE_SHOWN, wait);
-    line("service", format!("{service}      send lag p99 {}", or_dash(result.send_lag_us.p99, micros)));
+    line(
+        "service",
+        format!("{service}      send lag p99 {}", or_dash(result.send_lag_us.p99, micros)),
+    );
     if let Some(words) = footnote(result) {
         line("", words);
     }
@@ -116,7 +120,8 @@ fn title(result: &LoadResult, style: Style) -> String {
     let shape = shape(&result.config, Some((result.duration_s, result.client.threads)));
     let mut url = terminal::line(&result.config.url);
     // A URL with an address says it already.
-    let address = result.address.as_ref().filter(|address| !result.config.url.contains(address.as_str()));
+    let address =
+        result.address.as_ref().filter(|address| !result.config.url.contains(address.as_str()));
     if let Some(address) = address {
         url.push_str(&format!(" at {}", terminal::line(address)));
     }
@@ -128,7 +133,12 @@ fn put_caveats(result: &LoadResult, style: Style, out: &mut String) {
     let (notes, warnings): (Vec<_>, Vec<_>) =
         result.caveats.iter().partition(|c| c.severity == Severity::Info);
     for caveat in warnings {
-        let _ = writeln!(out, "  {} {}", style.of(caveat.severity, "!"), wrap(&caveat.message, 96, "    "));
+        let _ = writeln!(
+            out,
+            "  {} {}",
+            style.of(caveat.severity, "!"),
+            wrap(&caveat.message, 96, "    ")
+        );
     }
     for caveat in notes {
         let _ = writeln!(out, "  {} {}", style.dim("·"), wrap(&caveat.message, 96, "    "));
@@ -167,7 +177,8 @@ fn verdict(result: &LoadResult, style: Style) -> String {
     }
 }
 
-/// The load that was asked for, in one line. `ran`: its actual seconds and threads, once it is over.
+/// The load that was asked for, in one line. `ran`: its actual seconds and threads, once it is
+/// over.
 #[must_use]
 pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
     let model = match (c.rate, c.arrival) {
@@ -178,7 +189,8 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
         (None, Some(arrival)) => format!("open loop at a changing rate, {}", arrival.name()),
         _ => "closed loop".into(),
     };
-    let pipeline = if c.pipeline > 1 { format!(" × {} pipelined", c.pipeline) } else { String::new() };
+    let pipeline =
+        if c.pipeline > 1 { format!(" × {} pipelined", c.pipeline) } else { String::new() };
     let mix = match c.requests_mixed.len() {
         0 => String::new(),
         n if c.page_connections.is_some() => format!(" · pages of {n} requests"),
@@ -205,8 +217,8 @@ const RESPONSE_SHOWN: [(&str, f64); 5] =
 const SERVICE_SHOWN: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 const PAGES_SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 
-/// The percentiles in one line. One entry stands for all from the first that lies among unanswered requests.
-/// `wait`: a percentile in words.
+/// The percentiles in one line. One entry stands for all from the first that lies among unanswered
+/// requests. `wait`: a percentile in words.
 fn spread(p: &Percentiles, of: &[(&str, f64)], wait: fn(&Percentiles, f64) -> String) -> String {
     let is_beyond = |q: f64| matches!(p.place(q), Place::Beyond(_));
     let first_beyond = of.iter().position(|(_, q)| is_beyond(*q)).unwrap_or(of.len());
@@ -218,13 +230,15 @@ fn spread(p: &Percentiles, of: &[(&str, f64)], wait: fn(&Percentiles, f64) -> St
     shown.chain(beyond).collect::<Vec<_>>().join("   ")
 }
 
-/// Note below the percentiles: how many requests were unanswered, or what `–` means; `None` if neither occurs.
+/// Note below the percentiles: how many requests were unanswered, or what `–` means; `None` if
+/// neither occurs.
 fn footnote(result: &LoadResult) -> Option<String> {
     let p = &result.response_time_us;
     let is_missing = |q: f64| p.place(q) == Place::TooFew;
     if p.unanswered > 0 {
         return Some(format!(
-            "percentiles are over all {} that were due: {} got no right answer and rank{} above the {} that did",
+            "percentiles are over all {} that were due: {} got no right answer and rank{} above \
+             the {} that did",
             count(p.due()),
             count(p.unanswered),
             if p.unanswered == 1 { "s" } else { "" },
@@ -297,10 +311,15 @@ fn http2_line(h: &Http2Result) -> String {
         h.frames_per_response.iter().filter(|(_, n)| **n >= 0.005).map(frame_share).collect();
     let stalls = match h.window_stall_us.count {
         0 => String::new(),
-        n => format!("   {} stalls on windows, p50 {}", count(n), or_dash(h.window_stall_us.p50, micros)),
+        n => format!(
+            "   {} stalls on windows, p50 {}",
+            count(n),
+            or_dash(h.window_stall_us.p50, micros)
+        ),
     };
     format!(
-        "{} streams at most{granted}   {} a response   {} frames a segment   HPACK saves {}   {} resets   {} GOAWAY{stalls}",
+        "{} streams at most{granted}   {} a response   {} frames a segment   HPACK saves {}   {} \
+         resets   {} GOAWAY{stalls}",
         count(h.streams.most),
         if frames.is_empty() { "–".into() } else { frames.join(" ") },
         or_dash(h.frames_per_segment, |n| format!("{n:.2}")),
@@ -315,8 +334,11 @@ fn frame_share((kind, n): (&String, &f64)) -> String {
 }
 
 fn request_line(request: &RequestResult) -> String {
-    let bad: Vec<String> =
-        request.outcomes.not_ok().map(|(outcome, n)| format!("   {} {}", count(n), outcome.name())).collect();
+    let bad: Vec<String> = request
+        .outcomes
+        .not_ok()
+        .map(|(outcome, n)| format!("   {} {}", count(n), outcome.name()))
+        .collect();
     format!(
         "{:<28} {:>9} requests/s   p50 {}   p99 {}{}",
         request.name,
@@ -328,8 +350,11 @@ fn request_line(request: &RequestResult) -> String {
 }
 
 fn errors(result: &LoadResult) -> String {
-    let shown: Vec<String> =
-        result.outcomes.not_ok().map(|(outcome, n)| format!("{} {}", count(n), outcome.name())).collect();
+    let shown: Vec<String> = result
+        .outcomes
+        .not_ok()
+        .map(|(outcome, n)| format!("{} {}", count(n), outcome.name()))
+        .collect();
     let tls = result.tls.iter().flat_map(|tls| &tls.errors);
     let kinds = result.protocol_errors.iter().chain(&result.unexpected).chain(tls);
     let mut kinds: Vec<String> = kinds.map(|(k, n)| format!("{} × {k}", count(*n))).collect();
@@ -355,7 +380,10 @@ fn continue_line(c: &ContinuesResult) -> String {
     }
     if c.answered_instead > 0 {
         let answered = count(c.answered_instead);
-        line.push_str(&format!("   {answered} not sent: final response first ({} × 417)", count(c.refused)));
+        line.push_str(&format!(
+            "   {answered} not sent: final response first ({} × 417)",
+            count(c.refused)
+        ));
     }
     line
 }
@@ -383,7 +411,8 @@ fn timeout_kinds(timeouts: &Timeouts) -> Vec<String> {
     occurred.map(|(n, place, example)| format!("{} timed out {place}{example}", count(n))).collect()
 }
 
-/// Breaks a long line at spaces; later lines begin with `indent`. Control characters are made visible.
+/// Breaks a long line at spaces; later lines begin with `indent`. Control characters are made
+/// visible.
 fn wrap(text: &str, width: usize, indent: &str) -> String {
     let text = shown(text);
     let mut out = String::new();
@@ -407,14 +436,16 @@ fn wrap(text: &str, width: usize, indent: &str) -> String {
 /// One line for a trial that has ended; `shape` names its workload and step.
 #[must_use]
 pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
-    let head = terminal::line(&format!("{:<22} repeat {}  {shape}", trial.subject_id, trial.repeat));
+    let head =
+        terminal::line(&format!("{:<22} repeat {}  {shape}", trial.subject_id, trial.repeat));
     let rate = format!("{:>9}/s", count(trial.load.throughput_rps.round() as u64));
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
     let times = format!("p50 {:>8}  p99 {:>8}  {cpu:>13}", wait(p, 0.5), wait(p, 0.99));
     let limit = overview::limited_by(trial.limiter.resource, trial.limiter.confidence);
     let worst = trial.caveats.iter().find(|c| c.severity > Severity::Info);
-    let doubt = worst.map_or(String::new(), |c| format!("  {}", style.of(c.severity, c.code.name())));
+    let doubt =
+        worst.map_or(String::new(), |c| format!("  {}", style.of(c.severity, c.code.name())));
     format!("{head}  {rate}  {times}  {}{doubt}", style.dim(&format!("limit: {limit}")))
 }
 
@@ -435,7 +466,10 @@ pub fn report(report: &Report, style: Style) -> String {
         let _ = writeln!(out, "{}", caveat_line(caveat, style));
     }
     for subject in &report.subjects {
-        subject.failures.iter().for_each(|failure| out.push_str(&failure_lines(subject, failure, style)));
+        subject
+            .failures
+            .iter()
+            .for_each(|failure| out.push_str(&failure_lines(subject, failure, style)));
         if let Some(why) = &subject.skipped {
             let words = format!("{} was skipped: {why}", subject.title);
             let _ = writeln!(out, "{} {}", style.of(Severity::Warning, "–"), shown(&words));
@@ -446,7 +480,8 @@ pub fn report(report: &Report, style: Style) -> String {
 
 /// A failure, and the last lines of the subject's log.
 fn failure_lines(subject: &SubjectResult, failure: &SubjectFailure, style: Style) -> String {
-    let when = if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
+    let when =
+        if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
     let kind = failure.failure.kind.name();
     let words = format!("{} {kind}{when}: {}", subject.title, failure.failure.message);
     let mut out = format!("{} {}\n", style.of(Severity::Invalid, "✗"), shown(&words));
@@ -458,8 +493,11 @@ fn failure_lines(subject: &SubjectResult, failure: &SubjectFailure, style: Style
 }
 
 fn caveat_line(caveat: &Caveat, style: Style) -> String {
-    let mark =
-        if caveat.severity == Severity::Info { style.dim("·") } else { style.of(caveat.severity, "!") };
+    let mark = if caveat.severity == Severity::Info {
+        style.dim("·")
+    } else {
+        style.of(caveat.severity, "!")
+    };
     format!("{mark} {}", wrap(&caveat.message, 108, "  "))
 }
 
@@ -490,7 +528,8 @@ fn overview_table(report: &Report, style: Style) -> String {
 /// Notes on the signs `>` and `–` in the columns of percentiles, if they occur.
 fn overview_notes(report: &Report) -> Vec<&'static str> {
     let measured = report.overview.iter().filter(|r| r.most().is_some());
-    let waits: Vec<String> = measured.flat_map(|r| overview::waits_at_reference(report, r)).collect();
+    let waits: Vec<String> =
+        measured.flat_map(|r| overview::waits_at_reference(report, r)).collect();
     let beyond = waits.iter().any(|w| w.contains("not answered"));
     let too_few = waits.iter().any(|w| w == "–");
     [(beyond, BEYOND), (too_few, TOO_FEW)]
@@ -501,7 +540,8 @@ fn overview_notes(report: &Report) -> Vec<&'static str> {
 
 fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     let limiter = r.limiter.zip(r.limiter_confidence);
-    let limiter = or_dash(limiter, |(limiter, confidence)| overview::limited_by(limiter, confidence));
+    let limiter =
+        or_dash(limiter, |(limiter, confidence)| overview::limited_by(limiter, confidence));
     let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
     let mut row = vec![name];
     row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));
@@ -509,7 +549,8 @@ fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     row
 }
 
-/// Pads columns to their widest cell. The first and the last are left-aligned, the others right-aligned.
+/// Pads columns to their widest cell. The first and the last are left-aligned, the others
+/// right-aligned.
 pub(crate) fn align(table: &[Vec<String>], style: Style) -> String {
     let table: Vec<Vec<String>> =
         table.iter().map(|row| row.iter().map(|cell| terminal::line(cell)).collect()).collect();
@@ -523,7 +564,11 @@ pub(crate) fn align(table: &[Vec<String>], style: Style) -> String {
             .enumerate()
             .map(|(c, cell)| {
                 let pad = " ".repeat(widths[c] - cell.chars().count());
-                if c == 0 || c == columns - 1 { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
+                if c == 0 || c == columns - 1 {
+                    format!("{cell}{pad}")
+                } else {
+                    format!("{pad}{cell}")
+                }
             })
             .collect();
         let line = cells.join("  ");

@@ -31,13 +31,15 @@ fn matrix(v: &Validation) -> String {
         "\n    {:<16} {:<16} {:>6} {:>8} {:>6}\n",
         "true cause", "verdict", "high", "likely", "guess"
     );
-    let mut rows: Vec<(Resource, Resource)> = v.matrix.iter().map(|c| (c.cause, c.verdict)).collect();
+    let mut rows: Vec<(Resource, Resource)> =
+        v.matrix.iter().map(|c| (c.cause, c.verdict)).collect();
     rows.dedup();
     let mut last = None;
     for (cause, verdict) in rows {
         let of = |confidence| {
             let mut cells = v.matrix.iter();
-            let cell = cells.find(|c| (c.cause, c.verdict, c.confidence) == (cause, verdict, confidence))?;
+            let cell = cells
+                .find(|c| (c.cause, c.verdict, c.confidence) == (cause, verdict, confidence))?;
             Some(cell.steps)
         };
         let shown = |confidence| of(confidence).map_or("·".into(), |n| count(n as u64));
@@ -149,8 +151,11 @@ mod tests {
             step(Resource::Workers, Confidence::High, Vec::new()),
             step(Resource::Unknown, Confidence::Low, vec![Code::GeneratorBusy]),
         ];
-        let not_run =
-            NotRun { behaviour: "go-sleep".into(), user: User::Root, reason: "go: not found".into() };
+        let not_run = NotRun {
+            behaviour: "go-sleep".into(),
+            user: User::Root,
+            reason: "go: not found".into(),
+        };
         let text = text(&Validation::new("a machine".into(), steps, vec![not_run]), Style::Plain);
         let expected = "  dyno calibrate --verdicts  a machine
 

@@ -1,4 +1,5 @@
-//! A server that is watched while somebody else loads it: a line per look, a page of OpenMetrics, and a summary.
+//! A server that is watched while somebody else loads it: a line per look, a page of OpenMetrics,
+//! and a summary.
 
 use std::fmt::Write as _;
 
@@ -23,13 +24,17 @@ pub fn line(seen: &Watched) -> String {
     };
     let mut parts = vec![format!("{cpu} CPUs{split}")];
     parts.extend(
-        seen.throttled_share.filter(|s| *s > 0.0).map(|s| format!("held back in {} of periods", percent(s))),
+        seen.throttled_share
+            .filter(|s| *s > 0.0)
+            .map(|s| format!("held back in {} of periods", percent(s))),
     );
     parts.push(or_dash(seen.memory_held_bytes, |n| bytes(n as f64)));
     parts.push(format!("{} threads", count(seen.threads as u64)));
     parts.extend(seen.context_switches_per_s.map(|n| format!("{}/s switches", number(n))));
     parts.extend(
-        seen.syscalls.as_ref().map(|of| format!("calls/s: {}{}", lower_bound_sign(of), calls(seen, NAMED))),
+        seen.syscalls
+            .as_ref()
+            .map(|of| format!("calls/s: {}{}", lower_bound_sign(of), calls(seen, NAMED))),
     );
     format!("{:>7}  {}", seconds(seen.end_s), parts.join("   "))
 }
@@ -41,8 +46,11 @@ const fn lower_bound_sign(of: &Syscalls) -> &'static str {
 
 /// The most frequent system calls.
 fn calls(seen: &Watched, most: usize) -> String {
-    let named: Vec<String> =
-        by_rate(seen).into_iter().take(most).map(|(name, rate)| format!("{name} {}", number(rate))).collect();
+    let named: Vec<String> = by_rate(seen)
+        .into_iter()
+        .take(most)
+        .map(|(name, rate)| format!("{name} {}", number(rate)))
+        .collect();
     if named.is_empty() { "none".into() } else { named.join(", ") }
 }
 
@@ -83,7 +91,10 @@ fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
             format!("{}, {}", or_dash(whole.cpus_user, number), or_dash(whole.cpus_sys, number)),
         ),
         ("busiest thread", or_dash(whole.busiest_thread_utilisation, percent)),
-        ("waited for a CPU", or_dash(whole.run_delay_s_per_s, |s| format!("{} per second", seconds(s)))),
+        (
+            "waited for a CPU",
+            or_dash(whole.run_delay_s_per_s, |s| format!("{} per second", seconds(s))),
+        ),
         (
             "held back",
             or_dash(whole.throttled_share, |s| format!("in {} of its quota's periods", percent(s))),
@@ -98,7 +109,12 @@ fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
     if let Some(syscalls) = &whole.syscalls {
         all.push((
             "system calls/s",
-            format!("{}{}: {}", lower_bound_sign(syscalls), number(syscalls.per_s), calls(whole, 8)),
+            format!(
+                "{}{}: {}",
+                lower_bound_sign(syscalls),
+                number(syscalls.per_s),
+                calls(whole, 8)
+            ),
         ));
         let transfers = format!(
             "{} read, {} written",
@@ -113,8 +129,14 @@ fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
             .iter()
             .map(|l| format!("port {}: {} of {} queued", l.port, l.queued, l.backlog))
             .collect();
-        all.push(("connections", format!("{} ({})", count(sockets.connections), queues.join(", "))));
-        all.push(("TCP_NODELAY", or_dash(sockets.nodelay, |share| format!("on {} of them", percent(share)))));
+        all.push((
+            "connections",
+            format!("{} ({})", count(sockets.connections), queues.join(", ")),
+        ));
+        all.push((
+            "TCP_NODELAY",
+            or_dash(sockets.nodelay, |share| format!("on {} of them", percent(share))),
+        ));
     }
     if let Some(network) = &whole.network {
         all.push(("queue overflows", or_dash(network.listen_overflows, count)));
@@ -140,7 +162,8 @@ pub fn openmetrics(seen: &Watched) -> String {
         if let Some(value) = value {
             let _ = writeln!(
                 out,
-                "# TYPE dyno_watch_{name} gauge\n# HELP dyno_watch_{name} {help}\ndyno_watch_{name} {value}"
+                "# TYPE dyno_watch_{name} gauge\n# HELP dyno_watch_{name} \
+                 {help}\ndyno_watch_{name} {value}"
             );
         }
     };
@@ -150,13 +173,21 @@ pub fn openmetrics(seen: &Watched) -> String {
         "Share of one CPU that the busiest thread used.",
         seen.busiest_thread_utilisation,
     );
-    gauge("run_delay_ratio", "Time that threads waited for a CPU, per second.", seen.run_delay_s_per_s);
+    gauge(
+        "run_delay_ratio",
+        "Time that threads waited for a CPU, per second.",
+        seen.run_delay_s_per_s,
+    );
     gauge(
         "throttled_ratio",
         "Share of the periods of the CPU quota in which it was held back.",
         seen.throttled_share,
     );
-    gauge("memory_held_bytes", "Anonymous and shared memory.", seen.memory_held_bytes.map(|n| n as f64));
+    gauge(
+        "memory_held_bytes",
+        "Anonymous and shared memory.",
+        seen.memory_held_bytes.map(|n| n as f64),
+    );
     gauge("processes", "Processes.", Some(f64::from(seen.processes)));
     gauge("threads", "Threads.", Some(seen.threads as f64));
     gauge("context_switches_per_second", "Context switches.", seen.context_switches_per_s);
@@ -166,14 +197,24 @@ pub fn openmetrics(seen: &Watched) -> String {
         "Established TCP connections of its listeners.",
         seen.sockets.as_ref().map(|s| s.connections as f64),
     );
-    gauge("steal_ratio", "Share of the machine's CPU time that the hypervisor took.", seen.steal_share);
+    gauge(
+        "steal_ratio",
+        "Share of the machine's CPU time that the hypervisor took.",
+        seen.steal_share,
+    );
     if let Some(syscalls) = &seen.syscalls {
-        out.push_str("# TYPE dyno_watch_syscalls_per_second gauge\n# HELP dyno_watch_syscalls_per_second System calls by name.\n");
+        out.push_str(
+            "# TYPE dyno_watch_syscalls_per_second gauge\n# HELP dyno_watch_syscalls_per_second \
+             System calls by name.\n",
+        );
         for (name, rate) in &syscalls.by_name_per_s {
             let _ = writeln!(out, "dyno_watch_syscalls_per_second{{name=\"{name}\"}} {rate}");
         }
     }
-    out.push_str("# TYPE dyno_watch_role_cpu_seconds gauge\n# HELP dyno_watch_role_cpu_seconds CPU time of threads by role in the last interval.\n");
+    out.push_str(
+        "# TYPE dyno_watch_role_cpu_seconds gauge\n# HELP dyno_watch_role_cpu_seconds CPU time of \
+         threads by role in the last interval.\n",
+    );
     for (role, used) in &seen.by_thread_role {
         let _ = writeln!(out, "dyno_watch_role_cpu_seconds{{role=\"{role}\"}} {}", used.cpu_s);
     }
@@ -274,7 +315,8 @@ mod tests {
         let line = line(&seen());
         assert_eq!(
             line,
-            " 2.00 s  0.500 CPUs   3.00 MB   4 threads   calls/s: writev 100, read 90.0, futex_wait 5.00"
+            " 2.00 s  0.500 CPUs   3.00 MB   4 threads   calls/s: writev 100, read 90.0, \
+             futex_wait 5.00"
         );
         let nothing = super::line(&Watched::default());
         assert_eq!(nothing, "   0 ns  – CPUs   –   0 threads");

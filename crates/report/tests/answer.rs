@@ -1,4 +1,5 @@
-//! The answer at the head of a report, sentence by sentence: the golden run's report is changed a little, and says so.
+//! The answer at the head of a report, sentence by sentence: the golden run's report is changed a
+//! little, and says so.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -17,7 +18,8 @@ use dyno_archive::plan::{Arrivals, Model};
 use dyno_archive::{Protocol, RunDir};
 use dyno_report::answer::sentences;
 
-/// Three repeats of a fast server and of a slow one, which is the baseline, in one workload; a third is not there.
+/// Three repeats of a fast server and of a slow one, which is the baseline, in one workload; a
+/// third is not there.
 static HELLO: LazyLock<Report> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     report(&RunDir::open(folder).unwrap().read().unwrap())
@@ -30,7 +32,8 @@ fn told(change: impl Fn(&mut Report)) -> Vec<String> {
     sentences(&report)
 }
 
-/// The ratio of the two at the reference step, repeat by repeat, and nothing known of their CPU time.
+/// The ratio of the two at the reference step, repeat by repeat, and nothing known of their CPU
+/// time.
 fn ratios(report: &mut Report, values: &[f64]) {
     let cell = report.overview[0].reference_cell;
     let found = report.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
@@ -52,13 +55,16 @@ fn the_first_sentence_compares_the_best_with_the_baseline() {
         (&[0.0987], "0.099", "one repeat, so no interval"),
     ] {
         let wanted = format!(
-            "At 16 connections Fast <1> served {times} times as many requests per second as Slow ({over})."
+            "At 16 connections Fast <1> served {times} times as many requests per second as Slow \
+             ({over})."
         );
         assert_eq!(more(values), wanted);
     }
     let none = more(&[]);
     assert!(
-        none.starts_with("At 16 connections Fast <1> and Slow have no valid repeats in common to compare."),
+        none.starts_with(
+            "At 16 connections Fast <1> and Slow have no valid repeats in common to compare."
+        ),
         "{none}"
     );
     let cheaper = told(|r| {
@@ -76,7 +82,12 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
     let estimate = |ratio: f64, ends: (f64, f64)| {
         let ratios = [0.99, 1.0, 1.01, 1.0, 1.0].map(|times| times * ratio);
         let estimate = Estimate::of_pairs(&ratios).unwrap();
-        Some(PairEstimate { estimate, over: Over::Launches, interval_of_all: Some(ends), is_skewed: false })
+        Some(PairEstimate {
+            estimate,
+            over: Over::Launches,
+            interval_of_all: Some(ends),
+            is_skewed: false,
+        })
     };
     let of = |skewed: bool, looks: bool| {
         told(move |r| {
@@ -84,7 +95,8 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
             r.run.at_every_look = looks;
             let cell = r.overview[0].reference_cell;
             let found = r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
-            found.throughput = estimate(2.0, (1.7, 2.4)).map(|of| PairEstimate { is_skewed: skewed, ..of });
+            found.throughput =
+                estimate(2.0, (1.7, 2.4)).map(|of| PairEstimate { is_skewed: skewed, ..of });
             found.cpu = estimate(0.5, (0.45, 0.56));
             found.cpu_per_request_ratio = Repeated::new(vec![0.5; 5]);
         })
@@ -92,11 +104,18 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
     };
     assert_eq!(
         of(false, false),
-        "At 16 connections Fast <1> served 1.70–2.40 times as many requests per second as Slow (95 % interval), for 0.50 (0.45–0.56) times the CPU per request."
+        "At 16 connections Fast <1> served 1.70–2.40 times as many requests per second as Slow (95 \
+         % interval), for 0.50 (0.45–0.56) times the CPU per request."
     );
     let skewed = of(true, true);
     assert!(skewed.contains("(95 % interval that holds at every look)"), "{skewed}");
-    assert!(skewed.ends_with("The pairs are skewed, and such an interval takes them for symmetric: it holds less often than it says."), "{skewed}");
+    assert!(
+        skewed.ends_with(
+            "The pairs are skewed, and such an interval takes them for symmetric: it holds less \
+             often than it says."
+        ),
+        "{skewed}"
+    );
 }
 
 #[test]
@@ -129,23 +148,25 @@ fn a_lower_bound_is_served_at_least_and_tied_as_such() {
     });
     assert_eq!(
         alone[0],
-        "Fast <1> served at least 9,000 requests per second (one repeat, so no interval), at 16 connections."
+        "Fast <1> served at least 9,000 requests per second (one repeat, so no interval), at 16 \
+         connections."
     );
     let tied = told(|r| {
         let (best, with) = ("fast".to_string(), vec!["slow".to_string()]);
         let lower_bounds = with.clone();
         r.ties = vec![Tie { workload: "plaintext".into(), best, with, mutual: true, lower_bounds }];
     });
-    let wanted =
-        "By peak throughput Fast <1> and Slow (its peak is a lower bound) cannot be told apart (tie).";
+    let wanted = "By peak throughput Fast <1> and Slow (its peak is a lower bound) cannot be told \
+                  apart (tie).";
     assert!(tied.iter().any(|s| s == wanted), "{tied:?}");
 }
 
 /// Throughput that jumped from 376 to 1,625/s within the window was once "at most 878".
 #[test]
 fn a_mean_of_levels_is_no_most() {
-    let mixture =
-        |changed, repeats| Some(Mixture { changed, repeats, lowest_rps: 376.0, highest_rps: 1625.0 });
+    let mixture = |changed, repeats| {
+        Some(Mixture { changed, repeats, lowest_rps: 376.0, highest_rps: 1625.0 })
+    };
     let alone = |of: Option<Mixture>| {
         told(move |r| {
             r.overview.retain(|row| row.subject == "fast");
@@ -156,7 +177,10 @@ fn a_mean_of_levels_is_no_most() {
     };
     assert_eq!(
         alone(mixture(1, 1)),
-        "Fast <1> served a mean of 878 requests per second (one repeat, so no interval), at 16 connections. In its only repeat throughput changed within the measured window, between levels of 376 and 1,630 requests per second: neither is the mean, which was never sustained."
+        "Fast <1> served a mean of 878 requests per second (one repeat, so no interval), at 16 \
+         connections. In its only repeat throughput changed within the measured window, between \
+         levels of 376 and 1,630 requests per second: neither is the mean, which was never \
+         sustained."
     );
     assert!(alone(mixture(4, 5)).contains("In 4 of its 5 repeats throughput changed"));
     assert!(alone(mixture(5, 5)).contains("In each of its 5 repeats throughput changed"));
@@ -188,7 +212,9 @@ fn ratio_of_a_mean_of_levels_is_followed_by_them() {
     };
     let levels = |whose: &str| {
         format!(
-            " In each of {whose} 3 repeats throughput changed within the measured window, between levels of 100 and 300 requests per second: neither is the mean, which was never sustained."
+            " In each of {whose} 3 repeats throughput changed within the measured window, between \
+             levels of 100 and 300 requests per second: neither is the mean, which was never \
+             sustained."
         )
     };
     let ratio = first(&[]);
@@ -214,7 +240,8 @@ fn at_an_offered_rate_shares_of_it_are_told() {
     });
     assert_eq!(
         said[0],
-        "Of the 1,000 requests per second that were offered over 16 connections, Fast <1> served 100 % and Slow 90.0 %."
+        "Of the 1,000 requests per second that were offered over 16 connections, Fast <1> served \
+         100 % and Slow 90.0 %."
     );
 }
 
@@ -228,29 +255,40 @@ fn a_baseline_that_is_the_best_has_the_next_compared_with_it() {
     })
     .remove(0);
     assert!(
-        first.starts_with("At 16 connections Fast <1> served 0.50 times as many requests per second as Slow"),
+        first.starts_with(
+            "At 16 connections Fast <1> served 0.50 times as many requests per second as Slow"
+        ),
         "{first}"
     );
 }
 
 #[test]
 fn whoever_is_alone_is_compared_with_nobody() {
-    let fast = "Fast <1> served at most 5,070 requests per second (4,920–5,100, range of 3 repeats), at 16 connections.";
-    let slow =
-        "Slow served at most 1,070 requests per second (1,060–1,070, range of 3 repeats), at 4 connections.";
+    let fast = "Fast <1> served at most 5,070 requests per second (4,920–5,100, range of 3 \
+                repeats), at 16 connections.";
+    let slow = "Slow served at most 1,070 requests per second (1,060–1,070, range of 3 repeats), \
+                at 4 connections.";
     assert_eq!(told(|r| r.overview.retain(|row| row.subject == "fast"))[0], fast);
     assert_eq!(told(|r| r.overview[0].control = true)[0], slow, "a control is no rival");
-    assert_eq!(told(|r| r.overview[1].workload = "other".into())[0], fast, "nor is one of another workload");
+    assert_eq!(
+        told(|r| r.overview[1].workload = "other".into())[0],
+        fast,
+        "nor is one of another workload"
+    );
     assert_eq!(told(|r| r.overview[1].peak_rps = None)[0], fast, "nor one without numbers");
     let controls = told(|r| r.overview.iter_mut().for_each(|row| row.control = true));
-    assert!(controls[0].starts_with("At 16 connections Fast <1> served 4.56 times"), "{controls:?}");
+    assert!(
+        controls[0].starts_with("At 16 connections Fast <1> served 4.56 times"),
+        "{controls:?}"
+    );
     let one = told(|r| {
         r.overview.truncate(1);
         r.overview[0].peak_rps = Some(Repeated::new(vec![5000.0]));
     });
     assert_eq!(
         one[0],
-        "Fast <1> served at most 5,000 requests per second (one repeat, so no interval), at 16 connections."
+        "Fast <1> served at most 5,000 requests per second (one repeat, so no interval), at 16 \
+         connections."
     );
 }
 
@@ -274,7 +312,8 @@ fn a_sentence_names_its_workload_where_there_are_several() {
         });
         words[0].clone()
     };
-    let says = |words: &str, part: &str| words.contains(&format!(" requests per second {part} as Slow"));
+    let says =
+        |words: &str, part: &str| words.contains(&format!(" requests per second {part} as Slow"));
     let plain = with(["plaintext", "second"], Protocol::H1);
     assert!(says(&plain, "for plaintext"), "{plain}");
     let of_two_protocols = with(["plaintext", "second"], Protocol::H2c);
@@ -285,10 +324,14 @@ fn a_sentence_names_its_workload_where_there_are_several() {
         r.subjects.clear();
         ratios(r, &[2.0]);
     });
-    assert!(untitled[0].contains(" fast served ") && untitled[0].contains(" as slow ("), "{untitled:?}");
+    assert!(
+        untitled[0].contains(" fast served ") && untitled[0].contains(" as slow ("),
+        "{untitled:?}"
+    );
 }
 
-/// A server's workload over HTTP/2 beside HTTP/1.1: connections and what each has in flight, and the ratio of each repeat.
+/// A server's workload over HTTP/2 beside HTTP/1.1: connections and what each has in flight, and
+/// the ratio of each repeat.
 fn over_h2(
     subject: &str,
     workload: &str,
@@ -317,8 +360,9 @@ fn over_h2(
 /// What is said of protocols; empty if nothing is.
 fn protocols(all: &[ProtocolComparison]) -> String {
     let said = told(|r| r.protocols = all.to_vec());
-    let of_protocols =
-        said.into_iter().find_map(|s| Some(s.strip_prefix("Requests per second by protocol ")?.to_string()));
+    let of_protocols = said
+        .into_iter()
+        .find_map(|s| Some(s.strip_prefix("Requests per second by protocol ")?.to_string()));
     of_protocols.unwrap_or_default()
 }
 
@@ -335,17 +379,20 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
     let again = ProtocolComparison { pass: 2, ..fast(&[3.0; 3]) };
     assert_eq!(
         protocols(&[fast(&[2.0; 3]), again]),
-        "(medians of 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight (Fast <1>)."
+        "(medians of 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight (Fast \
+         <1>)."
     );
     let slow = over_h2("slow", "h2", (10, 10), WIDE, &[3.0; 2]);
     assert_eq!(
         protocols(&[fast(&[2.0; 3]), slow.clone()]),
-        "(medians of 2 to 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight (2 servers)."
+        "(medians of 2 to 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight \
+         (2 servers)."
     );
     let variants = ["slow/a", "slow/b"].map(|id| over_h2(id, "h2", (10, 10), WIDE, &[3.0]));
     assert_eq!(
         protocols(&variants),
-        "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 100 in flight (2 variants of slow)."
+        "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 100 in flight (2 \
+         variants of slow)."
     );
     assert_eq!(protocols(&[fast(&[])]), "", "without a ratio");
     let control = told(|r| {
@@ -353,7 +400,9 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
         r.protocols = vec![fast(&[2.0; 3]), slow.clone()];
     });
     assert!(
-        control.iter().any(|s| s.contains("h2 served 3.00 times as many as h1 at 100 in flight (Slow)")),
+        control
+            .iter()
+            .any(|s| s.contains("h2 served 3.00 times as many as h1 at 100 in flight (Slow)")),
         "{control:?}"
     );
 }
@@ -363,25 +412,23 @@ fn shapes_are_named_only_where_one_level_has_several() {
     let of = |shape, base, ratio| over_h2("fast", "h2", shape, base, &[ratio]);
     assert_eq!(
         protocols(&[of((10, 10), WIDE, 2.0), of((10, 10), DEEP, 3.0)]),
-        "(one repeat, so no interval): \
-         h2 served 2.00 times as many as h1 at 100 in flight as 10 × 10 beside 100 × 1 (Fast <1>); \
-         h2 served 3.00 times as many as h1 at 100 in flight as 10 × 10 beside 25 × 4 (Fast <1>)."
+        "(one repeat, so no interval): h2 served 2.00 times as many as h1 at 100 in flight as 10 × \
+         10 beside 100 × 1 (Fast <1>); h2 served 3.00 times as many as h1 at 100 in flight as 10 × \
+         10 beside 25 × 4 (Fast <1>)."
     );
     // Fewest in flight first; of as many, by the workload's name.
     let other = over_h2("fast", "a-h2", (10, 10), WIDE, &[4.0]);
     assert_eq!(
         protocols(&[of((10, 10), WIDE, 2.0), of((5, 10), (50, 1), 3.0), other]),
-        "(one repeat, so no interval): \
-         h2 served 3.00 times as many as h1 at 50 in flight (Fast <1>); \
-         a-h2 served 4.00 times as many as h1 at 100 in flight (Fast <1>); \
-         h2 served 2.00 times as many as h1 at 100 in flight (Fast <1>)."
+        "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 50 in flight (Fast \
+         <1>); a-h2 served 4.00 times as many as h1 at 100 in flight (Fast <1>); h2 served 2.00 \
+         times as many as h1 at 100 in flight (Fast <1>)."
     );
     let against = ProtocolComparison { baseline: "h1-too".into(), ..of((10, 10), WIDE, 3.0) };
     assert_eq!(
         protocols(&[of((10, 10), WIDE, 2.0), against]),
-        "(one repeat, so no interval): \
-         h2 served 2.00 times as many as h1 at 100 in flight (Fast <1>); \
-         h2 served 3.00 times as many as h1-too at 100 in flight (Fast <1>)."
+        "(one repeat, so no interval): h2 served 2.00 times as many as h1 at 100 in flight (Fast \
+         <1>); h2 served 3.00 times as many as h1-too at 100 in flight (Fast <1>)."
     );
 }
 
@@ -403,7 +450,10 @@ fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
         r.ties = vec![tie("plaintext")];
         r.overview[1].peak_rps = Some(Repeated::new(vec![1.0, 2.0]));
     });
-    assert!(says(&few, &format!("{tied} Slow has 2 valid repeats, too few to rank it.")), "{few:?}");
+    assert!(
+        says(&few, &format!("{tied} Slow has 2 valid repeats, too few to rank it.")),
+        "{few:?}"
+    );
 }
 
 /// Other programs are why most steps are not valid: the headline is about them.
@@ -413,18 +463,25 @@ fn other_programs_are_the_headline_of_most_invalid_steps() {
     let disturbed = |disturbed: usize, invalid: usize| {
         told(move |r| {
             r.run.trials_invalid = invalid;
-            r.run.other_programs =
-                Some(DisturbedSteps { trials_invalid: disturbed, cpu_share: Some(0.61), names: names() });
+            r.run.other_programs = Some(DisturbedSteps {
+                trials_invalid: disturbed,
+                cpu_share: Some(0.61),
+                names: names(),
+            });
         })
     };
     let all = disturbed(10, 10);
     assert_eq!(
         all[0],
-        "Other programs used 61 % of this machine's CPUs (rustc, python3); 10 of 12 steps are not valid."
+        "Other programs used 61 % of this machine's CPUs (rustc, python3); 10 of 12 steps are not \
+         valid."
     );
     assert!(all[1..].iter().all(|said| !said.contains("not valid")), "{all:?}");
     let some = disturbed(10, 11);
-    assert!(some[0].ends_with("11 of 12 steps are not valid (1 of them for other reasons)."), "{some:?}");
+    assert!(
+        some[0].ends_with("11 of 12 steps are not valid (1 of them for other reasons)."),
+        "{some:?}"
+    );
     assert!(some[1..].iter().any(|said| said.contains("not valid: ")), "{some:?}");
     // Half of the steps are valid: what they say comes first.
     let half = disturbed(6, 6);
@@ -456,7 +513,9 @@ fn validity(change: &dyn Fn(&mut Report)) -> String {
 
 /// The first trial that is not valid for this reason.
 fn refused(r: &Report, words: &str) -> usize {
-    let of = |t: &dyno_analysis::trial::TrialResult| !t.valid && t.caveats[0].code.reason() == Some(words);
+    let of = |t: &dyno_analysis::trial::TrialResult| {
+        !t.valid && t.caveats[0].code.reason() == Some(words)
+    };
     r.trials.iter().position(of).unwrap()
 }
 
@@ -501,14 +560,18 @@ fn what_was_not_valid_or_not_done_is_counted() {
         "3 of 12 steps are not valid: answers were wrong (2) and too many requests failed (1)."
     );
     let same_words = |r: &mut Report| {
-        for (text, code) in
-            [("answers were wrong", Code::GeneratorBusy), ("too many requests failed", Code::Oversubscribed)]
-        {
+        for (text, code) in [
+            ("answers were wrong", Code::GeneratorBusy),
+            ("too many requests failed", Code::Oversubscribed),
+        ] {
             let at = refused(r, text);
             r.trials[at].caveats[0].code = code;
         }
     };
-    assert_eq!(validity(&same_words), "2 of 12 steps are not valid: the generator was the limit (2).");
+    assert_eq!(
+        validity(&same_words),
+        "2 of 12 steps are not valid: the generator was the limit (2)."
+    );
     assert_eq!(validity(&|r| r.run.trials_done = 0), "", "nothing was done");
 }
 
@@ -521,14 +584,18 @@ fn refusals_that_are_to_be_are_counted_apart() {
     };
     assert_eq!(
         validity(&refusals),
-        "1 of 11 steps is not valid: too many requests failed (1). In 1 more step every connection was refused, as it is to be."
+        "1 of 11 steps is not valid: too many requests failed (1). In 1 more step every connection \
+         was refused, as it is to be."
     );
     let only_refusals = |r: &mut Report| {
         r.trials.truncate(2);
         r.trials.iter_mut().for_each(|t| (t.valid, t.refused) = (false, true));
         (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (2, 2, 0);
     };
-    assert_eq!(validity(&only_refusals), "In 2 steps every connection was refused, as it is to be.");
+    assert_eq!(
+        validity(&only_refusals),
+        "In 2 steps every connection was refused, as it is to be."
+    );
 }
 
 #[test]
@@ -564,7 +631,8 @@ fn twins_are_said_to_be_alike_only_where_they_were_compared() {
         let mut report = report.clone();
         let [effect] = &mut report.twins[..] else { panic!("{:?}", report.twins) };
         let estimate = Estimate::of_pairs(&[0.99, 1.01, 1.0, 1.02, 0.98]).unwrap();
-        let steps: Vec<_> = effect.answers.iter().map(|of| (of.workload.clone(), of.step)).collect();
+        let steps: Vec<_> =
+            effect.answers.iter().map(|of| (of.workload.clone(), of.step)).collect();
         assert!(steps.len() > 1, "{steps:?}");
         for row in &mut effect.rows {
             row.verdict = dyno_analysis::compare::Verdict::NotShown;

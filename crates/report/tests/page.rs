@@ -1,4 +1,5 @@
-//! What the page has of a report, without a viewer: the golden run's report is changed a little, and the page with it.
+//! What the page has of a report, without a viewer: the golden run's report is changed a little,
+//! and the page with it.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -8,8 +9,8 @@ use dyno_analysis::report::report;
 use dyno_archive::RunDir;
 use dyno_report::html;
 
-/// Three repeats at 4 and at 16 connections of a fast server and of a slow one, which is the baseline, in one workload; a third is
-/// not there.
+/// Three repeats at 4 and at 16 connections of a fast server and of a slow one, which is the
+/// baseline, in one workload; a third is not there.
 static HELLO: LazyLock<Report> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     report(&RunDir::open(folder).unwrap().read().unwrap())
@@ -79,11 +80,13 @@ fn rows_and_cards_say_what_they_are_of() {
     let cards = tags(section(&two, "why"), "article");
     assert_eq!(
         cards,
-        ["0", "1"].map(|arm| format!("class=\"card\" data-subject=\"{arm}\" data-workload=\"0 1\""))
+        ["0", "1"]
+            .map(|arm| format!("class=\"card\" data-subject=\"{arm}\" data-workload=\"0 1\""))
     );
     let steps = tags(section(&two, "why"), "li");
     assert!(
-        steps.len() == 8 && steps.iter().all(|li| li.contains("data-workload") && li.contains("data-step"))
+        steps.len() == 8
+            && steps.iter().all(|li| li.contains("data-workload") && li.contains("data-step"))
     );
 }
 
@@ -116,7 +119,10 @@ fn control_characters_are_visible_in_every_form() {
 #[test]
 fn a_row_without_any_numbers_is_of_every_workload() {
     let of_rows = |page: &str| -> Vec<String> {
-        overview_rows(page).iter().map(|row| between(row, "data-workload=\"", "\"").to_string()).collect()
+        overview_rows(page)
+            .iter()
+            .map(|row| between(row, "data-workload=\"", "\"").to_string())
+            .collect()
     };
     let absent = HELLO.overview.iter().position(|row| row.subject == "absent").unwrap();
     let mut wanted = ["0", "0", "0", "1", "1", "1"];
@@ -168,8 +174,11 @@ fn counters_stand_beside_those_of_the_reference_in_the_same_workload() {
     });
     let cards: Vec<&str> = section(&two, "why").split("<article").skip(1).collect();
     let [fast, slow] = cards[..] else { panic!("{} cards", cards.len()) };
-    let rows: Vec<&str> =
-        fast.split("<tr>").filter(|row| row.starts_with("<td>bytes received")).map(str::trim).collect();
+    let rows: Vec<&str> = fast
+        .split("<tr>")
+        .filter(|row| row.starts_with("<td>bytes received"))
+        .map(str::trim)
+        .collect();
     assert!(rows[0].contains(">78.0 B<") && !rows[0].contains("1.23 kB"), "{}", rows[0]);
     assert!(rows[1].contains(">1.23 kB<") && rows[1].contains(">× 0.500<"), "{}", rows[1]);
     assert!(!slow.contains("Ratio of pairs"), "nobody is beside itself");
@@ -222,9 +231,12 @@ fn columns_that_say_nothing_of_any_step_are_left_out() {
 fn whole_lives_have_a_chart_where_anything_tells_of_them() {
     let with = page(|_| {});
     assert!(with.contains("data-chart=\"lifetimes\"") && !with.contains("billion such requests"));
-    let priced =
-        page(|r| r.run.cost = Some(dyno_archive::plan::Cost { per_vcpu_hour: 0.04, ..Default::default() }));
+    let priced = page(|r| {
+        r.run.cost = Some(dyno_archive::plan::Cost { per_vcpu_hour: 0.04, ..Default::default() })
+    });
     assert!(priced.contains("CPU cost of a billion such requests"));
     let without = page(|r| r.subjects.iter_mut().for_each(|s| s.lifetimes = Default::default()));
-    assert!(!without.contains("data-chart=\"lifetimes\"") && without.contains("over its whole life"));
+    assert!(
+        !without.contains("data-chart=\"lifetimes\"") && without.contains("over its whole life")
+    );
 }

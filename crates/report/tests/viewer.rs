@@ -1,4 +1,5 @@
-//! The viewer that is committed, and embedded in the binary, is the one that `web/` builds, with types of the report as it is.
+//! The viewer that is committed, and embedded in the binary, is the one that `web/` builds, with
+//! types of the report as it is.
 
 #![allow(clippy::disallowed_methods)] // A test may look at files.
 
@@ -15,7 +16,9 @@ fn the_embedded_viewer_is_fresh() {
         .map(|entry| format!("src/{}", entry.unwrap().file_name().into_string().unwrap()))
         .collect();
     names.sort();
-    names.extend(["package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"].map(String::from));
+    names.extend(
+        ["package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"].map(String::from),
+    );
     let mut hash = Sha256::new();
     for name in names {
         hash.update(&name);

@@ -1,8 +1,8 @@
-//! The null responder: the smallest correct server for the hello contract, one thread, epoll. What dyno reaches
-//! against it is the ceiling of this machine and this generator.
+//! The null responder: the smallest correct server for the hello contract, one thread, epoll. What
+//! dyno reaches against it is the ceiling of this machine and this generator.
 //!
-//! On one port it speaks HTTP/1.1, and HTTP/2 where a connection begins with that preface. `talk` answers bytes with
-//! bytes; `pieces` cuts those into writes; here is what is done with sockets.
+//! On one port it speaks HTTP/1.1, and HTTP/2 where a connection begins with that preface. `talk`
+//! answers bytes with bytes; `pieces` cuts those into writes; here is what is done with sockets.
 #![forbid(unsafe_code)]
 
 pub mod limits;
@@ -30,9 +30,11 @@ pub enum Writes {
     /// All answers to what one read brought in one write. Each consists of HEADERS and DATA.
     #[default]
     Batch,
-    /// Each answer in a write of its own. It consists of three frames: HEADERS, DATA, and an empty DATA at the end.
+    /// Each answer in a write of its own. It consists of three frames: HEADERS, DATA, and an empty
+    /// DATA at the end.
     Response,
-    /// Each frame in a write of its own. The frames are those of `Response`, so that the two differ in nothing else.
+    /// Each frame in a write of its own. The frames are those of `Response`, so that the two differ
+    /// in nothing else.
     Frame,
 }
 
@@ -47,8 +49,8 @@ struct Conn {
     out: Vec<u8>,
 }
 
-/// Holds a port of 127.0.0.1 on which nobody listens until the process ends: the kernel refuses every connection, and nobody
-/// else can begin to listen there.
+/// Holds a port of 127.0.0.1 on which nobody listens until the process ends: the kernel refuses
+/// every connection, and nobody else can begin to listen there.
 pub fn hold_closed(port: u16) -> io::Result<()> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
@@ -57,8 +59,9 @@ pub fn hold_closed(port: u16) -> io::Result<()> {
     }
 }
 
-/// Serves on a port of 127.0.0.1 until the process ends. `to_all`: what is answered to everything, instead of the hello
-/// contract's answers. `work`: rounds of a loop that each answer takes besides, about a nanosecond each.
+/// Serves on a port of 127.0.0.1 until the process ends. `to_all`: what is answered to everything,
+/// instead of the hello contract's answers. `work`: rounds of a loop that each answer takes
+/// besides, about a nanosecond each.
 ///
 /// # Errors
 /// The port is taken; or `to_all` is too long, or its type no line.
@@ -101,7 +104,9 @@ fn check(content: &Content) -> io::Result<()> {
             limits::CONTENT_BYTES
         ));
     }
-    if content.media.is_empty() || content.media.chars().any(|c| c.is_ascii_control() || !c.is_ascii()) {
+    if content.media.is_empty()
+        || content.media.chars().any(|c| c.is_ascii_control() || !c.is_ascii())
+    {
         return wrong(format!("{:?} is no type of content", content.media));
     }
     Ok(())
@@ -115,7 +120,11 @@ fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>) -> io::Result<()> {
     }
 }
 
-fn accept(listener: &TcpListener, epoll: &OwnedFd, conns: &mut Vec<Option<Conn>>) -> io::Result<()> {
+fn accept(
+    listener: &TcpListener,
+    epoll: &OwnedFd,
+    conns: &mut Vec<Option<Conn>>,
+) -> io::Result<()> {
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -124,7 +133,8 @@ fn accept(listener: &TcpListener, epoll: &OwnedFd, conns: &mut Vec<Option<Conn>>
             Err(_) => return Ok(()),
         };
         stream.set_nonblocking(true)?;
-        // What is written leaves at once: how many segments an answer is, is a matter of the writes alone.
+        // What is written leaves at once: how many segments an answer is, is a matter of the writes
+        // alone.
         stream.set_nodelay(true)?;
         // A descriptor's number is a slot that is free.
         let index = stream.as_raw_fd() as usize;
@@ -137,7 +147,12 @@ fn accept(listener: &TcpListener, epoll: &OwnedFd, conns: &mut Vec<Option<Conn>>
 }
 
 /// Reads once and answers everything that is complete. Returns whether the connection goes on.
-fn answer(conn: &mut Conn, answers: &Answers, writes: Writes, buffer: &mut [u8]) -> io::Result<bool> {
+fn answer(
+    conn: &mut Conn,
+    answers: &Answers,
+    writes: Writes,
+    buffer: &mut [u8],
+) -> io::Result<bool> {
     let n = match conn.stream.read(buffer) {
         Ok(0) => return Ok(false),
         Ok(n) => n,
@@ -153,7 +168,8 @@ fn answer(conn: &mut Conn, answers: &Answers, writes: Writes, buffer: &mut [u8])
     Ok(goes_on)
 }
 
-/// Answers are small and clients read them: a full socket means a client that has stopped, so waiting is right.
+/// Answers are small and clients read them: a full socket means a client that has stopped, so
+/// waiting is right.
 fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {

@@ -75,7 +75,8 @@ pub struct Content {
 
 /// Ready-made answers, by route.
 pub(crate) struct Answers {
-    /// By route; then with the body and without; then for a connection that goes on and for one that closes.
+    /// By route; then with the body and without; then for a connection that goes on and for one
+    /// that closes.
     h1: [[[Vec<u8>; 2]; 2]; 3],
     /// By route; then with the body and without.
     h2: [[Answer; 2]; 3],
@@ -84,7 +85,8 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// `to_all`: in place of the contract's, whatever is asked for. `work`: rounds of work that each answer takes besides.
+    /// `to_all`: in place of the contract's, whatever is asked for. `work`: rounds of work that
+    /// each answer takes besides.
     pub(crate) fn new(writes: Writes, to_all: Option<&Content>, work: u32) -> Answers {
         let cut = if writes == Writes::Batch { Cut::Two } else { Cut::Three };
         let content = |route: Route| match to_all {
@@ -95,14 +97,19 @@ impl Answers {
             h1: Route::ALL.map(|route| {
                 let ((status, reason), media, whole) = content(route);
                 [whole, b""].map(|body| {
-                    [false, true]
-                        .map(|close| encode::response(status, reason, media, whole.len(), close, body))
+                    [false, true].map(|close| {
+                        encode::response(status, reason, media, whole.len(), close, body)
+                    })
                 })
             }),
             h2: Route::ALL.map(|route| {
                 let ((status, _), media, whole) = content(route);
                 let (status, length) = (status.to_string(), whole.len().to_string());
-                let fields = [(":status", &status[..]), ("content-type", media), ("content-length", &length)];
+                let fields = [
+                    (":status", &status[..]),
+                    ("content-type", media),
+                    ("content-length", &length),
+                ];
                 [whole, b""].map(|body| Answer::new(&fields, body, cut))
             }),
             work,
@@ -146,9 +153,15 @@ pub(crate) struct H2 {
     under_way: Vec<(u32, Request)>,
 }
 
-/// Reads bytes of a connection, and appends the answers to `out`. Returns whether the connection goes on.
+/// Reads bytes of a connection, and appends the answers to `out`. Returns whether the connection
+/// goes on.
 #[inline]
-pub(crate) fn receive(talk: &mut Talk<H2>, bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+pub(crate) fn receive(
+    talk: &mut Talk<H2>,
+    bytes: &[u8],
+    answers: &Answers,
+    out: &mut Vec<u8>,
+) -> bool {
     match talk {
         Talk::H1(reader) => receive_h1(reader, bytes, answers, out),
         Talk::H2(h2) => h2.receive(bytes, answers, out),
@@ -159,7 +172,12 @@ pub(crate) fn receive(talk: &mut Talk<H2>, bytes: &[u8], answers: &Answers, out:
     }
 }
 
-fn receive_h1(reader: &mut request::Reader, mut bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+fn receive_h1(
+    reader: &mut request::Reader,
+    mut bytes: &[u8],
+    answers: &Answers,
+    out: &mut Vec<u8>,
+) -> bool {
     loop {
         let Ok((used, event)) = reader.next(bytes) else { return false };
         bytes = &bytes[used..];
@@ -226,7 +244,8 @@ impl H2 {
 }
 
 fn request_of(server: &Server) -> Request {
-    let value = |name: &[u8]| server.fields().iter().find(|(n, _)| *n == name).map_or(&b""[..], |(_, v)| v);
+    let value =
+        |name: &[u8]| server.fields().iter().find(|(n, _)| *n == name).map_or(&b""[..], |(_, v)| v);
     Request { route: Route::of(value(b":path")), wants: Wants::of(value(b":method")) }
 }
 
@@ -241,7 +260,8 @@ mod tests {
         let answers = Answers::new(Writes::Batch, None, 0);
         let mut talk = Talk::default();
         let mut out = Vec::new();
-        let goes_on = bytes.chunks(piece).all(|piece| receive(&mut talk, piece, &answers, &mut out));
+        let goes_on =
+            bytes.chunks(piece).all(|piece| receive(&mut talk, piece, &answers, &mut out));
         (out, goes_on)
     }
 
@@ -282,15 +302,21 @@ mod tests {
             let mut out = Vec::new();
             assert!(receive(&mut Talk::default(), &asked, &answers, &mut out));
             let text = String::from_utf8(out).unwrap();
-            assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\n{}"), "{text}");
             assert!(
-                text.to_ascii_lowercase().contains("content-type: application/json\r\ncontent-length: 2\r\n"),
+                text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\n{}"),
+                "{text}"
+            );
+            assert!(
+                text.to_ascii_lowercase()
+                    .contains("content-type: application/json\r\ncontent-length: 2\r\n"),
                 "{text}"
             );
         }
         let asked = encode::request("HEAD", "/", "h", &[], b"").unwrap();
         let mut out = Vec::new();
-        assert!(receive(&mut Talk::default(), &asked, &answers, &mut out) && out.ends_with(b"\r\n\r\n"));
+        assert!(
+            receive(&mut Talk::default(), &asked, &answers, &mut out) && out.ends_with(b"\r\n\r\n")
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@ use dyno_driver::Epoll;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Stop, Traffic,
-    Window, Worker, WorkerReport,
+    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Stop,
+    Traffic, Window, Worker, WorkerReport,
 };
 use dyno_responder::Writes;
 use dyno_wire::h1::encode;
@@ -49,7 +49,8 @@ fn fields(method: &str, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
         .to_vec()
 }
 
-/// Asks for everything on one connection, as many at once as there is room for, and waits for all answers.
+/// Asks for everything on one connection, as many at once as there is room for, and waits for all
+/// answers.
 fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]) -> Vec<Answer> {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
@@ -66,7 +67,14 @@ fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]
             let kind = if *method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
             let (block, field_bytes) = (block.form(client.form()), block.field_bytes);
             client.request(
-                &EncodedRequest { block, field_bytes, body, kind, wants_fields: true, holds_body: false },
+                &EncodedRequest {
+                    block,
+                    field_bytes,
+                    body,
+                    kind,
+                    wants_fields: true,
+                    holds_body: false,
+                },
                 opened,
                 &mut io,
             );
@@ -76,7 +84,12 @@ fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]
         out.clear();
         let n = stream.read(&mut buffer).unwrap();
         assert!(n > 0, "the server closed; {answers:?}");
-        read(&mut client, &buffer[..n], &mut Io { out: &mut out, counts: &mut counts }, &mut answers);
+        read(
+            &mut client,
+            &buffer[..n],
+            &mut Io { out: &mut out, counts: &mut counts },
+            &mut answers,
+        );
     }
     answers
 }
@@ -119,9 +132,13 @@ fn the_contract_is_kept_over_both_protocols() {
     for writes in Writes::ALL {
         let addr = serve(writes);
         let head = ("HEAD", "/plaintext", Vec::new());
-        let answers =
-            ask(addr, ClientSettings::default(), &[get("/plaintext"), get("/json"), get("/x"), head]);
-        let all: Vec<_> = answers.iter().map(|a| (a.status, a.length.as_deref(), &a.body[..])).collect();
+        let answers = ask(
+            addr,
+            ClientSettings::default(),
+            &[get("/plaintext"), get("/json"), get("/x"), head],
+        );
+        let all: Vec<_> =
+            answers.iter().map(|a| (a.status, a.length.as_deref(), &a.body[..])).collect();
         assert_eq!(
             all,
             [
@@ -133,23 +150,38 @@ fn the_contract_is_kept_over_both_protocols() {
         );
         let mut h1 = TcpStream::connect(addr).unwrap();
         h1.write_all(
-            &encode::request("GET", "/plaintext", "h", &[("Connection".into(), "close".into())], b"")
-                .unwrap(),
+            &encode::request(
+                "GET",
+                "/plaintext",
+                "h",
+                &[("Connection".into(), "close".into())],
+                b"",
+            )
+            .unwrap(),
         )
         .unwrap();
         let mut answer = String::new();
         h1.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nHello, World!"));
+        assert!(
+            answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nHello, World!")
+        );
     }
 }
 
 #[test]
 fn answers_that_windows_hold_up_go_on() {
     for writes in Writes::ALL {
-        let own = ClientSettings { stream_window: 5, connection_window: 70_000, ..ClientSettings::default() };
+        let own = ClientSettings {
+            stream_window: 5,
+            connection_window: 70_000,
+            ..ClientSettings::default()
+        };
         let requests = vec![get("/json"); 500];
         for answer in ask(serve(writes), own, &requests) {
-            assert_eq!((answer.status, &answer.body[..]), (200, &br#"{"message":"Hello, World!"}"#[..]));
+            assert_eq!(
+                (answer.status, &answer.body[..]),
+                (200, &br#"{"message":"Hello, World!"}"#[..])
+            );
         }
     }
 }
@@ -166,7 +198,8 @@ fn bodies_larger_than_every_window_are_read() {
     assert_eq!(all, [(200, 13), (200, 27), (404, 9)]);
 }
 
-/// One connection with one stream, so that nothing but the writes decides how many segments an answer is.
+/// One connection with one stream, so that nothing but the writes decides how many segments an
+/// answer is.
 fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
     let list = fields("GET", "/plaintext");
     let shared = Shared::of(std::slice::from_ref(&list));
@@ -227,18 +260,23 @@ fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
 #[test]
 fn writes_decide_how_many_segments_an_answer_is() {
     const REQUESTS: u64 = 300;
-    for (writes, frames, segments) in [(Writes::Batch, 2, 1), (Writes::Response, 3, 1), (Writes::Frame, 3, 3)]
+    for (writes, frames, segments) in
+        [(Writes::Batch, 2, 1), (Writes::Response, 3, 1), (Writes::Frame, 3, 3)]
     {
         let report = load(serve(writes), REQUESTS);
         assert_eq!(report.books.completed, REQUESTS);
         let used = report.http2.unwrap();
         let seen = used.received.frames["DATA"] + used.received.frames["HEADERS"];
         assert_eq!(seen, frames * REQUESTS, "{writes:?}");
-        // A few more for the server's settings, and fewer where the machine was too busy to send each at once; but never so
-        // few, or so many, that it could be mistaken for one segment more or less an answer.
+        // A few more for the server's settings, and fewer where the machine was too busy to send
+        // each at once; but never so few, or so many, that it could be mistaken for one segment
+        // more or less an answer.
         let counted = report.tcp.unwrap().data_segments_in;
         let expected = segments * REQUESTS;
         let half = REQUESTS / 2;
-        assert!((expected - half..expected + half).contains(&counted), "{writes:?}: {counted} segments");
+        assert!(
+            (expected - half..expected + half).contains(&counted),
+            "{writes:?}: {counted} segments"
+        );
     }
 }

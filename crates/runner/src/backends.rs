@@ -35,8 +35,8 @@ pub(crate) struct Behind {
     entries: Vec<SuiteBackend>,
     /// With what the suite adds to them.
     pub(crate) definitions: Vec<Definition>,
-    /// Indexed by arm: places of its back ends, in the order in which they are started. `Err`: one that its subject's file
-    /// names is nowhere, as a sentence.
+    /// Indexed by arm: places of its back ends, in the order in which they are started. `Err`: one
+    /// that its subject's file names is nowhere, as a sentence.
     pub(crate) of_arm: Vec<Result<Vec<usize>, String>>,
 }
 
@@ -48,8 +48,9 @@ enum NoBackend {
     Nowhere(String),
 }
 
-/// Finds the back ends that subjects name, those that these name, and those of the suite that nobody names, which are for
-/// all subjects. `others`: what the suite's other subjects name, which do not take part this time.
+/// Finds the back ends that subjects name, those that these name, and those of the suite that
+/// nobody names, which are for all subjects. `others`: what the suite's other subjects name, which
+/// do not take part this time.
 pub(crate) fn choose(
     suite: &SuiteFile,
     folders: &Folders,
@@ -69,14 +70,21 @@ pub(crate) fn choose(
         }
         let mut closure = BTreeSet::new();
         search.visit(&entry.name, &[], &mut closure).map_err(|lack| search.mistake(lack))?;
-        closures.iter_mut().flatten().for_each(|of_subject| of_subject.extend(closure.iter().cloned()));
+        closures
+            .iter_mut()
+            .flatten()
+            .for_each(|of_subject| of_subject.extend(closure.iter().cloned()));
     }
-    search.found.retain(|(entry, _)| closures.iter().flatten().any(|closure| closure.contains(&entry.name)));
+    search.found.retain(|(entry, _)| {
+        closures.iter().flatten().any(|closure| closure.contains(&entry.name))
+    });
     let place = |closure: &BTreeSet<String>| {
-        let places = search.found.iter().enumerate().filter(|(_, (entry, _))| closure.contains(&entry.name));
+        let places =
+            search.found.iter().enumerate().filter(|(_, (entry, _))| closure.contains(&entry.name));
         places.map(|(place, _)| place).collect()
     };
-    let of_arm = closures.iter().map(|closure| closure.as_ref().map(place).map_err(Clone::clone)).collect();
+    let of_arm =
+        closures.iter().map(|closure| closure.as_ref().map(place).map_err(Clone::clone)).collect();
     let (entries, definitions) = search.found.into_iter().unzip();
     Ok(Behind { entries, definitions, of_arm })
 }
@@ -89,8 +97,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds all that stand behind a subject. `Ok(Err)`: one is nowhere, which costs this subject and no other; what the
-    /// suite itself names is a mistake of the suite.
+    /// Finds all that stand behind a subject. `Ok(Err)`: one is nowhere, which costs this subject
+    /// and no other; what the suite itself names is a mistake of the suite.
     fn closure(&mut self, needs: &Needs) -> Result<Result<BTreeSet<String>, String>, FileError> {
         let mut closure = BTreeSet::new();
         for name in &needs.of_suite {
@@ -114,9 +122,14 @@ impl Search<'_> {
         }
     }
 
-    /// Finds one, and all behind it. `above`: those for whose sake it is looked for, each needed by the one before. `closure`: takes
-    /// the names of all that are found.
-    fn visit(&mut self, name: &str, above: &[&str], closure: &mut BTreeSet<String>) -> Result<(), NoBackend> {
+    /// Finds one, and all behind it. `above`: those for whose sake it is looked for, each needed by
+    /// the one before. `closure`: takes the names of all that are found.
+    fn visit(
+        &mut self,
+        name: &str,
+        above: &[&str],
+        closure: &mut BTreeSet<String>,
+    ) -> Result<(), NoBackend> {
         if above.contains(&name) {
             let circle = above.join(" needs ");
             let why = format!("back ends need one another in a circle: {circle} needs {name}");
@@ -129,7 +142,9 @@ impl Search<'_> {
         );
         let definition = self.find(&entry, known)?;
         let mut needs = definition.needs();
-        needs.extend(entry.env.values().flat_map(|v| placeholders::backends_in(v)).map(String::from));
+        needs.extend(
+            entry.env.values().flat_map(|v| placeholders::backends_in(v)).map(String::from),
+        );
         let above = [above, &[name]].concat();
         for need in &needs {
             self.visit(need, &above, closure)?;
@@ -154,7 +169,9 @@ impl Search<'_> {
             NoDefinition::None(why) => of_suite("use", why),
         })?;
         let definition = match &entry.variant {
-            Some(variant) => definition.with_variant(variant).map_err(|why| of_suite("variant", why))?,
+            Some(variant) => {
+                definition.with_variant(variant).map_err(|why| of_suite("variant", why))?
+            }
             None => definition,
         };
         Ok(with_entry(definition, Some(entry)))
@@ -185,9 +202,14 @@ impl Behind {
         self.definitions.iter().map(|definition| &definition.limits)
     }
 
-    /// The back ends as a plan has them: beside the subjects on their CPUs, unless they have some of their own.
-    /// `allowed`: CPUs that anything may use here.
-    pub(crate) fn planned(&self, placement: &Placement, allowed: &[u32], unmet: &Unmet<'_>) -> Vec<Backend> {
+    /// The back ends as a plan has them: beside the subjects on their CPUs, unless they have some
+    /// of their own. `allowed`: CPUs that anything may use here.
+    pub(crate) fn planned(
+        &self,
+        placement: &Placement,
+        allowed: &[u32],
+        unmet: &Unmet<'_>,
+    ) -> Vec<Backend> {
         let no_cpu = |definition: &Definition| {
             let cpuset = definition.limits.cpuset.as_ref()?;
             check_cpuset(cpuset, allowed).err().map(Mistake::into_message)
@@ -221,7 +243,8 @@ pub(crate) fn skip_those_behind(
         let (backend, why) = needed.find_map(|b| Some((b, b.skipped.as_ref()?)))?;
         Some(format!("its back end {}: {why}", backend.name))
     };
-    // What one arm of a subject lacks costs its other arms, too: what they were to be compared with is not there.
+    // What one arm of a subject lacks costs its other arms, too: what they were to be compared with
+    // is not there.
     for (subject, needed) in subject_of.iter().zip(of_arm) {
         let skipped = &mut subjects[*subject].skipped;
         if skipped.is_none() {
@@ -234,7 +257,8 @@ pub(crate) fn skip_those_behind(
 mod tests {
     use super::*;
 
-    /// Back ends by name, each with the start that its file says, and one subject with the start that it has.
+    /// Back ends by name, each with the start that its file says, and one subject with the start
+    /// that it has.
     fn chosen(backends: &[(&str, &str)], subject: &str, suite: &str) -> Result<Behind, String> {
         let root = tempfile::tempdir().unwrap();
         let folder = |below: &str, file: &str, text: &str| {
@@ -247,14 +271,17 @@ mod tests {
                 &format!("backends/{name}"),
                 "backend.toml",
                 &format!(
-                    "[start]\ncommand = [{start}]\n[ready]\ncommand = \"true\"\n[limits]\nmemory = \"64MiB\"\n"
+                    "[start]\ncommand = [{start}]\n[ready]\ncommand = \"true\"\n[limits]\nmemory = \
+                     \"64MiB\"\n"
                 ),
             );
         }
-        let text = format!("language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [{subject}]\n");
+        let text =
+            format!("language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [{subject}]\n");
         folder("subjects/a", "subject.toml", &text);
         let suite =
-            SuiteFile::parse(Path::new("s.toml"), &format!("subjects = [\"a\"]\n{suite}"), &[]).unwrap();
+            SuiteFile::parse(Path::new("s.toml"), &format!("subjects = [\"a\"]\n{suite}"), &[])
+                .unwrap();
         let folders = Folders(vec![root.path().join("subjects")]);
         let definition = folders.subject("a").unwrap();
         let needs = [Needs::of(&definition, &suite.subjects[0])];
@@ -280,14 +307,21 @@ mod tests {
         let behind = chosen(
             &all,
             "\"{db.port}\"",
-            "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n[[backends]]\nuse = \"cache\"\nname = \"db\"\nenv = { A = \"{idle.port}\" }\n",
+            "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n[[backends]]\nuse = \"cache\"\nname = \
+             \"db\"\nenv = { A = \"{idle.port}\" }\n",
         );
         let Err(circle) = behind else { panic!("db needs itself") };
         assert!(circle.contains("in a circle: db needs db"), "{circle}");
-        let behind = chosen(&all, "\"{db.port}\"", "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n").unwrap();
+        let behind =
+            chosen(&all, "\"{db.port}\"", "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n")
+                .unwrap();
         assert_eq!((names(&behind), behind.cpus()), (vec!["db", "idle"], vec![0]));
-        let backends = behind.planned(&Placement { subject: vec![1], generator: vec![] }, &[0, 1], &|_| None);
-        assert_eq!((backends[0].cpus.as_slice(), backends[1].cpus.as_slice()), (&[1][..], &[0][..]));
+        let backends =
+            behind.planned(&Placement { subject: vec![1], generator: vec![] }, &[0, 1], &|_| None);
+        assert_eq!(
+            (backends[0].cpus.as_slice(), backends[1].cpus.as_slice()),
+            (&[1][..], &[0][..])
+        );
         assert_eq!(backends[1].limits.memory_bytes, Some(64 << 20));
     }
 
@@ -302,14 +336,18 @@ mod tests {
             subjects[0].skipped.clone().unwrap()
         };
         let text = nowhere(&[("db", "\"y\"")], "\"{dbb.port}\"");
-        assert!(text.contains("no back end \"dbb\"") && text.contains("did you mean \"db\"?"), "{text}");
+        assert!(
+            text.contains("no back end \"dbb\"") && text.contains("did you mean \"db\"?"),
+            "{text}"
+        );
         let text = nowhere(&[("db", "\"{disk.port}\"")], "\"{db.port}\"");
         assert!(text.contains("no back end \"disk\""), "{text}");
     }
 
     #[test]
     fn a_back_end_of_the_suite_that_is_nowhere_is_a_mistake_of_the_suite() {
-        let error = |subject: &str, suite: &str| chosen(&[("db", "\"y\"")], subject, suite).err().unwrap();
+        let error =
+            |subject: &str, suite: &str| chosen(&[("db", "\"y\"")], subject, suite).err().unwrap();
         let text = error("\"x\"", "[[backends]]\nuse = \"dbb\"\n");
         assert!(text.starts_with("s.toml:3:7: there is no back end \"dbb\""), "{text}");
         let text = error("\"x\"", "[[backends]]\nuse = \"db/v\"\n");
@@ -321,7 +359,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let db = root.path().join("backends/db");
         std::fs::create_dir_all(&db).unwrap();
-        std::fs::write(db.join("backend.toml"), "[start]\ncommand = [\"y\", \"{port}\"]\n").unwrap();
+        std::fs::write(db.join("backend.toml"), "[start]\ncommand = [\"y\", \"{port}\"]\n")
+            .unwrap();
         let text = "subjects = [\"a\", \"b\"]\n[[backends]]\nuse = \"db\"\n";
         let suite = SuiteFile::parse(Path::new("s.toml"), text, &[]).unwrap();
         let folders = Folders(vec![root.path().join("subjects")]);
@@ -338,7 +377,8 @@ mod tests {
     #[test]
     fn a_subject_whose_back_end_cannot_be_had_is_skipped() {
         let behind = chosen(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
-        let backends = behind.planned(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
+        let backends =
+            behind.planned(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
         let mut subjects = [Subject::default()];
         skip_those_behind(&mut subjects, &[0], &behind.of_arm, &backends);
         assert_eq!(subjects[0].skipped.as_deref(), Some("its back end db: java is missing."));

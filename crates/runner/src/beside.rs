@@ -15,11 +15,12 @@ use crate::load::{self, Answers, Reason, Spec, Watch};
 /// Whether whoever looks is to end: the user wants it, or there is no load any more.
 pub(crate) type IsEnded<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// Loads a server without an end of its own, and calls `look` once it answers and the warm-up of the load is over; the load ends when
-/// that returns.
+/// Loads a server without an end of its own, and calls `look` once it answers and the warm-up of
+/// the load is over; the load ends when that returns.
 ///
 /// # Errors
-/// The load cannot begin, nothing is answered, the server fails, or what `look` says; as a sentence.
+/// The load cannot begin, nothing is answered, the server fails, or what `look` says; as a
+/// sentence.
 pub(crate) fn loaded<T: Send>(
     spec: &Spec,
     interrupts: &Interrupts,
@@ -39,7 +40,8 @@ pub(crate) fn loaded<T: Send>(
             is_over.store(true, Ordering::Release);
             seen
         });
-        let record = load::run(&spec, &mut Watcher { answers: &answers, is_over: &is_over, interrupts });
+        let record =
+            load::run(&spec, &mut Watcher { answers: &answers, is_over: &is_over, interrupts });
         // If the load did not even begin, nobody is to wait for its answers.
         is_over.store(true, Ordering::Release);
         let seen = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -50,8 +52,8 @@ pub(crate) fn loaded<T: Send>(
     })
 }
 
-/// Counts system calls while loads run, until whoever holds the other end lets go. `answers`: of each load, in the order in which the
-/// counting has their parties.
+/// Counts system calls while loads run, until whoever holds the other end lets go. `answers`: of
+/// each load, in the order in which the counting has their parties.
 ///
 /// # Errors
 /// The kernel does not count any more; in words.
@@ -60,7 +62,8 @@ pub(crate) fn count(
     answers: &[&Answers],
     stop: &mpsc::Receiver<()>,
 ) -> Result<(), String> {
-    let mut wait = |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
+    let mut wait =
+        |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
     counting.run(&|load| Some(answers[load].total()), &mut wait)
 }
 

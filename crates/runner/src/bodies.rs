@@ -19,10 +19,13 @@ pub fn check(requests: &[Request], in_flight: u64) -> Result<(), String> {
     let most = BODY_BYTES / longest;
     let way_out = match most {
         0 => "send a shorter body".into(),
-        most => format!("have at most {most} requests in flight (connections × pipeline or streams)"),
+        most => {
+            format!("have at most {most} requests in flight (connections × pipeline or streams)")
+        }
     };
     Err(format!(
-        "{in_flight} requests in flight with bodies of {longest} bytes each need {needed} bytes, and the limit is {BODY_BYTES} (1 GiB)\nhint: {way_out}"
+        "{in_flight} requests in flight with bodies of {longest} bytes each need {needed} bytes, \
+         and the limit is {BODY_BYTES} (1 GiB)\nhint: {way_out}"
     ))
 }
 
@@ -34,8 +37,9 @@ mod tests {
 
     #[test]
     fn bodies_in_flight_have_a_bound() {
-        let with =
-            |body: &[u8]| [dyno_workload::typed::request("POST", "/", Vec::new(), Some(Body(body.to_vec())))];
+        let with = |body: &[u8]| {
+            [dyno_workload::typed::request("POST", "/", Vec::new(), Some(Body(body.to_vec())))]
+        };
         let megabyte = vec![b'x'; 1 << 20];
         assert_eq!(check(&with(&megabyte), 1024), Ok(()));
         let told = check(&with(&megabyte), 1025).unwrap_err();

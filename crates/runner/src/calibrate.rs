@@ -1,4 +1,5 @@
-//! A calibration: loads of the null responder that show what the generator itself can do on this machine, and how late it is.
+//! A calibration: loads of the null responder that show what the generator itself can do on this
+//! machine, and how late it is.
 
 mod archive;
 
@@ -41,8 +42,10 @@ const SEED: u64 = 1;
 const REFUSED: u64 = 100;
 
 /// Protocols without a ceiling, and why.
-pub const NOT_MEASURED: [(&str, &str); 2] =
-    [("h1 over TLS", "the null responder speaks no TLS"), ("h2", "the null responder speaks no TLS")];
+pub const NOT_MEASURED: [(&str, &str); 2] = [
+    ("h1 over TLS", "the null responder speaks no TLS"),
+    ("h2", "the null responder speaks no TLS"),
+];
 
 /// An event of a calibration, for the screen.
 #[derive(Debug)]
@@ -54,7 +57,8 @@ pub enum Event<'a> {
 /// Why a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// The user ended it. `unkept`: why the archive lacks measurements taken before; `None`: it has them, or none was asked for.
+    /// The user ended it. `unkept`: why the archive lacks measurements taken before; `None`: it has
+    /// them, or none was asked for.
     #[error("interrupted; no ceilings were kept")]
     Interrupted { unkept: Option<ArchiveError> },
     #[error("the null responder cannot be started")]
@@ -83,13 +87,23 @@ pub fn placement(allowed: &[u32]) -> Placement {
 #[must_use]
 pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
     let best = best_driver().0;
-    let usable =
-        || DriverKind::ALL.into_iter().filter(move |driver| *driver == DriverKind::Epoll || *driver == best);
-    let shapes = [(Protocol::H1, 1, 1), (Protocol::H1, 16, 1), (Protocol::H2c, 1, 1), (Protocol::H2c, 1, 10)];
-    let ceilings = usable().flat_map(|driver| shapes.map(|shape| ceiling(driver, shape, duration_ns)));
+    let usable = || {
+        DriverKind::ALL
+            .into_iter()
+            .filter(move |driver| *driver == DriverKind::Epoll || *driver == best)
+    };
+    let shapes = [
+        (Protocol::H1, 1, 1),
+        (Protocol::H1, 16, 1),
+        (Protocol::H2c, 1, 1),
+        (Protocol::H2c, 1, 10),
+    ];
+    let ceilings =
+        usable().flat_map(|driver| shapes.map(|shape| ceiling(driver, shape, duration_ns)));
     let schedules = |shows, driver, spins: &'static [Spin]| {
-        let each =
-            move |rate| spins.iter().map(move |spin| scheduled(shows, driver, rate, *spin, duration_ns));
+        let each = move |rate| {
+            spins.iter().map(move |spin| scheduled(shows, driver, rate, *spin, duration_ns))
+        };
         [1000.0, 20_000.0].into_iter().flat_map(each)
     };
     let pacing = schedules(Shows::Pacing, best, &[Spin::Never, Spin::Auto, Spin::Always]);
@@ -106,20 +120,42 @@ fn ceiling(
     let step = Step { connections: 64, streams, pipeline, arrivals: Arrivals::Closed, pass: 1 };
     let load = Load { driver, spin: Spin::Never, ..asked(step, duration_ns) };
     let plain = plaintext();
-    let name = if protocol.is_h1() { plain.name.clone() } else { format!("{} over {protocol}", plain.name) };
-    Measurement { shows: Shows::Ceiling, workload: Workload { name, protocol, ..plain }, load, seed: SEED }
+    let name = if protocol.is_h1() {
+        plain.name.clone()
+    } else {
+        format!("{} over {protocol}", plain.name)
+    };
+    Measurement {
+        shows: Shows::Ceiling,
+        workload: Workload { name, protocol, ..plain },
+        load,
+        seed: SEED,
+    }
 }
 
-fn scheduled(shows: Shows, driver: DriverKind, rate: f64, spin: Spin, duration_ns: u64) -> Measurement {
-    let step =
-        Step { connections: 16, streams: 1, pipeline: 1, arrivals: Arrivals::Constant { rate }, pass: 1 };
+fn scheduled(
+    shows: Shows,
+    driver: DriverKind,
+    rate: f64,
+    spin: Spin,
+    duration_ns: u64,
+) -> Measurement {
+    let step = Step {
+        connections: 16,
+        streams: 1,
+        pipeline: 1,
+        arrivals: Arrivals::Constant { rate },
+        pass: 1,
+    };
     let load = Load { driver, spin, ..asked(step, duration_ns) };
     Measurement { shows, workload: plaintext(), load, seed: SEED }
 }
 
 fn refusals(driver: DriverKind) -> Measurement {
-    let step = Step { connections: 4, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
-    let load = Load { driver, spin: Spin::Never, warmup_ns: 0, requests: Some(REFUSED), ..asked(step, 0) };
+    let step =
+        Step { connections: 4, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
+    let load =
+        Load { driver, spin: Spin::Never, warmup_ns: 0, requests: Some(REFUSED), ..asked(step, 0) };
     Measurement { shows: Shows::Refusals, workload: plaintext(), load, seed: SEED }
 }
 
@@ -143,8 +179,9 @@ pub struct Calibrated {
     pub unkept: Option<ArchiveError>,
 }
 
-/// Starts the null responder and takes the measurements one after the other. `archive`, made from their [`plan`], keeps
-/// each as it ends. An archive that cannot be written does not end the calibration.
+/// Starts the null responder and takes the measurements one after the other. `archive`, made from
+/// their [`plan`], keeps each as it ends. An archive that cannot be written does not end the
+/// calibration.
 ///
 /// # Errors
 /// The null responder does not start, a load cannot begin, or the user interrupted it.
@@ -163,7 +200,8 @@ pub fn run(
     for of in all {
         on(&Event::Begins(&of));
         let at = if of.shows == Shows::Refusals { free_port()? } else { addr };
-        let record = load::run(&spec(&of, at, placement)?, &mut StopWhen(|| interrupts.count() > 0))?;
+        let record =
+            load::run(&spec(&of, at, placement)?, &mut StopWhen(|| interrupts.count() > 0))?;
         if interrupts.count() > 0 {
             return Err(CalibrationError::Interrupted { unkept: kept.and_then(Kept::end) });
         }
@@ -210,12 +248,19 @@ pub fn price(
     let Some(watched) = loaded.attach(probes, server.pid())? else {
         return Err("nothing of these probes looks at a server".to_string().into());
     };
-    let step = Step { connections: 64, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
-    let of = Measurement { shows: Shows::Ceiling, workload: plaintext(), load: asked(step, S), seed: SEED };
+    let step =
+        Step { connections: 64, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
+    let of = Measurement {
+        shows: Shows::Ceiling,
+        workload: plaintext(),
+        load: asked(step, S),
+        seed: SEED,
+    };
     let pid = server.pid();
     let cpu_ns = || Some(proc::threads(pid).iter().map(|thread| thread.run_ns).sum());
     let spec = spec(&of, addr, placement)?;
-    let slices = Priced { spec: &spec, watched: &watched, cpu_ns: &cpu_ns, interrupts }.measure()?;
+    let slices =
+        Priced { spec: &spec, watched: &watched, cpu_ns: &cpu_ns, interrupts }.measure()?;
     if interrupts.count() > 0 {
         return Err(CalibrationError::Interrupted { unkept: None });
     }
@@ -239,7 +284,9 @@ fn check_answered(of: &Measurement, record: &LoadRecord) -> Result<(), String> {
     if ok > 0 || of.shows == Shows::Refusals {
         return Ok(());
     }
-    Err("a control was not answered once within its window; calibrate for longer, with `--duration`, or on a quieter machine".into())
+    Err("a control was not answered once within its window; calibrate for longer, with \
+         `--duration`, or on a quieter machine"
+        .into())
 }
 
 /// A port that was free a moment ago, outside the range that our own connections take theirs from.
@@ -272,7 +319,10 @@ mod tests {
             [(&[3][..], &[3][..], &[3][..]), (&[0, 1], &[0], &[1]), (&[2, 3, 5], &[2], &[5])]
         {
             let placed = placement(allowed);
-            assert_eq!((placed.subject.as_slice(), placed.generator.as_slice()), (subject, generator));
+            assert_eq!(
+                (placed.subject.as_slice(), placed.generator.as_slice()),
+                (subject, generator)
+            );
             assert_eq!(placed.is_disjoint(), allowed.len() > 1);
         }
     }
@@ -299,7 +349,10 @@ mod tests {
         let placed = placement(&[0, 1]);
         for of in measurements(S) {
             let spec = spec(&of, addr, &placed).unwrap();
-            assert_eq!((&spec.load, &spec.step, spec.protocol), (&of.load, of.step(), of.workload.protocol));
+            assert_eq!(
+                (&spec.load, &spec.step, spec.protocol),
+                (&of.load, of.step(), of.workload.protocol)
+            );
             assert_eq!(spec.endpoint.stamps == Stamps::Kernel, of.shows == Shows::Stamps);
             assert_eq!((spec.cpus.as_slice(), spec.threads()), (&[1][..], 1));
         }

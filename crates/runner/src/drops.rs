@@ -33,8 +33,10 @@ fn read() -> PathUse {
 /// The failure of a server, or of the machine if it dropped packets meanwhile. A server that ended,
 /// or that gave a wrong answer, failed by itself.
 pub(crate) fn explain(drops: &MachineDrops, failure: Failure) -> Failure {
-    let is_silence =
-        matches!(failure.kind, FailureKind::NeverReady | FailureKind::Deaf | FailureKind::DataFailed);
+    let is_silence = matches!(
+        failure.kind,
+        FailureKind::NeverReady | FailureKind::Deaf | FailureKind::DataFailed
+    );
     let Some(explained) = drops.explained().filter(|_| is_silence) else { return failure };
     let message = format!(
         "the machine dropped packets: {}. The server {}: {}\nhint: {}",
@@ -65,7 +67,9 @@ mod tests {
         let explained = explain(&drops, failure(FailureKind::NeverReady));
         assert_eq!(explained.kind, FailureKind::Harness);
         assert!(!explained.kind.is_the_subjects());
-        let begin = "the machine dropped packets: 3 by connection tracking, whose table held 64 of 64 entries. The server never got ready: by its deadline, connections to port 7 timed out\nhint: ";
+        let begin = "the machine dropped packets: 3 by connection tracking, whose table held 64 of \
+                     64 entries. The server never got ready: by its deadline, connections to port \
+                     7 timed out\nhint: ";
         assert!(explained.message.starts_with(begin), "{}", explained.message);
         assert_eq!(explain(&drops, failure(FailureKind::Deaf)).kind, FailureKind::Harness);
         assert_eq!(explain(&drops, failure(FailureKind::DataFailed)).kind, FailureKind::Harness);

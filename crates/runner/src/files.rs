@@ -1,5 +1,5 @@
-//! Files named by a suite, a placeholder or an import. They are read only from the folder that the user meant: the text may
-//! be somebody else's, and the files go to the server that it names.
+//! Files named by a suite, a placeholder or an import. They are read only from the folder that the
+//! user meant: the text may be somebody else's, and the files go to the server that it names.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,7 +24,11 @@ impl Folder {
     #[must_use]
     pub fn new(path: &Path, otherwise: &'static str) -> Folder {
         let here = path.as_os_str().is_empty();
-        Folder { path: if here { ".".into() } else { path.into() }, otherwise, seen: RefCell::default() }
+        Folder {
+            path: if here { ".".into() } else { path.into() },
+            otherwise,
+            seen: RefCell::default(),
+        }
     }
 
     /// The folder of a suite file.
@@ -34,7 +38,8 @@ impl Folder {
         Folder::new(beside, "a suite's files lie in its own folder or below it; put the file there")
     }
 
-    /// Reads a file in or below the folder. `Err`: it lies elsewhere, also by way of a link, or cannot be read.
+    /// Reads a file in or below the folder. `Err`: it lies elsewhere, also by way of a link, or
+    /// cannot be read.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let bytes = std::fs::read(self.find(name)?).map_err(|error| error.to_string())?;
         let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,7 +1,8 @@
 //! From a suite to the record of a run: suite → plan → builds → launches → trials.
 //!
-//! [`suite`] reads what a person asks for, [`plan`] resolves it until nothing is implicit, [`run`] walks the plan.
-//! Everything a subject does wrong becomes a record; only what makes the run itself impossible is an error.
+//! [`suite`] reads what a person asks for, [`plan`] resolves it until nothing is implicit, [`run`]
+//! walks the plan. Everything a subject does wrong becomes a record; only what makes the run itself
+//! impossible is an error.
 #![forbid(unsafe_code)]
 
 mod backends;

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Isolation, Load, Plan, Priority, Step, Workload};
+use dyno_archive::plan::{
+    Arrivals, Conditions, DriverKind, Isolation, Load, Plan, Priority, Step, Workload,
+};
 use dyno_archive::probe::Probe;
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
@@ -20,7 +22,8 @@ use crate::{limits, load};
 /// The load of a trial, sent to a listener.
 ///
 /// # Errors
-/// A file that a request names cannot be read, or a request cannot be sent as it is written; as a sentence.
+/// A file that a request names cannot be read, or a request cannot be sent as it is written; as a
+/// sentence.
 pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
     trial_with(listener, plan, trial, &|point| point)
 }
@@ -56,8 +59,8 @@ pub(crate) struct LoadPoint<'a> {
 }
 
 impl LoadPoint<'_> {
-    /// The load under an arm's conditions, sent to a listener. `is_apart`: the generator has CPUs of its own; `read`: the files that
-    /// its requests name.
+    /// The load under an arm's conditions, sent to a listener. `is_apart`: the generator has CPUs
+    /// of its own; `read`: the files that its requests name.
     pub(crate) fn at(
         self,
         listener: &Listener,
@@ -92,7 +95,9 @@ impl LoadPoint<'_> {
 fn sources(conditions: &Conditions, load: &Load) -> Vec<IpAddr> {
     let wears_ports_out = load.requests_per_connection.is_some();
     match conditions.isolation {
-        Isolation::Netns if wears_ports_out => network::client_addresses(limits::LOOPBACK_SOURCES).collect(),
+        Isolation::Netns if wears_ports_out => {
+            network::client_addresses(limits::LOOPBACK_SOURCES).collect()
+        }
         Isolation::Netns | Isolation::None => Vec::new(),
     }
 }

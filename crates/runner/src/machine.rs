@@ -22,7 +22,8 @@ pub(crate) struct MachineWatch {
     cpus: Vec<u32>,
     bound: bool,
     quota: Option<Quota>,
-    /// Other processes before the load: looking at all of them takes milliseconds, which would count in the window.
+    /// Other processes before the load: looking at all of them takes milliseconds, which would
+    /// count in the window.
     others: (u64, Vec<Other>),
     /// Of all CPUs, before the load, too: a hot server measures as badly as a hot generator.
     heat: host::Heat,
@@ -42,7 +43,8 @@ struct Reading {
 }
 
 impl MachineWatch {
-    /// `bound`: the CPUs that the workers are bound to, one each. Empty: the workers run wherever this process may.
+    /// `bound`: the CPUs that the workers are bound to, one each. Empty: the workers run wherever
+    /// this process may.
     pub(crate) fn new(bound: &[u32]) -> MachineWatch {
         MachineWatch {
             cpus: if bound.is_empty() { allowed_cpus() } else { bound.to_vec() },
@@ -70,7 +72,8 @@ impl MachineWatch {
     fn read(&self) -> Reading {
         let is_ours = |cpu: &CpuUse| self.cpus.contains(&cpu.cpu);
         Reading {
-            // With the counters: shares are over the time between two readings, wherever the edges were.
+            // With the counters: shares are over the time between two readings, wherever the edges
+            // were.
             at_ns: monotonic_ns(),
             cpus: host::each_cpu().into_iter().filter(is_ours).collect(),
             own_ns: proc::own_cpu_ns(),
@@ -123,9 +126,14 @@ fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
     }
 }
 
-/// CPU time that processes used between two lists, the most first, each with the CPU on which it was seen last.
-/// `most_ns`: all that the CPUs had between the two.
-fn others(before: &[Other], after: &[Other], ours: &BTreeSet<u32>, most_ns: u64) -> Vec<(u32, OtherUse)> {
+/// CPU time that processes used between two lists, the most first, each with the CPU on which it
+/// was seen last. `most_ns`: all that the CPUs had between the two.
+fn others(
+    before: &[Other],
+    after: &[Other],
+    ours: &BTreeSet<u32>,
+    most_ns: u64,
+) -> Vec<(u32, OtherUse)> {
     let used = |(other, run_ns): (&Other, u64)| {
         (other.last_cpu, OtherUse { pid: other.pid, name: other.name.clone(), run_ns })
     };
@@ -135,7 +143,11 @@ fn others(before: &[Other], after: &[Other], ours: &BTreeSet<u32>, most_ns: u64)
     all
 }
 
-fn named<'a>(others: impl Iterator<Item = &'a (u32, OtherUse)>, spent_ns: u64, most: usize) -> Vec<OtherUse> {
+fn named<'a>(
+    others: impl Iterator<Item = &'a (u32, OtherUse)>,
+    spent_ns: u64,
+    most: usize,
+) -> Vec<OtherUse> {
     let least = spent_ns as f64 * WORTH_NAMING;
     let worth = others.map(|(_, other)| other).filter(|other| other.run_ns as f64 > least);
     worth.take(most).cloned().collect()
@@ -174,6 +186,9 @@ mod tests {
         let machine = watch.finish().unwrap();
         assert!(machine.own_ns >= 2_000_000 && machine.length_ns > 0, "{machine:?}");
         assert!(!machine.bound && !machine.cpus.is_empty(), "{machine:?}");
-        assert!(MachineWatch::new(&[0]).finish().is_none(), "a load that never came to its window has none");
+        assert!(
+            MachineWatch::new(&[0]).finish().is_none(),
+            "a load that never came to its window has none"
+        );
     }
 }

@@ -42,7 +42,8 @@ impl RawObserve {
     }
 }
 
-/// What the command line says of the probes of a suite: those to be used in their place, or those to be left out.
+/// What the command line says of the probes of a suite: those to be used in their place, or those
+/// to be left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// `None`: the suite's.
@@ -57,18 +58,20 @@ const WITHOUT: &str = "no-";
 /// The help of `--observe`: every probe, and those that look by default.
 #[must_use]
 pub fn help() -> String {
-    let names =
-        |probes: &mut dyn Iterator<Item = Probe>| probes.map(Probe::name).collect::<Vec<_>>().join(", ");
+    let names = |probes: &mut dyn Iterator<Item = Probe>| {
+        probes.map(Probe::name).collect::<Vec<_>>().join(", ")
+    };
     format!(
-        "Probes that look into servers, with commas, in place of the suite's: {}; `{USUAL}` for {}; `{NONE}`; {WITHOUT}NAME for all but one \
-         [default: the suite's]",
+        "Probes that look into servers, with commas, in place of the suite's: {}; `{USUAL}` for \
+         {}; `{NONE}`; {WITHOUT}NAME for all but one [default: the suite's]",
         names(&mut Probe::ALL.into_iter()),
         names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_usual()))
     )
 }
 
 impl Choice {
-    /// Names of probes between commas; `default` and `none` stand for several; `no-NAME` takes one away.
+    /// Names of probes between commas; `default` and `none` stand for several; `no-NAME` takes one
+    /// away.
     ///
     /// # Errors
     /// A word that is none of these; as a sentence.
@@ -102,7 +105,8 @@ fn probe(name: &str, word: &str) -> Result<Probe, String> {
         match nearest(name, names) {
             Some(near) => format!("there is no probe {word:?}; did you mean {near:?}?"),
             None => format!(
-                "there is no probe {word:?}; there are {}, {USUAL} and {NONE}, and {WITHOUT}NAME leaves one out",
+                "there is no probe {word:?}; there are {}, {USUAL} and {NONE}, and {WITHOUT}NAME \
+                 leaves one out",
                 Probe::ALL.map(Probe::name).join(", ")
             ),
         }

@@ -67,9 +67,11 @@ impl BalancedOrders {
         self.rng.shuffle(&mut names);
         // 0, 1, n − 1, 2, n − 2, …: neighbours differ by every number once, in one direction or the
         // other.
-        let zigzag = |place: usize| if place % 2 == 1 { place / 2 + 1 } else { (n - place / 2) % n };
+        let zigzag =
+            |place: usize| if place % 2 == 1 { place / 2 + 1 } else { (n - place / 2) % n };
         let row = |shift: usize| (0..n).map(|place| names[(zigzag(place) + shift) % n]).collect();
-        let mut rows: Vec<Vec<usize>> = (0..if n.is_multiple_of(2) { n / 2 } else { n }).map(row).collect();
+        let mut rows: Vec<Vec<usize>> =
+            (0..if n.is_multiple_of(2) { n / 2 } else { n }).map(row).collect();
         self.rng.shuffle(&mut rows);
         rows
     }
@@ -89,7 +91,10 @@ mod tests {
     /// The orders of all blocks.
     fn orders(arms: usize, blocks: u32, seed: u64) -> Vec<Vec<usize>> {
         let launches = order_launches(arms, blocks, Order::Random, seed);
-        launches.chunks(arms).map(|block| block.iter().map(|launch| launch.arms[0]).collect()).collect()
+        launches
+            .chunks(arms)
+            .map(|block| block.iter().map(|launch| launch.arms[0]).collect())
+            .collect()
     }
 
     fn place(order: &[usize], arm: usize) -> usize {
@@ -142,7 +147,8 @@ mod tests {
         assert_eq!(orders(7, 5, 3), orders(7, 5, 3));
         let firsts: BTreeSet<usize> = (0..100).map(|seed| orders(7, 1, seed)[0][0]).collect();
         assert_eq!(firsts.len(), 7);
-        let of_two: BTreeSet<Vec<usize>> = (0..20).map(|seed| orders(2, 1, seed).remove(0)).collect();
+        let of_two: BTreeSet<Vec<usize>> =
+            (0..20).map(|seed| orders(2, 1, seed).remove(0)).collect();
         assert_eq!(of_two.len(), 2);
     }
 
@@ -208,13 +214,19 @@ mod tests {
             .any(|places| places.is_none_or(|places| (places.best, places.worst) != (1, all)));
         let pairs = (0..all).flat_map(|a| (0..a).map(move |b| (a, b)));
         let pairs: Vec<_> = pairs.map(|(a, b)| servers[a].pairs_with(&servers[b])).collect();
-        let chances: Vec<f64> = pairs.iter().map(|pair| pair.chance(Looks::AtTheEnd).unwrap()).collect();
+        let chances: Vec<f64> =
+            pairs.iter().map(|pair| pair.chance(Looks::AtTheEnd).unwrap()).collect();
         let mut adjusted = pairs.iter().zip(holm(&chances));
         is_ranked || adjusted.any(|(pair, p)| pair.are_apart(Some(p)))
     }
 
     /// Share of worlds in which equal servers are told apart.
-    fn alarms(arms: usize, drift: Drift, size: f64, orders_of: impl Fn(u64) -> Vec<Vec<usize>>) -> f64 {
+    fn alarms(
+        arms: usize,
+        drift: Drift,
+        size: f64,
+        orders_of: impl Fn(u64) -> Vec<Vec<usize>>,
+    ) -> f64 {
         const WORLDS: u64 = 1000;
         let mut rng = Rng::new(arms as u64 * 1000 + size as u64);
         let is_alarmed = |seed: &u64| {
@@ -231,11 +243,15 @@ mod tests {
 
     #[test]
     fn drift_tells_no_equal_servers_apart() {
-        for (arms, blocks) in [2, 4, 7].into_iter().flat_map(|arms| [3, 4, 5, 6, 9].map(|n| (arms, n))) {
+        for (arms, blocks) in
+            [2, 4, 7].into_iter().flat_map(|arms| [3, 4, 5, 6, 9].map(|n| (arms, n)))
+        {
             let share = |drift, size| alarms(arms, drift, size, |seed| orders(arms, blocks, seed));
             let no_drift = share(Drift::Steady, 0.0);
             assert!(no_drift <= 0.05 + SAMPLING, "{arms} arms, {blocks} blocks: {no_drift}");
-            for (drift, size) in [2.0, 4.0].into_iter().flat_map(|size| DRIFTS.map(|drift| (drift, size))) {
+            for (drift, size) in
+                [2.0, 4.0].into_iter().flat_map(|size| DRIFTS.map(|drift| (drift, size)))
+            {
                 // A balanced order has no part in this: differences are as often of either sign,
                 // and three pairs that agree by more than 5 % each are enough.
                 if matches!(drift, Drift::Wandering) && blocks < 5 {

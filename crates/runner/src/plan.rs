@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{
-    Arm, Conditions, DriverKind, Launch, LoadChanges, NotServed, Order, Placement, Plan, Subject, Trial,
-    Workload,
+    Arm, Conditions, DriverKind, Launch, LoadChanges, NotServed, Order, Placement, Plan, Subject,
+    Trial, Workload,
 };
 use dyno_archive::probe::Probe;
 use dyno_archive::start::cpu_list_text;
@@ -21,7 +21,9 @@ use dyno_workload::text::{FileError, nearest};
 
 use crate::backends::{self, Needs};
 use crate::bodies;
-use crate::limits::{AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE, REST, SEARCH_LOADS, SEARCH_WARMUP_NS};
+use crate::limits::{
+    AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE, REST, SEARCH_LOADS, SEARCH_WARMUP_NS,
+};
 use crate::observe::Choice;
 use crate::orders::order_launches;
 use crate::price;
@@ -103,7 +105,10 @@ impl Planned {
         let backends = plan.backends.iter().map(|backend| {
             let Name(of) = Name::parse(&backend.of).map_err(whole)?;
             let definition = found(folders.backend(&of), &backend.variant)?;
-            Ok(backends::with_entry(definition, entries.iter().find(|entry| entry.name == backend.name)))
+            Ok(backends::with_entry(
+                definition,
+                entries.iter().find(|entry| entry.name == backend.name),
+            ))
         });
         let backends = backends.collect::<Result<_, FileError>>()?;
         Planned::new(plan, subjects, backends).map_err(whole)
@@ -121,8 +126,8 @@ fn check_bodies(plan: &Plan) -> Result<(), String> {
     })
 }
 
-/// Resolves a suite. Builds and starts nothing; `unmet` is called for every subject that serves a workload, and for the back
-/// ends that these need.
+/// Resolves a suite. Builds and starts nothing; `unmet` is called for every subject that serves a
+/// workload, and for the back ends that these need.
 pub fn resolve(
     suite: SuiteFile,
     folders: &Folders,
@@ -130,7 +135,8 @@ pub fn resolve(
     allowed_cpus: &[u32],
     unmet: &Unmet<'_>,
 ) -> Result<Planned, FileError> {
-    let Chosen { entries, definitions, subject_of, served, others } = choose(&suite, folders, overrides)?;
+    let Chosen { entries, definitions, subject_of, served, others } =
+        choose(&suite, folders, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
     let whole = |message: String| FileError::whole(&path, message);
     let document = profile::of_suite(&suite.suite)?;
@@ -144,12 +150,14 @@ pub fn resolve(
     check_number(&suite, entries.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
     let pairs = entries.iter().zip(&subject_of);
-    let needs: Vec<_> = pairs.map(|(entry, subject)| Needs::of(&definitions[*subject], entry)).collect();
+    let needs: Vec<_> =
+        pairs.map(|(entry, subject)| Needs::of(&definitions[*subject], entry)).collect();
     let behind = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
     let backends = behind.planned(&placement, allowed_cpus, unmet);
     backends::skip_those_behind(&mut subjects, &subject_of, &behind.of_arm, &backends);
-    let observe = overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
+    let observe =
+        overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
     let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
     let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
     experiment::check_varied(&suite, &entries, &|place| subjects[subject_of[place]].control)
@@ -202,7 +210,8 @@ fn driver(named: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<Driver
     }
 }
 
-const NO_STAMPS: &str = "the driver uring does not read the kernel's time stamps; name \"epoll\", or leave out the probe `kernel_stamps`";
+const NO_STAMPS: &str = "the driver uring does not read the kernel's time stamps; name \"epoll\", \
+                         or leave out the probe `kernel_stamps`";
 
 /// The subjects of a suite that are to be run, with their definitions.
 struct Chosen {
@@ -218,15 +227,20 @@ struct Chosen {
     others: Vec<Needs>,
 }
 
-fn choose(suite: &SuiteFile, folders: &Folders, overrides: &Overrides) -> Result<Chosen, FileError> {
+fn choose(
+    suite: &SuiteFile,
+    folders: &Folders,
+    overrides: &Overrides,
+) -> Result<Chosen, FileError> {
     let path = Path::new(&suite.suite.path);
     let document = profile::of_suite(&suite.suite)?;
     let mut entries = suite.subjects.clone();
     let mut left_out = Vec::new();
     if !overrides.only.is_empty() {
         check_only(&overrides.only, &entries).map_err(|message| FileError::whole(path, message))?;
-        (entries, left_out) =
-            entries.into_iter().partition(|w| names_of(w).iter().any(|name| overrides.only.contains(name)));
+        (entries, left_out) = entries
+            .into_iter()
+            .partition(|w| names_of(w).iter().any(|name| overrides.only.contains(name)));
     }
     let find = |entry: &SuiteSubject| {
         let at = |key, message| document.locate(of_subject(entry, key, message));
@@ -241,8 +255,12 @@ fn choose(suite: &SuiteFile, folders: &Folders, overrides: &Overrides) -> Result
             definitions.push(find(entry)?);
         }
     }
-    let served = definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
-    let others = left_out.iter().filter_map(|entry| Some(Needs::of(&find(entry).ok()?, entry))).collect();
+    let served = definitions
+        .iter()
+        .map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect())
+        .collect();
+    let others =
+        left_out.iter().filter_map(|entry| Some(Needs::of(&find(entry).ok()?, entry))).collect();
     Ok(Chosen { entries, definitions, subject_of, served, others })
 }
 
@@ -291,8 +309,13 @@ fn planned_arm(
     Arm { name: entry.id(), level: entry.level, subject, backends: Vec::new(), conditions }
 }
 
-/// Checks that no two arms have one name, and that the baseline is one of them; it need not be when only some are run.
-fn check_arms(entries: &[SuiteSubject], suite: &SuiteFile, overrides: &Overrides) -> Result<(), Mistake> {
+/// Checks that no two arms have one name, and that the baseline is one of them; it need not be when
+/// only some are run.
+fn check_arms(
+    entries: &[SuiteSubject],
+    suite: &SuiteFile,
+    overrides: &Overrides,
+) -> Result<(), Mistake> {
     for (i, entry) in entries.iter().enumerate() {
         if entries[..i].iter().any(|other| other.id() == entry.id()) {
             let message = format!(
@@ -311,8 +334,8 @@ fn check_arms(entries: &[SuiteSubject], suite: &SuiteFile, overrides: &Overrides
     }
 }
 
-/// Checks that the CPUs that the suite names can be used here: a subject with fewer would have its numbers divided by too
-/// many.
+/// Checks that the CPUs that the suite names can be used here: a subject with fewer would have its
+/// numbers divided by too many.
 fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
     if let Some(cpuset) = &suite.limits.cpuset {
         check_cpuset(cpuset, allowed).map_err(|m| m.within("limits"))?;
@@ -332,7 +355,8 @@ pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistak
         return Ok(());
     }
     let message = format!(
-        "`cpuset` names CPU {}, on which nothing may run here: dyno may use {}; name some of these, or leave the key out",
+        "`cpuset` names CPU {}, on which nothing may run here: dyno may use {}; name some of \
+         these, or leave the key out",
         cpu_list_text(&missing),
         cpu_list_text(allowed)
     );
@@ -357,12 +381,14 @@ fn names_of(entry: &SuiteSubject) -> [String; 3] {
     [entry.name.clone(), entry.server(), entry.id()]
 }
 
-/// A mistake in a key of a subject's entry in the suite. An entry that is a text alone is marked as a whole.
+/// A mistake in a key of a subject's entry in the suite. An entry that is a text alone is marked as
+/// a whole.
 fn of_subject(entry: &SuiteSubject, key: &'static str, message: String) -> Mistake {
     mistake("subjects", message).below(entry.place).below(key)
 }
 
-/// Reads the definition of a subject. `at` makes an error that points at a key of the subject's entry in the suite.
+/// Reads the definition of a subject. `at` makes an error that points at a key of the subject's
+/// entry in the suite.
 fn find(
     entry: &SuiteSubject,
     folders: &Folders,
@@ -416,7 +442,8 @@ fn planned_subject(
     }
 }
 
-/// Whether a subject speaks what a workload speaks. `Err`: why not, as the second half of a sentence about it.
+/// Whether a subject speaks what a workload speaks. `Err`: why not, as the second half of a
+/// sentence about it.
 fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
     let protocol = workload.protocol;
     if definition.protocols.contains(&protocol) {
@@ -429,15 +456,20 @@ fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
 fn serves_nothing(served: &[Result<(), String>]) -> Option<String> {
     let reasons: Vec<&String> = served.iter().map(|s| s.as_ref().err()).collect::<Option<_>>()?;
     let first = reasons.first()?;
-    let others =
-        if reasons.iter().any(|reason| reason != first) { ", nor what the other workloads need" } else { "" };
+    let others = if reasons.iter().any(|reason| reason != first) {
+        ", nor what the other workloads need"
+    } else {
+        ""
+    };
     Some(format!("{first}{others}"))
 }
 
 /// Workloads that a participating subject does not serve.
 fn not_served(subjects: &[Subject], served: &[Vec<Result<(), String>>]) -> Vec<NotServed> {
     let mut all = Vec::new();
-    for (subject, of_subject) in served.iter().enumerate().filter(|(s, _)| subjects[*s].skipped.is_none()) {
+    for (subject, of_subject) in
+        served.iter().enumerate().filter(|(s, _)| subjects[*s].skipped.is_none())
+    {
         for (workload, served) in of_subject.iter().enumerate() {
             if let Err(reason) = served {
                 all.push(NotServed { subject, workload, reason: reason.clone() });
@@ -454,7 +486,12 @@ fn check_size(
     steps_of: &[Vec<usize>],
 ) -> Result<(), String> {
     let steps_of_subject = |of_subject: &&Vec<Result<(), String>>| -> usize {
-        of_subject.iter().zip(steps_of).filter(|(s, _)| s.is_ok()).map(|(_, steps)| steps.len()).sum()
+        of_subject
+            .iter()
+            .zip(steps_of)
+            .filter(|(s, _)| s.is_ok())
+            .map(|(_, steps)| steps.len())
+            .sum()
     };
     let trials: usize = served.iter().map(steps_of_subject).sum();
     // A subject that serves nothing is listed with its starts all the same.
@@ -464,7 +501,8 @@ fn check_size(
         return Ok(());
     }
     Err(format!(
-        "{repeats} repeats of {of_block} trials are {all}, and a plan has {PLANNED} at most; ask for {} `repeats`, or for fewer steps, workloads or subjects",
+        "{repeats} repeats of {of_block} trials are {all}, and a plan has {PLANNED} at most; ask \
+         for {} `repeats`, or for fewer steps, workloads or subjects",
         match PLANNED / of_block {
             0 => "fewer".into(),
             most => format!("{most} or fewer"),
@@ -487,12 +525,13 @@ fn launches_of(
 ) -> Vec<Launch> {
     let mut launches = order_launches(arms, repeats, order, seed);
     let is_of_duet = |launch: &Launch| launch.arms.iter().all(|arm| duet.contains(arm));
-    launches.sort_by_key(|launch| (launch.block, is_of_duet(launch) == launch.block.is_multiple_of(2)));
+    launches
+        .sort_by_key(|launch| (launch.block, is_of_duet(launch) == launch.block.is_multiple_of(2)));
     launches
 }
 
-/// The trials of each launch, in an order drawn for each: a server that gets faster or slower with age then does so at
-/// another workload and step each time.
+/// The trials of each launch, in an order drawn for each: a server that gets faster or slower with
+/// age then does so at another workload and step each time.
 fn list_trials(
     launches: &[Launch],
     arms: &[Arm],
@@ -501,16 +540,25 @@ fn list_trials(
     order: Order,
     seed: u64,
 ) -> Vec<Trial> {
-    // Not the numbers that decide the order of subjects: that stays as it is when a suite gets another step.
+    // Not the numbers that decide the order of subjects: that stays as it is when a suite gets
+    // another step.
     let mut rng = Rng::new(!seed);
     let mut trials = Vec::new();
     for (launch, planned) in launches.iter().enumerate() {
         let mut of_launch = Vec::new();
         for &arm in &planned.arms {
             let served = &served[arms[arm].subject];
-            let asked = steps_of.iter().enumerate().filter(|(workload, _)| served[*workload].is_ok());
-            let each = asked.flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
-            of_launch.extend(each.map(|(workload, step)| Trial { launch, arm, workload, step, seed: 0 }));
+            let asked =
+                steps_of.iter().enumerate().filter(|(workload, _)| served[*workload].is_ok());
+            let each =
+                asked.flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
+            of_launch.extend(each.map(|(workload, step)| Trial {
+                launch,
+                arm,
+                workload,
+                step,
+                seed: 0,
+            }));
         }
         if order == Order::Random {
             rng.shuffle(&mut of_launch);
@@ -529,8 +577,8 @@ pub fn keeps_turns(plan: &Plan, duration_ns: u64) -> bool {
     turns::keeps(plan, duration_ns)
 }
 
-/// CPUs of subject and generator, apart where there are two or more: the generator takes the last quarter, at least one.
-/// `taken`: CPUs of back ends, which neither shares if there are others.
+/// CPUs of subject and generator, apart where there are two or more: the generator takes the last
+/// quarter, at least one. `taken`: CPUs of back ends, which neither shares if there are others.
 fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement {
     let without = |from: &[u32], some: &[u32]| -> Vec<u32> {
         from.iter().copied().filter(|cpu| !some.contains(cpu)).collect()
@@ -549,9 +597,14 @@ fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement 
     Placement { subject: subject.to_vec(), generator: generator.to_vec() }
 }
 
-/// Whether servers and generator change places from block to block: where nobody said which CPUs they have, as many of one as of the other, and
-/// nobody stands on CPUs beside them. Other numbers could not change places without another neighbourhood of cores for both.
-fn swaps_cpus(suite: &SuiteFile, placement: &Placement, backends: &[dyno_archive::plan::Backend]) -> bool {
+/// Whether servers and generator change places from block to block: where nobody said which CPUs
+/// they have, as many of one as of the other, and nobody stands on CPUs beside them. Other numbers
+/// could not change places without another neighbourhood of cores for both.
+fn swaps_cpus(
+    suite: &SuiteFile,
+    placement: &Placement,
+    backends: &[dyno_archive::plan::Backend],
+) -> bool {
     suite.varies_cpus
         && suite.limits.cpuset.is_none()
         && placement.is_disjoint()
@@ -559,21 +612,25 @@ fn swaps_cpus(suite: &SuiteFile, placement: &Placement, backends: &[dyno_archive
         && backends.is_empty()
 }
 
-/// Time that a start takes besides its trials: starting, checking, stopping. A guess for the clock on the screen.
+/// Time that a start takes besides its trials: starting, checking, stopping. A guess for the clock
+/// on the screen.
 const START_NS: u64 = 1_500_000_000;
 
 /// Time that a trial takes besides its phases. A guess likewise.
 const TRIAL_NS: u64 = 100_000_000;
 
-/// How long a plan takes without its builds, roughly, in nanoseconds. It assumes that every server is warm as early as can
-/// be seen; a start of one that is not takes up to the limit of [`dyno_archive::plan::UntilSteady`] longer.
+/// How long a plan takes without its builds, roughly, in nanoseconds. It assumes that every server
+/// is warm as early as can be seen; a start of one that is not takes up to the limit of
+/// [`dyno_archive::plan::UntilSteady`] longer.
 #[must_use]
 pub fn expected_ns(plan: &Plan) -> u64 {
     let runs = |launch: &usize| plan.launches[*launch].arms.iter().all(|arm| plan.takes_part(*arm));
     let launches = (0..plan.launches.len()).filter(|l| runs(l)).count() as u64;
     let trials = plan.trials.iter().filter(|t| runs(&t.launch)).count() as u64;
-    let warm_ns: u64 = (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::least_ns(plan, l)).sum();
-    let firsts = (0..plan.launches.len()).filter(|l| runs(l) && plan.is_looked_at_first(*l)).count() as u64;
+    let warm_ns: u64 =
+        (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::least_ns(plan, l)).sum();
+    let firsts =
+        (0..plan.launches.len()).filter(|l| runs(l) && plan.is_looked_at_first(*l)).count() as u64;
     let price_ns = if plan.probe_price { price::length_ns() } else { 0 };
     let first_ns = firsts * (IDLE.as_nanos() as u64 + price_ns);
     let is_profiled = |trial: &&Trial| {
@@ -582,9 +639,10 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     let profiles = plan.trials.iter().filter(is_profiled).count() as u64;
     // Guessed like the rest: how many loads a search takes depends on where it ends.
     let is_searched = |t: &usize| runs(&plan.trials[*t].launch) && search::is_followed(plan, *t);
-    let searches = plan.search.map_or(0, |_| (0..plan.trials.len()).filter(is_searched).count() as u64);
-    let search_ns =
-        SEARCH_LOADS * (SEARCH_WARMUP_NS + plan.load.duration_ns + REST.as_nanos() as u64 + TRIAL_NS);
+    let searches =
+        plan.search.map_or(0, |_| (0..plan.trials.len()).filter(is_searched).count() as u64);
+    let search_ns = SEARCH_LOADS
+        * (SEARCH_WARMUP_NS + plan.load.duration_ns + REST.as_nanos() as u64 + TRIAL_NS);
     launches * START_NS
         + first_ns
         + searches * search_ns
@@ -658,14 +716,17 @@ mod tests {
             std::fs::write(folder.join("subject.toml"), text).unwrap();
         }
         let suite = SuiteFile::parse(Path::new("s.toml"), suite, &[]).unwrap();
-        resolve(suite, &Folders(vec![root.path().into()]), &Overrides::default(), &[0, 1], &|_| None)
+        resolve(suite, &Folders(vec![root.path().into()]), &Overrides::default(), &[0, 1], &|_| {
+            None
+        })
     }
 
     #[test]
     fn the_subjects_of_a_duet_are_up_at_once() {
         let suite = |subjects: &str| {
             format!(
-                "subjects = [{subjects}]\n[suite]\norder = \"duet\"\nrepeats = 3\n[load]\nconnections = 4\n"
+                "subjects = [{subjects}]\n[suite]\norder = \"duet\"\nrepeats = \
+                 3\n[load]\nconnections = 4\n"
             )
         };
         let servers = [("a", "\"h1\""), ("b", "\"h1\""), ("c", "\"h1\"")];
@@ -678,7 +739,8 @@ mod tests {
         assert_eq!((cpus(0), cpus(3), cpus(6)), (vec![0], vec![1], vec![0]));
         let alone = planned(&servers, &suite("\"a\""));
         assert!(alone.duet.is_empty(), "there is nobody to be loaded with");
-        let named = planned(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
+        let named =
+            planned(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
         assert!(!named.duet.is_empty() && !named.swaps_cpus);
     }
 
@@ -694,7 +756,8 @@ mod tests {
     fn controls_are_loaded_beside_others_only_where_that_is_asked() {
         let of = |subjects: &str, more: &str| {
             let suite = format!(
-                "{subjects}\n[suite]\norder = \"duet\"\nrepeats = 2\nseed = 3\n[load]\nconnections = 4\n{more}"
+                "{subjects}\n[suite]\norder = \"duet\"\nrepeats = 2\nseed = 3\n[load]\nconnections \
+                 = 4\n{more}"
             );
             planned(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
         };
@@ -705,16 +768,21 @@ mod tests {
         let baseline = |name: &str| {
             let report = format!("[report]\nbaseline = \"{name}\"\n");
             let suite = format!(
-                "subjects = [\"a\", \"null\", \"b\"]\n[suite]\norder = \"duet\"\n[load]\nconnections = 4\n{report}"
+                "subjects = [\"a\", \"null\", \"b\"]\n[suite]\norder = \
+                 \"duet\"\n[load]\nconnections = 4\n{report}"
             );
             resolved(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
         };
         assert!(baseline("b").is_ok());
         let alone = baseline("null").unwrap_err();
-        assert!(alone.message.contains("null is loaded alone") && alone.message.ends_with("a, b"), "{alone}");
+        assert!(
+            alone.message.contains("null is loaded alone") && alone.message.ends_with("a, b"),
+            "{alone}"
+        );
         let twin = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";
         let twins = format!(
-            "subjects = [\"null\", \"a\"]\n[suite]\ntwin = \"null, files 64\"\norder = \"duet\"\n{twin}"
+            "subjects = [\"null\", \"a\"]\n[suite]\ntwin = \"null, files 64\"\norder = \
+             \"duet\"\n{twin}"
         );
         let twins = planned(&[("a", "\"h1\"")], &twins);
         assert_eq!(twins.duet.len(), 4, "a twin is what its other is: {:?}", twins.arms);
@@ -730,24 +798,28 @@ mod tests {
     fn what_is_varied_is_said_by_every_workload() {
         let of = |arms: &str, more: &str| {
             let suite = format!(
-                "{arms}\n[[workloads]]\npath = \"/{{request.size}}\"\n{more}[load]\nconnections = 4\n"
+                "{arms}\n[[workloads]]\npath = \"/{{request.size}}\"\n{more}[load]\nconnections = \
+                 4\n"
             );
             resolved(&[("a", "\"h1\"")], &suite)
         };
         let silent = "[[workloads]]\npath = \"/plain\"\n";
-        let made =
-            "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { \"request.size\" = [64, 128] }";
+        let made = "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = \
+                    { \"request.size\" = [64, 128] }";
         let wrong = of(made, silent).unwrap_err();
         assert!(
-            wrong.message.contains("workload \"plain\" does not say it") && wrong.position.is_some(),
+            wrong.message.contains("workload \"plain\" does not say it")
+                && wrong.position.is_some(),
             "{wrong}"
         );
         assert!(of(made, "").is_ok());
         let listed = |sizes: [u32; 3]| {
             let [a, b, null] = sizes;
             format!(
-                "[[subjects]]\nuse = \"a\"\nrequest = {{ size = {a} }}\n[[subjects]]\nuse = \"a\"\nname = \"b\"\nrequest = {{ size = {b} }}\n\
-                 [[subjects]]\nuse = \"null\"\nrequest = {{ size = {null} }}\n[experiment]\nkind = \"ladder\""
+                "[[subjects]]\nuse = \"a\"\nrequest = {{ size = {a} }}\n[[subjects]]\nuse = \"a\"\n\
+                 name = \"b\"\nrequest = {{ size = {b} }}\n\
+                 [[subjects]]\nuse = \"null\"\nrequest = {{ size = {null} }}\n[experiment]\n\
+                 kind = \"ladder\""
             )
         };
         assert!(of(&listed([64, 128, 64]), silent).is_err());
@@ -758,7 +830,8 @@ mod tests {
     fn shares_of_a_duet_are_of_those_that_are_loaded_at_the_same_time() {
         let shares = |subjects: &str, most: u32| {
             let suite = format!(
-                "subjects = [{subjects}]\n[suite]\norder = \"duet\"\n[load]\nconnections = 8\nrate = [\"25%\", \"{most}%\"]\n"
+                "subjects = [{subjects}]\n[suite]\norder = \"duet\"\n[load]\nconnections = 8\nrate \
+                 = [\"25%\", \"{most}%\"]\n"
             );
             resolved(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
         };
@@ -778,9 +851,19 @@ mod tests {
                 "there is no subject \"hree\"",
             ),
             ("subjects = [\"here\", \"here/fast\"]", 1, 21, "has no variant \"fast\""),
-            ("subjects = [{ use = \"here\", variant = \"fast\" }]", 1, 39, "has no variant \"fast\""),
+            (
+                "subjects = [{ use = \"here\", variant = \"fast\" }]",
+                1,
+                39,
+                "has no variant \"fast\"",
+            ),
             ("subjects = [\"here\", \"here\"]", 1, 21, "is listed twice"),
-            ("subjects = [\"here\"]\n[report]\nbaseline = \"there\"", 3, 12, "the baseline \"there\""),
+            (
+                "subjects = [\"here\"]\n[report]\nbaseline = \"there\"",
+                3,
+                12,
+                "the baseline \"there\"",
+            ),
         ] {
             let error = resolved(&[("here", "\"h1\"")], source).unwrap_err();
             assert_eq!(error.position, Some(Position { line, column }), "{source}: {error}");
@@ -808,7 +891,8 @@ mod tests {
     fn subjects_get_the_workloads_that_they_speak() {
         let plan = planned(
             &[("a", "\"h1\""), ("b", "\"h1\", \"h2c\""), ("c", "\"h2\"")],
-            "subjects = [\"a\", \"b\", \"c\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n[load]\nin_flight = [20, 40]\n\
+            "subjects = [\"a\", \"b\", \"c\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n[load]\n\
+             in_flight = [20, 40]\n\
              streams = 10\n[[workloads]]\nname = \"one\"\npath = \"/\"\n\
              [[workloads]]\nname = \"two\"\nprotocol = \"h2c\"\npath = \"/\"\n",
         );
@@ -839,7 +923,10 @@ mod tests {
         let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().within("limits");
         let error = error.locate(Path::new("s.toml"), source);
         assert_eq!(error.position, Some(Position { line: 3, column: 10 }));
-        assert!(error.message.contains("names CPU 2") && error.message.contains("may use 0,1"), "{error}");
+        assert!(
+            error.message.contains("names CPU 2") && error.message.contains("may use 0,1"),
+            "{error}"
+        );
         assert_eq!(check_cpuset(&[0, 1], &[0, 1]), Ok(()));
     }
 

@@ -19,20 +19,26 @@ pub fn check_machine(plan: &Plan) -> Result<(), String> {
     let is_apart = plan.arms.iter().any(|arm| arm.conditions.isolation == Isolation::Netns);
     let made = if is_apart { Network::pair().map(drop) } else { Ok(()) };
     made.map_err(|why| {
-        format!("the suite asks for `isolation = \"netns\"`: {why}. That takes root with CAP_SYS_ADMIN and CAP_NET_ADMIN, `veth` in the kernel, and a writable /proc/sys; without `isolation` servers are measured over this machine's loopback")
+        format!(
+            "the suite asks for `isolation = \"netns\"`: {why}. That takes root with CAP_SYS_ADMIN \
+             and CAP_NET_ADMIN, `veth` in the kernel, and a writable /proc/sys; without \
+             `isolation` servers are measured over this machine's loopback"
+        )
     })
 }
 
 /// What a run starts.
 #[derive(Clone, Debug, Default)]
 pub struct Builds {
-    /// Folder of each subject's artefacts, in the plan's order; `None`: the subject does not take part.
+    /// Folder of each subject's artefacts, in the plan's order; `None`: the subject does not take
+    /// part.
     pub subjects: Vec<Option<Built>>,
     /// In the plan's order; `None`: it cannot be had, and no subject that needs it takes part.
     pub backends: Vec<Option<Service>>,
 }
 
-/// Builds every back end and subject of a plan that can be built, and learns versions. A failed build is recorded in the plan.
+/// Builds every back end and subject of a plan that can be built, and learns versions. A failed
+/// build is recorded in the plan.
 ///
 /// # Errors
 /// The user interrupted it.
@@ -43,7 +49,8 @@ pub fn prepare(
     on: &mut dyn FnMut(Event<'_>),
 ) -> Result<Builds, Interrupted> {
     if supervision.interrupts.count() > 0 {
-        // What was asked of the machine before may have been ended with it, and its answers are not to be kept.
+        // What was asked of the machine before may have been ended with it, and its answers are not
+        // to be kept.
         return Err(Interrupted);
     }
     let mut builder = Builder { cache, supervision, on };
@@ -52,7 +59,9 @@ pub fn prepare(
         let made = builder.make(&backend.name, definition, backend.skipped.is_some())?;
         (backend.version, backend.build_failed) = (made.version, made.failed);
         backend.build = made.built.as_ref().and_then(|built| built.build.clone());
-        builds.backends.push(made.built.map(|built| Service { definition: definition.clone(), built }));
+        builds
+            .backends
+            .push(made.built.map(|built| Service { definition: definition.clone(), built }));
     }
     leave_out_those_behind(planned);
     for (subject, definition) in planned.plan.subjects.iter_mut().zip(&planned.definitions) {
@@ -79,7 +88,12 @@ struct Made {
 }
 
 impl Builder<'_> {
-    fn make(&mut self, name: &str, definition: &Definition, is_skipped: bool) -> Result<Made, Interrupted> {
+    fn make(
+        &mut self,
+        name: &str,
+        definition: &Definition,
+        is_skipped: bool,
+    ) -> Result<Made, Interrupted> {
         if is_skipped {
             return Ok(Made::default());
         }
@@ -92,7 +106,8 @@ impl Builder<'_> {
         }
         (self.on)(Event::Built { name, result: built.as_ref() });
         let version = built.as_ref().ok();
-        let version = version.and_then(|built| build::version(definition, &built.out, self.supervision));
+        let version =
+            version.and_then(|built| build::version(definition, &built.out, self.supervision));
         Ok(match built {
             Ok(built) => Made { built: Some(built), version, failed: None },
             Err(why) => Made { failed: Some(why), ..Made::default() },
@@ -107,7 +122,8 @@ fn leave_out_those_behind(planned: &mut Planned) {
     }
 }
 
-/// The subjects whose back ends could not be built, each with that as the reason why it does not take part.
+/// The subjects whose back ends could not be built, each with that as the reason why it does not
+/// take part.
 fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
     let why = |arm: &Arm| {
         let mut behind = arm.backends.iter().map(|index| &plan.backends[*index]);
@@ -117,8 +133,8 @@ fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
     plan.arms.iter().filter_map(why).collect()
 }
 
-/// Lets those subjects of an archived plan take part again whose only lack was a back end's build: it may succeed now. Returns
-/// their places.
+/// Lets those subjects of an archived plan take part again whose only lack was a back end's build:
+/// it may succeed now. Returns their places.
 pub fn bring_back_those_behind(plan: &mut Plan) -> Vec<usize> {
     let mut back = not_built_behind(plan);
     back.retain(|(subject, why)| plan.subjects[*subject].skipped.as_ref() == Some(why));

@@ -35,7 +35,8 @@ impl Priced<'_> {
     /// # Errors
     /// The load cannot begin, the server fails, or the kernel refuses; as a sentence.
     pub fn measure(&self) -> Result<Vec<PriceSlice>, String> {
-        // What is asked is what a request costs, so the server is kept busy, for as long as it takes.
+        // What is asked is what a request costs, so the server is kept busy, for as long as it
+        // takes.
         loaded(&self.spec.clone().kept_busy(), self.interrupts, |answers, is_ended| {
             let slices = self.pairs(answers, is_ended);
             // As it was, whatever came of it: the rest of the start is looked at.
@@ -70,7 +71,8 @@ impl Priced<'_> {
     ) -> Result<PriceSlice, String> {
         let (to_counter, stop) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            let counter = counting.map(|counting| scope.spawn(move || count(counting, &[answers], &stop)));
+            let counter =
+                counting.map(|counting| scope.spawn(move || count(counting, &[answers], &stop)));
             thread::sleep(PRICE_SETTLES);
             // All three are read at once, as a slice begins and as it ends.
             let edge = || (monotonic_ns(), answers.total(), (self.cpu_ns)());
@@ -78,13 +80,16 @@ impl Priced<'_> {
             thread::sleep(PRICE_SLICE);
             let (to_ns, after, cpu_after) = edge();
             drop(to_counter);
-            let counted = counter.map(|c| c.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            let counted =
+                counter.map(|c| c.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             counted.transpose()?;
             Ok(PriceSlice {
                 attached,
                 length_ns: to_ns - from_ns,
                 answers: after - before,
-                cpu_ns: cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before)),
+                cpu_ns: cpu_after
+                    .zip(cpu_before)
+                    .map(|(after, before)| after.saturating_sub(before)),
             })
         })
     }

@@ -28,7 +28,8 @@ impl Profiled<'_> {
     /// Profiles it.
     ///
     /// # Errors
-    /// The load cannot begin, the server fails, the kernel takes no stacks, or the user ended it; as a sentence.
+    /// The load cannot begin, the server fails, the kernel takes no stacks, or the user ended it;
+    /// as a sentence.
     pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
         let mut sampling = Sampling::load().map_err(|refusal| refusal.why)?;
         sampling.know(&(self.pids)());
@@ -39,7 +40,8 @@ impl Profiled<'_> {
             let from_ns = monotonic_ns();
             let mut wait = |pause| {
                 thread::sleep(pause);
-                // Only how long to go on hangs on this time; the length that is told is the sampling's own.
+                // Only how long to go on hangs on this time; the length that is told is the
+                // sampling's own.
                 is_ended() || monotonic_ns() - from_ns >= PROFILE.as_nanos() as u64
             };
             let taken = sampling.run(self.pids, &mut edge, &mut wait)?;

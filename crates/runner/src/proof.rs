@@ -1,5 +1,5 @@
-//! Checks of a contract against a server: by single exchanges, and where requests are to be in flight together, by the load's
-//! own client.
+//! Checks of a contract against a server: by single exchanges, and where requests are to be in
+//! flight together, by the load's own client.
 
 use std::time::Instant;
 
@@ -27,7 +27,8 @@ pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResu
         return result;
     }
     let put = if check.requests.len() == 1 { put } else { put_in_order };
-    // Read before the first load, for all of them: no result is a time here, it only ends what takes too long.
+    // Read before the first load, for all of them: no result is a time here, it only ends what
+    // takes too long.
     let until = Instant::now() + 2 * CHECK;
     exchange::result(check, client, put(check, client.listener(), until), business)
 }
@@ -42,8 +43,9 @@ fn put(check: &Check, listener: &Listener, until: Instant) -> Result<String, Pro
         requests_per_connection: None,
     };
     let http2 = Http2::default();
-    let traffic = compile::compile(&workload, &listener.host(), &http2, &|_| Err("no files here".into()))
-        .map_err(Problem::Wrong)?;
+    let traffic =
+        compile::compile(&workload, &listener.host(), &http2, &|_| Err("no files here".into()))
+            .map_err(Problem::Wrong)?;
     let once = load_at::once(listener, traffic, http2);
     let step = Step { streams: check.streams, ..once.step.clone() };
     let load = Load { requests: Some(check.times.into()), ..once.load.clone() };
@@ -54,19 +56,24 @@ fn put(check: &Check, listener: &Listener, until: Instant) -> Result<String, Pro
     })
 }
 
-/// Sends the requests of a list in their order. Each has a connection of its own: a load draws its requests by weight, and
-/// only the first request of a connection can upgrade it.
+/// Sends the requests of a list in their order. Each has a connection of its own: a load draws its
+/// requests by weight, and only the first request of a connection can upgrade it.
 fn put_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
     for _ in 0..check.times {
         for request in &check.requests {
-            put(&Check { requests: vec![request.clone()], times: 1, ..check.clone() }, listener, until)?;
+            put(
+                &Check { requests: vec![request.clone()], times: 1, ..check.clone() },
+                listener,
+                until,
+            )?;
         }
     }
     let n = u64::from(check.times) * check.requests.len() as u64;
     Ok(format!("{n} requests in their order, each upgraded and answered as expected"))
 }
 
-/// Sends the requests of `spec` on one connection. Every answer must be as expected, and come by a time.
+/// Sends the requests of `spec` on one connection. Every answer must be as expected, and come by a
+/// time.
 fn ask(spec: &load::Spec, until: Instant) -> Result<(), Problem> {
     let mut watch = StopWhen(|| Instant::now() > until);
     let record = load::run(spec, &mut watch).map_err(Problem::Wrong)?;
@@ -75,12 +82,15 @@ fn ask(spec: &load::Spec, until: Instant) -> Result<(), Problem> {
     let right: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
     if let Some((outcome, n)) = worst(outcomes()) {
         let kinds = [&record.unexpected, &record.protocol_errors, &record.connection_failures];
-        let why: Vec<&str> = kinds.iter().flat_map(|kind| kind.keys()).map(String::as_str).collect();
+        let why: Vec<&str> =
+            kinds.iter().flat_map(|kind| kind.keys()).map(String::as_str).collect();
         let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
         let words = format!("{n} of {wanted} ended as {}{why}", outcome.name());
         return Err(match outcome {
             _ if is_late(outcome) => Problem::Late(words),
-            _ if outcome.is_completed() || outcome == Outcome::ProtocolError => Problem::Wrong(words),
+            _ if outcome.is_completed() || outcome == Outcome::ProtocolError => {
+                Problem::Wrong(words)
+            }
             _ => Problem::Closed(words),
         });
     }
@@ -89,7 +99,9 @@ fn ask(spec: &load::Spec, until: Instant) -> Result<(), Problem> {
     }
     if record.connections.opened != 1 {
         let n = record.connections.opened;
-        return Err(Problem::Wrong(format!("it took {n} connections, because the server closed them")));
+        return Err(Problem::Wrong(format!(
+            "it took {n} connections, because the server closed them"
+        )));
     }
     spoke_as_asked(spec, &record)
 }
@@ -105,9 +117,12 @@ fn is_late(outcome: Outcome) -> bool {
     outcome.is_timeout() || matches!(outcome, Outcome::ConnectTimeout | Outcome::Cancelled)
 }
 
-/// Checks that the server spoke HTTP/2 where asked to, and took as many requests at a time as the check needs.
+/// Checks that the server spoke HTTP/2 where asked to, and took as many requests at a time as the
+/// check needs.
 fn spoke_as_asked(spec: &load::Spec, record: &LoadRecord) -> Result<(), Problem> {
-    let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else { return Ok(()) };
+    let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else {
+        return Ok(());
+    };
     if http2.fallen_back + http2.upgrades_declined > 0 {
         return Err(Problem::Wrong("the server went on in HTTP/1.1".into()));
     }

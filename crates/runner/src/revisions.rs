@@ -1,4 +1,5 @@
-//! Servers as they are in revisions of their repository, each in a work tree of its own that is gone afterwards.
+//! Servers as they are in revisions of their repository, each in a work tree of its own that is
+//! gone afterwards.
 
 use std::fs;
 use std::io;
@@ -74,17 +75,22 @@ impl Repository {
                 "{name} lies in none of the folders of subjects, so that it has no revisions"
             )));
         };
-        let of_machine = |error: io::Error| NoRevision::Failed(format!("{}: {error}", own.display()));
+        let of_machine =
+            |error: io::Error| NoRevision::Failed(format!("{}: {error}", own.display()));
         let own = own.canonicalize().map_err(of_machine)?;
         let root = git(&own, "rev-parse --show-toplevel", &[], supervision).map_err(|why| {
             why.says(|why| {
-                format!("{name} has no revisions: {} is in no Git repository ({why})", own.display())
+                format!(
+                    "{name} has no revisions: {} is in no Git repository ({why})",
+                    own.display()
+                )
             })
         })?;
         let root = Path::new(&root).canonicalize().map_err(of_machine)?;
         let subject = own.strip_prefix(&root);
-        let subject = subject
-            .map_err(|_| NoRevision::Wrong(format!("{} is not below {}", own.display(), root.display())))?;
+        let subject = subject.map_err(|_| {
+            NoRevision::Wrong(format!("{} is not below {}", own.display(), root.display()))
+        })?;
         Ok(Repository { name: name.into(), subject: subject.into(), root })
     }
 
@@ -93,13 +99,15 @@ impl Repository {
     /// # Errors
     /// A sentence: there is none.
     pub fn commit(&self, name: &str, supervision: &Supervision<'_>) -> Result<String, NoRevision> {
-        // A name that begins with a dash is no option; one that stands for a tag or a branch is of its commit.
+        // A name that begins with a dash is no option; one that stands for a tag or a branch is of
+        // its commit.
         const COMMAND: &str = "rev-parse --verify --quiet --end-of-options \"$REVISION^{commit}\"";
         let found = git(&self.root, COMMAND, &[("REVISION", name)], supervision);
         found.map_err(|why| {
             why.says(|_| {
                 format!(
-                    "{name:?} is no commit of the repository {}; `git log` and `git branch` show which there are",
+                    "{name:?} is no commit of the repository {}; `git log` and `git branch` show \
+                     which there are",
                     self.root.display()
                 )
             })
@@ -117,7 +125,10 @@ impl Repository {
     /// The work tree as it is.
     #[must_use]
     pub fn as_it_lies(folders: &Folders) -> Revised {
-        Revised { revision: Revision { name: WORK_TREE.into(), commit: None }, folders: folders.clone() }
+        Revised {
+            revision: Revision { name: WORK_TREE.into(), commit: None },
+            folders: folders.clone(),
+        }
     }
 }
 
@@ -134,7 +145,8 @@ impl<'a> WorkTrees<'a> {
     /// # Errors
     /// There can be no folder for them.
     pub fn new(repository: &'a Repository, guard: &'a Guard) -> io::Result<WorkTrees<'a>> {
-        let trees = WorkTrees { folder: folder::make(KIND, guard)?, repository, trees: Vec::new(), guard };
+        let trees =
+            WorkTrees { folder: folder::make(KIND, guard)?, repository, trees: Vec::new(), guard };
         trees.sweep();
         Ok(trees)
     }
@@ -146,7 +158,9 @@ impl<'a> WorkTrees<'a> {
         let listed = git(&self.repository.root, "worktree list --porcelain", &[], &supervision);
         let listed = listed.unwrap_or_default();
         let trees = listed.lines().filter_map(|line| line.strip_prefix("worktree "));
-        trees.filter(|tree| is_left(Path::new(tree))).for_each(|tree| self.remove(tree, &supervision));
+        trees
+            .filter(|tree| is_left(Path::new(tree)))
+            .for_each(|tree| self.remove(tree, &supervision));
     }
 
     fn remove(&self, tree: &str, supervision: &Supervision<'_>) {
@@ -173,8 +187,9 @@ impl<'a> WorkTrees<'a> {
         self.trees.push(tree.clone());
         const COMMAND: &str = "worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
         let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
-        git(&self.repository.root, COMMAND, &variables, supervision)
-            .map_err(|why| why.failed(|why| format!("revision {name} cannot be checked out: {why}")))?;
+        git(&self.repository.root, COMMAND, &variables, supervision).map_err(|why| {
+            why.failed(|why| format!("revision {name} cannot be checked out: {why}"))
+        })?;
         let definition = self.repository.subject.join(Role::Subject.file());
         if !tree.join(&definition).is_file() {
             return Err(NoRevision::Wrong(format!(
@@ -187,7 +202,8 @@ impl<'a> WorkTrees<'a> {
         Ok(Revised { folders, revision })
     }
 
-    /// The folders of subjects as they are in a work tree; those that lie elsewhere stay where they are.
+    /// The folders of subjects as they are in a work tree; those that lie elsewhere stay where they
+    /// are.
     fn moved(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
         let moved = folders.0.iter().map(|folder| {
             let inside = folder
@@ -199,18 +215,21 @@ impl<'a> WorkTrees<'a> {
         moved.collect()
     }
 
-    /// Checks that the server is found in the work tree: one whose own folder is the root of its repository, or a link out of it, would be found as
-    /// it lies here, whatever its revision.
+    /// Checks that the server is found in the work tree: one whose own folder is the root of its
+    /// repository, or a link out of it, would be found as it lies here, whatever its revision.
     fn check(&self, tree: &Path, folders: &Folders) -> Result<(), NoRevision> {
         let name = &self.repository.name;
         let of_name = folders.0.iter().map(|folder| folder.join(name));
         let found = of_name.into_iter().find(|own| own.join(Role::Subject.file()).is_file());
         let found = found.and_then(|own| own.canonicalize().ok());
-        if found.zip(tree.canonicalize().ok()).is_some_and(|(found, tree)| found.starts_with(tree)) {
+        if found.zip(tree.canonicalize().ok()).is_some_and(|(found, tree)| found.starts_with(tree))
+        {
             return Ok(());
         }
         Err(NoRevision::Wrong(format!(
-            "{name} is found outside of the repository {}: its folder is the root of a repository of its own, or a link; a server has revisions in a folder of subjects that lies in the repository itself",
+            "{name} is found outside of the repository {}: its folder is the root of a repository \
+             of its own, or a link; a server has revisions in a folder of subjects that lies in \
+             the repository itself",
             self.repository.root.display()
         )))
     }
@@ -235,7 +254,8 @@ const KIND: &str = "revisions";
 
 /// Whether a work tree is one of ours whose folder is gone.
 fn is_left(tree: &Path) -> bool {
-    let folder = tree.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let folder =
+        tree.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let is_ours = |name: &String| name.starts_with("dyno-") && name.contains(&format!("-{KIND}-"));
     folder.as_ref().is_some_and(is_ours) && !tree.exists()
 }
@@ -258,9 +278,9 @@ fn git(
     match tool.ask(supervision) {
         Answer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // The shell's word for a program that is not there (POSIX, 2.8.2).
-        Answer::Ended { status, .. } if status.code() == Some(127) => {
-            Err(NoRevision::Failed("git is not there, by which revisions are had; install it".into()))
-        }
+        Answer::Ended { status, .. } if status.code() == Some(127) => Err(NoRevision::Failed(
+            "git is not there, by which revisions are had; install it".into(),
+        )),
         Answer::Ended { output, .. } => {
             Err(NoRevision::Wrong(output.trim().lines().last().unwrap_or("git failed").into()))
         }

@@ -1,7 +1,8 @@
 //! Asks a server's runtime what it knows of itself, while a load runs.
 //!
-//! A process that tells listens at a Unix socket, `$DYNO_RUNTIME.PID`, and answers whoever connects with one JSON object of
-//! numbers. Nobody asks it but dyno, which does so from a thread of its own: a runtime that is slow to answer holds up no sample.
+//! A process that tells listens at a Unix socket, `$DYNO_RUNTIME.PID`, and answers whoever connects
+//! with one JSON object of numbers. Nobody asks it but dyno, which does so from a thread of its
+//! own: a runtime that is slow to answer holds up no sample.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +21,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::limits::{RUNTIME_ANSWER, RUNTIME_BYTES, RUNTIME_PAUSE, RUNTIME_VALUES};
 
-/// The variable that tells a server where to listen for questions about its runtime: what it adds is a dot and its process number.
+/// The variable that tells a server where to listen for questions about its runtime: what it adds
+/// is a dot and its process number.
 const VARIABLE: &str = "DYNO_RUNTIME";
 
 /// The variable by which Node.js is told what to begin with.
@@ -29,9 +31,12 @@ const NODE_OPTIONS: &str = "NODE_OPTIONS";
 /// What Node.js begins with, so that it tells.
 const NODE_SCRIPT: &str = include_str!("runtime.cjs");
 
-/// What a server is given so that its runtime tells, below its working folder. Returns variables of its environment; that of
-/// Node.js's options is to be added to what it has.
-pub(crate) fn prepare(of: RuntimeSpec, work: &Path) -> std::io::Result<Vec<(&'static str, String)>> {
+/// What a server is given so that its runtime tells, below its working folder. Returns variables of
+/// its environment; that of Node.js's options is to be added to what it has.
+pub(crate) fn prepare(
+    of: RuntimeSpec,
+    work: &Path,
+) -> std::io::Result<Vec<(&'static str, String)>> {
     let sockets = (VARIABLE, base(work).display().to_string());
     Ok(match of {
         RuntimeSpec::Jvm => Vec::new(),
@@ -61,8 +66,12 @@ impl Runtime {
         Runtime { of, work: work.into(), sampler: sampler.clone() }
     }
 
-    /// Asks again and again, until whoever holds the other end lets go. What cannot be had is told once, beside what could.
-    pub(crate) fn follow(&self, stop: &mpsc::Receiver<()>) -> (Vec<RuntimeReading>, Option<Refused>) {
+    /// Asks again and again, until whoever holds the other end lets go. What cannot be had is told
+    /// once, beside what could.
+    pub(crate) fn follow(
+        &self,
+        stop: &mpsc::Receiver<()>,
+    ) -> (Vec<RuntimeReading>, Option<Refused>) {
         let mut readings = Vec::new();
         let mut refused = None;
         loop {
@@ -101,23 +110,28 @@ impl Runtime {
     fn refusal(&self, why: String) -> Refused {
         let mend = match self.of {
             RuntimeSpec::Jvm => {
-                "A JVM tells unless it runs with -XX:-UsePerfData or with a /tmp that dyno cannot see."
+                "A JVM tells unless it runs with -XX:-UsePerfData or with a /tmp that dyno cannot \
+                 see."
             }
-            RuntimeSpec::Node => "It has to be Node.js 16 or later, and must not clear NODE_OPTIONS.",
+            RuntimeSpec::Node => {
+                "It has to be Node.js 16 or later, and must not clear NODE_OPTIONS."
+            }
             RuntimeSpec::Own => "docs/subjects.md says what a server that tells has to do.",
         };
         Refused { probe: Probe::Runtime, why, mend: mend.into() }
     }
 }
 
-/// Asks every process that listens; values are sums over all. One that has ended since it began to listen tells nothing.
+/// Asks every process that listens; values are sums over all. One that has ended since it began to
+/// listen tells nothing.
 fn ask_all(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String, f64>), String> {
     let mut sum = BTreeMap::new();
     let mut sockets = BTreeSet::new();
     let mut failed = None;
     let files = fs::read_dir(work).map_err(|error| error.to_string())?.flatten();
     let is_socket = |path: &PathBuf| {
-        path.file_stem() == base(work).file_name() && path.extension().is_some_and(|ext| ext != "cjs")
+        path.file_stem() == base(work).file_name()
+            && path.extension().is_some_and(|ext| ext != "cjs")
     };
     for path in files.map(|file| file.path()).filter(is_socket) {
         match ask(&path) {
@@ -142,7 +156,9 @@ fn ask(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
     let mut answer = Vec::new();
     let read = connect(socket).and_then(|stream| read_all(stream, &mut answer));
     match read {
-        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            return Ok(BTreeMap::new());
+        }
         Err(error) => return Err(format!("the question was not answered ({error})")),
         Ok(()) if answer.len() as u64 > RUNTIME_BYTES => {
             return Err(format!("its answer has more than {RUNTIME_BYTES} bytes"));
@@ -152,7 +168,8 @@ fn ask(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
     parse(&answer)
 }
 
-/// Connects. Where the queue of those who want to is full, std would wait for as long as it stays so.
+/// Connects. Where the queue of those who want to is full, std would wait for as long as it stays
+/// so.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // It limits the time to connect as well (unix_stream_connect in net/unix/af_unix.c).
@@ -161,7 +178,8 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(UnixStream::from(OwnedFd::from(socket)))
 }
 
-/// Reads to the end, or to one byte more than an answer may have, for as long as an answer may take.
+/// Reads to the end, or to one byte more than an answer may have, for as long as an answer may
+/// take.
 fn read_all(mut stream: UnixStream, answer: &mut Vec<u8>) -> io::Result<()> {
     // Nothing measured: it is when whoever asks has waited long enough.
     let until = Instant::now() + RUNTIME_ANSWER;
@@ -249,7 +267,8 @@ mod tests {
         assert!(parse(&serde_json::to_vec(&many).unwrap()).unwrap_err().contains("more than"));
     }
 
-    /// One that has stopped, and whose queue is full, and one that sends a byte now and then for ever.
+    /// One that has stopped, and whose queue is full, and one that sends a byte now and then for
+    /// ever.
     #[test]
     fn who_does_not_come_to_an_end_is_not_waited_for() {
         let work = tempfile::tempdir().unwrap();
@@ -259,7 +278,9 @@ mod tests {
         socket.listen(1).unwrap();
         let asked: Vec<_> = (0..4).map(|_| ask(&path)).collect();
         assert!(
-            asked.iter().all(|answer| answer.as_ref().is_err_and(|why| why.contains("was not answered"))),
+            asked
+                .iter()
+                .all(|answer| answer.as_ref().is_err_and(|why| why.contains("was not answered"))),
             "{asked:?}"
         );
         let path = work.path().join("dyno-runtime.2");

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use dyno_analysis::load::is_done;
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{
-    Arm, Conditions, Launch, Load, Order, Placement, Plan, ReportOptions, Subject, Suite, Trial, Workload,
+    Arm, Conditions, Launch, Load, Order, Placement, Plan, ReportOptions, Subject, Suite, Trial,
+    Workload,
 };
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::Ceiling;
@@ -22,11 +23,17 @@ pub struct Server {
     pub title: String,
 }
 
-/// The plan of one load, as of a suite with one subject, workload and step. `files`: SHA-256 of each file that its requests
-/// name.
+/// The plan of one load, as of a suite with one subject, workload and step. `files`: SHA-256 of
+/// each file that its requests name.
 #[must_use]
-pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<String, String>) -> Plan {
-    let generator = if spec.cpus.is_empty() { dyno_launch::allowed_cpus() } else { spec.cpus.clone() };
+pub fn plan(
+    server: &Server,
+    workload: &Workload,
+    spec: &Spec,
+    files: BTreeMap<String, String>,
+) -> Plan {
+    let generator =
+        if spec.cpus.is_empty() { dyno_launch::allowed_cpus() } else { spec.cpus.clone() };
     // On which CPUs the server runs, nobody knows.
     let placement = Placement { subject: Vec::new(), generator };
     let conditions = Conditions { placement, ..Conditions::default() };
@@ -88,7 +95,8 @@ pub enum Ended<'a> {
 }
 
 impl<'a> Ended<'a> {
-    /// Tells an interrupted load from a complete one: interrupting a load that has sent all its requests changes nothing.
+    /// Tells an interrupted load from a complete one: interrupting a load that has sent all its
+    /// requests changes nothing.
     #[must_use]
     pub fn of(record: &'a LoadRecord, asked: &Load, was_interrupted: bool) -> Ended<'a> {
         if was_interrupted && !is_done(record, asked) {
@@ -99,19 +107,32 @@ impl<'a> Ended<'a> {
     }
 }
 
-/// Writes a load's record into the archive of its plan. `ceiling`: the calibrated ceiling quoted beside it.
+/// Writes a load's record into the archive of its plan. `ceiling`: the calibrated ceiling quoted
+/// beside it.
 ///
 /// # Errors
 /// The archive cannot be written.
-pub fn write(dir: &RunDir, ended: &Ended<'_>, ceiling: Option<Ceiling>) -> Result<(), ArchiveError> {
+pub fn write(
+    dir: &RunDir,
+    ended: &Ended<'_>,
+    ceiling: Option<Ceiling>,
+) -> Result<(), ArchiveError> {
     let (load, failure) = match ended {
         Ended::Done(load) => (Some(*load), None),
         Ended::Interrupted(load) => (Some(*load), Some(interrupted())),
-        Ended::Never(words) => (None, Some(Failure { kind: FailureKind::Harness, message: words.clone() })),
+        Ended::Never(words) => {
+            (None, Some(Failure { kind: FailureKind::Harness, message: words.clone() }))
+        }
     };
     dir.write_start(&StartRecord { failure, ..StartRecord::default() })?;
     let Some(load) = load else { return Ok(()) };
-    dir.write_trial(&TrialRecord { trial: 0, start: 0, load: load.clone(), checks: Vec::new(), ceiling })
+    dir.write_trial(&TrialRecord {
+        trial: 0,
+        start: 0,
+        load: load.clone(),
+        checks: Vec::new(),
+        ceiling,
+    })
 }
 
 fn interrupted() -> Failure {

@@ -16,11 +16,13 @@ const NEARLY_FULL: f64 = 0.9;
 pub const REMEDIES: [(&str, &str); 3] = [
     (
         "nftables",
-        "nft 'table inet loopback { chain out { type filter hook output priority raw; oif lo notrack; }; chain in { type filter hook prerouting priority raw; iif lo notrack; }; }'",
+        "nft 'table inet loopback \
+         { chain out { type filter hook output priority raw; oif lo notrack; }; chain in { type filter hook prerouting priority raw; iif lo notrack; }; }'",
     ),
     (
         "iptables",
-        "iptables -t raw -A OUTPUT -o lo -j CT --notrack && iptables -t raw -A PREROUTING -i lo -j CT --notrack",
+        "iptables -t raw -A OUTPUT -o lo -j CT --notrack && iptables -t raw -A PREROUTING -i lo -j \
+         CT --notrack",
     ),
     ("larger table", "sysctl -w net.netfilter.nf_conntrack_max=1048576"),
 ];
@@ -31,7 +33,8 @@ pub fn remedies() -> String {
     let line = |(name, command): &(&str, &str)| format!("  {name}: {command}");
     let lines: Vec<String> = REMEDIES.iter().map(line).collect();
     format!(
-        "{}\n  Ports that a container engine publishes on 127.0.0.1 need tracking and stop working without it.",
+        "{}\n  Ports that a container engine publishes on 127.0.0.1 need tracking and stop working \
+         without it.",
         lines.join("\n")
     )
 }
@@ -94,7 +97,9 @@ pub fn note(plan: &Plan, table: &Table) -> Option<String> {
     }
     if table.has_loopback == Some(true) && Tracked::from_table(table).is_none() {
         return Some(format!(
-            "note: the kernel tracks connections over loopback (netfilter) and does not show how many fit its table; packets of new connections are dropped when it is full\nhint: exempt loopback from tracking:\n{}",
+            "note: the kernel tracks connections over loopback (netfilter) and does not show how \
+             many fit its table; packets of new connections are dropped when it is full\nhint: \
+             exempt loopback from tracking:\n{}",
             remedies()
         ));
     }
@@ -106,25 +111,28 @@ pub fn note(plan: &Plan, table: &Table) -> Option<String> {
 fn in_words(tracked: &Tracked, forecast: &Forecast) -> String {
     let Tracked { entries, most, stays_s } = tracked;
     let head = format!(
-        "the kernel tracks connections over loopback (netfilter): {entries} of {most} entries are used, and a closed connection stays for {stays_s} s"
+        "the kernel tracks connections over loopback (netfilter): {entries} of {most} entries are \
+         used, and a closed connection stays for {stays_s} s"
     );
     let fills = forecast.peak >= tracked.free() as f64 * NEARLY_FULL;
     let known = match fills {
         true => format!(
-            "this plan opens about {:.0} connections within that time, which fills the table: packets of new connections will be dropped",
+            "this plan opens about {:.0} connections within that time, which fills the table: \
+             packets of new connections will be dropped",
             forecast.peak
         ),
         false => format!("this plan opens about {:.0} connections within that time", forecast.peak),
     };
-    let closed = forecast
-        .fills_at_rps
-        .map_or(String::new(), |rps| format!("; a closed loop fills the table from {rps:.0} requests/s on"));
+    let closed = forecast.fills_at_rps.map_or(String::new(), |rps| {
+        format!("; a closed loop fills the table from {rps:.0} requests/s on")
+    });
     if !fills && forecast.fills_at_rps.is_none() {
         return format!("note: {head}; {known}");
     }
     let label = if fills { "warning" } else { "note" };
     format!(
-        "{label}: {head}; {known}{closed}\nhint: exempt loopback from tracking, or make the table larger:\n{}",
+        "{label}: {head}; {known}{closed}\nhint: exempt loopback from tracking, or make the table \
+         larger:\n{}",
         remedies()
     )
 }
@@ -272,7 +280,9 @@ mod tests {
         let few = in_words(&tracked(10, 1000), &forecast(64.0, None));
         assert_eq!(
             few,
-            "note: the kernel tracks connections over loopback (netfilter): 10 of 1000 entries are used, and a closed connection stays for 120 s; this plan opens about 64 connections within that time"
+            "note: the kernel tracks connections over loopback (netfilter): 10 of 1000 entries are \
+             used, and a closed connection stays for 120 s; this plan opens about 64 connections \
+             within that time"
         );
         let many = in_words(&tracked(10, 1000), &forecast(900.0, None));
         assert!(many.starts_with("warning: ") && many.contains("which fills the table"), "{many}");

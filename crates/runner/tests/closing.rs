@@ -46,7 +46,8 @@ fn server(open: &Arc<AtomicU32>) -> SocketAddr {
 /// Three connections on two workers. `requests`: as many, without a duration.
 fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> Spec {
     let listener = Listener { addr: server(open), protocol: Protocol::H1, authority: None };
-    let request = Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
+    let request =
+        Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
     let workload = Workload {
         name: "any".into(),
         protocol: Protocol::H1,
@@ -58,8 +59,14 @@ fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> Spec {
     let read = |_: &str| Err("no files here".into());
     let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
     let base = load_at::once(&listener, traffic, http2);
-    let load =
-        Load { requests, warmup_ns: 0, duration_ns: 200 * MS, interval_ns: 50 * MS, threads: 2, ..base.load };
+    let load = Load {
+        requests,
+        warmup_ns: 0,
+        duration_ns: 200 * MS,
+        interval_ns: 50 * MS,
+        threads: 2,
+        ..base.load
+    };
     Spec { step: Step { connections: 3, ..base.step }, load, at_once: None, ..base }
 }
 

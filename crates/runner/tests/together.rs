@@ -39,7 +39,8 @@ fn server() -> SocketAddr {
 /// One of two loads that alternate: a round to warm up, and six that are measured.
 fn spec(own: u32) -> Spec {
     let listener = Listener { addr: server(), protocol: Protocol::H1, authority: None };
-    let request = Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
+    let request =
+        Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
     let workload = Workload {
         name: "any".into(),
         protocol: Protocol::H1,
@@ -83,8 +84,10 @@ impl Watch for EndsAfter {
 fn run(ends_after: [Option<u32>; 2]) -> Vec<(Spec, LoadRecord)> {
     let specs = [spec(0), spec(1)];
     let [mut first, mut second] = ends_after.map(EndsAfter);
-    let mut loads =
-        [Watched { spec: &specs[0], watch: &mut first }, Watched { spec: &specs[1], watch: &mut second }];
+    let mut loads = [
+        Watched { spec: &specs[0], watch: &mut first },
+        Watched { spec: &specs[1], watch: &mut second },
+    ];
     let records = run_together(&mut loads).unwrap();
     specs.into_iter().zip(records).collect()
 }
@@ -97,8 +100,9 @@ fn loads_begin_at_once_and_alternate() {
         assert!(record.books.balance(), "{:?}", record.books);
         assert!(!record.cut_short && record.connections.opened == 2, "{:?}", record.connections);
         let own = spec.slices.unwrap().within(0, 2_000 * MS);
-        let is_own =
-            |interval: &&Interval| own.iter().any(|(from, to)| (*from..*to).contains(&interval.start_ns));
+        let is_own = |interval: &&Interval| {
+            own.iter().any(|(from, to)| (*from..*to).contains(&interval.start_ns))
+        };
         let loading = record.intervals.iter().filter(|interval| interval.phase != Phase::Drain);
         let (inside, outside): (Vec<_>, Vec<_>) = loading.partition(is_own);
         assert!(inside.iter().map(|interval| interval.started).sum::<u64>() > 0);

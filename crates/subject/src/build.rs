@@ -61,14 +61,16 @@ pub fn build(
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
         return Ok(Built { out, build: None });
     };
-    // Before anything is looked at: who waits here for another dyno's build may see other sources afterwards.
+    // Before anything is looked at: who waits here for another dyno's build may see other sources
+    // afterwards.
     let _lock = lock(&cache, supervision)?;
     let mut recipe = Recipe { definition, spec, supervision, read: &mut read_input, on_line };
     recipe.build(&cache)
 }
 
-/// Removes what builds keep for the next one at the place of a definition that will not be there again. `inputs`: of the build that was made there,
-/// which nobody can use again if its place went into it.
+/// Removes what builds keep for the next one at the place of a definition that will not be there
+/// again. `inputs`: of the build that was made there, which nobody can use again if its place went
+/// into it.
 pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
     // What cannot be removed is only in the way.
     for folder in kept_for(definition, cache) {
@@ -99,7 +101,8 @@ fn names_its_folder(spec: &BuildSpec) -> bool {
 /// Tells the folder of a definition from those of others of its name, in eight digits.
 fn place_of(definition: &Definition) -> String {
     let mut key = Key::default();
-    let folder = std::path::absolute(&definition.folder).unwrap_or_else(|_| definition.folder.clone());
+    let folder =
+        std::path::absolute(&definition.folder).unwrap_or_else(|_| definition.folder.clone());
     key.add(folder.as_os_str().as_encoded_bytes());
     key.add(definition.role.file().as_bytes());
     let mut text = key.text();
@@ -125,7 +128,10 @@ impl Recipe<'_> {
             let inputs = self.key(without_inputs.clone())?;
             let folder = BuildFolder(cache.join(&inputs[..16]));
             if let Some(receipt) = read_receipt(&folder.receipt()) {
-                return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, true)) });
+                return Ok(Built {
+                    out: folder.out(),
+                    build: Some(receipt.into_build(inputs, true)),
+                });
             }
             let kept = of_place("kept", self.definition, cache);
             let mut places = placeholders(self.definition, &folder.out());
@@ -133,7 +139,8 @@ impl Recipe<'_> {
             let command = places.fill_command(&self.spec.command)?;
             folder.make()?;
             fs::create_dir_all(&kept).map_err(|e| format!("{}: {e}", kept.display()))?;
-            // Somebody may write into the inputs all the while, and what is built is what was copied.
+            // Somebody may write into the inputs all the while, and what is built is what was
+            // copied.
             if self.copy(without_inputs.clone(), &folder.source())? != inputs {
                 fs::remove_dir_all(&folder.0).map_err(|e| folder.error(&e))?;
                 continue;
@@ -145,7 +152,8 @@ impl Recipe<'_> {
             return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, false)) });
         }
         Err(format!(
-            "the inputs of the build change while they are copied; build again when nothing writes into {} any more",
+            "the inputs of the build change while they are copied; build again when nothing writes \
+             into {} any more",
             self.definition.folder.display()
         ))
     }
@@ -155,7 +163,8 @@ impl Recipe<'_> {
         self.visit(without_inputs, |_, _| Ok(()))
     }
 
-    /// Copies the inputs to their names in a new folder, and returns the key of a build from these copies.
+    /// Copies the inputs to their names in a new folder, and returns the key of a build from these
+    /// copies.
     fn copy(&mut self, without_inputs: Key, source: &Path) -> Result<String, String> {
         self.visit(without_inputs, |found, bytes| copy(found, bytes, source))
     }
@@ -172,11 +181,13 @@ impl Recipe<'_> {
         let log = Log::create(&folder.0.join("build.log")).map_err(io)?;
         let deadline = self.spec.deadline.duration();
         let tool = Tool { command, folder: &source, environment, deadline };
-        let ending = tool.run(&log, self.supervision, self.on_line).map_err(|e| format!("sh: {e}"))?;
+        let ending =
+            tool.run(&log, self.supervision, self.on_line).map_err(|e| format!("sh: {e}"))?;
         for folder in [&source, &temporary] {
             let _ = fs::remove_dir_all(folder);
         }
-        let failed = |how: String| Err(format!("`{}` {how}:\n{}", first_line_of(command), log.tail(30)));
+        let failed =
+            |how: String| Err(format!("`{}` {how}:\n{}", first_line_of(command), log.tail(30)));
         match ending {
             Ending::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
                 wall_ns,
@@ -243,7 +254,9 @@ impl BuildFolder {
     fn make(&self) -> Result<(), String> {
         let cleared = if self.0.exists() { fs::remove_dir_all(&self.0) } else { Ok(()) };
         let folders = [self.out(), self.source(), self.temporary()];
-        cleared.and_then(|()| folders.iter().try_for_each(fs::create_dir_all)).map_err(|e| self.error(&e))
+        cleared
+            .and_then(|()| folders.iter().try_for_each(fs::create_dir_all))
+            .map_err(|e| self.error(&e))
     }
 
     fn error(&self, error: &io::Error) -> String {
@@ -280,7 +293,11 @@ pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
 
 /// The version of what will run: the first line that its command prints.
 #[must_use]
-pub fn version(definition: &Definition, out: &Path, supervision: &Supervision<'_>) -> Option<String> {
+pub fn version(
+    definition: &Definition,
+    out: &Path,
+    supervision: &Supervision<'_>,
+) -> Option<String> {
     let spec = definition.version.as_ref()?;
     let command = placeholders(definition, out).fill_command(&spec.command).ok()?;
     match definition.ask(&command, spec.deadline, supervision) {
@@ -293,8 +310,9 @@ fn first_line(output: &str) -> Option<&str> {
     output.lines().next().map(str::trim).filter(|line| !line.is_empty())
 }
 
-/// Hash of everything that can change what a subject's build makes: the way of building, the machine's architecture, the
-/// command, its environment, the versions of the tools, and names, contents and executable bits of the inputs.
+/// Hash of everything that can change what a subject's build makes: the way of building, the
+/// machine's architecture, the command, its environment, the versions of the tools, and names,
+/// contents and executable bits of the inputs.
 ///
 /// # Errors
 /// A sentence: an input cannot be read or is refused, or a tool does not say its version.
@@ -322,7 +340,8 @@ fn key_without_inputs(
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
-    // Of what was inherited, secrets are left out; what the subject itself sets is none of the user's.
+    // Of what was inherited, secrets are left out; what the subject itself sets is none of the
+    // user's.
     for (name, value) in &spec.env {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
@@ -338,10 +357,13 @@ fn key_without_inputs(
     let version = definition.version.as_ref().filter(|version| !version.command.contains("{out}"));
     let fill = |command: &str| placeholders(definition, Path::new("")).fill_command(command);
     let version = version.map(|v| Ok::<_, String>((fill(&v.command)?, v.deadline))).transpose()?;
-    let requires = definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
+    let requires =
+        definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
     for (command, deadline) in version.into_iter().chain(requires) {
         match definition.ask(&command, deadline, supervision) {
-            Answer::Ended { output, .. } => key.add(first_line(&output).unwrap_or_default().as_bytes()),
+            Answer::Ended { output, .. } => {
+                key.add(first_line(&output).unwrap_or_default().as_bytes())
+            }
             Answer::None(why) => return Err(format!("`{command}` {why}")),
         }
     }
@@ -365,7 +387,8 @@ fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<Path
     // What of the definition decides a build is in the key already.
     let is_own = |found: &Found| found.name == Path::new(definition.role.file());
     for input in &spec.inputs {
-        let found = paths::walk(&definition.folder, input)?.into_iter().filter(|found| !is_own(found));
+        let found =
+            paths::walk(&definition.folder, input)?.into_iter().filter(|found| !is_own(found));
         all.extend(found.map(|found| (found.name.clone(), found)));
     }
     Ok(all)
@@ -373,7 +396,8 @@ fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<Path
 
 fn read_input(found: &Found) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut from = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&found.path)?;
+    let mut from =
+        fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&found.path)?;
     from.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -400,7 +424,8 @@ fn size_of(path: &Path) -> io::Result<u64> {
 /// Waits until no other dyno builds this subject.
 fn lock(folder: &Path, supervision: &Supervision<'_>) -> Result<fs::File, String> {
     let path = folder.join("lock");
-    let failed = |e: io::Error| format!("the build cache cannot be locked: {}: {e}", path.display());
+    let failed =
+        |e: io::Error| format!("the build cache cannot be locked: {}: {e}", path.display());
     fs::create_dir_all(folder).map_err(failed)?;
     let mut options = fs::OpenOptions::new();
     options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);
@@ -431,7 +456,8 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("in.txt"), "1").unwrap();
         let source = format!(
-            "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\n[build]\ncommand = '''{command}'''\ninputs = [\"in.txt\"]\n[start]\ncommand = [\"x\"]\n"
+            "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\n[build]\ncommand \
+             = '''{command}'''\ninputs = [\"in.txt\"]\n[start]\ncommand = [\"x\"]\n"
         );
         fs::write(folder.join("subject.toml"), source).unwrap();
         Definition::read(&folder).unwrap()
@@ -440,7 +466,12 @@ mod tests {
     fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        super::build(definition, cache, &Supervision { guard: &guard, interrupts: &interrupts }, &mut |_| {})
+        super::build(
+            definition,
+            cache,
+            &Supervision { guard: &guard, interrupts: &interrupts },
+            &mut |_| {},
+        )
     }
 
     #[test]
@@ -478,8 +509,14 @@ mod tests {
             bytes
         };
         let spec = definition.build.as_ref().unwrap();
-        Recipe { definition, spec, supervision: &supervision, read: &mut read, on_line: &mut |_| {} }
-            .build(cache)
+        Recipe {
+            definition,
+            spec,
+            supervision: &supervision,
+            read: &mut read,
+            on_line: &mut |_| {},
+        }
+        .build(cache)
     }
 
     #[test]
@@ -498,7 +535,8 @@ mod tests {
         let before = build_while_somebody_writes(&definition, &cache, 0).unwrap();
         assert_eq!(fs::read_to_string(before.out.join("result")).unwrap(), "1");
 
-        let error = build_while_somebody_writes(&definition, &cache.join("other"), COPIES).unwrap_err();
+        let error =
+            build_while_somebody_writes(&definition, &cache.join("other"), COPIES).unwrap_err();
         assert!(error.contains("change while they are copied; build again"), "{error}");
     }
 
@@ -511,7 +549,10 @@ mod tests {
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let _held = lock(&cache.join("x"), &supervision).unwrap();
         interrupts.raise();
-        assert_eq!(super::build(&definition, &cache, &supervision, &mut |_| {}).unwrap_err(), INTERRUPTED);
+        assert_eq!(
+            super::build(&definition, &cache, &supervision, &mut |_| {}).unwrap_err(),
+            INTERRUPTED
+        );
     }
 
     #[test]
@@ -526,12 +567,16 @@ mod tests {
             fs::write(definition.folder.join("in.txt"), n.to_string()).unwrap();
             let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
             let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-            let built =
-                super::build(&definition, &cache, &supervision, &mut |line| lines.push(line.to_string()))
-                    .unwrap();
+            let built = super::build(&definition, &cache, &supervision, &mut |line| {
+                lines.push(line.to_string())
+            })
+            .unwrap();
             assert_eq!(fs::read_to_string(built.out.join("stamps")).unwrap().lines().count(), n);
         }
-        let kept = format!("kept at {}", cache.join(format!("x/kept-{}", place_of(&definition))).display());
+        let kept = format!(
+            "kept at {}",
+            cache.join(format!("x/kept-{}", place_of(&definition))).display()
+        );
         assert_eq!(lines, [kept.clone(), kept]);
     }
 
@@ -551,7 +596,8 @@ mod tests {
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let mut definition = subject(root.path(), "true");
         definition.build.as_mut().unwrap().inputs = vec![Inside::parse(".").unwrap()];
-        let key = || inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
+        let key =
+            || inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
         let without = key();
         fs::create_dir(definition.folder.join("empty")).unwrap();
         assert_ne!(key(), without);
@@ -611,7 +657,8 @@ mod tests {
     #[test]
     fn inputs_are_copied_and_never_written() {
         let root = tempfile::tempdir().unwrap();
-        let mut definition = subject(root.path(), "cp tool sub/b {out}/; echo 2 > in.txt; chmod +x in.txt");
+        let mut definition =
+            subject(root.path(), "cp tool sub/b {out}/; echo 2 > in.txt; chmod +x in.txt");
         let folder = definition.folder.clone();
         fs::create_dir(folder.join("sub")).unwrap();
         fs::write(folder.join("sub/a"), "3").unwrap();
@@ -656,7 +703,10 @@ mod tests {
         let mut definition = subject(root.path(), "echo so far; setsid sleep 97531; true");
         definition.build.as_mut().unwrap().deadline = crate::definition::Nanoseconds(200_000_000);
         let error = build(&definition, &root.path().join("cache")).unwrap_err();
-        assert!(error.contains("had not ended after 200 ms") && error.contains("so far"), "{error}");
+        assert!(
+            error.contains("had not ended after 200 ms") && error.contains("so far"),
+            "{error}"
+        );
         let words = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let is_left = |pid| words(pid).starts_with(b"sleep\x0097531");
         assert!(!dyno_observer::proc::all_pids().into_iter().any(is_left));

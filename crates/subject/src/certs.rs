@@ -9,16 +9,17 @@ use std::time::{Duration, SystemTime};
 use dyno_launch::folder;
 use dyno_launch::guard::Guard;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, SanType,
 };
 
-/// How long before and after its making a certificate holds. Clocks may differ by the first; no run is as long as the
-/// second.
+/// How long before and after its making a certificate holds. Clocks may differ by the first; no run
+/// is as long as the second.
 const BEFORE: Duration = Duration::from_secs(24 * 3600);
 const AFTER: Duration = Duration::from_secs(60 * 24 * 3600);
 
-/// Certificates and a key as PEM files, in a folder of their own that is removed when this is dropped.
+/// Certificates and a key as PEM files, in a folder of their own that is removed when this is
+/// dropped.
 #[derive(Debug)]
 pub struct Certs {
     folder: PathBuf,
@@ -26,9 +27,9 @@ pub struct Certs {
 }
 
 impl Certs {
-    /// Makes an authority and a certificate for `localhost`, 127.0.0.1 and ::1, both ECDSA on P-256, in a new folder that
-    /// the guard knows of. Subjects run as the user that dyno runs as; nobody else is to read a key, even one that is
-    /// worth nothing.
+    /// Makes an authority and a certificate for `localhost`, 127.0.0.1 and ::1, both ECDSA on
+    /// P-256, in a new folder that the guard knows of. Subjects run as the user that dyno runs as;
+    /// nobody else is to read a key, even one that is worth nothing.
     pub fn make(guard: &Guard) -> io::Result<Certs> {
         Certs::make_in(&std::env::temp_dir(), guard)
     }
@@ -120,14 +121,17 @@ mod tests {
 
     use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
 
-    /// A server with the chain and the key, a client that trusts the authority: both names and both addresses hold.
+    /// A server with the chain and the key, a client that trusts the authority: both names and both
+    /// addresses hold.
     #[test]
     fn a_client_that_trusts_the_authority_believes_the_subject() {
         let root = tempfile::tempdir().unwrap();
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let certs = Certs::make_in(root.path(), &Guard::start().unwrap()).unwrap();
-        let chain: Vec<_> =
-            CertificateDer::pem_file_iter(certs.chain()).unwrap().collect::<Result<_, _>>().unwrap();
+        let chain: Vec<_> = CertificateDer::pem_file_iter(certs.chain())
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
         assert_eq!(chain.len(), 2);
         let key = PrivateKeyDer::from_pem_file(certs.key()).unwrap();
         assert!(matches!(key, PrivateKeyDer::Pkcs8(_)));

@@ -33,13 +33,21 @@ impl RawLimits {
                 "`cpus` is a quota in CPUs, from 0.01 upwards: 1.5 is one and a half",
             ));
         }
-        let memory =
-            self.memory.as_deref().map(units::bytes).transpose().map_err(|m| mistake("memory", m))?;
+        let memory = self
+            .memory
+            .as_deref()
+            .map(units::bytes)
+            .transpose()
+            .map_err(|m| mistake("memory", m))?;
         if memory.is_some_and(|bytes| bytes < 1 << 20) {
             return Err(mistake("memory", "a memory limit below 1MiB starts no process"));
         }
-        let cpuset =
-            self.cpuset.as_deref().map(units::cpu_list).transpose().map_err(|m| mistake("cpuset", m))?;
+        let cpuset = self
+            .cpuset
+            .as_deref()
+            .map(units::cpu_list)
+            .transpose()
+            .map_err(|m| mistake("cpuset", m))?;
         Ok(CheckedLimits {
             limits: Limits { cpus: self.cpus, memory_bytes: memory, open_files: self.files },
             cpuset,

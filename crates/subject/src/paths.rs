@@ -1,4 +1,5 @@
-//! What lies below paths within a folder, and the names of folders: no link leads out of the folder that was meant.
+//! What lies below paths within a folder, and the names of folders: no link leads out of the folder
+//! that was meant.
 
 use std::fs;
 use std::io;
@@ -24,7 +25,8 @@ impl Name {
                 Ok(Name(text.into()))
             }
             _ => Err(format!(
-                "{text:?} is not the name of a subject, which is that of its folder, without any `/`"
+                "{text:?} is not the name of a subject, which is that of its folder, without any \
+                 `/`"
             )),
         }
     }
@@ -51,11 +53,12 @@ pub enum FoundKind {
     File { mode: u32 },
 }
 
-/// Everything below a path in a folder, itself included, in the order of names. Links are followed as long as they stay
-/// within the folder.
+/// Everything below a path in a folder, itself included, in the order of names. Links are followed
+/// as long as they stay within the folder.
 ///
 /// # Errors
-/// Something cannot be read, a link leads out of the folder or round in a circle, or something is neither file nor folder.
+/// Something cannot be read, a link leads out of the folder or round in a circle, or something is
+/// neither file nor folder.
 pub fn walk(folder: &Path, from: &Inside) -> io::Result<Vec<Found>> {
     let mut walk = Walk { root: folder.canonicalize()?, above: Vec::new(), found: Vec::new() };
     walk.visit(from.path())?;
@@ -131,7 +134,12 @@ mod tests {
         assert_eq!(names, ["src", "src/a", "src/b", "src/deep"].map(PathBuf::from));
 
         symlink("../../secret", folder.join("src/out")).unwrap();
-        assert!(walk(&folder, &all).unwrap_err().to_string().contains("src/out is a link that leads out"));
+        assert!(
+            walk(&folder, &all)
+                .unwrap_err()
+                .to_string()
+                .contains("src/out is a link that leads out")
+        );
         fs::remove_file(folder.join("src/out")).unwrap();
 
         symlink("..", folder.join("src/deep/up")).unwrap();
@@ -139,6 +147,8 @@ mod tests {
         fs::remove_file(folder.join("src/deep/up")).unwrap();
 
         let _listener = std::os::unix::net::UnixListener::bind(folder.join("src/socket")).unwrap();
-        assert!(walk(&folder, &all).unwrap_err().to_string().contains("neither a file nor a folder"));
+        assert!(
+            walk(&folder, &all).unwrap_err().to_string().contains("neither a file nor a folder")
+        );
     }
 }

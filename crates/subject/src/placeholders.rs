@@ -1,7 +1,8 @@
-//! Placeholders in commands and templates: `{port}` stands for a value, `{{port}}` for these words themselves.
+//! Placeholders in commands and templates: `{port}` stands for a value, `{{port}}` for these words
+//! themselves.
 //!
-//! What looks like a placeholder is one, so that a misspelt one is told and not handed on; but for `${NAME}`, which shells and
-//! languages have for their own.
+//! What looks like a placeholder is one, so that a misspelt one is told and not handed on; but for
+//! `${NAME}`, which shells and languages have for their own.
 
 use std::borrow::Cow;
 
@@ -35,12 +36,13 @@ enum Piece<'a> {
 }
 
 impl Placeholders {
-    /// Replaces placeholders by their values. One without a value stays: whoever read the text has refused it, or the text
-    /// has changed since.
+    /// Replaces placeholders by their values. One without a value stays: whoever read the text has
+    /// refused it, or the text has changed since.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
-        let value =
-            |name: &str| self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let value = |name: &str| {
+            self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        };
         let mut filled = String::with_capacity(text.len());
         for piece in pieces(text) {
             match piece {
@@ -54,8 +56,9 @@ impl Placeholders {
         filled
     }
 
-    /// As [`fill`](Self::fill), for a command of a shell. Authors write placeholders within quotes and without, so that
-    /// a value cannot be quoted here: one that a shell would not take as it is is refused.
+    /// As [`fill`](Self::fill), for a command of a shell. Authors write placeholders within quotes
+    /// and without, so that a value cannot be quoted here: one that a shell would not take as it is
+    /// is refused.
     ///
     /// # Errors
     /// A sentence on the value.
@@ -64,7 +67,8 @@ impl Placeholders {
         match self.0.iter().find(|(name, value)| is_used(name) && !is_one_word(value)) {
             None => Ok(self.fill(command)),
             Some((name, value)) => Err(format!(
-                "{{{name}}} is {value:?} here, which a shell would not take for one word: use a folder without blanks and special characters in its path ({})",
+                "{{{name}}} is {value:?} here, which a shell would not take for one word: use a \
+                 folder without blanks and special characters in its path ({})",
                 match name.as_ref() {
                     "out" | "cache" => "`--cache FOLDER`",
                     "dir" => "`--subjects FOLDER`",
@@ -122,7 +126,9 @@ impl Place {
     /// A sentence on the first placeholder that is not.
     pub fn check(self, text: &str) -> Result<(), String> {
         if text.contains('\0') {
-            return Err("it holds a NUL, which no program can be given (execve(2)); leave it out".into());
+            return Err(
+                "it holds a NUL, which no program can be given (execve(2)); leave it out".into()
+            );
         }
         self.check_contents(text)
     }
@@ -135,7 +141,8 @@ impl Place {
         let known = self.known();
         let is_port = |name: &str| {
             let of_backend = name.split_once('.').filter(|_| self.is_of_a_start());
-            of_backend.is_some_and(|(backend, what)| !backend.is_empty() && OF_BACKEND.contains(&what))
+            of_backend
+                .is_some_and(|(backend, what)| !backend.is_empty() && OF_BACKEND.contains(&what))
         };
         let Some(unknown) = named(text).find(|name| !known.contains(name) && !is_port(name)) else {
             return Ok(());
@@ -143,13 +150,16 @@ impl Place {
         let hint = match nearest(unknown, known.iter().copied()) {
             Some(near) => format!("did you mean {{{near}}}?"),
             None => {
-                let all = known.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
-                let ports = if self.is_of_a_start() { ", and of a back end {NAME.port}" } else { "" };
+                let all =
+                    known.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
+                let ports =
+                    if self.is_of_a_start() { ", and of a back end {NAME.port}" } else { "" };
                 format!("there are {all}{ports}")
             }
         };
         Err(format!(
-            "there is no placeholder {{{unknown}}} here; {hint} (These words themselves are written {{{{{unknown}}}}})"
+            "there is no placeholder {{{unknown}}} here; {hint} (These words themselves are \
+             written {{{{{unknown}}}}})"
         ))
     }
 }
@@ -192,13 +202,15 @@ fn name_at(text: &str, open: usize) -> Option<&str> {
     let inside = &text[open + 1..];
     let name = &inside[..inside.find('}')?];
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_part)).then_some(name)
+    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_part))
+        .then_some(name)
 }
 
 /// Whether a shell takes a text as it is, within any quotes and without.
 fn is_one_word(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=~".contains(c);
-    !text.starts_with('~') && text.chars().all(|c| is_plain(c) || (!c.is_ascii() && !c.is_whitespace()))
+    !text.starts_with('~')
+        && text.chars().all(|c| is_plain(c) || (!c.is_ascii() && !c.is_whitespace()))
 }
 
 #[cfg(test)]
@@ -207,7 +219,8 @@ mod tests {
 
     #[test]
     fn placeholders_are_replaced_and_escapes_are_undone() {
-        let places = Placeholders(vec![("port".into(), "80".into()), ("db.port".into(), "{port}".into())]);
+        let places =
+            Placeholders(vec![("port".into(), "80".into()), ("db.port".into(), "{port}".into())]);
         for (text, filled) in [
             ("a{port}b{x}{}{", "a80b{x}{}{"),
             // A value is not looked into.
@@ -224,7 +237,10 @@ mod tests {
     #[test]
     fn a_misspelt_placeholder_is_told_with_the_right_one() {
         let wrong = |place: Place, text: &str| place.check(text).unwrap_err();
-        assert!(wrong(Place::Start, "a {prot}").contains("no placeholder {prot} here; did you mean {port}?"));
+        assert!(
+            wrong(Place::Start, "a {prot}")
+                .contains("no placeholder {prot} here; did you mean {port}?")
+        );
         assert!(wrong(Place::Build, "{port}").contains("there are {out}, {dir}, {dyno}, {cache}"));
         assert!(wrong(Place::Start, "{db.prot}").contains("no placeholder {db.prot}"));
         assert!(wrong(Place::Question, "{cache}").ends_with("written {{cache}})"));

@@ -6,7 +6,9 @@ mod behaviour;
 mod runtimes;
 mod rust;
 
-pub use behaviour::{At, BackEnd, Behaviour, Conditions, Load, Model, Need, Program, Runtime, Work};
+pub use behaviour::{
+    At, BackEnd, Behaviour, Conditions, Load, Model, Need, Program, Runtime, Work,
+};
 
 /// All behaviours, those of the Rust server first.
 pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {

@@ -48,7 +48,8 @@ fn run() -> Result<(), String> {
         (_, model) => model,
     };
     let back_end = number(&words, "--backend")?.map(|port| port as u16);
-    let listener = TcpListener::bind(("127.0.0.1", port)).map_err(|error| format!("port {port}: {error}"))?;
+    let listener =
+        TcpListener::bind(("127.0.0.1", port)).map_err(|error| format!("port {port}: {error}"))?;
     let task = Task::new(work, back_end).map_err(|error| format!("{name}: {error}"))?;
     model::serve(&listener, model, &Arc::new(task)).map_err(|error| format!("{name}: {error}"))
 }

@@ -158,9 +158,15 @@ impl EventLoop {
     }
 }
 
-fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>, timeout: Option<Duration>) -> io::Result<()> {
-    let timeout = timeout
-        .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
+fn wait(
+    epoll: &OwnedFd,
+    events: &mut Vec<epoll::Event>,
+    timeout: Option<Duration>,
+) -> io::Result<()> {
+    let timeout = timeout.map(|time| Timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: i64::from(time.subsec_nanos()),
+    });
     match epoll::wait(epoll, spare_capacity(events), timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

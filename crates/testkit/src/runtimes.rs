@@ -1,6 +1,8 @@
 //! The behaviours of servers of other runtimes, whose files are in `servers/`.
 
-use crate::behaviour::{At::Connections, Behaviour, Conditions, Load, Need, Program, Runtime, Runtime::*};
+use crate::behaviour::{
+    At::Connections, Behaviour, Conditions, Load, Need, Program, Runtime, Runtime::*,
+};
 
 const fn at(connections: u32, right: &'static [&'static str]) -> Load {
     Load { at: Connections(connections), right }
@@ -50,7 +52,8 @@ const LONGER: Conditions = Conditions {
     is_machine_busy: false,
 };
 
-const TIMED: &[Load] = &[at(1, &["concurrency"]), at(8, &["concurrency"]), at(32, &["concurrency"])];
+const TIMED: &[Load] =
+    &[at(1, &["concurrency"]), at(8, &["concurrency"]), at(32, &["concurrency"])];
 
 pub const BEHAVIOURS: &[Behaviour] = &[
     warm(of("java-sleep", "`Thread.sleep`, a thread per request", Java, "sleep", TIMED)),

@@ -40,7 +40,8 @@ const fn calling(behaviour: Behaviour, back_end: &'static str, is_monitored: boo
 }
 
 /// Each request waits for a time of its own: twice as many in flight serve twice as many.
-const TIMED: &[Load] = &[at(1, &["concurrency"]), at(8, &["concurrency"]), at(32, &["concurrency"])];
+const TIMED: &[Load] =
+    &[at(1, &["concurrency"]), at(8, &["concurrency"]), at(32, &["concurrency"])];
 
 /// One CPU is full from the second request in flight on.
 const CPU: &[Load] = &[
@@ -57,7 +58,8 @@ const LOCK: &[Load] = &[at(1, &["concurrency", "lock"]), at(4, &["lock"]), at(16
 const SPINS: &[&str] = &["lock", "server_cpu"];
 
 /// Fewer workers than requests. At one connection there is a worker for it.
-const WORKERS: &[Load] = &[at(1, &["concurrency", "workers"]), at(8, &["workers"]), at(32, &["workers"])];
+const WORKERS: &[Load] =
+    &[at(1, &["concurrency", "workers"]), at(8, &["workers"]), at(32, &["workers"])];
 
 /// A service that the suite does not name. dyno can say no more than "elsewhere"; that the
 /// threads wait for their turn at it is the same truth.
@@ -100,7 +102,13 @@ pub const BEHAVIOURS: &[Behaviour] = &[
             &[at(4, &["cpu_quota"]), at(16, &["cpu_quota"])],
         )
     },
-    of("lock-sleep", "one mutex, held while asleep", THREADS, Work::Lock { burn: 0, sleep: 3000 }, LOCK),
+    of(
+        "lock-sleep",
+        "one mutex, held while asleep",
+        THREADS,
+        Work::Lock { burn: 0, sleep: 3000 },
+        LOCK,
+    ),
     of(
         "lock-work",
         "one mutex, held while computing and asleep",
@@ -124,8 +132,20 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         Work::ConditionWait(20_000),
         TIMED,
     ),
-    of("wait-channel", "each request waits 20 ms on a channel", THREADS, Work::ChannelWait(20_000), TIMED),
-    of("wait-epoll", "each request waits for a timer of epoll", Model::EventLoop, Work::Timer(20_000), TIMED),
+    of(
+        "wait-channel",
+        "each request waits 20 ms on a channel",
+        THREADS,
+        Work::ChannelWait(20_000),
+        TIMED,
+    ),
+    of(
+        "wait-epoll",
+        "each request waits for a timer of epoll",
+        Model::EventLoop,
+        Work::Timer(20_000),
+        TIMED,
+    ),
     of("workers-sleep", "two workers that sleep", Model::Pool(2), Work::Sleep(5000), WORKERS),
     of(
         "workers-condition",

@@ -22,7 +22,8 @@ const PAGE: usize = 4096;
 /// Size of the file that is read past the page cache.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Reads per request, one after the other: the disk takes most of the time even if it is a fast one.
+/// Reads per request, one after the other: the disk takes most of the time even if it is a fast
+/// one.
 const STEPS: u64 = 8;
 
 /// Bytes that a request writes, past the page cache. The disk takes the time: with small writes, a
@@ -157,7 +158,8 @@ impl Task {
         self.burner.burn(BEFORE_CALL_US);
         let pool = self.connections.lock().expect("no thread panics");
         let is_empty = |pool: &mut Vec<TcpStream>| pool.is_empty();
-        let mut pool = self.connection_is_free.wait_while(pool, is_empty).expect("no thread panics");
+        let mut pool =
+            self.connection_is_free.wait_while(pool, is_empty).expect("no thread panics");
         let mut stream = pool.pop().expect("waited for one");
         drop(pool);
         let result = ask(&mut stream);

@@ -81,5 +81,8 @@ fn unknown_behaviour_names_those_that_are_known() {
     let output = command.args(["--port", "1", "--behaviour", "none"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("--behaviour none: must be one of cpu, ") && said.contains("usage:"), "{said}");
+    assert!(
+        said.contains("--behaviour none: must be one of cpu, ") && said.contains("usage:"),
+        "{said}"
+    );
 }

@@ -40,7 +40,10 @@ fn loads_are_listed_from_low_to_high() {
 #[test]
 fn back_ends_are_servers_of_the_table_and_are_called() {
     for behaviour in behaviours() {
-        let calls = matches!(behaviour.program, Program::Testkit(_, Work::CallBackEnd | Work::CallPooled(_)));
+        let calls = matches!(
+            behaviour.program,
+            Program::Testkit(_, Work::CallBackEnd | Work::CallPooled(_))
+        );
         assert_eq!(calls, behaviour.back_end.is_some(), "{}", behaviour.name);
         let Some(back_end) = behaviour.back_end else { continue };
         let service = find(back_end.behaviour).expect("the back end is in the table");

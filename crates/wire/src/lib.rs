@@ -1,15 +1,17 @@
 //! HTTP as pure state machines: bytes in, events out.
 //!
-//! Nothing here opens a socket, reads a clock or allocates per message on the fast path, so every state can be
-//! replayed, cut into arbitrary pieces and fuzzed. The crate is `no_std`, which lets the compiler hold that line.
+//! Nothing here opens a socket, reads a clock or allocates per message on the fast path, so every
+//! state can be replayed, cut into arbitrary pieces and fuzzed. The crate is `no_std`, which lets
+//! the compiler hold that line.
 //!
-//! A peer that breaks the protocol is an expected event of a load test. Every way of breaking it is a named
-//! [`h1::Error`], [`h2::Error`] or [`h2::Malformed`], and none of them is a panic.
+//! A peer that breaks the protocol is an expected event of a load test. Every way of breaking it is
+//! a named [`h1::Error`], [`h2::Error`] or [`h2::Malformed`], and none of them is a panic.
 //!
 //! # What HTTP/1.x tolerates on purpose
 //!
-//! A parser that accepts what the RFC does not define would call a broken server's answers right ones. So whatever is not
-//! in this list and not in the grammar of RFC 9112 is refused by name. `tests/h1_tolerance.rs` has a case for each line.
+//! A parser that accepts what the RFC does not define would call a broken server's answers right
+//! ones. So whatever is not in this list and not in the grammar of RFC 9112 is refused by name.
+//! `tests/h1_tolerance.rs` has a case for each line.
 //!
 //! | accepted | because |
 //! |---|---|

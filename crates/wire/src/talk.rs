@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use crate::h1::request;
 use crate::h2::server;
 
-/// The protocol of a server's connection, with its state. `H2` is the type of that state where it is HTTP/2.
+/// The protocol of a server's connection, with its state. `H2` is the type of that state where it
+/// is HTTP/2.
 #[derive(Debug)]
 pub enum Talk<H2> {
     /// Not known yet: the few bytes that have come could begin either.
@@ -22,18 +23,22 @@ impl<H2> Default for Talk<H2> {
 }
 
 impl<H2> Talk<H2> {
-    /// Takes bytes of a connection whose protocol is not known yet. Returns `None` while they could begin either, and
-    /// then all bytes that have come: none of them has been read. `begin_h2` makes the state of a connection of HTTP/2.
+    /// Takes bytes of a connection whose protocol is not known yet. Returns `None` while they could
+    /// begin either, and then all bytes that have come: none of them has been read. `begin_h2`
+    /// makes the state of a connection of HTTP/2.
     ///
     /// # Panics
     ///
     /// If the protocol is known already.
     pub fn begin(&mut self, bytes: &[u8], begin_h2: impl FnOnce() -> H2) -> Option<Vec<u8>> {
-        let Talk::Unknown(kept) = self else { panic!("what is spoken is known, so these bytes are its") };
+        let Talk::Unknown(kept) = self else {
+            panic!("what is spoken is known, so these bytes are its")
+        };
         kept.extend_from_slice(bytes);
         let is_h2 = server::is_spoken(kept)?;
         let first = core::mem::take(kept);
-        *self = if is_h2 { Talk::H2(Box::new(begin_h2())) } else { Talk::H1(request::Reader::new()) };
+        *self =
+            if is_h2 { Talk::H2(Box::new(begin_h2())) } else { Talk::H1(request::Reader::new()) };
         Some(first)
     }
 }
@@ -43,8 +48,8 @@ mod tests {
     use super::*;
     use crate::h2::frame::PREFACE;
 
-    /// Begins a connection with bytes in two pieces, the first of which could begin either protocol. Returns its state
-    /// and all bytes.
+    /// Begins a connection with bytes in two pieces, the first of which could begin either
+    /// protocol. Returns its state and all bytes.
     fn begin(first: &[u8], second: &[u8]) -> (Talk<&'static str>, Vec<u8>) {
         let mut talk = Talk::default();
         assert_eq!(talk.begin(first, || "too early"), None);

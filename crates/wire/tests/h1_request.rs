@@ -39,7 +39,9 @@ fn read(bytes: &[u8], piece: usize) -> Result<Vec<Seen>, Error> {
 
 #[test]
 fn pipelined_requests_come_out_in_order() {
-    let bytes = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\nPOST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabcHEAD /c HTTP/1.0\r\n\r\n";
+    let bytes =
+        b"GET /a HTTP/1.1\r\nHost: x\r\n\r\nPOST /b HTTP/1.1\r\nHost: x\r\nContent-Length: \
+          3\r\n\r\nabcHEAD /c HTTP/1.0\r\n\r\n";
     let seen = read(bytes, bytes.len()).unwrap();
     let lines: Vec<_> = seen.iter().map(|s| s.line.1.as_str()).collect();
     assert_eq!(lines, ["/a", "/b", "/c"]);

@@ -39,7 +39,9 @@ fn read_with(pieces: &[&[u8]], kind: RequestKind, close: bool, cache: &mut HeadC
                             break;
                         }
                         Event::Informational(head) => seen.push(Seen::Interim(head.status)),
-                        Event::Upgraded(head) | Event::Head(head) => seen.push(Seen::Head(head.status)),
+                        Event::Upgraded(head) | Event::Head(head) => {
+                            seen.push(Seen::Head(head.status))
+                        }
                         Event::Body(data) => match seen.last_mut() {
                             Some(Seen::Body(body)) => body.extend_from_slice(data),
                             _ => seen.push(Seen::Body(data.to_vec())),
@@ -111,20 +113,31 @@ fn head_204_and_304_have_no_body_whatever_they_say() {
 #[test]
 fn interim_responses_come_before_the_final_one() {
     let seen = whole(
-        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 \
+         OK\r\nContent-Length: 1\r\n\r\nx",
     );
     assert_eq!(
         seen,
-        [Seen::Interim(100), Seen::Interim(103), Seen::Head(200), body("x"), Seen::End(End::Reusable)]
+        [
+            Seen::Interim(100),
+            Seen::Interim(103),
+            Seen::Head(200),
+            body("x"),
+            Seen::End(End::Reusable)
+        ]
     );
     assert_eq!(error_of(&"HTTP/1.1 102 P\r\n\r\n".repeat(33)), Error::TooManyInformational);
-    assert_eq!(error_of("HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n"), Error::UnexpectedUpgrade);
+    assert_eq!(
+        error_of("HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n"),
+        Error::UnexpectedUpgrade
+    );
 }
 
 #[test]
 fn chunked_with_extensions_and_trailers() {
     let seen = whole(
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n5;a=\"b\"\r\nHello\r\n00A\r\n, World!!!\r\n0\r\nX: y\r\nZ: w\r\n\r\nHTTP/1.1 204 N\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n5;a=\"b\"\r\nHello\r\n00A\r\n, \
+         World!!!\r\n0\r\nX: y\r\nZ: w\r\n\r\nHTTP/1.1 204 N\r\n\r\n",
     );
     assert_eq!(
         seen,
@@ -151,7 +164,10 @@ fn an_early_close_is_named_by_where_it_came() {
     assert_eq!(closed(""), Seen::Closed(Closed::BetweenMessages));
     assert_eq!(closed("HTTP/1.1 2"), Seen::Error(Error::ClosedInHead));
     assert_eq!(closed("HTTP/1.1 100 C\r\n\r\n"), Seen::Error(Error::ClosedInHead));
-    assert_eq!(closed("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"), Seen::Error(Error::ClosedInBody));
+    assert_eq!(
+        closed("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"),
+        Seen::Error(Error::ClosedInBody)
+    );
     assert_eq!(
         closed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na"),
         Seen::Error(Error::ClosedInBody)
@@ -174,13 +190,17 @@ fn every_mistake_has_its_name() {
     assert_eq!(head("Content-Length: -1"), Error::ContentLength);
     assert_eq!(head("Content-Length: 99999999999999999999"), Error::ContentLength);
     assert_eq!(head("Content-Length: 1\r\nContent-Length: 2"), Error::ContentLength);
-    assert_eq!(head("Content-Length: 1\r\nTransfer-Encoding: chunked"), Error::LengthAndTransferEncoding);
+    assert_eq!(
+        head("Content-Length: 1\r\nTransfer-Encoding: chunked"),
+        Error::LengthAndTransferEncoding
+    );
     assert_eq!(
         error_of("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
         Error::TransferEncodingInHttp10
     );
-    let chunked =
-        |rest: &str| error_of(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{rest}"));
+    let chunked = |rest: &str| {
+        error_of(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{rest}"))
+    };
     assert_eq!(chunked("\r\n"), Error::ChunkSize);
     assert_eq!(chunked("g\r\n"), Error::ChunkSize);
     assert_eq!(chunked("11112222333344445\r\n"), Error::ChunkSize);
@@ -190,7 +210,10 @@ fn every_mistake_has_its_name() {
     assert_eq!(chunked("1\r\nab"), Error::ChunkEnd);
     assert_eq!(chunked(&format!("1;{}", "x".repeat(5000))), Error::ChunkLineTooLong);
     assert_eq!(chunked(&format!("0\r\n{}", "T: x\r\n".repeat(3000))), Error::TrailersTooLarge);
-    assert_eq!(error_of(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(70_000))), Error::HeadTooLarge);
+    assert_eq!(
+        error_of(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(70_000))),
+        Error::HeadTooLarge
+    );
     assert_eq!(
         error_of(&format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(70_000))),
         Error::HeadTooLarge
@@ -207,7 +230,9 @@ fn identical_content_lengths_count_as_one() {
 fn fields_are_found_without_regard_to_case() {
     let mut reader = Reader::new();
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Type:  text/plain \r\nContent-Length: 0\r\n\r\n";
-    let (_, Event::Head(head)) = reader.next(bytes, RequestKind::Other).unwrap() else { panic!("no head") };
+    let (_, Event::Head(head)) = reader.next(bytes, RequestKind::Other).unwrap() else {
+        panic!("no head")
+    };
     assert_eq!(head.fields().get("content-type"), Some(&b"text/plain"[..]));
     assert_eq!(head.fields().get("absent"), None);
     assert_eq!(head.fields().count(), 2);

@@ -1,9 +1,11 @@
-//! What HTTP/1.x tolerates on purpose, and what it refuses: a case for each line of the lists in the crate's docs.
+//! What HTTP/1.x tolerates on purpose, and what it refuses: a case for each line of the lists in
+//! the crate's docs.
 
 use dyno_wire::h1::response::{End, Event, Reader, RequestKind};
 use dyno_wire::h1::{Error, request};
 
-/// What a right answer came to: its status, its body, and how it ended; `None`: it goes on until the close.
+/// What a right answer came to: its status, its body, and how it ended; `None`: it goes on until
+/// the close.
 type Answer = (u16, Vec<u8>, Option<End>);
 
 /// Reads an answer whole and byte by byte, which must come to the same.
@@ -86,7 +88,10 @@ fn one_length_may_be_told_more_than_once() {
 fn framing_does_not_count_where_there_is_no_body() {
     for framing in ["Content-Length: 5", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip"] {
         for status in [204, 304] {
-            is_read_as(&format!("HTTP/1.1 {status} X\r\n{framing}\r\n\r\n"), (status, "", REUSABLE));
+            is_read_as(
+                &format!("HTTP/1.1 {status} X\r\n{framing}\r\n\r\n"),
+                (status, "", REUSABLE),
+            );
         }
         let interim = format!("HTTP/1.1 103 X\r\n{framing}\r\n\r\nHTTP/1.1 204 X\r\n\r\n");
         is_read_as(&interim, (204, "", REUSABLE));
@@ -97,7 +102,10 @@ fn framing_does_not_count_where_there_is_no_body() {
 
 #[test]
 fn empty_members_of_lists_are_passed_over() {
-    is_read_as(&fields("Connection: ,, close,\r\nContent-Length: 2"), (200, "ok", Some(End::Final)));
+    is_read_as(
+        &fields("Connection: ,, close,\r\nContent-Length: 2"),
+        (200, "ok", Some(End::Final)),
+    );
     for value in [" chunked,", " ,chunked", " , ,\t, Chunked , ,", "chunked"] {
         is_read_as(&coded(&[value]), (200, "ok", REUSABLE));
     }
@@ -106,7 +114,9 @@ fn empty_members_of_lists_are_passed_over() {
 
 #[test]
 fn codings_before_chunked_are_tolerated_in_one_line_or_in_several() {
-    for lines in [&[" gzip, chunked"][..], &[" gzip", " chunked"], &[" x;a=\"b, chunked\" ;c=d, chunked"]] {
+    for lines in
+        [&[" gzip, chunked"][..], &[" gzip", " chunked"], &[" x;a=\"b, chunked\" ;c=d, chunked"]]
+    {
         is_read_as(&coded(lines), (200, "ok", REUSABLE));
     }
 }
@@ -119,7 +129,9 @@ fn parameters_and_options_that_change_no_framing_are_passed_over() {
 
 #[test]
 fn bodies_whose_last_coding_is_not_chunked_go_on_until_the_close() {
-    for lines in [&[" gzip"][..], &[" chunked, gzip"], &[" chunked", " gzip"], &[" x;a=\"b, chunked"]] {
+    for lines in
+        [&[" gzip"][..], &[" chunked, gzip"], &[" chunked", " gzip"], &[" x;a=\"b, chunked"]]
+    {
         is_read_as(&coded(lines), (200, CHUNKS, None));
     }
     is_read_as("HTTP/1.1 200 OK\r\n\r\nok", (200, "ok", None));
@@ -158,8 +170,8 @@ fn folded_fields_are_joined() {
     }
     let closing = fields("Connection: x,\r\n close\r\nContent-Length: 2");
     is_read_as(&closing, (200, "ok", Some(End::Final)));
-    let chunked =
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n2\r\nok\r\n0\r\nA: b\r\n c\r\n\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n2\r\nok\r\n0\r\nA: \
+                   b\r\n c\r\n\r\n";
     is_read_as(chunked, (200, "ok", REUSABLE));
     let interim = "HTTP/1.1 103 Early\r\nLink: a,\r\n b\r\n\r\nHTTP/1.1 204 No\r\n\r\n";
     is_read_as(interim, (204, "", REUSABLE));
@@ -178,8 +190,8 @@ fn folded_values_are_read_without_their_line_breaks() {
 
 #[test]
 fn trailers_are_passed_over() {
-    let trailers =
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nno colon\r\nA: \0\r\n\r\n";
+    let trailers = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nno \
+                    colon\r\nA: \0\r\n\r\n";
     is_read_as(trailers, (200, "ok", REUSABLE));
 }
 
@@ -211,7 +223,8 @@ fn a_bare_carriage_return_is_refused_wherever_it_stands() {
 fn a_bare_carriage_return_beyond_the_largest_head_is_not_looked_at() {
     for before in [65_533, 65_534, 65_535, 65_536, 65_537] {
         let head = format!("HTTP/1.1 200 OK\r\nA: {}\rx", "b".repeat(before - 20));
-        let error = if before + 2 <= 65_536 { Error::BareCarriageReturn } else { Error::HeadTooLarge };
+        let error =
+            if before + 2 <= 65_536 { Error::BareCarriageReturn } else { Error::HeadTooLarge };
         is_refused(&head, error);
     }
 }
@@ -238,21 +251,35 @@ fn anything_but_an_extension_behind_a_chunk_size_is_refused() {
         ";a=\"b",
     ] {
         let bytes = chunk(&format!("2{junk}"));
-        assert_eq!(answer(bytes.as_bytes(), RequestKind::Other), Err(Error::ChunkExtension), "{junk:?}");
+        assert_eq!(
+            answer(bytes.as_bytes(), RequestKind::Other),
+            Err(Error::ChunkExtension),
+            "{junk:?}"
+        );
     }
-    for (line, error) in [("2x", Error::ChunkSize), (" 2", Error::ChunkSize), ("0x2", Error::ChunkSize)] {
+    for (line, error) in
+        [("2x", Error::ChunkSize), (" 2", Error::ChunkSize), ("0x2", Error::ChunkSize)]
+    {
         is_refused(&chunk(line), error);
     }
 }
 
 #[test]
 fn what_is_no_list_of_codings_is_refused() {
-    for lines in
-        [&[""][..], &[" "], &[" ,,"], &[" chunked;a=b"], &[" chunked gzip"], &[" ;a"], &[" \"chunked\""]]
-    {
+    for lines in [
+        &[""][..],
+        &[" "],
+        &[" ,,"],
+        &[" chunked;a=b"],
+        &[" chunked gzip"],
+        &[" ;a"],
+        &[" \"chunked\""],
+    ] {
         is_refused(&coded(lines), Error::TransferCoding);
     }
-    for lines in [&[" chunked, chunked"][..], &[" chunked", " chunked"], &[" chunked, gzip, Chunked"]] {
+    for lines in
+        [&[" chunked, chunked"][..], &[" chunked", " chunked"], &[" chunked, gzip, Chunked"]]
+    {
         is_refused(&coded(lines), Error::ChunkedTwice);
     }
 }

@@ -1,4 +1,5 @@
-//! However a server's bytes are cut, the HTTP/2 client sees and says the same; and whatever they are, it does not panic.
+//! However a server's bytes are cut, the HTTP/2 client sees and says the same; and whatever they
+//! are, it does not panic.
 
 mod talk;
 
@@ -25,8 +26,11 @@ struct Side {
 
 impl Side {
     fn talk(&self) -> Talk {
-        let mut talk =
-            if self.upgraded { Talk::upgraded(self.own, RequestKind::Upgrade) } else { Talk::new(self.own) };
+        let mut talk = if self.upgraded {
+            Talk::upgraded(self.own, RequestKind::Upgrade)
+        } else {
+            Talk::new(self.own)
+        };
         talk.requests.extend(&self.requests);
         talk.gives_up = Some(self.gives_up);
         talk
@@ -51,29 +55,45 @@ fn same_in_all_cuts(side: &Side, bytes: &[u8], cuts: &[usize]) -> Result<(), Tes
 }
 
 fn side() -> impl Strategy<Value = Side> {
-    let window =
-        prop_oneof![Just(1), Just(3), 1..200u32, Just(65_535), Just((1 << 30) - 1), Just((1 << 31) - 1)];
+    let window = prop_oneof![
+        Just(1),
+        Just(3),
+        1..200u32,
+        Just(65_535),
+        Just((1 << 30) - 1),
+        Just((1 << 31) - 1)
+    ];
     let table = prop_oneof![Just(4096), Just(0), 0..200u32, Just(65_536)];
-    let own =
-        (table, window.clone(), window).prop_map(|(header_table_size, stream_window, connection_window)| {
-            ClientSettings { header_table_size, stream_window, connection_window }
-        });
+    let own = (table, window.clone(), window).prop_map(
+        |(header_table_size, stream_window, connection_window)| ClientSettings {
+            header_table_size,
+            stream_window,
+            connection_window,
+        },
+    );
     let body = prop_oneof![4 => Just(0), 2 => 1..100usize, 1 => 60_000..100_000usize];
     let field = prop_oneof![9 => Just(0), 1 => 1..40_000usize];
-    let request =
-        (any::<bool>(), body, field, any::<bool>()).prop_map(|(head, body, field, wants_fields)| {
+    let request = (any::<bool>(), body, field, any::<bool>()).prop_map(
+        |(head, body, field, wants_fields)| {
             let kind = if head { RequestKind::Head } else { RequestKind::Other };
             Request { kind, body: if head { 0 } else { body }, field, wants_fields }
-        });
+        },
+    );
     (own, any::<bool>(), proptest::collection::vec(request, 0..8), 0..5u32).prop_map(
-        |(own, upgraded, requests, gives_up)| Side { own, upgraded, requests, gives_up: 1 + 2 * gives_up },
+        |(own, upgraded, requests, gives_up)| Side {
+            own,
+            upgraded,
+            requests,
+            gives_up: 1 + 2 * gives_up,
+        },
     )
 }
 
 /// What a server does next.
 #[derive(Clone, Debug)]
 enum Said {
-    /// The next part of an answer: a head, then so much of a body as the windows allow, then its end.
+    /// The next part of an answer: a head, then so much of a body as the windows allow, then its
+    /// end.
     Part {
         pick: usize,
         part: Part,
@@ -112,8 +132,9 @@ fn said() -> impl Strategy<Value = Said> {
     let padding = prop_oneof![5 => Just(None), 1 => any::<u8>().prop_map(Some)];
     let length = prop_oneof![6 => 0..20usize, 2 => 0..2000usize, 2 => 10_000..16_000usize];
     let fields = proptest::collection::vec((0..8u8, 0..4u8), 0..4);
-    let part = (length, any::<bool>(), padding, 1..4usize, fields)
-        .prop_map(|(length, end, padding, pieces, fields)| Part { length, end, padding, pieces, fields });
+    let part = (length, any::<bool>(), padding, 1..4usize, fields).prop_map(
+        |(length, end, padding, pieces, fields)| Part { length, end, padding, pieces, fields },
+    );
     let any_stream = prop_oneof![3 => (0..6u32).prop_map(|n| 1 + 2 * n), 1 => 0..20u32];
     let bytes = proptest::collection::vec(any::<u8>(), 0..20);
     prop_oneof![
@@ -222,7 +243,12 @@ impl Server<'_> {
         self.encoder.put(b":status", status, Indexing::Incremental, &mut block);
         if part.length.is_multiple_of(3) && !part.end {
             let length = part.length.to_string();
-            self.encoder.put(b"content-length", length.as_bytes(), Indexing::Incremental, &mut block);
+            self.encoder.put(
+                b"content-length",
+                length.as_bytes(),
+                Indexing::Incremental,
+                &mut block,
+            );
         }
         self.fields(&part.fields, &mut block);
         self.block(stream, &block, part);
@@ -251,7 +277,12 @@ impl Server<'_> {
     fn fields(&mut self, fields: &[(u8, u8)], block: &mut Vec<u8>) {
         for (name, value) in fields {
             match name {
-                0..4 => self.encoder.put(&[b'a' + name], &[b'0' + value; 9], Indexing::Incremental, block),
+                0..4 => self.encoder.put(
+                    &[b'a' + name],
+                    &[b'0' + value; 9],
+                    Indexing::Incremental,
+                    block,
+                ),
                 4..7 => self.encoder.put(b"a", &[b'0' + value], Indexing::Without, block),
                 _ if *value == 0 => self.encoder.put(b"A", b"0", Indexing::Incremental, block),
                 _ => {}

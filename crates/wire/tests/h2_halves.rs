@@ -32,8 +32,14 @@ enum Fate {
 fn plan() -> impl Strategy<Value = Plan> {
     let size = || prop_oneof![Just(0usize), 1usize..50, 1usize..40_000];
     let cut = prop_oneof![Just(Cut::Two), Just(Cut::Three)];
-    let fate = prop_oneof![4 => Just(Fate::Prompt), 4 => Just(Fate::Deferred), 1 => Just(Fate::Refused)];
-    (size(), size(), cut, fate).prop_map(|(request, answer, cut, fate)| Plan { request, answer, cut, fate })
+    let fate =
+        prop_oneof![4 => Just(Fate::Prompt), 4 => Just(Fate::Deferred), 1 => Just(Fate::Refused)];
+    (size(), size(), cut, fate).prop_map(|(request, answer, cut, fate)| Plan {
+        request,
+        answer,
+        cut,
+        fate,
+    })
 }
 
 /// A body whose every byte tells its place.
@@ -43,9 +49,15 @@ fn body(seed: usize, length: usize) -> Vec<u8> {
 
 fn fields(index: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let path = format!("/{index}");
-    [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", &path), ("x-same", "yes")]
-        .map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec()))
-        .to_vec()
+    [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "a"),
+        (":path", &path),
+        ("x-same", "yes"),
+    ]
+    .map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec()))
+    .to_vec()
 }
 
 /// What came back for one request.
@@ -79,7 +91,8 @@ struct World {
 
 impl World {
     fn new(plans: Vec<Plan>, own: ClientSettings, settings: ServerSettings) -> World {
-        let (mut to_server, mut to_client, mut counts) = (Vec::new(), Vec::new(), Counts::default());
+        let (mut to_server, mut to_client, mut counts) =
+            (Vec::new(), Vec::new(), Counts::default());
         let shared = Shared::of(&[fields(0), fields(1)]);
         let mut io = Io { out: &mut to_server, counts: &mut counts };
         World {
@@ -129,7 +142,8 @@ impl World {
                 server::Event::Handled => None,
                 server::Event::Request { stream, end, repeated } => {
                     if !repeated {
-                        let path = self.server.fields().iter().find(|(n, _)| n == b":path").unwrap().1;
+                        let path =
+                            self.server.fields().iter().find(|(n, _)| n == b":path").unwrap().1;
                         self.last_index = std::str::from_utf8(&path[1..]).unwrap().parse().unwrap();
                     }
                     self.asked.insert(stream, (self.last_index, Vec::new()));
@@ -208,7 +222,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However windows, cuts and turns fall, every request arrives whole and every answer comes back whole.
+    /// However windows, cuts and turns fall, every request arrives whole and every answer comes
+    /// back whole.
     #[test]
     fn what_one_half_sends_the_other_reads(
         plans in proptest::collection::vec(plan(), 1..12),
@@ -264,7 +279,8 @@ proptest! {
     }
 }
 
-/// What a server says to this in pieces of such a size, how often it is asked or reset, and how it fails.
+/// What a server says to this in pieces of such a size, how often it is asked or reset, and how it
+/// fails.
 fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Error>) {
     let (mut out, mut events) = (Vec::new(), 0);
     let mut server = Server::new(ServerSettings::default(), &mut out);

@@ -1,4 +1,5 @@
-//! The HTTP/2 client against a server by others: the `h2` crate, which hyper stands on. Both are in memory, and take turns.
+//! The HTTP/2 client against a server by others: the `h2` crate, which hyper stands on. Both are in
+//! memory, and take turns.
 
 mod talk;
 
@@ -33,7 +34,11 @@ struct Wire {
 struct ServerEnd(Rc<RefCell<Wire>>);
 
 impl AsyncRead for ServerEnd {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let mut wire = self.0.borrow_mut();
         let n = wire.piece.min(buf.remaining()).min(wire.to_server.len());
         if n == 0 {
@@ -45,7 +50,11 @@ impl AsyncRead for ServerEnd {
 }
 
 impl AsyncWrite for ServerEnd {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.0.borrow_mut().to_client.extend(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -96,8 +105,9 @@ struct Setting {
     max_frame_size: u32,
     max_streams: Option<u32>,
     table: u32,
-    /// Another window after so many requests, for as long as anything goes on with it. The library itself can get stuck
-    /// when it lowers windows: it does not think of raising one again when it learns that the client has followed.
+    /// Another window after so many requests, for as long as anything goes on with it. The library
+    /// itself can get stuck when it lowers windows: it does not think of raising one again when it
+    /// learns that the client has followed.
     meanwhile: Option<(usize, u32)>,
     under_way: usize,
     /// What each side reads at once.
@@ -393,7 +403,9 @@ fn outcomes(seen: &[Seen]) -> BTreeMap<u32, Outcome> {
 fn expected(id: u32, request: &Request, answer: &Answer) -> Outcome {
     let has_body = request.kind != RequestKind::Head;
     match answer.when {
-        When::Reset => Outcome { end: Some(Seen::Reset(id, Code::RefusedStream)), ..Outcome::default() },
+        When::Reset => {
+            Outcome { end: Some(Seen::Reset(id, Code::RefusedStream)), ..Outcome::default() }
+        }
         _ => Outcome {
             interim: answer.interim.into(),
             status: answer.status,
@@ -403,7 +415,11 @@ fn expected(id: u32, request: &Request, answer: &Answer) -> Outcome {
     }
 }
 
-fn check(id: u32, outcome: &Outcome, (request, answer): &(Request, Answer)) -> Result<(), TestCaseError> {
+fn check(
+    id: u32,
+    outcome: &Outcome,
+    (request, answer): &(Request, Answer),
+) -> Result<(), TestCaseError> {
     if answer.when == When::ResetWithin && request.kind != RequestKind::Head && answer.body > 0 {
         // How much of it came first is the library's choice.
         prop_assert_eq!(&outcome.end, &Some(Seen::Reset(id, Code::InternalError)));
@@ -453,15 +469,28 @@ fn answer() -> impl Strategy<Value = Answer> {
 fn setting() -> impl Strategy<Value = Setting> {
     let window = || prop_oneof![2 => Just(65_535u32), 2 => 1000..65_535u32, 1 => Just((1 << 30) - 1), 1 => 65_536..300_000u32];
     let table = || prop_oneof![3 => Just(4096u32), 1 => Just(0), 1 => 1..400u32, 1 => 400..10_000u32, 1 => Just(65_536)];
-    let own =
-        (table(), window(), window()).prop_map(|(header_table_size, stream_window, connection_window)| {
-            ClientSettings { header_table_size, stream_window, connection_window }
-        });
+    let own = (table(), window(), window()).prop_map(
+        |(header_table_size, stream_window, connection_window)| ClientSettings {
+            header_table_size,
+            stream_window,
+            connection_window,
+        },
+    );
     let frames = prop_oneof![3 => Just(16_384), 1 => 16_384..100_000u32];
     let streams = proptest::option::of(1..6u32);
     let meanwhile = proptest::option::of((1..10usize, 0..100_000u32));
     let piece = || prop_oneof![3 => Just(usize::MAX), 1 => 500..20_000usize];
-    (own, window(), 65_535..200_000u32, frames, streams, table(), meanwhile, 1..8usize, (piece(), piece()))
+    (
+        own,
+        window(),
+        65_535..200_000u32,
+        frames,
+        streams,
+        table(),
+        meanwhile,
+        1..8usize,
+        (piece(), piece()),
+    )
         .prop_map(
             |(
                 own,
@@ -508,7 +537,8 @@ proptest! {
         prop_assert_eq!(talk.client.open(), 0);
     }
 
-    /// A server that shuts down deals with what it took, and the rest is known not to be dealt with.
+    /// A server that shuts down deals with what it took, and the rest is known not to be dealt
+    /// with.
     #[test]
     fn a_graceful_shutdown_loses_nothing(
         setting in setting(),

@@ -8,7 +8,10 @@ type Field = (Vec<u8>, Vec<u8>);
 
 fn unhex(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    digits.chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+    digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
 }
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<Field>, Error> {
@@ -30,7 +33,8 @@ fn refused(block: &[u8]) -> Error {
     decode(&mut Decoder::new(4096), block).unwrap_err()
 }
 
-/// The dynamic table as far as it can be seen from outside: the entries that indexes 62 and up stand for.
+/// The dynamic table as far as it can be seen from outside: the entries that indexes 62 and up
+/// stand for.
 fn table(decoder: &mut Decoder) -> Vec<Field> {
     (62..)
         .map_while(|index| {
@@ -78,7 +82,10 @@ fn c2_fields() {
 }
 
 /// Decodes three blocks in a row; after each the table must hold these entries. Returns all fields.
-fn three_blocks(limit: u32, blocks: [(&str, &[(&str, &str)], &[(&str, &str)]); 3]) -> [Vec<Field>; 3] {
+fn three_blocks(
+    limit: u32,
+    blocks: [(&str, &[(&str, &str)], &[(&str, &str)]); 3],
+) -> [Vec<Field>; 3] {
     let mut decoder = Decoder::new(limit);
     blocks.map(|(block, expected, entries)| {
         let seen = decode(&mut decoder, &unhex(block)).unwrap();
@@ -123,7 +130,11 @@ const REQUESTS: [&[(&str, &str)]; 3] = [
 const REQUEST_TABLES: [&[(&str, &str)]; 3] = [
     &[(":authority", "www.example.com")],
     &[("cache-control", "no-cache"), (":authority", "www.example.com")],
-    &[("custom-key", "custom-value"), ("cache-control", "no-cache"), (":authority", "www.example.com")],
+    &[
+        ("custom-key", "custom-value"),
+        ("cache-control", "no-cache"),
+        (":authority", "www.example.com"),
+    ],
 ];
 
 #[test]
@@ -186,7 +197,11 @@ const RESPONSE_TABLES: [&[(&str, &str)]; 3] = [
         ("date", "Mon, 21 Oct 2013 20:13:21 GMT"),
         ("cache-control", "private"),
     ],
-    &[("set-cookie", COOKIE), ("content-encoding", "gzip"), ("date", "Mon, 21 Oct 2013 20:13:22 GMT")],
+    &[
+        ("set-cookie", COOKIE),
+        ("content-encoding", "gzip"),
+        ("date", "Mon, 21 Oct 2013 20:13:22 GMT"),
+    ],
 ];
 
 #[test]
@@ -256,7 +271,10 @@ fn a_block_that_ends_early_is_refused() {
 fn size_updates_are_only_accepted_where_they_belong() {
     assert_eq!(refused(&[0x82, 0x20]), Error::SizeUpdateNotFirst);
     assert_eq!(refused(&unhex("3f e2 1f")), Error::SizeAboveLimit);
-    assert_eq!(decode(&mut Decoder::new(4096), &unhex("20 3f e1 1f 82")).map(|seen| seen.len()), Ok(1));
+    assert_eq!(
+        decode(&mut Decoder::new(4096), &unhex("20 3f e1 1f 82")).map(|seen| seen.len()),
+        Ok(1)
+    );
     // A higher limit has no effect before the peer makes use of it.
     let mut decoder = Decoder::new(8192);
     assert_eq!(decode(&mut decoder, &unhex("82")).map(|seen| seen.len()), Ok(1));
@@ -552,7 +570,8 @@ fn slowly(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// One symbol's code: what is the same however it is padded. Eight symbols in a row end at a byte's end.
+/// One symbol's code: what is the same however it is padded. Eight symbols in a row end at a byte's
+/// end.
 fn code_of(symbol: u8) -> Vec<bool> {
     let mut coded = Vec::new();
     huffman::encode(&[symbol; 8], &mut coded);

@@ -1,4 +1,5 @@
-//! Header blocks of other implementations (github.com/http2jp/hpack-test-case) decode to the fields they were made of.
+//! Header blocks of other implementations (github.com/http2jp/hpack-test-case) decode to the fields
+//! they were made of.
 //!
 //! Each file, packed by gzip, holds the stories of one encoder, in lines:
 //!
@@ -27,7 +28,8 @@ struct Case<'a> {
 
 fn read(file: &str) -> String {
     let path = Path::new(VECTORS).join(format!("{file}.gz"));
-    let packed = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let packed =
+        std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut text = String::new();
     flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
     text
@@ -41,7 +43,8 @@ fn parse(text: &str) -> Vec<Case<'_>> {
             Some(("story", name)) => (story, limit) = (name, 4096),
             Some(("size", size)) => limit = size.parse().unwrap(),
             Some(("wire", hex)) => {
-                let fields = lines.by_ref().take_while(|line| !line.is_empty()).map(field).collect();
+                let fields =
+                    lines.by_ref().take_while(|line| !line.is_empty()).map(field).collect();
                 cases.push(Case { story, limit, block: unhex(hex), fields });
             }
             _ => panic!("a line is neither of these: {line:?}"),
@@ -87,7 +90,8 @@ fn decode(decoder: &mut Decoder, case: &Case<'_>, what: &str) {
 /// Reads every story as it is, and again as our own encoder writes it under the same limits.
 fn check(file: &str) {
     let text = read(file);
-    let (mut decoder, mut encoder, mut echo) = (Decoder::new(4096), Encoder::new(), Decoder::new(4096));
+    let (mut decoder, mut encoder, mut echo) =
+        (Decoder::new(4096), Encoder::new(), Decoder::new(4096));
     let (mut story, mut limit) = ("", 4096);
     for mut case in parse(&text) {
         if case.story != story {

@@ -17,8 +17,9 @@ use crate::ReadFile;
 use crate::header;
 use crate::template::Templates;
 
-/// Whether a header says where a message ends. dyno writes these itself: one of the user's could announce another
-/// length than is sent, and what a server makes of that is request smuggling, no load.
+/// Whether a header says where a message ends. dyno writes these itself: one of the user's could
+/// announce another length than is sent, and what a server makes of that is request smuggling, no
+/// load.
 #[must_use]
 pub fn is_framing(header: &str) -> bool {
     ["content-length", "transfer-encoding"].iter().any(|name| header.eq_ignore_ascii_case(name))
@@ -27,15 +28,17 @@ pub fn is_framing(header: &str) -> bool {
 /// Why a framing header is refused.
 #[must_use]
 pub fn no_framing(header: &str) -> String {
-    format!("the header {header:?} says where a request ends, which dyno writes itself; leave it out")
+    format!(
+        "the header {header:?} says where a request ends, which dyno writes itself; leave it out"
+    )
 }
 
-/// Stands for a placeholder while a head is encoded and checked: a character of the private use area on each side of
-/// the placeholder's number.
+/// Stands for a placeholder while a head is encoded and checked: a character of the private use
+/// area on each side of the placeholder's number.
 const MARK: char = '\u{F8FF}';
 
-/// Compiles a workload for a server that is called `host`. `http2` is what an upgrade announces. `Err`: a sentence that names
-/// the request.
+/// Compiles a workload for a server that is called `host`. `http2` is what an upgrade announces.
+/// `Err`: a sentence that names the request.
 pub fn compile(
     workload: &plan::Workload,
     host: &str,
@@ -123,10 +126,9 @@ fn named(i: usize, request: &plan::Request, (field, error): At) -> Wrong {
 
 /// Checks that the protocol can carry the request's headers.
 fn check_headers(request: &plan::Request, protocol: Protocol) -> Result<(), At> {
-    let fault = request
-        .headers
-        .iter()
-        .find_map(|(name, value)| header::fault(protocol, name, value).map(|why| (name.clone(), why)));
+    let fault = request.headers.iter().find_map(|(name, value)| {
+        header::fault(protocol, name, value).map(|why| (name.clone(), why))
+    });
     match fault.or_else(|| header::duplicate(&request.headers)) {
         Some((name, why)) => Err((Field::Header(name), why)),
         None => Ok(()),
@@ -138,13 +140,20 @@ fn compile_request(
     host: &str,
     templates: &mut Templates<'_>,
 ) -> Result<CompiledRequest, At> {
-    const TUNNEL: &str = "CONNECT asks a proxy for a tunnel, and a tunnel is no answer that could be measured; load the server itself, with another method";
+    const TUNNEL: &str = "CONNECT asks a proxy for a tunnel, and a tunnel is no answer that could \
+                          be measured; load the server itself, with another method";
     if request.method == "CONNECT" {
         return Err((Field::Method, TUNNEL.into()));
     }
     let kind = if request.method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
     let template = template(request, host, templates)?;
-    Ok(CompiledRequest { template, upgrade: None, stream: None, kind, expect: expectation(request)? })
+    Ok(CompiledRequest {
+        template,
+        upgrade: None,
+        stream: None,
+        kind,
+        expect: expectation(request)?,
+    })
 }
 
 /// The request with the fields that ask to go on in HTTP/2 (RFC 7540 §3.2).
@@ -152,16 +161,18 @@ fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
     let settings = URL_SAFE_NO_PAD.encode(dyno_engine::upgrade_settings(http2));
     let mut request = request.clone();
     request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
-    for (name, value) in
-        [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", &settings)]
-    {
+    for (name, value) in [
+        ("Connection", "Upgrade, HTTP2-Settings"),
+        ("Upgrade", "h2c"),
+        ("HTTP2-Settings", &settings),
+    ] {
         request.headers.push((name.into(), value.into()));
     }
     request
 }
 
-/// A request as HTTP/2 has it: fields with lower-case names, some of whose values vary from request to request, and a
-/// body.
+/// A request as HTTP/2 has it: fields with lower-case names, some of whose values vary from request
+/// to request, and a body.
 struct FieldList {
     fields: Vec<(Vec<u8>, Vec<Part>)>,
     body: Vec<Part>,
@@ -209,7 +220,8 @@ impl FieldList {
 
     /// Constant fields whose name no varying field has: reordering them is safe.
     fn fixed(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let is_made = |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
+        let is_made =
+            |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
         let fixed = self.fields.iter().filter(|(name, _)| !is_made(name));
         fixed.map(|(name, value)| (name.clone(), concat(value))).collect()
     }
@@ -225,11 +237,12 @@ impl FieldList {
         let is_pseudo = |name: &[u8]| name.starts_with(b":");
         let mut fields = Vec::new();
         let is_movable = |name: &Vec<u8>| all_fixed.iter().any(|(n, _)| n == name);
-        // Pseudo-header fields come first (RFC 9113 §8.3); within each kind what may be moved comes before the rest, which
-        // keeps its order.
+        // Pseudo-header fields come first (RFC 9113 §8.3); within each kind what may be moved comes
+        // before the rest, which keeps its order.
         for pseudo in [true, false] {
             let kind = |name: &[u8]| is_pseudo(name) == pseudo;
-            let movable: Vec<_> = all_fixed.iter().filter(|(name, _)| kind(name)).cloned().collect();
+            let movable: Vec<_> =
+                all_fixed.iter().filter(|(name, _)| kind(name)).cloned().collect();
             fields.push(FieldPiece::Fixed(shared.encode(&movable)));
             let rest = self.fields.iter().filter(|(name, _)| kind(name) && !is_movable(name));
             fields.extend(rest.map(|(name, value)| {
@@ -258,7 +271,11 @@ fn body(request: &plan::Request, templates: &mut Templates<'_>) -> Result<Vec<Pa
     templates.parse(body).map_err(|error| (Field::Body, error))
 }
 
-fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) -> Result<Template, At> {
+fn template(
+    request: &plan::Request,
+    host: &str,
+    templates: &mut Templates<'_>,
+) -> Result<Template, At> {
     let body = body(request, templates)?;
     let body_is_fixed = body.iter().all(is_fixed);
     let mut holes = Vec::new();
@@ -290,7 +307,9 @@ fn field_of(invalid: &encode::Invalid) -> Field {
     match invalid {
         encode::Invalid::Method(_) => Field::Method,
         encode::Invalid::Target(_) => Field::Path,
-        encode::Invalid::HeaderName(name) | encode::Invalid::HeaderValue(name) => Field::Header(name.clone()),
+        encode::Invalid::HeaderName(name) | encode::Invalid::HeaderValue(name) => {
+            Field::Header(name.clone())
+        }
     }
 }
 
@@ -340,7 +359,8 @@ impl HeadPart<'_> {
     fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<Part>, At> {
         let at = |error: String| (self.field(), error);
         let parts = templates.parse(text.as_bytes()).map_err(at)?;
-        let cannot = |value| at(format!("{text}: the value {value:?} cannot stand in {}", self.words()));
+        let cannot =
+            |value| at(format!("{text}: the value {value:?} cannot stand in {}", self.words()));
         parts.iter().try_for_each(|part| self.check(part)).map_err(cannot)?;
         Ok(parts)
     }
@@ -361,7 +381,8 @@ impl HeadPart<'_> {
         }
     }
 
-    /// Checks the values of a column as the encoder checks a fixed text. `Err`: the first value that cannot stand here.
+    /// Checks the values of a column as the encoder checks a fixed text. `Err`: the first value
+    /// that cannot stand here.
     fn check(self, part: &Part) -> Result<(), String> {
         let Part::Column(rows) = part else { return Ok(()) };
         let is_wrong = |byte: &u8| match self {
@@ -413,7 +434,13 @@ pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, Strin
     let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
     let may_be_coded = body.is_some() && request.accepts_codings();
     let deep = Deep { body: body.clone().filter(|_| may_be_coded), ..deep(wanted)? };
-    Ok(Expectation { status: wanted.status, body, may_be_coded, deep: Arc::new(deep), room: Room::default() })
+    Ok(Expectation {
+        status: wanted.status,
+        body,
+        may_be_coded,
+        deep: Arc::new(deep),
+        room: Room::default(),
+    })
 }
 
 fn deep(wanted: &plan::Expect) -> Result<Deep, At> {
@@ -422,7 +449,8 @@ fn deep(wanted: &plan::Expect) -> Result<Deep, At> {
         .iter()
         .map(|(name, value)| (name.clone(), value.clone().map_or(Wanted::Any, Wanted::Is)));
     let matches = wanted.headers_match.iter().map(|(name, text)| {
-        let expression = expression(text).map_err(|error| (Field::ExpectedHeader(name.clone()), error))?;
+        let expression =
+            expression(text).map_err(|error| (Field::ExpectedHeader(name.clone()), error))?;
         Ok((name.clone(), Wanted::Matches(expression)))
     });
     let json_matches = wanted.json_match.iter().map(|(pointer, text)| {
@@ -467,8 +495,11 @@ pub fn expression(text: &str) -> Result<Regex, String> {
 }
 
 fn parse_sha256(text: &str) -> Result<[u8; 32], String> {
-    let wrong =
-        || format!("{text:?} is not a SHA-256; it has 64 hexadecimal digits, as `sha256sum` prints them");
+    let wrong = || {
+        format!(
+            "{text:?} is not a SHA-256; it has 64 hexadecimal digits, as `sha256sum` prints them"
+        )
+    };
     if text.len() != 64 || !text.is_ascii() {
         return Err(wrong());
     }
@@ -546,17 +577,23 @@ mod tests {
     #[test]
     fn empty_body_is_announced_for_any_method() {
         let head = |body| sent(&compile(request("DELETE", "/a", body)).unwrap()).0;
-        assert_eq!(head(Some("")), "DELETE /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(
+            head(Some("")),
+            "DELETE /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 0\r\n\r\n"
+        );
         assert_eq!(head(None), "DELETE /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\n\r\n");
     }
 
     #[test]
     fn heads_and_bodies_are_made_and_framed_right() {
         let traffic =
-            compile(request("POST", "/n/{seq}", Some("{\"n\":{seq},\"r\":{rand:10..99}}"))).unwrap();
+            compile(request("POST", "/n/{seq}", Some("{\"n\":{seq},\"r\":{rand:10..99}}")))
+                .unwrap();
         let (bytes, body) = sent(&traffic);
         assert!(
-            bytes.starts_with("POST /n/1 HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 14\r\n\r\n"),
+            bytes.starts_with(
+                "POST /n/1 HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 14\r\n\r\n"
+            ),
             "{bytes}"
         );
         assert!(body.starts_with("{\"n\":1,\"r\":") && body.len() == 14, "{body}");
@@ -565,7 +602,10 @@ mod tests {
     #[test]
     fn a_fixed_body_may_follow_a_made_head() {
         let (bytes, body) = sent(&compile(request("PUT", "/a", Some("xyz"))).unwrap());
-        assert_eq!(bytes, "PUT /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 3\r\n\r\nxyz");
+        assert_eq!(
+            bytes,
+            "PUT /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 3\r\n\r\nxyz"
+        );
         assert_eq!(body, "xyz");
     }
 
@@ -588,8 +628,9 @@ mod tests {
                 page: None,
                 requests_per_connection: None,
             };
-            let place =
-                check(&workload, &|_| Err("no files here".into())).err().and_then(|wrong| wrong.place);
+            let place = check(&workload, &|_| Err("no files here".into()))
+                .err()
+                .and_then(|wrong| wrong.place);
             let expected = is_refused.then(|| (0, Field::Header(header.0.into())));
             assert_eq!(place, expected, "{protocol} {header:?}");
         }
@@ -611,7 +652,8 @@ mod tests {
         let mut wrong = request("GET", "/", None);
         wrong.expect.body_sha256 = Some("12".into());
         assert!(compile(wrong.clone()).unwrap_err().contains("64 hexadecimal"));
-        wrong.expect = plan::Expect { json: vec![("a".into(), 1.into())], ..plan::Expect::default() };
+        wrong.expect =
+            plan::Expect { json: vec![("a".into(), 1.into())], ..plan::Expect::default() };
         assert!(compile(wrong).unwrap_err().contains("RFC 6901"));
     }
 }

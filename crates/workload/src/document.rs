@@ -1,4 +1,5 @@
-//! A file's table whose values know where they stand, also when some of them take the place of others.
+//! A file's table whose values know where they stand, also when some of them take the place of
+//! others.
 
 use std::path::Path;
 
@@ -48,7 +49,8 @@ impl<'s> Document<'s> {
         named.collect()
     }
 
-    /// Puts the values of another table in the place of this one's: tables key by key, all else as a whole.
+    /// Puts the values of another table in the place of this one's: tables key by key, all else as
+    /// a whole.
     pub fn overlay(&mut self, over: DeTable<'s>) {
         overlay(&mut self.table, over);
     }
@@ -65,7 +67,10 @@ impl<'s> Document<'s> {
     ///
     /// # Errors
     /// The first mistake, where it stands.
-    pub fn read_part<T: DeserializeOwned>(&self, part: Spanned<DeValue<'s>>) -> Result<T, FileError> {
+    pub fn read_part<T: DeserializeOwned>(
+        &self,
+        part: Spanned<DeValue<'s>>,
+    ) -> Result<T, FileError> {
         T::deserialize(ValueDeserializer::from(part)).map_err(|error| {
             let message = friendly(error.message());
             // What is missing from the outermost table is missing nowhere in particular.
@@ -76,8 +81,8 @@ impl<'s> Document<'s> {
         })
     }
 
-    /// A mistake at its line and column. What is not there is shown where it is missing: at the head of its table, or as one of
-    /// the whole file.
+    /// A mistake at its line and column. What is not there is shown where it is missing: at the
+    /// head of its table, or as one of the whole file.
     #[must_use]
     pub fn locate(&self, mistake: Mistake) -> FileError {
         match mistake.span_in(&self.table, self.source) {
@@ -146,7 +151,8 @@ mod tests {
         let mut document = Document::parse(Path::new("s.toml"), &source).unwrap();
         let (_, table) = document.take_tables("over").unwrap().remove(0);
         document.overlay(table);
-        let at = |key: &'static str| document.locate(crate::mistake::mistake(key, "wrong").within("a"));
+        let at =
+            |key: &'static str| document.locate(crate::mistake::mistake(key, "wrong").within("a"));
         assert_eq!(at("c").position.unwrap().line, 6);
         assert_eq!(at("b").position.unwrap().line, 3);
     }

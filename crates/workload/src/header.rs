@@ -5,8 +5,14 @@ use dyno_archive::Protocol;
 use crate::compile::{is_framing, no_framing};
 
 /// Fields of HTTP/1.1 connections, which are no part of a message in HTTP/2 (RFC 9113 §8.2.2).
-const CONNECTION_FIELDS: [&str; 6] =
-    ["connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade", "http2-settings"];
+const CONNECTION_FIELDS: [&str; 6] = [
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+];
 
 /// Returns why a header cannot be sent over a protocol, as a sentence with the way out; `None`: it
 /// can.
@@ -17,7 +23,8 @@ const CONNECTION_FIELDS: [&str; 6] =
 pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     if name.starts_with(':') {
         return Some(format!(
-            "the header {name:?} is a pseudo-header field, which dyno writes itself; set the method, the URL or the header Host instead"
+            "the header {name:?} is a pseudo-header field, which dyno writes itself; set the \
+             method, the URL or the header Host instead"
         ));
     }
     if name.is_empty() || !name.bytes().all(is_token_byte) {
@@ -26,7 +33,9 @@ pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
         ));
     }
     if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
-        return Some(format!("the value of header {name:?} holds a line break or NUL; leave that out"));
+        return Some(format!(
+            "the value of header {name:?} holds a line break or NUL; leave that out"
+        ));
     }
     if is_framing(name) {
         return Some(no_framing(name));
@@ -44,12 +53,14 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     let is_of_connection = CONNECTION_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field));
     // Of transfer codings only `trailers` may be named.
     if !is_of_connection && (!is_te || value.trim().eq_ignore_ascii_case("trailers")) {
-        return (name.eq_ignore_ascii_case("host") && value.trim().is_empty())
-            .then(|| "an empty Host cannot be sent over HTTP/2 (RFC 9113 §8.3.1); leave it out".into());
+        return (name.eq_ignore_ascii_case("host") && value.trim().is_empty()).then(|| {
+            "an empty Host cannot be sent over HTTP/2 (RFC 9113 §8.3.1); leave it out".into()
+        });
     }
     let negotiated = if protocol == Protocol::Auto { ", which https:// may agree on" } else { "" };
     Some(format!(
-        "the header {name:?} belongs to HTTP/1.1 connections and cannot be sent over HTTP/2{negotiated} (RFC 9113 §8.2.2); leave it out, or choose HTTP/1.1"
+        "the header {name:?} belongs to HTTP/1.1 connections and cannot be sent over \
+         HTTP/2{negotiated} (RFC 9113 §8.2.2); leave it out, or choose HTTP/1.1"
     ))
 }
 
@@ -58,7 +69,8 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
 pub fn duplicate(headers: &[(String, String)]) -> Option<(String, String)> {
     let mut hosts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
     let (_, second) = (hosts.next()?, hosts.next()?);
-    let why = "a request has one Host, and servers answer 400 to two (RFC 9112 §3.2); leave one out";
+    let why =
+        "a request has one Host, and servers answer 400 to two (RFC 9112 §3.2); leave one out";
     Some((second.0.clone(), why.into()))
 }
 
@@ -129,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_second_host_is_a_duplicate() {
-        let headers = |names: &[&str]| names.iter().map(|n| (n.to_string(), "h".into())).collect::<Vec<_>>();
+        let headers =
+            |names: &[&str]| names.iter().map(|n| (n.to_string(), "h".into())).collect::<Vec<_>>();
         assert_eq!(duplicate(&headers(&["Host", "X", "X"])), None);
         assert_eq!(duplicate(&headers(&["Host", "X", "hOST"])).unwrap().0, "hOST");
     }

@@ -1,5 +1,5 @@
-//! Paths that people write into suites and subject files. They name what lies within the folder of their file, and nothing
-//! else: neither an absolute path nor `..` leads out of it.
+//! Paths that people write into suites and subject files. They name what lies within the folder of
+//! their file, and nothing else: neither an absolute path nor `..` leads out of it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -30,10 +30,14 @@ impl Inside {
             Stray::Empty => "a path is empty; leave it out, or name a file".into(),
             Stray::Nul => format!("the path {text:?} holds a NUL, which no file's name has"),
             Stray::Absolute => {
-                format!("the path {text:?} is absolute; paths here are relative to the folder of this file")
+                format!(
+                    "the path {text:?} is absolute; paths here are relative to the folder of this \
+                     file"
+                )
             }
             Stray::Above => format!(
-                "the path {text:?} leaves its folder; put what it names beside this file, and name it from there"
+                "the path {text:?} leaves its folder; put what it names beside this file, and name \
+                 it from there"
             ),
         })
     }
@@ -85,7 +89,9 @@ mod tests {
 
     #[test]
     fn a_path_stays_within_its_folder() {
-        for (text, path) in [("a", "a"), ("./a/b", "a/b"), ("a/../b", "b"), (".", ""), ("a//b/", "a/b")] {
+        for (text, path) in
+            [("a", "a"), ("./a/b", "a/b"), ("a/../b", "b"), (".", ""), ("a//b/", "a/b")]
+        {
             assert_eq!(Inside::parse(text).unwrap().path(), Path::new(path), "{text}");
         }
         for (text, words) in [

@@ -1,7 +1,7 @@
 //! The keys of a file, taken one by one, with all its mistakes told at once.
 //!
-//! serde ends at the first mistake of a file; who writes one wants to hear of all. So a file's own tables are read here, key
-//! by key, and serde reads no more than single values.
+//! serde ends at the first mistake of a file; who writes one wants to hear of all. So a file's own
+//! tables are read here, key by key, and serde reads no more than single values.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -44,7 +44,8 @@ pub struct Keys<'f> {
     found: &'f Found<'f>,
 }
 
-/// Reads a file by its keys. `take`: takes them, and returns `None` if something that it needs is missing or wrong.
+/// Reads a file by its keys. `take`: takes them, and returns `None` if something that it needs is
+/// missing or wrong.
 ///
 /// # Errors
 /// All mistakes, in the order of their places.
@@ -69,7 +70,9 @@ pub fn read<T>(
     match (FileError::all(found.errors.into_inner()), taken) {
         (None, Some(taken)) => Ok(taken),
         (Some(error), _) => Err(error),
-        (None, None) => unreachable!("nothing is wrong with {}, and yet nothing was read", path.display()),
+        (None, None) => {
+            unreachable!("nothing is wrong with {}, and yet nothing was read", path.display())
+        }
     }
 }
 
@@ -96,7 +99,8 @@ impl<'f> Keys<'f> {
         parse(value).map_err(|mistake| self.add(mistake)).ok()
     }
 
-    /// The values in the list of a key, each read whatever is wrong with the others; `None`: it is not there, or something is wrong.
+    /// The values in the list of a key, each read whatever is wrong with the others; `None`: it is
+    /// not there, or something is wrong.
     pub fn list<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<Vec<T>> {
         let value = self.take(key)?;
         let DeValue::Array(array) = value.get_ref() else { return self.value(value) };
@@ -126,7 +130,10 @@ impl<'f> Keys<'f> {
     pub fn tables(&mut self, key: &'static str) -> Vec<Keys<'f>> {
         let Some(value) = self.take(key) else { return Vec::new() };
         let DeValue::Array(array) = value.get_ref() else {
-            self.found.add(value.span(), format!("`{key}` is a list of tables; write each under [[{key}]]"));
+            self.found.add(
+                value.span(),
+                format!("`{key}` is a list of tables; write each under [[{key}]]"),
+            );
             return Vec::new();
         };
         let name = format!("[[{}]]", self.path_to(key));
@@ -137,7 +144,10 @@ impl<'f> Keys<'f> {
     pub fn named_tables(&mut self, key: &'static str) -> Vec<(String, Keys<'f>)> {
         let Some(value) = self.take(key) else { return Vec::new() };
         let DeValue::Table(table) = value.get_ref() else {
-            self.found.add(value.span(), format!("`{key}` is a table of tables; write each as [{key}.NAME]"));
+            self.found.add(
+                value.span(),
+                format!("`{key}` is a table of tables; write each as [{key}.NAME]"),
+            );
             return Vec::new();
         };
         let all = table.iter().filter_map(|(name, value)| {
@@ -183,22 +193,29 @@ impl<'f> Keys<'f> {
         }
     }
 
-    /// Tells what is missing and what nobody knows. A key that is there with a typo is not told as missing besides.
+    /// Tells what is missing and what nobody knows. A key that is there with a typo is not told as
+    /// missing besides.
     pub fn end(self) {
         let is_known = |key: &str| self.is_read_whole || self.known.contains(key);
         let unknown: Vec<_> = self.table.keys().filter(|key| !is_known(key.get_ref())).collect();
         let is_meant = |missing: &str| {
-            unknown
-                .iter()
-                .any(|key| text::nearest(key.get_ref(), self.known.iter().copied()) == Some(missing))
+            unknown.iter().any(|key| {
+                text::nearest(key.get_ref(), self.known.iter().copied()) == Some(missing)
+            })
         };
         let is_missing = |key: &&str| !self.has(key) && !is_meant(key);
         let missing: Vec<&str> = self.required.iter().copied().filter(is_missing).collect();
         if !missing.is_empty() {
-            let whose = if self.name.is_empty() { "the file".into() } else { format!("`{}`", self.name) };
-            self.add_here(format!("{whose} lacks {}; it needs {}", list(&missing), list(&self.required)));
+            let whose =
+                if self.name.is_empty() { "the file".into() } else { format!("`{}`", self.name) };
+            self.add_here(format!(
+                "{whose} lacks {}; it needs {}",
+                list(&missing),
+                list(&self.required)
+            ));
         }
-        let known = self.known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
+        let known =
+            self.known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
         for key in unknown {
             let message = format!("unknown field `{}`, expected one of {known}", key.get_ref());
             self.found.add(key.span(), friendly(&message));
@@ -270,7 +287,9 @@ mod tests {
         let taken = read(Path::new("s.toml"), source, |keys| {
             let name = keys.required("name");
             let sizes = keys.required::<Vec<u8>>("sizes");
-            let even = |n: u8| if n.is_multiple_of(2) { Ok(n) } else { Err(mistake("pairs", "it is odd")) };
+            let even = |n: u8| {
+                if n.is_multiple_of(2) { Ok(n) } else { Err(mistake("pairs", "it is odd")) }
+            };
             keys.parsed("pairs", even);
             let parts = keys.tables("parts").into_iter().filter_map(|mut part| {
                 let title = part.required("title");
@@ -286,16 +305,20 @@ mod tests {
 
     #[test]
     fn a_right_file_is_read() {
-        let read = sample("name = \"a\"\nsizes = [1]\n[[parts]]\ntitle = \"p\"\nweight = 1\n").unwrap();
+        let read =
+            sample("name = \"a\"\nsizes = [1]\n[[parts]]\ntitle = \"p\"\nweight = 1\n").unwrap();
         assert_eq!(read, Sample { name: "a".into(), sizes: vec![1], parts: vec!["p".into()] });
     }
 
     #[test]
     fn all_mistakes_are_told_in_the_order_of_their_places() {
-        let source = "nmae = \"a\"\nsizes = [1, 300]\npairs = 3\n[[parts]]\ntitel = 1\n[[parts]]\ntitle = 2\nweight = 1\n";
+        let source = "nmae = \"a\"\nsizes = [1, 300]\npairs = 3\n[[parts]]\ntitel = \
+                      1\n[[parts]]\ntitle = 2\nweight = 1\n";
         let text = sample(source).unwrap_err();
         let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("s.toml")).collect();
-        let [unknown, sizes, pairs, part, titel, title] = heads.as_slice() else { panic!("{text}") };
+        let [unknown, sizes, pairs, part, titel, title] = heads.as_slice() else {
+            panic!("{text}")
+        };
         assert_eq!(*unknown, "s.toml:1:1: unknown key `nmae`; did you mean `name`?");
         assert!(sizes.starts_with("s.toml:2:13: "), "{text}");
         assert_eq!(*pairs, "s.toml:3:9: it is odd");

@@ -1,8 +1,9 @@
-//! From text to what is asked: requests of suites and the command line, with placeholders, mixes, pages and expectations,
-//! and imports from other tools.
+//! From text to what is asked: requests of suites and the command line, with placeholders, mixes,
+//! pages and expectations, and imports from other tools.
 //!
-//! Pure: what a text names is read by a function that the caller gives ([`ReadFile`]). A workload as people describe it
-//! ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by [`compile::compile`].
+//! Pure: what a text names is read by a function that the caller gives ([`ReadFile`]). A workload
+//! as people describe it ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by
+//! [`compile::compile`].
 
 pub mod compile;
 pub mod document;

@@ -1,4 +1,5 @@
-//! Mistakes in what a file says: which value is wrong, by the keys that lead to it, and where that stands.
+//! Mistakes in what a file says: which value is wrong, by the keys that lead to it, and where that
+//! stands.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -36,8 +37,8 @@ impl From<usize> for Step {
     }
 }
 
-/// A wrong value in a file. Whoever finds it knows its key; callers add the tables and lists that it is in
-/// ([`Mistake::within`]).
+/// A wrong value in a file. Whoever finds it knows its key; callers add the tables and lists that
+/// it is in ([`Mistake::within`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     path: Vec<Step>,
@@ -86,8 +87,8 @@ impl Mistake {
         self.message
     }
 
-    /// The mistake at its line and column. What is not there is shown where it is missing: at the head of its table, or as
-    /// one of the whole file.
+    /// The mistake at its line and column. What is not there is shown where it is missing: at the
+    /// head of its table, or as one of the whole file.
     #[must_use]
     pub fn locate(self, path: &Path, source: &str) -> FileError {
         let document = DeTable::parse(source).ok();
@@ -97,8 +98,8 @@ impl Mistake {
         }
     }
 
-    /// The bytes that are wrong, of a table of the source: the value to which the steps lead, or the last one on the way that
-    /// is there. `None`: not even the first.
+    /// The bytes that are wrong, of a table of the source: the value to which the steps lead, or
+    /// the last one on the way that is there. `None`: not even the first.
     pub(crate) fn span_in(&self, table: &DeTable<'_>, source: &str) -> Option<Range<usize>> {
         let (first, rest) = self.path.split_first()?;
         let Step::Key(first) = first else { return None };
@@ -111,7 +112,8 @@ impl Mistake {
         }
         let span = value.span();
         let words = self.words.as_deref().filter(|words| !words.is_empty());
-        let Some((words, at)) = words.and_then(|words| Some((words, source[span.clone()].find(words)?)))
+        let Some((words, at)) =
+            words.and_then(|words| Some((words, source[span.clone()].find(words)?)))
         else {
             return Some(span);
         };
@@ -137,5 +139,7 @@ pub fn all_positive(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
     if all.is_empty() {
         return Err(mistake(key, format!("a list of `{key}` needs at least one entry")));
     }
-    all.iter().enumerate().try_for_each(|(i, n)| positive(key, *n).map(drop).map_err(|m| m.below(i)))
+    all.iter()
+        .enumerate()
+        .try_for_each(|(i, n)| positive(key, *n).map(drop).map_err(|m| m.below(i)))
 }

@@ -1,4 +1,5 @@
-//! What requests have of the subject to which they are sent: `{request.NAME}` in a workload, a value for NAME with each subject.
+//! What requests have of the subject to which they are sent: `{request.NAME}` in a workload, a
+//! value for NAME with each subject.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,8 @@ use crate::template::{Doubled, with_own};
 /// The values of a subject, by name.
 pub type Values = BTreeMap<String, String>;
 
-/// The workload as it is sent to a subject with these values. A name without a value stays as it is written; one that is doubled stands for itself.
+/// The workload as it is sent to a subject with these values. A name without a value stays as it is
+/// written; one that is doubled stands for itself.
 #[must_use]
 pub fn filled(workload: &Workload, values: &Values) -> Workload {
     let mut workload = workload.clone();
@@ -22,7 +24,9 @@ pub fn filled(workload: &Workload, values: &Values) -> Workload {
             .for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &value)));
         // Nothing else looks for placeholders in these.
         let expected = expected_texts_of(&mut request.expect);
-        expected.into_iter().for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::IsItself, &value)));
+        expected
+            .into_iter()
+            .for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::IsItself, &value)));
     }
     workload
 }
@@ -40,13 +44,16 @@ pub fn names(workload: &Workload) -> BTreeSet<String> {
         let sent = sent_texts_of(request);
         sent.into_iter().for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &note)));
         let expected = expected_texts_of(&mut request.expect);
-        expected.into_iter().for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &note)));
+        expected
+            .into_iter()
+            .for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &note)));
     }
     found.into_inner()
 }
 
-/// A value that stands where secrets stand, such as in a header `Authorization`, and whose own name does not say so: its name, and what says it
-/// there. By their names alone secrets are kept out of reports.
+/// A value that stands where secrets stand, such as in a header `Authorization`, and whose own name
+/// does not say so: its name, and what says it there. By their names alone secrets are kept out of
+/// reports.
 #[must_use]
 pub fn secret_by_place(workload: &Workload) -> Option<(String, String)> {
     let of = |place: &str, text: &str| {
@@ -74,7 +81,8 @@ fn occurrences(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The key to which a value belongs that comes next: `token` after `?token=`, `"token": "` and `token: Bearer `.
+/// The key to which a value belongs that comes next: `token` after `?token=`, `"token": "` and
+/// `token: Bearer `.
 fn key_before(text: &str) -> &str {
     let value = text.rfind(['=', ':']).map_or("", |at| &text[..at]);
     let key = value.trim_end_matches(['"', '\'', ' ']);
@@ -92,8 +100,8 @@ impl Text<'_> {
         match self {
             Text::Words(words) => {
                 // Names and values are whole characters, and so is what stands between them.
-                *words =
-                    String::from_utf8(change(words.as_bytes())).expect("strings in a string make a string");
+                *words = String::from_utf8(change(words.as_bytes()))
+                    .expect("strings in a string make a string");
             }
             Text::Bytes(Body(bytes)) => *bytes = change(bytes),
         }
@@ -159,7 +167,8 @@ mod tests {
     fn values_stand_wherever_a_request_says_their_names() {
         let workload = workload();
         assert_eq!(names(&workload), BTreeSet::from(["kind".to_string(), "size".to_string()]));
-        let values = Values::from([("size".to_string(), "64".to_string()), ("kind".into(), "ä".into())]);
+        let values =
+            Values::from([("size".to_string(), "64".to_string()), ("kind".into(), "ä".into())]);
         let filled = filled(&workload, &values);
         let request = &filled.requests[0];
         assert_eq!(request.path, "/64/{seq}/{{request.not}}");
@@ -187,7 +196,10 @@ mod tests {
             of("/?author={request.a}&api-token={request.k}", plain, "").as_deref(),
             Some("k in api-token")
         );
-        assert_eq!(of("/", plain, "{\"password\": \"{request.p}\"}").as_deref(), Some("p in password"));
+        assert_eq!(
+            of("/", plain, "{\"password\": \"{request.p}\"}").as_deref(),
+            Some("p in password")
+        );
         assert_eq!(of("/", ("Authorization", "{request.token}"), ""), None, "its own name says so");
     }
 

@@ -1,5 +1,5 @@
-//! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`, `{csv:FILE:COLUMN}`, `{fill:64KiB}`; `{{seq}}` stands for itself.
-//! `{request.NAME}` is put in before.
+//! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`, `{csv:FILE:COLUMN}`,
+//! `{fill:64KiB}`; `{{seq}}` stands for itself. `{request.NAME}` is put in before.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ impl<'a> Templates<'a> {
         Templates { read, columns: HashMap::new() }
     }
 
-    /// Takes `text` apart. Braces that hold none of the known names stay as they are: JSON is full of them.
+    /// Takes `text` apart. Braces that hold none of the known names stay as they are: JSON is full
+    /// of them.
     pub fn parse(&mut self, text: &[u8]) -> Result<Vec<Part>, String> {
         let mut parts = Vec::new();
         let mut plain = Vec::new();
@@ -72,16 +73,22 @@ impl<'a> Templates<'a> {
             ("fill", Some(size)) => fill(size),
             ("csv", Some(argument)) => {
                 let (file, column) = argument.rsplit_once(':').ok_or_else(|| {
-                    format!("{{{inside}}}: write it like {{csv:users.csv:name}}, or {{csv:users.csv:2}} for the second column")
+                    format!(
+                        "{{{inside}}}: write it like {{csv:users.csv:name}}, or \
+                         {{csv:users.csv:2}} for the second column"
+                    )
                 })?;
                 Ok(Part::Column(self.column(file, column)?))
             }
             _ if name.starts_with(OWN) => Err(format!(
-                "{{{inside}}} has no value here: a suite gives one with each subject (`request = {{ {} = … }}`), or varies it in its experiment; write {{{{{inside}}}}} for the text itself",
+                "{{{inside}}} has no value here: a suite gives one with each subject (`request = \
+                 {{ {} = … }}`), or varies it in its experiment; write {{{{{inside}}}}} for the \
+                 text itself",
                 &name[OWN.len()..]
             )),
             _ => Err(format!(
-                "{{{inside}}}: there are {{seq}}, {{uuid}}, {{intended}}, {{rand:1..100}}, {{fill:64KiB}} and {{csv:FILE:COLUMN}}; write {{{{{name}}}}} for the text itself"
+                "{{{inside}}}: there are {{seq}}, {{uuid}}, {{intended}}, {{rand:1..100}}, \
+                 {{fill:64KiB}} and {{csv:FILE:COLUMN}}; write {{{{{name}}}}} for the text itself"
             )),
         }
     }
@@ -98,8 +105,8 @@ impl<'a> Templates<'a> {
     }
 }
 
-/// The text that stands for exactly these bytes: each placeholder in it in a second pair of braces. So what somebody else
-/// wrote is sent as it was written.
+/// The text that stands for exactly these bytes: each placeholder in it in a second pair of braces.
+/// So what somebody else wrote is sent as it was written.
 #[must_use]
 pub fn literal(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
@@ -122,7 +129,8 @@ pub fn literal(text: &[u8]) -> Vec<u8> {
 #[must_use]
 pub fn literal_text(text: &str) -> String {
     // Only ASCII was added to it, between characters.
-    String::from_utf8(literal(text.as_bytes())).expect("braces around parts of a string make a string")
+    String::from_utf8(literal(text.as_bytes()))
+        .expect("braces around parts of a string make a string")
 }
 
 /// `{{name…}}` at the start of `text`: what stands for itself, and what follows.
@@ -151,8 +159,13 @@ pub(crate) enum Doubled {
     IsItself,
 }
 
-/// The text with what `value` says of each NAME in place of `{request.NAME}`; what it says nothing of stays.
-pub(crate) fn with_own(text: &[u8], doubled: Doubled, value: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<u8> {
+/// The text with what `value` says of each NAME in place of `{request.NAME}`; what it says nothing
+/// of stays.
+pub(crate) fn with_own(
+    text: &[u8],
+    doubled: Doubled,
+    value: &dyn Fn(&str) -> Option<Vec<u8>>,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(&byte) = rest.first() {
@@ -163,7 +176,11 @@ pub(crate) fn with_own(text: &[u8], doubled: Doubled, value: &dyn Fn(&str) -> Op
             (Some((inside, after)), _) => {
                 let is_own = inside[1..].starts_with(OWN.as_bytes());
                 let is_itself = is_own && doubled == Doubled::IsItself;
-                out.extend_from_slice(if is_itself { inside } else { &rest[..rest.len() - after.len()] });
+                out.extend_from_slice(if is_itself {
+                    inside
+                } else {
+                    &rest[..rest.len() - after.len()]
+                });
                 rest = after;
             }
             (None, Some((put, after))) => {
@@ -204,15 +221,20 @@ pub fn length(text: &[u8]) -> u64 {
 
 /// So many times the letter x.
 fn fill(size: &str) -> Result<Part, String> {
-    let bytes = units::bytes(size).map_err(|_| format!("{{fill:{size}}}: write it like {{fill:64KiB}}"))?;
+    let bytes =
+        units::bytes(size).map_err(|_| format!("{{fill:{size}}}: write it like {{fill:64KiB}}"))?;
     if bytes > MOST_FILL {
-        return Err(format!("{{fill:{size}}}: at most {} MiB; a `body_file` may be longer", MOST_FILL >> 20));
+        return Err(format!(
+            "{{fill:{size}}}: at most {} MiB; a `body_file` may be longer",
+            MOST_FILL >> 20
+        ));
     }
     Ok(Part::Bytes(vec![b'x'; bytes as usize].into()))
 }
 
 fn random(range: &str) -> Result<Part, String> {
-    let wrong = || format!("{{rand:{range}}}: write it like {{rand:1..100}}; both ends are included");
+    let wrong =
+        || format!("{{rand:{range}}}: write it like {{rand:1..100}}; both ends are included");
     let (from, to) = range.split_once("..").ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
     let (from, to) = (number(from)?, number(to)?);
@@ -241,10 +263,16 @@ fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>,
     };
     let values = records.iter().enumerate().skip(skip).map(|(line, record)| {
         let value = record.get(index);
-        value.map(Box::from).ok_or_else(|| format!("{file}:{}: there is no column {column}", line + 1))
+        value
+            .map(Box::from)
+            .ok_or_else(|| format!("{file}:{}: there is no column {column}", line + 1))
     });
     let values = values.collect::<Result<Vec<_>, _>>()?;
-    if values.is_empty() { Err(format!("{file}: there are no rows below the names")) } else { Ok(values) }
+    if values.is_empty() {
+        Err(format!("{file}: there are no rows below the names"))
+    } else {
+        Ok(values)
+    }
 }
 
 #[cfg(test)]
@@ -271,22 +299,35 @@ mod tests {
     fn placeholders_stand_among_text() {
         assert_eq!(
             parse("/a/{seq}?b={rand:1..9}&u={uuid}").unwrap(),
-            [bytes("/a/"), Part::Sequence, bytes("?b="), Part::Random(1, 9), bytes("&u="), Part::Uuid]
+            [
+                bytes("/a/"),
+                Part::Sequence,
+                bytes("?b="),
+                Part::Random(1, 9),
+                bytes("&u="),
+                Part::Uuid
+            ]
         );
         assert_eq!(parse("{csv:u.csv:name}").unwrap(), [column(&["ann", "b, c"])]);
         assert_eq!(parse("{csv:u.csv:1}").unwrap(), [column(&["id", "7", "8"])]);
         assert_eq!(parse("{fill:3}").unwrap(), [bytes("xxx")]);
         assert_eq!(parse("{fill:1KiB}").unwrap(), [bytes(&"x".repeat(1024))]);
-        for (text, wanted) in
-            [("", 0), ("abc", 3), ("a{fill:1KiB}b{fill:2}", 1028), ("{{fill:1KiB}}", 11), ("{}{", 3)]
-        {
+        for (text, wanted) in [
+            ("", 0),
+            ("abc", 3),
+            ("a{fill:1KiB}b{fill:2}", 1028),
+            ("{{fill:1KiB}}", 11),
+            ("{}{", 3),
+        ] {
             assert_eq!(length(text.as_bytes()), wanted, "{text:?}");
         }
     }
 
     #[test]
     fn other_braces_are_text() {
-        for text in ["{\"a\":{\"b\":1}}", "{}", "{", "{seq", "{se q}", "{unknown}", "{\n}", "{{\"a\":1}}"] {
+        for text in
+            ["{\"a\":{\"b\":1}}", "{}", "{", "{seq", "{se q}", "{unknown}", "{\n}", "{{\"a\":1}}"]
+        {
             assert_eq!(parse(text).unwrap(), [bytes(text)], "{text}");
         }
         assert_eq!(
@@ -297,7 +338,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Nothing that an import brings is ever taken for a placeholder, however its braces are mixed up.
+        /// Nothing that an import brings is ever taken for a placeholder, however its braces are
+        /// mixed up.
         #[test]
         fn a_literal_is_sent_as_it_was(words in proptest::collection::vec(
             proptest::sample::select(vec!["{", "}", "seq", "{seq}", "{{seq}}", "{request.a}", "{csv:/etc/passwd:1}", ":", "{rand}", "ä", "\n", "{uuid"]),

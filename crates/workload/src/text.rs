@@ -1,4 +1,5 @@
-//! Errors in files that people write: which file, which line, which word, and what was probably meant.
+//! Errors in files that people write: which file, which line, which word, and what was probably
+//! meant.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -69,19 +70,28 @@ impl FileError {
         // A tab is as wide in one line as in the other.
         let indent: String =
             source[line_start..start].chars().map(|c| if c == '\t' { c } else { ' ' }).collect();
-        let width = source[start..span.end.clamp(start, line_start + line.len().max(start - line_start))]
+        let width = source
+            [start..span.end.clamp(start, line_start + line.len().max(start - line_start))]
             .chars()
             .count()
             .max(1);
         let gutter = number.to_string();
         let blank = " ".repeat(gutter.len());
-        let excerpt = format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
+        let excerpt =
+            format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
         let position = Some(Position { line: number, column });
         let excerpt = Some(excerpt);
-        FileError { path: path.into(), position, message: message.into(), excerpt, more: Vec::new() }
+        FileError {
+            path: path.into(),
+            position,
+            message: message.into(),
+            excerpt,
+            more: Vec::new(),
+        }
     }
 
-    /// Several mistakes of one file as one error, in the order of their places. `None`: there is none.
+    /// Several mistakes of one file as one error, in the order of their places. `None`: there is
+    /// none.
     #[must_use]
     pub fn all(mut errors: Vec<FileError>) -> Option<FileError> {
         errors.sort_by_key(|error| error.position);
@@ -107,8 +117,9 @@ pub(crate) fn of_toml(path: &Path, source: &str, error: &toml::de::Error) -> Fil
     }
 }
 
-/// Reads a string that has a form of its own, such as a duration. An error of `parse` keeps the position of its string,
-/// also within a list: reading a string first and parsing it later would lose the position.
+/// Reads a string that has a form of its own, such as a duration. An error of `parse` keeps the
+/// position of its string, also within a list: reading a string first and parsing it later would
+/// lose the position.
 pub fn parsed<'de, D: Deserializer<'de>, T>(
     from: D,
     parse: impl Fn(&str) -> Result<T, String>,
@@ -130,7 +141,8 @@ pub fn parsed<'de, D: Deserializer<'de>, T>(
     from.deserialize_str(Text(parse))
 }
 
-/// Says "unknown key `x`; did you mean `y`?" where serde says "unknown field `x`, expected one of …".
+/// Says "unknown key `x`; did you mean `y`?" where serde says "unknown field `x`, expected one of
+/// …".
 pub(crate) fn friendly(message: &str) -> String {
     let Some(rest) =
         message.strip_prefix("unknown field ").or_else(|| message.strip_prefix("unknown variant "))
@@ -201,7 +213,8 @@ mod tests {
     fn a_typo_is_underlined_and_corrected() {
         assert_eq!(
             error("# suite\nrepeat = 3\n"),
-            "s.toml:2:1: unknown key `repeat`; did you mean `repeats`?\n  |\n2 | repeat = 3\n  | ^^^^^^"
+            "s.toml:2:1: unknown key `repeat`; did you mean `repeats`?\n  |\n2 | repeat = 3\n  | \
+             ^^^^^^"
         );
         assert!(
             error("repeats = 1\norder = \"radnom\"")

@@ -1,7 +1,7 @@
 //! Requests, headers and expectations as people type them on a command line.
 //!
-//! Errors are sentences without the argument that they are about: the caller knows the option, and puts both before
-//! them.
+//! Errors are sentences without the argument that they are about: the caller knows the option, and
+//! puts both before them.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,15 @@ use dyno_archive::plan::{Body, Expect, Request};
 
 use crate::{ReadFile, compile};
 
-/// A request of weight 1 that is called by its method and path, and of which any answer from 200 to 399 is right.
+/// A request of weight 1 that is called by its method and path, and of which any answer from 200 to
+/// 399 is right.
 #[must_use]
-pub fn request(method: &str, path: &str, headers: Vec<(String, String)>, body: Option<Body>) -> Request {
+pub fn request(
+    method: &str,
+    path: &str,
+    headers: Vec<(String, String)>,
+    body: Option<Body>,
+) -> Request {
     Request {
         name: format!("{method} {path}"),
         weight: 1,
@@ -23,12 +29,13 @@ pub fn request(method: &str, path: &str, headers: Vec<(String, String)>, body: O
     }
 }
 
-/// Reads a request of a mix: `80 GET /items/{seq}`, `20 POST /items {"n":1}` or `20 POST /items @body.json`. `Err`: it is
-/// written otherwise, or its body cannot be read.
+/// Reads a request of a mix: `80 GET /items/{seq}`, `20 POST /items {"n":1}` or
+/// `20 POST /items @body.json`. `Err`: it is written otherwise, or its body cannot be read.
 pub fn mixed(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
     const WRONG: &str = "write it like '80 GET /items' or '20 POST /items @body.json'";
     let mut words = text.trim().splitn(4, ' ');
-    let (Some(weight), Some(method), Some(path)) = (words.next(), words.next(), words.next()) else {
+    let (Some(weight), Some(method), Some(path)) = (words.next(), words.next(), words.next())
+    else {
         return Err(WRONG.into());
     };
     let weight = weight.parse().map_err(|_| WRONG)?;
@@ -36,14 +43,17 @@ pub fn mixed(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
         return Err(WRONG.into());
     }
     let body = match words.next().map(|body| (body, body.strip_prefix('@'))) {
-        Some((_, Some(file))) => Some(Body(read(file).map_err(|error| format!("{file}: {error}"))?)),
+        Some((_, Some(file))) => {
+            Some(Body(read(file).map_err(|error| format!("{file}: {error}"))?))
+        }
         Some((text, None)) => Some(Body(text.as_bytes().to_vec())),
         None => None,
     };
     Ok(Request { weight, ..request(method, path, Vec::new(), body) })
 }
 
-/// Reads a header that is sent: `Name: value`. `Err`: it has no colon, or says where a request ends.
+/// Reads a header that is sent: `Name: value`. `Err`: it has no colon, or says where a request
+/// ends.
 pub fn header(text: &str) -> Result<(String, String), String> {
     // A pseudo-header field begins with a colon.
     let colon = text.char_indices().skip(1).find(|(_, c)| *c == ':');
@@ -132,7 +142,8 @@ mod tests {
 
     #[test]
     fn requests_of_the_same_name_get_numbers() {
-        let named = |name: &str| Request { name: name.into(), ..request("GET", "/", Vec::new(), None) };
+        let named =
+            |name: &str| Request { name: name.into(), ..request("GET", "/", Vec::new(), None) };
         let mut requests = ["a", "b", "a", "a"].map(named);
         name_apart(&mut requests);
         assert_eq!(requests.map(|r| r.name), ["a", "b", "a #2", "a #3"]);

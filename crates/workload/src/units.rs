@@ -2,8 +2,8 @@
 
 use dyno_archive::plan::{Arrivals, Gaps, Segment};
 
-/// Parses a duration into nanoseconds: `500ms`, `10s`, `2m`, `1h`, `250us`, and bare `0`. At most an hour, the longest
-/// time that dyno keeps.
+/// Parses a duration into nanoseconds: `500ms`, `10s`, `2m`, `1h`, `250us`, and bare `0`. At most
+/// an hour, the longest time that dyno keeps.
 pub fn duration(text: &str) -> Result<u64, String> {
     let ns = span(text)?;
     if ns > dyno_archive::times::MAX_NS {
@@ -53,20 +53,22 @@ impl Profile {
     }
 }
 
-/// Parses a rate in requests per second: `5k`; a ramp over the window, `1k..5k`; or stretches one after the other,
-/// `1k@10s,1k..5k@30s,5k`. Those without a length share what is left of `duration_ns`. The warm-up has the rate with
-/// which the first stretch begins.
+/// Parses a rate in requests per second: `5k`; a ramp over the window, `1k..5k`; or stretches one
+/// after the other, `1k@10s,1k..5k@30s,5k`. Those without a length share what is left of
+/// `duration_ns`. The warm-up has the rate with which the first stretch begins.
 pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, String> {
     if let Ok(rate) = count(text) {
         return positive_rate(text, rate).map(Profile::Constant);
     }
-    let stretches = text.split(',').map(|part| stretch(part.trim())).collect::<Result<Vec<_>, _>>()?;
+    let stretches =
+        text.split(',').map(|part| stretch(part.trim())).collect::<Result<Vec<_>, _>>()?;
     let given: u64 = stretches.iter().filter_map(|s| s.2).sum();
     let open = stretches.iter().filter(|s| s.2.is_none()).count() as u64;
     let left = duration_ns.saturating_sub(given);
     if open > 0 && left / open == 0 {
         return Err(format!(
-            "{text:?}: the stretches with a length leave no time for those without; use a longer duration"
+            "{text:?}: the stretches with a length leave no time for those without; use a longer \
+             duration"
         ));
     }
     let mut segments: Vec<Segment> = stretches
@@ -94,7 +96,8 @@ pub fn rate_length_ns(text: &str) -> Option<u64> {
 }
 
 fn stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
-    let wrong = || format!("{text:?} is not a rate; write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
+    let wrong =
+        || format!("{text:?} is not a rate; write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
     let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));
     let length = length.map(span).transpose()?;
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
@@ -111,7 +114,11 @@ const MOST_RATE: f64 = 1e9;
 const BOUNDS: &str = "above 0 and at most 1,000,000,000 requests per second";
 
 fn positive_rate(text: &str, rate: f64) -> Result<f64, String> {
-    if rate > 0.0 && rate <= MOST_RATE { Ok(rate) } else { Err(format!("{text:?}: a rate is {BOUNDS}")) }
+    if rate > 0.0 && rate <= MOST_RATE {
+        Ok(rate)
+    } else {
+        Err(format!("{text:?}: a rate is {BOUNDS}"))
+    }
 }
 
 /// Parses a rate or count: `5000`, `5k`, `1.5k`, `2M`.

@@ -52,8 +52,8 @@ const fn page_connections() -> u32 {
     PAGE_CONNECTIONS
 }
 
-/// Streams over which a page is loaded in HTTP/2 unless somebody says otherwise: what servers usually allow, for browsers
-/// ask for all of a page at once.
+/// Streams over which a page is loaded in HTTP/2 unless somebody says otherwise: what servers
+/// usually allow, for browsers ask for all of a page at once.
 pub const PAGE_STREAMS: u32 = 100;
 
 /// Connections over which browsers load a page in HTTP/1.1.
@@ -86,11 +86,13 @@ struct RawExpect {
     json_matches: BTreeMap<String, String>,
 }
 
-/// A header that must be there: `true`, the value that it must have, or an expression that must match in it.
+/// A header that must be there: `true`, the value that it must have, or an expression that must
+/// match in it.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(
     untagged,
-    expecting = "an expected header is `true`, which means present, its value as a text, or `{ matches = \"…\" }`"
+    expecting = "an expected header is `true`, which means present, its value as a text, or \
+                 `{ matches = \"…\" }`"
 )]
 enum RawHeader {
     Present(bool),
@@ -101,7 +103,10 @@ enum RawHeader {
 impl RawExpect {
     fn check(self) -> Result<Expect, Mistake> {
         if let Some(status) = self.status.filter(|status| !(100..=599).contains(status)) {
-            return Err(mistake("status", format!("{status} is no status of HTTP; those are 100 to 599")));
+            return Err(mistake(
+                "status",
+                format!("{status} is no status of HTTP; those are 100 to 599"),
+            ));
         }
         let mut expect = Expect {
             status: self.status,
@@ -121,8 +126,8 @@ impl RawExpect {
                 RawHeader::Present(false) => {
                     return Err(mistake(
                         name,
-                        "an expected header is `true`, which means present, its value, or `{ matches = \"…\" }`; leave out \
-                         what may be missing",
+                        "an expected header is `true`, which means present, its value, or \
+                         `{ matches = \"…\" }`; leave out what may be missing",
                     )
                     .within("headers"));
                 }
@@ -187,7 +192,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a rate is a number of requests per second, or a text such as \"2k\", \"50%\" or \"find\""
+    expecting = "a rate is a number of requests per second, or a text such as \"2k\", \"50%\" or \
+                 \"find\""
 )]
 pub enum Rate {
     Number(f64),
@@ -230,7 +236,8 @@ pub fn check_workloads(
     let shaped = shaped.collect::<Result<Vec<_>, _>>()?;
     for (i, CheckedWorkload { workload, .. }) in shaped.iter().enumerate() {
         if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
-            let message = format!("two workloads are called {:?}; give each its `name`", workload.name);
+            let message =
+                format!("two workloads are called {:?}; give each its `name`", workload.name);
             return Err(of(i)(mistake("name", message)));
         }
     }
@@ -268,8 +275,8 @@ impl RawWorkload {
             return Err(mistake("requests_per_connection", NO_REQUESTS));
         }
         if page.is_some() && requests_per_connection.is_some() {
-            let message =
-                "pages are loaded over connections that are kept; leave out `requests_per_connection`";
+            let message = "pages are loaded over connections that are kept; leave out \
+                           `requests_per_connection`";
             return Err(mistake("requests_per_connection", message));
         }
         let steps = self.steps(protocol)?;
@@ -279,7 +286,8 @@ impl RawWorkload {
         let workload = Workload { name, protocol, requests, page, requests_per_connection };
         // The name of a file that could not be read: it stands in the suite.
         let refused = RefCell::new(None);
-        let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
+        let read =
+            |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
         let has_values = of.iter().any(|(_, values)| !values.is_empty());
         for (i, (name, values)) in of.iter().enumerate() {
             // Most have no values, or the same.
@@ -312,9 +320,11 @@ impl RawWorkload {
         if protocol.is_h2() && !is_one(&steps.pipeline) {
             return Err(mistake("pipeline", NO_PIPELINE));
         }
-        for (key, given) in
-            [("connections", &steps.connections), ("streams", &steps.streams), ("pipeline", &steps.pipeline)]
-        {
+        for (key, given) in [
+            ("connections", &steps.connections),
+            ("streams", &steps.streams),
+            ("pipeline", &steps.pipeline),
+        ] {
             given.iter().try_for_each(|given| all_positive(key, given))?;
         }
         if steps.rate.as_ref().is_some_and(Vec::is_empty) {
@@ -333,12 +343,16 @@ impl RawWorkload {
         match requests {
             Some(_) if own != RawRequest::default() => Err(mistake(
                 "requests",
-                "a workload has either a `path` with its keys or a mix of `requests` with theirs; give one",
+                "a workload has either a `path` with its keys or a mix of `requests` with theirs; \
+                 give one",
             )),
-            Some(_) if page.is_some() => {
-                Err(mistake("page", "a page is one document with its resources; leave out `requests`"))
+            Some(_) if page.is_some() => Err(mistake(
+                "page",
+                "a page is one document with its resources; leave out `requests`",
+            )),
+            Some(requests) => {
+                Ok((name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?))
             }
-            Some(requests) => Ok((name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?)),
             None => {
                 let body = own.body_key();
                 let request = RawRequest { name, ..own }.check(read)?;
@@ -368,13 +382,15 @@ impl RawWorkload {
     }
 }
 
-/// Checks that nothing of what is expected waits for a value: in an expectation nothing else would tell.
+/// Checks that nothing of what is expected waits for a value: in an expectation nothing else would
+/// tell.
 fn check_expected(workload: &Workload, subject: &str, values: &own::Values) -> Result<(), Mistake> {
     match own::names(workload).iter().find(|name| !values.contains_key(*name)) {
         None => Ok(()),
         Some(name) => {
             let message = format!(
-                "{{request.{name}}} has no value for {subject}: give it one with the subject (`request = {{ {name} = … }}`), or vary it"
+                "{{request.{name}}} has no value for {subject}: give it one with the subject \
+                 (`request = {{ {name} = … }}`), or vary it"
             );
             Err(mistake("expect", message))
         }
@@ -400,12 +416,15 @@ fn locate(wrong: Wrong, origins: &[Origin]) -> Mistake {
     let Some((index, field)) = wrong.place else { return mistake("requests", wrong.message) };
     match origins[index] {
         Origin::Workload { body } => of_field(field, body, wrong.message),
-        Origin::Mix { index, body } => of_field(field, body, wrong.message).within(index).within("requests"),
+        Origin::Mix { index, body } => {
+            of_field(field, body, wrong.message).within(index).within("requests")
+        }
         Origin::Resource(entry) => mistake("page", wrong.message).below("resources").below(entry),
     }
 }
 
-/// Finds a part of a request that cannot be sent, from the table of the request on. `body`: the key that has its body.
+/// Finds a part of a request that cannot be sent, from the table of the request on. `body`: the key
+/// that has its body.
 pub(crate) fn of_field(field: Field, body: &'static str, message: String) -> Mistake {
     match field {
         Field::Method => mistake("method", message),
@@ -416,7 +435,9 @@ pub(crate) fn of_field(field: Field, body: &'static str, message: String) -> Mis
         Field::Json(pointer) => mistake("expect", message).below("json").below(pointer),
         Field::ExpectedHeader(name) => mistake("expect", message).below("headers").below(name),
         Field::BodyMatches => mistake("expect", message).below("body_matches"),
-        Field::JsonMatches(pointer) => mistake("expect", message).below("json_matches").below(pointer),
+        Field::JsonMatches(pointer) => {
+            mistake("expect", message).below("json_matches").below(pointer)
+        }
     }
 }
 
@@ -431,15 +452,22 @@ fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
         asked.extend(requests.into_iter().map(|request| (request, Origin::Resource(i))));
     }
     if asked.is_empty() {
-        return Err(mistake("resources", "a page has at least one resource, such as \"/style.css\""));
+        return Err(mistake(
+            "resources",
+            "a page has at least one resource, such as \"/style.css\"",
+        ));
     }
     Ok(asked)
 }
 
 /// `/a.css`, or `/icon*20` for twenty times the same: requests for resources of a page.
 pub fn resources(text: &str) -> Result<Vec<Request>, String> {
-    let wrong =
-        || format!("the resource {text:?}: write it like \"/style.css\", or \"/icon*20\" for twenty of them");
+    let wrong = || {
+        format!(
+            "the resource {text:?}: write it like \"/style.css\", or \"/icon*20\" for twenty of \
+             them"
+        )
+    };
     let (path, times) = match text.rsplit_once('*') {
         Some((path, times)) => (path, times.parse::<u32>().map_err(|_| wrong())?),
         None => (text, 1),
@@ -459,10 +487,12 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
     Ok((0..times).map(one).collect())
 }
 
-pub const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has `pipeline`; \
-                          set `protocol` to \"h2\" or \"h2c\", or leave `streams` out";
+pub const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has \
+                              `pipeline`; set `protocol` to \"h2\" or \"h2c\", or leave `streams` \
+                              out";
 
-pub const NO_PIPELINE: &str = "pipelining belongs to HTTP/1.1, and this is HTTP/2, which has `streams`";
+pub const NO_PIPELINE: &str =
+    "pipelining belongs to HTTP/1.1, and this is HTTP/2, which has `streams`";
 
 /// The protocol of that name, with TLS where it is asked for or belongs to it.
 fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mistake> {
@@ -472,8 +502,8 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
         return Err(mistake(
             "protocol",
             format!(
-                "the protocol {name:?} cannot be loaded; there are \"h1\", \"h2\" (HTTP/2 over TLS), \"h2c\" (without, \
-                 by prior knowledge) and \"h2c-upgrade\""
+                "the protocol {name:?} cannot be loaded; there are \"h1\", \"h2\" (HTTP/2 over \
+                 TLS), \"h2c\" (without, by prior knowledge) and \"h2c-upgrade\""
             ),
         ));
     };
@@ -482,7 +512,8 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
         if protocol.is_tls() {
             return mistake(
                 "tls",
-                "\"h2\" is agreed on in the TLS handshake; without TLS set `protocol` to \"h2c\" or \"h2c-upgrade\"",
+                "\"h2\" is agreed on in the TLS handshake; without TLS set `protocol` to \"h2c\" \
+                 or \"h2c-upgrade\"",
             );
         }
         mistake("tls", format!("{name:?} is HTTP/2 without TLS; over TLS set `protocol` to \"h2\""))
@@ -503,7 +534,8 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
     tell_apart(&mut asked, &unnamed);
     for (i, (request, _)) in asked.iter().enumerate() {
         if asked[..i].iter().any(|(r, _)| r.name == request.name) {
-            let message = format!("two requests are called {:?}; give each its `name`", request.name);
+            let message =
+                format!("two requests are called {:?}; give each its `name`", request.name);
             return Err(of(i)(mistake("name", message)));
         }
     }
@@ -516,9 +548,9 @@ fn tell_apart(asked: &mut [LocatedRequest], unnamed: &[bool]) {
         let (before, rest) = asked.split_at_mut(i);
         let request = &mut rest[0].0;
         let is_hidden = *is_unnamed && request.name.contains(HIDDEN);
-        let alike = before
-            .iter()
-            .filter(|(other, _)| name_of(&other.path) == request.name && other.path != request.path);
+        let alike = before.iter().filter(|(other, _)| {
+            name_of(&other.path) == request.name && other.path != request.path
+        });
         let alike = alike.count();
         if is_hidden && alike > 0 {
             request.name = format!("{} ({})", request.name, alike + 1);
@@ -529,7 +561,8 @@ fn tell_apart(asked: &mut [LocatedRequest], unnamed: &[bool]) {
 /// Stands in names for what is nobody's business.
 const HIDDEN: &str = "=…";
 
-/// The name of a request that is given none. Names stand everywhere, so that no value is in one whose own name says that it is secret.
+/// The name of a request that is given none. Names stand everywhere, so that no value is in one
+/// whose own name says that it is secret.
 fn name_of(path: &str) -> String {
     let shown = |pair: &str| match pair.split_once('=') {
         Some((name, _)) if is_secret_parameter(name) => format!("{name}{HIDDEN}"),
@@ -550,8 +583,9 @@ impl RawRequest {
     /// # Errors
     /// A value cannot be sent, or a file cannot be read.
     pub fn check(self, read: ReadFile<'_>) -> Result<Request, Mistake> {
-        let path =
-            self.path.ok_or_else(|| mistake("path", "a request needs a `path`, such as \"/plaintext\""))?;
+        let path = self
+            .path
+            .ok_or_else(|| mistake("path", "a request needs a `path`, such as \"/plaintext\""))?;
         if !path.starts_with('/') {
             return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
         }
@@ -560,7 +594,10 @@ impl RawRequest {
         }
         let body = match (self.body, self.body_file) {
             (Some(_), Some(_)) => {
-                return Err(mistake("body_file", "a request has a `body` or a `body_file`, not both"));
+                return Err(mistake(
+                    "body_file",
+                    "a request has a `body` or a `body_file`, not both",
+                ));
             }
             (Some(text), None) => Some(Body(text.into_bytes())),
             (None, Some(file)) => {
@@ -587,7 +624,8 @@ mod tests {
 
     #[test]
     fn names_that_hide_what_tells_them_apart_are_counted() {
-        let request = |path: &str| Request { name: name_of(path), path: path.into(), ..Request::default() };
+        let request =
+            |path: &str| Request { name: name_of(path), path: path.into(), ..Request::default() };
         let home = || Origin::Mix { index: 0, body: "body" };
         let mut asked: Vec<LocatedRequest> =
             ["/a?key=1", "/a?key=2", "/b", "/a?key=3"].map(|path| (request(path), home())).into();

@@ -20,7 +20,9 @@ use crate::settings::Settings;
 
 #[actix_web::main]
 async fn main() -> ExitCode {
-    env_logger::Builder::from_env(Env::default().default_filter_or("info")).target(Target::Stdout).init();
+    env_logger::Builder::from_env(Env::default().default_filter_or("info"))
+        .target(Target::Stdout)
+        .init();
     match serve().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

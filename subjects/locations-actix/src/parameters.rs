@@ -1,4 +1,5 @@
-/// The query of a request, in the order in which it was sent. Of parameters of one name the first counts.
+/// The query of a request, in the order in which it was sent. Of parameters of one name the first
+/// counts.
 pub type Query = [(String, String)];
 
 /// In which language names are wanted: two letters, in lower case.
@@ -8,7 +9,9 @@ impl Language {
     /// The error names the parameter, and says what is wrong with it.
     pub fn read(query: &Query) -> Result<Self, String> {
         match value(query, "language") {
-            Some(code) if code.len() == 2 && code.bytes().all(|byte| byte.is_ascii_alphabetic()) => {
+            Some(code)
+                if code.len() == 2 && code.bytes().all(|byte| byte.is_ascii_alphabetic()) =>
+            {
                 Ok(Self(code.to_ascii_lowercase()))
             }
             found => Err(wrong("language", "two letters", found)),

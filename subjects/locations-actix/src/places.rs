@@ -38,7 +38,8 @@ pub struct Names(BTreeMap<String, String>);
 impl Names {
     /// In that language, else in English, else in any.
     pub fn in_language(&self, language: &str) -> &str {
-        let name = self.0.get(language).or_else(|| self.0.get("en")).or_else(|| self.0.values().next());
+        let name =
+            self.0.get(language).or_else(|| self.0.get("en")).or_else(|| self.0.values().next());
         name.map_or("", String::as_str)
     }
 }
@@ -87,7 +88,8 @@ impl Places {
         if let Some(region) = self.regions.get(id) {
             return Ok(region);
         }
-        let region = self.document("region", id).await?.ok_or_else(|| format!("there is no region {id}"))?;
+        let region =
+            self.document("region", id).await?.ok_or_else(|| format!("there is no region {id}"))?;
         let region = Arc::new(region);
         self.regions.insert(id, Arc::clone(&region));
         Ok(region)
@@ -100,16 +102,27 @@ impl Places {
             .search(SearchParts::Index(&["city"]))
             ._source_excludes(EXCLUDED)
             .size(MOST_FEATURED)
-            .body(json!({ "query": { "term": { "isFeatured": true } }, "sort": ["countryIso", "id"] }));
+            .body(json!({
+                "query": { "term": { "isFeatured": true } }, "sort": ["countryIso", "id"],
+            }));
         let found: SearchAnswer = search.send().await?.error_for_status_code()?.json().await?;
         Ok(found.hits.hits.into_iter().map(|hit| hit.source).collect())
     }
 
-    async fn document<T: DeserializeOwned>(&self, index: &str, id: i64) -> Result<Option<T>, Failure> {
+    async fn document<T: DeserializeOwned>(
+        &self,
+        index: &str,
+        id: i64,
+    ) -> Result<Option<T>, Failure> {
         let id = id.to_string();
-        let response =
-            self.client.get(GetParts::IndexId(index, &id))._source_excludes(EXCLUDED).send().await?;
-        // A document that is not there is a 404 with `found`; an index that is not there is one without.
+        let response = self
+            .client
+            .get(GetParts::IndexId(index, &id))
+            ._source_excludes(EXCLUDED)
+            .send()
+            .await?;
+        // A document that is not there is a 404 with `found`; an index that is not there is one
+        // without.
         let response = match response.status_code() {
             StatusCode::NOT_FOUND => response,
             _ => response.error_for_status_code()?,

@@ -85,7 +85,8 @@ pub async fn check(url: &Url) -> Result<(), String> {
         Err(_) => format!("no answer within {PATIENCE:?}"),
     };
     Err(format!(
-        "cannot ask Elasticsearch at {url}: {reason}; start it, or set ELASTICSEARCH_URL to where it is"
+        "cannot ask Elasticsearch at {url}: {reason}; start it, or set ELASTICSEARCH_URL to where \
+         it is"
     ))
 }
 
@@ -112,12 +113,16 @@ async fn get_city(query: Query, places: web::Data<Places>) -> Result<web::Json<A
             None => Ok(None),
         }
     });
-    let answer = found.await?.ok_or_else(|| Refusal::NotFound(format!("there is no city {}", id.0)))?;
+    let answer =
+        found.await?.ok_or_else(|| Refusal::NotFound(format!("there is no city {}", id.0)))?;
     Ok(web::Json(answer))
 }
 
 #[get("/city/v1/featured")]
-async fn get_featured(query: Query, places: web::Data<Places>) -> Result<web::Json<Answers>, Refusal> {
+async fn get_featured(
+    query: Query,
+    places: web::Data<Places>,
+) -> Result<web::Json<Answers>, Refusal> {
     let language = Language::read(&query).map_err(Refusal::BadRequest)?;
     let cities = asked(async {
         let mut cities = Vec::new();

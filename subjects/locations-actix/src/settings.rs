@@ -21,7 +21,12 @@ impl Settings {
 fn port(arguments: impl Iterator<Item = String>) -> Result<u16, String> {
     let mut rest = arguments.skip_while(|argument| argument != "--port").skip(1);
     let value = rest.next().ok_or("no port to listen on: start it with --port PORT")?;
-    value.parse().map_err(|_| format!("{value:?} is not a port: give --port a number from 0 to 65535"))
+    value.parse().map_err(|_| {
+        format!(
+            "{value:?} is not a port: give --port a number from 0 to \
+                                       65535"
+        )
+    })
 }
 
 fn url(value: Result<String, VarError>) -> Result<Url, String> {

@@ -49,7 +49,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let h2c = arguments.iter().any(|argument| argument == "--h2c");
         server = if h2c { server.bind_auto_h2c(address)? } else { server.bind(address)? };
     }
-    if let (Some(port), Some(cert), Some(key)) = (value("--tls-port"), value("--cert"), value("--key")) {
+    if let (Some(port), Some(cert), Some(key)) =
+        (value("--tls-port"), value("--cert"), value("--key"))
+    {
         server = server.bind_rustls_0_23((Ipv4Addr::LOCALHOST, port.parse()?), tls(cert, key)?)?;
     }
     Ok(server.run().await?)

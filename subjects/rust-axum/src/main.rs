@@ -30,7 +30,8 @@ async fn serve(app: Router, port: u16) -> Result<()> {
 /// By axum-server: axum itself serves plain ports alone.
 async fn serve_tls(app: Router, port: u16, config: RustlsConfig) -> Result<()> {
     let acceptor = RustlsAcceptor::new(config).acceptor(NoDelayAcceptor::new());
-    let server = axum_server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).acceptor(acceptor);
+    let server =
+        axum_server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).acceptor(acceptor);
     Ok(server.serve(app.into_make_service()).await?)
 }
 

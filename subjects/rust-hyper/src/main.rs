@@ -56,7 +56,8 @@ async fn serve(stream: TcpStream, port: Port, watcher: Watcher) {
     let _ = stream.set_nodelay(true);
     match port {
         Port::Http1 => {
-            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(hello));
+            let connection =
+                http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(hello));
             let _ = watcher.watch(connection).await;
         }
         Port::Auto => {
@@ -104,7 +105,9 @@ fn ports() -> Result<Vec<(u16, Port)>, Error> {
         let auto = arguments.iter().any(|argument| argument == "--h2c");
         ports.push((port.parse()?, if auto { Port::Auto } else { Port::Http1 }));
     }
-    if let (Some(port), Some(cert), Some(key)) = (value("--tls-port"), value("--cert"), value("--key")) {
+    if let (Some(port), Some(cert), Some(key)) =
+        (value("--tls-port"), value("--cert"), value("--key"))
+    {
         ports.push((port.parse()?, Port::Tls(acceptor(cert, key)?)));
     }
     Ok(ports)

@@ -13,8 +13,8 @@ use crate::cell::Shape;
 use crate::grid::{Cell, Grid};
 use crate::trial::TrialResult;
 
-/// The rates between which an arm stops keeping the objective with a workload, over one kind of connection. A rate is decided by most of its
-/// repeats, because one may be wrong by chance.
+/// The rates between which an arm stops keeping the objective with a workload, over one kind of
+/// connection. A rate is decided by most of its repeats, because one may be wrong by chance.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bracket {
     pub subject: String,
@@ -36,7 +36,8 @@ pub struct Bracket {
     pub failures_at_any_rate: bool,
     /// Empty where rates were searched.
     pub rates: Vec<RateVotes>,
-    /// What rates were searched by: then bounds are medians over starts. `None`: rates were planned.
+    /// What rates were searched by: then bounds are medians over starts. `None`: rates were
+    /// planned.
     pub searched: Option<Searched>,
     /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
     /// Without repeats that do not tell.
@@ -108,20 +109,23 @@ impl Repeats {
     }
 }
 
-/// For each arm, workload and kind of connection that has open loops at constant rates; none without an objective.
+/// For each arm, workload and kind of connection that has open loops at constant rates; none
+/// without an objective.
 #[must_use]
 pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
     let Some(objective) = &plan.report.objective else { return Vec::new() };
     let repeats = |cell: &Cell<'_>| -> Repeats {
         let judged = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
         let votes = cell.trials().iter().map(|trial| (*trial, judged(trial)));
-        // What dyno itself does not count, such as a server that was still warming, has kept nothing.
+        // What dyno itself does not count, such as a server that was still warming, has kept
+        // nothing.
         let by_block = votes
             .filter(|(trial, (_, judged))| trial.valid || *judged != Judged::Kept)
             .map(|(_, vote)| vote)
             .collect();
-        let counts =
-            |trial: &&TrialResult| Counts::new(trial.load.error_share(), trial.load.exchanges.due() as f64);
+        let counts = |trial: &&TrialResult| {
+            Counts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
+        };
         Repeats { by_block, counts: Counts::sum(cell.trials().iter().map(counts)) }
     };
     let mut all: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> = BTreeMap::new();
@@ -159,7 +163,8 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     let undecided = rates.iter().position(is_undecided).unwrap_or(rates.len());
     let kept = rates[..undecided].iter().rposition(|(_, repeats)| repeats.is_kept());
     let is_generators = |repeats: &Repeats| {
-        let by_generator = |(_, judged): &&(u32, Judged)| matches!(judged, Judged::GeneratorMissed(_));
+        let by_generator =
+            |(_, judged): &&(u32, Judged)| matches!(judged, Judged::GeneratorMissed(_));
         let missed = repeats.decided() - repeats.kept();
         2 * repeats.by_block.iter().filter(by_generator).count() > missed
     };
@@ -191,19 +196,22 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
 /// to be less at lower ones.
 fn fails_at_any_rate(rates: &[(f64, Repeats)], kept: Option<usize>, missed: usize) -> bool {
     let by_block = &rates[missed].1.by_block;
-    let by_failures = by_block.iter().filter(|(_, judged)| matches!(judged, Judged::Failed(_))).count();
+    let by_failures =
+        by_block.iter().filter(|(_, judged)| matches!(judged, Judged::Failed(_))).count();
     let others = rates[missed].1.decided() - rates[missed].1.kept() - by_failures;
     let last_below = kept.unwrap_or(missed);
     let first_above = if kept.is_some() { missed } else { missed + 1 };
-    let counts = |own: &[(f64, Repeats)]| Counts::sum(own.iter().map(|(_, repeats)| repeats.counts));
+    let counts =
+        |own: &[(f64, Repeats)]| Counts::sum(own.iter().map(|(_, repeats)| repeats.counts));
     let shares = FailureShares::new(counts(&rates[..=last_below]), counts(&rates[first_above..]));
     by_failures > others && !shares.do_fall_with_the_rate()
 }
 
 /// The blocks that have all rates.
 fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
-    let has =
-        |block: u32| rates.iter().all(|(_, repeats)| repeats.by_block.iter().any(|(own, _)| *own == block));
+    let has = |block: u32| {
+        rates.iter().all(|(_, repeats)| repeats.by_block.iter().any(|(own, _)| *own == block))
+    };
     let first = rates.first().map(|(_, repeats)| &repeats.by_block[..]).unwrap_or_default();
     let all: BTreeSet<u32> = first.iter().map(|(block, _)| *block).collect();
     all.into_iter().filter(|block| has(*block)).collect()
@@ -211,12 +219,17 @@ fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
 
 /// The highest rate below all that one repeat missed; `None`: a load was too short to tell.
 fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
-    let is_too_short = |(own, judged): &(u32, Judged)| *own == block && matches!(judged, Judged::TooShort(_));
+    let is_too_short =
+        |(own, judged): &(u32, Judged)| *own == block && matches!(judged, Judged::TooShort(_));
     if rates.iter().any(|(_, repeats)| repeats.by_block.iter().any(is_too_short)) {
         return None;
     }
     let is_kept = |(_, repeats): &&(f64, Repeats)| {
-        repeats.by_block.iter().filter(|(own, _)| *own == block).all(|(_, judged)| *judged == Judged::Kept)
+        repeats
+            .by_block
+            .iter()
+            .filter(|(own, _)| *own == block)
+            .all(|(_, judged)| *judged == Judged::Kept)
     };
     Some(rates.iter().take_while(is_kept).last().map_or(0.0, |(rate, _)| *rate))
 }
@@ -227,12 +240,14 @@ mod tests {
 
     /// Repeats of rates: which of them kept the objective.
     fn of(rates: &[(f64, &[bool])]) -> Bracket {
-        let judged = |kept: &bool| if *kept { Judged::Kept } else { Judged::Missed("p99 9 ms".into()) };
+        let judged =
+            |kept: &bool| if *kept { Judged::Kept } else { Judged::Missed("p99 9 ms".into()) };
         let repeats = |kept: &[bool]| Repeats {
             by_block: (0..).zip(kept.iter().map(judged)).collect(),
             ..Repeats::default()
         };
-        let rates: Vec<(f64, Repeats)> = rates.iter().map(|(rate, kept)| (*rate, repeats(kept))).collect();
+        let rates: Vec<(f64, Repeats)> =
+            rates.iter().map(|(rate, kept)| (*rate, repeats(kept))).collect();
         bracket(("a".into(), "w".into()), &rates)
     }
 
@@ -276,7 +291,8 @@ mod tests {
         assert_eq!((above.kept_rps, above.missed_rps), (Some(1000.0), Some(2000.0)));
         assert!(!above.failures_at_any_rate);
         // Neither kept nor missed: too short.
-        let short = [rate(Judged::Kept, 1000.0, 0.0), rate(Judged::TooShort("p99".into()), 2000.0, 0.0)];
+        let short =
+            [rate(Judged::Kept, 1000.0, 0.0), rate(Judged::TooShort("p99".into()), 2000.0, 0.0)];
         let short = bracket(("a".into(), "w".into()), &short);
         assert_eq!((short.kept_rps, short.missed_rps), (Some(1000.0), None));
         assert_eq!((short.rates[1].kept.loads, short.by_repeat_rps.len()), (0, 0));
@@ -295,7 +311,10 @@ mod tests {
             let found = bracket(("a".into(), "w".into()), rates);
             (found.kept_rps, found.missed_rps)
         };
-        assert_eq!(found(&[rate(300.0, short()), rate(4000.0, Judged::Kept)]), (Some(4000.0), None));
+        assert_eq!(
+            found(&[rate(300.0, short()), rate(4000.0, Judged::Kept)]),
+            (Some(4000.0), None)
+        );
         assert_eq!(found(&[rate(300.0, Judged::Kept), rate(4000.0, short())]), (Some(300.0), None));
         assert_eq!(found(&[rate(300.0, short())]), (None, None));
         let missed = Judged::Missed("p99".into());
@@ -306,7 +325,8 @@ mod tests {
     fn there_may_be_no_rate_that_is_kept_or_missed() {
         let kept = of(&[(100.0, &[YES, YES])]);
         assert_eq!((kept.kept_rps, kept.missed_rps, kept.interval_rps), (Some(100.0), None, None));
-        // Half of the repeats are not most of them, of those that kept it as of those that missed it.
+        // Half of the repeats are not most of them, of those that kept it as of those that missed
+        // it.
         let half = of(&[(100.0, &[YES, NO]), (200.0, &[NO, NO])]);
         assert_eq!((half.kept_rps, half.missed_rps), (None, Some(200.0)));
         assert_eq!(half.by_repeat_rps, [100.0, 0.0]);

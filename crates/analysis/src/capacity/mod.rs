@@ -103,9 +103,11 @@ impl CapacityResult {
             Some(_) => Found::default(),
             None => found,
         };
-        let at = |rate: Option<f64>| together.iter().find(|trial| Some(trial.rate_rps) == rate).cloned();
+        let at =
+            |rate: Option<f64>| together.iter().find(|trial| Some(trial.rate_rps) == rate).cloned();
         let missed_together = at(missed_rps);
-        let is_missed_so = |is_it: fn(&CapacityTrial) -> bool| missed_together.as_ref().is_some_and(is_it);
+        let is_missed_so =
+            |is_it: fn(&CapacityTrial) -> bool| missed_together.as_ref().is_some_and(is_it);
         let kept = trials.iter().filter(|trial| Some(trial.rate_rps) == kept_rps && trial.kept);
         CapacityResult {
             schema: SCHEMA,
@@ -121,7 +123,10 @@ impl CapacityResult {
             connections_taken: is_missed_so(|trial| trial.full),
             kept_together: at(kept_rps),
             missed_together,
-            percentile_unknown: trials.iter().filter(|trial| trial.requests < requests(objective)).count(),
+            percentile_unknown: trials
+                .iter()
+                .filter(|trial| trial.requests < requests(objective))
+                .count(),
             least_rps: None,
             failures_at_any_rate: at_any_rate,
             ended,
@@ -210,15 +215,24 @@ mod tests {
             trial(100.0, Judged::Kept),
         ];
         let objective = super::objective("errors<1%", &|_| Err(String::new())).unwrap();
-        let found =
-            Found { kept_rps: Some(100.0), missed_rps: Some(200.0), settled: true, is_confirmed: true };
+        let found = Found {
+            kept_rps: Some(100.0),
+            missed_rps: Some(200.0),
+            settled: true,
+            is_confirmed: true,
+        };
         let together = [trials[0].clone(), trials[1].clone()];
         let result = CapacityResult::new(&objective, found, None, (trials, &together));
         assert_eq!((result.holds_s, result.confirmed), (Some(load.duration_s), true));
         assert_eq!(result.kept_by, Votes { agree: 2, loads: 3 });
         assert_eq!(result.missed_by, Votes { agree: 1, loads: 1 });
         assert!(result.limited_by_generator && result.trials[1].missed.as_deref() == Some("late"));
-        let none = CapacityResult::new(&objective, Found::default(), Some("gone".into()), (Vec::new(), &[]));
+        let none = CapacityResult::new(
+            &objective,
+            Found::default(),
+            Some("gone".into()),
+            (Vec::new(), &[]),
+        );
         assert_eq!(
             (none.kept_by, none.limited_by_generator, none.percentile_unknown),
             (Votes::default(), false, 0)

@@ -41,8 +41,12 @@ pub enum Judged {
 ///
 /// # Errors
 /// What is wrong, and how it is written.
-pub fn objective(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<Objective, String> {
-    let conditions = text.split(',').map(|one| condition(one.trim(), time)).collect::<Result<_, _>>()?;
+pub fn objective(
+    text: &str,
+    time: &dyn Fn(&str) -> Result<u64, String>,
+) -> Result<Objective, String> {
+    let conditions =
+        text.split(',').map(|one| condition(one.trim(), time)).collect::<Result<_, _>>()?;
     Ok(Objective { text: text.trim().into(), conditions })
 }
 
@@ -76,7 +80,8 @@ enum Miss {
     TooShort(String),
 }
 
-/// What every load has to keep: it answers as many as it is offered, and errors are few where nothing is said of them.
+/// What every load has to keep: it answers as many as it is offered, and errors are few where
+/// nothing is said of them.
 fn missed_unasked(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<Miss> {
     if load.keeps_up() == Some(false) {
         let offered = load.offered_rps().unwrap_or(0.0);
@@ -94,7 +99,8 @@ fn missed_unasked(objective: &Objective, load: &LoadResult, error_share: f64) ->
 fn first_miss(objective: &Objective, load: &LoadResult) -> Result<Option<Miss>, String> {
     let error_share = load.error_share();
     let of_conditions = objective.conditions.iter().filter_map(|of| missed(of, load, error_share));
-    let all: Vec<Miss> = of_conditions.chain(missed_unasked(objective, load, error_share)).collect();
+    let all: Vec<Miss> =
+        of_conditions.chain(missed_unasked(objective, load, error_share)).collect();
     let mut too_short = None;
     for miss in all {
         match miss {
@@ -124,7 +130,8 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
     let is_missed = missed.is_some();
     let refuses = |caveat: &&Caveat| {
         // A control is let off, as it is there to show what the generator can do.
-        let is_full = is_generators(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
+        let is_full =
+            is_generators(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
         let is_late = matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved);
         is_full || is_time && is_late && !is_saturated(load)
     };
@@ -140,7 +147,9 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
     let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
     let invalid = load.caveats.iter().find(is_invalid);
     match (invalid, too_short) {
-        (Some(caveat), _) if FAILURES.contains(&caveat.code) => Judged::Failed(caveat.message.clone()),
+        (Some(caveat), _) if FAILURES.contains(&caveat.code) => {
+            Judged::Failed(caveat.message.clone())
+        }
         (Some(caveat), _) => Judged::Missed(caveat.message.clone()),
         (None, Some(why)) => Judged::TooShort(why),
         (None, None) => Judged::Kept,
@@ -157,15 +166,20 @@ pub(crate) const fn is_generators(code: Code) -> bool {
 
 fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<Condition, String> {
     let wrong = || {
-        format!("{text:?} is no condition; write `p99<5ms`, `mean<1ms` or `errors<0.1%`, several with commas")
+        format!(
+            "{text:?} is no condition; write `p99<5ms`, `mean<1ms` or `errors<0.1%`, several with \
+             commas"
+        )
     };
     let (name, bound) = text.split_once('<').ok_or_else(wrong)?;
     let (name, bound) = (name.trim(), bound.trim());
     if name == "errors" {
-        let share = bound.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
+        let share =
+            bound.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
         return match share / 100.0 {
             below if below > MOST_LOST => Err(format!(
-                "{text:?} is more than a load may lose: one that leaves more than {} of its requests without a right answer is never used; write a lower bound",
+                "{text:?} is more than a load may lose: one that leaves more than {} of its \
+                 requests without a right answer is never used; write a lower bound",
                 percent(MOST_LOST)
             )),
             below if below > 0.0 => Ok(Condition::Errors { below }),
@@ -195,7 +209,9 @@ const fn is_of_time(condition: &Condition) -> bool {
 fn missed(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
     let times = &load.response_time_us;
     match condition {
-        Condition::Errors { below } => (error_share >= *below).then(|| Miss::Failures(errors(error_share))),
+        Condition::Errors { below } => {
+            (error_share >= *below).then(|| Miss::Failures(errors(error_share)))
+        }
         Condition::Mean { below_us } => match times.mean {
             Some(mean) if mean < *below_us => None,
             Some(mean) => Some(Miss::Time(format!("mean {}", ms(mean)))),
@@ -297,9 +313,13 @@ mod tests {
                 .unwrap_err()
                 .contains("more than a load may lose")
         );
-        let unanswered =
-            |l: &mut LoadResult| (l.response_time_us.p99, l.response_time_us.unanswered) = (None, 900);
-        assert_eq!(judged("p99<5ms", unanswered), Judged::Failed("p99 among the unanswered".into()));
+        let unanswered = |l: &mut LoadResult| {
+            (l.response_time_us.p99, l.response_time_us.unanswered) = (None, 900)
+        };
+        assert_eq!(
+            judged("p99<5ms", unanswered),
+            Judged::Failed("p99 among the unanswered".into())
+        );
     }
 
     #[test]
@@ -320,7 +340,8 @@ mod tests {
     fn a_generator_that_waited_a_little_does_not_excuse_a_saturated_server() {
         fn starved(l: &mut LoadResult) {
             let message = "it waited for a CPU".into();
-            let caveat = Caveat::new(Code::GeneratorStarved, Severity::Warning, message, Default::default());
+            let caveat =
+                Caveat::new(Code::GeneratorStarved, Severity::Warning, message, Default::default());
             l.caveats.push(caveat);
         }
         let excused = Judged::GeneratorMissed("it waited for a CPU".into());
@@ -336,9 +357,17 @@ mod tests {
     fn a_load_that_is_not_to_be_used_has_kept_nothing() {
         let wrong = |l: &mut LoadResult| {
             let message = "3 answers were wrong".into();
-            l.caveats.push(Caveat::new(Code::WrongAnswers, Severity::Invalid, message, Default::default()));
+            l.caveats.push(Caveat::new(
+                Code::WrongAnswers,
+                Severity::Invalid,
+                message,
+                Default::default(),
+            ));
         };
-        assert_eq!(judged("p99<5ms,errors<1%", wrong), Judged::Failed("3 answers were wrong".into()));
+        assert_eq!(
+            judged("p99<5ms,errors<1%", wrong),
+            Judged::Failed("3 answers were wrong".into())
+        );
     }
 
     #[test]
@@ -346,7 +375,8 @@ mod tests {
         let needed = |text| requests(&objective(text, &time).unwrap());
         assert!((needed("p99<5ms,p99.9<9ms,errors<1%") - 20_000.0).abs() < 1e-6);
         assert_eq!((needed("errors<1%"), needed("max<5ms")), (0.0, 0.0));
-        let least = |arrival| least_rps(&objective("p99<5ms", &time).unwrap(), 2_000_000_000, arrival);
+        let least =
+            |arrival| least_rps(&objective("p99<5ms", &time).unwrap(), 2_000_000_000, arrival);
         assert_eq!((least(Arrival::Constant), least(Arrival::Poisson)), (1000.0, 1089.5));
     }
 
@@ -355,10 +385,15 @@ mod tests {
     fn who_falls_behind_has_missed() {
         let behind = |l: &mut LoadResult| {
             l.config.model = dyno_archive::plan::Model::Open;
-            l.intervals.iter_mut().for_each(|interval| interval.started = 10 * (interval.completed + 100));
+            l.intervals
+                .iter_mut()
+                .for_each(|interval| interval.started = 10 * (interval.completed + 100));
         };
         let found = judged("p99<5ms", behind);
-        assert!(matches!(&found, Judged::Missed(what) if what.starts_with("it fell behind")), "{found:?}");
+        assert!(
+            matches!(&found, Judged::Missed(what) if what.starts_with("it fell behind")),
+            "{found:?}"
+        );
     }
 
     #[test]

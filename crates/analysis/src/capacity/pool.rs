@@ -97,7 +97,10 @@ fn caveats(all: &[&Pooled], error_share: f64, seconds: f64) -> Vec<Caveat> {
     let mut kept: Vec<Caveat> = Vec::new();
     for caveat in all.iter().flat_map(|one| &one.result.caveats) {
         let has = |one: &&&Pooled| {
-            one.result.caveats.iter().any(|c| (c.code, c.severity) == (caveat.code, caveat.severity))
+            one.result
+                .caveats
+                .iter()
+                .any(|c| (c.code, c.severity) == (caveat.code, caveat.severity))
         };
         let its_s: f64 = all.iter().filter(has).map(|one| one.result.duration_s).sum();
         let is_kept = match caveat.code {

@@ -96,6 +96,7 @@ impl RateSearch {
         };
         let all: Vec<CapacityTrial> =
             self.pools.keys().filter_map(|rate| self.together(f64::from_bits(*rate))).collect();
-        CapacityResult::new(&self.objective, found, ended, (self.trials, &all)).with_least(self.least_rps)
+        CapacityResult::new(&self.objective, found, ended, (self.trials, &all))
+            .with_least(self.least_rps)
     }
 }

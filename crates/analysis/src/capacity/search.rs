@@ -23,7 +23,8 @@ pub struct Search {
     confirmations: usize,
 }
 
-/// How close the bounds have to be: the upper is at most so much above the lower, as a share of it. Above 0.
+/// How close the bounds have to be: the upper is at most so much above the lower, as a share of it.
+/// Above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Width(pub f64);
 
@@ -218,16 +219,21 @@ impl Search {
 
     /// The lowest rate that missed by so many loads, and the highest below it that kept.
     fn bounds(&self, loads: u32) -> Found {
-        let missed =
-            self.rates.iter().find(|(_, of)| of.is_decided(loads) && !of.is_kept).map(|(rate, _)| *rate);
+        let missed = self
+            .rates
+            .iter()
+            .find(|(_, of)| of.is_decided(loads) && !of.is_kept)
+            .map(|(rate, _)| *rate);
         // Where longer loads have kept rates, shorter ones at others tell less.
         let below = || self.rates.range(..missed.unwrap_or(u64::MAX)).rev();
         let longer = below().find(|(_, of)| of.confirmed == Some(true));
         let kept = longer.or_else(|| below().find(|(_, of)| of.is_decided(loads) && of.is_kept));
         let is_confirmed = kept.is_some_and(|(_, of)| of.confirmed == Some(true));
-        let is_contradicted = self.rates.values().any(|of| of.confirmed == Some(false)) && !is_confirmed;
+        let is_contradicted =
+            self.rates.values().any(|of| of.confirmed == Some(false)) && !is_confirmed;
         let (kept_rps, missed_rps) = (kept.map(|(kept, _)| rate(*kept)), missed.map(rate));
-        let is_close = kept_rps.zip(missed_rps).is_some_and(|(kept, missed)| self.are_close(kept, missed));
+        let is_close =
+            kept_rps.zip(missed_rps).is_some_and(|(kept, missed)| self.are_close(kept, missed));
         Found { kept_rps, missed_rps, settled: is_close && !is_contradicted, is_confirmed }
     }
 
@@ -260,11 +266,13 @@ impl Search {
         }
     }
 
-    /// The rate that brings the bounds closer; `None`: they are close enough for the stage, or there is nowhere to go.
+    /// The rate that brings the bounds closer; `None`: they are close enough for the stage, or
+    /// there is nowhere to go.
     fn rate_for(&self, index: usize) -> Option<f64> {
         let stage = &STAGES[index];
         let Found { kept_rps, missed_rps, .. } = self.bounds(stage.loads);
-        let expected_rps = index.checked_sub(1).and_then(|before| self.bounds(STAGES[before].loads).middle());
+        let expected_rps =
+            index.checked_sub(1).and_then(|before| self.bounds(STAGES[before].loads).middle());
         // A rate that was loaded, and about which so few loads do not decide yet.
         let is_open = |of: &Rate| !of.is_decided(stage.loads);
         let open_between = |from: f64, to: f64| {
@@ -273,20 +281,24 @@ impl Search {
             // More loads are first asked for where fewer loads found the end, not at the rates on
             // the way there.
             let is_inside = |rate: &f64| (from..=to).contains(rate);
-            let middle = expected_rps.filter(is_inside).unwrap_or((from.max(LEAST_RPS) * to).sqrt()).ln();
+            let middle =
+                expected_rps.filter(is_inside).unwrap_or((from.max(LEAST_RPS) * to).sqrt()).ln();
             open.min_by(|a, b| (a.ln() - middle).abs().total_cmp(&(b.ln() - middle).abs()))
         };
         match (kept_rps, missed_rps) {
-            (None, None) => {
-                Some(open_between(0.0, 2.0 * MOST_RPS).unwrap_or(self.start_rps.max(self.least_rps)))
-            }
+            (None, None) => Some(
+                open_between(0.0, 2.0 * MOST_RPS).unwrap_or(self.start_rps.max(self.least_rps)),
+            ),
             (Some(low), None) => open_between(low, 2.0 * MOST_RPS)
                 .or_else(|| (low < MOST_RPS).then(|| rate(key((2.0 * low).min(MOST_RPS))))),
-            (None, Some(high)) => open_between(0.0, high)
-                .or_else(|| (high > self.least_rps).then(|| rate(key((high / 2.0).max(self.least_rps))))),
+            (None, Some(high)) => open_between(0.0, high).or_else(|| {
+                (high > self.least_rps).then(|| rate(key((high / 2.0).max(self.least_rps))))
+            }),
             (Some(low), Some(high)) => {
                 let is_close = high / low <= 1.0 + self.width.0 * stage.times_width;
-                (!is_close).then(|| open_between(low, high).unwrap_or_else(|| rate(key((low * high).sqrt()))))
+                (!is_close).then(|| {
+                    open_between(low, high).unwrap_or_else(|| rate(key((low * high).sqrt())))
+                })
             }
         }
     }
@@ -404,15 +416,17 @@ mod tests {
         for _ in 0..200 {
             let load = |rate: f64, seconds: f64| {
                 let edge = 37_000.0 * (0.01 * normal.draw() * (2.0 / seconds).sqrt()).exp();
-                let stalls = (0..(seconds / 2.0) as usize).filter(|_| normal.uniform() < 0.05).count();
+                let stalls =
+                    (0..(seconds / 2.0) as usize).filter(|_| normal.uniform() < 0.05).count();
                 let stalled = stalls as f64 * 0.05 * 2.0 / seconds;
                 // Beyond the edge the share of slow requests rises fast.
                 Load { slow: (0.01 * (rate / edge).powi(40)).min(1.0) + stalled }
             };
             let (found, loads, confirmations) = search(Search::new(1000.0, Width(0.02)), load);
             (total, longer) = (total + loads, longer + confirmations);
-            let is_near =
-                |rate: Option<f64>| rate.is_some_and(|rate| (0.9..1.05).contains(&(rate / 37_000.0)));
+            let is_near = |rate: Option<f64>| {
+                rate.is_some_and(|rate| (0.9..1.05).contains(&(rate / 37_000.0)))
+            };
             near += usize::from(is_near(found.kept_rps) && is_near(found.missed_rps));
         }
         assert!(near >= 180, "{near} of 200");
@@ -437,8 +451,13 @@ mod tests {
         for phase in [0.0, 0.7, 1.4, 2.1, 2.8, 3.5, 4.2] {
             let mut clock = phase;
             let load = |rate: f64, seconds: f64| pauses(&mut clock, rate, seconds, 2500.0);
-            let (found, _, longer) = search(Search::new(1000.0, Width(0.1)).with_least(100.0), load);
-            assert_eq!((found.kept_rps, found.is_confirmed), (None, false), "{phase}: {found:?}, {longer}");
+            let (found, _, longer) =
+                search(Search::new(1000.0, Width(0.1)).with_least(100.0), load);
+            assert_eq!(
+                (found.kept_rps, found.is_confirmed),
+                (None, false),
+                "{phase}: {found:?}, {longer}"
+            );
         }
     }
 
@@ -451,11 +470,18 @@ mod tests {
             };
             let (found, loads, longer) = search(Search::new(400.0, Width(0.02)), load);
             let kept = found.kept_rps.unwrap();
-            assert!(found.is_confirmed && kept <= lasting && kept >= 0.6 * lasting, "{lasting}: {found:?}");
-            assert!(loads <= most_loads(1000.0, 400.0) && longer <= CONFIRMATIONS, "{loads}, {longer}");
+            assert!(
+                found.is_confirmed && kept <= lasting && kept >= 0.6 * lasting,
+                "{lasting}: {found:?}"
+            );
+            assert!(
+                loads <= most_loads(1000.0, 400.0) && longer <= CONFIRMATIONS,
+                "{loads}, {longer}"
+            );
         }
         // No longer load keeps it at any rate that was tried.
-        let load = |rate: f64, seconds: f64| if seconds > 2.0 || rate > 1000.0 { MISSED } else { KEPT };
+        let load =
+            |rate: f64, seconds: f64| if seconds > 2.0 || rate > 1000.0 { MISSED } else { KEPT };
         let (found, _, longer) = search(Search::new(400.0, Width(0.02)), load);
         assert!(!found.is_confirmed && !found.settled && longer <= CONFIRMATIONS, "{found:?}");
     }
@@ -471,7 +497,8 @@ mod tests {
             let found = search.so_far();
             let (kept, missed) = (found.kept_rps, found.missed_rps);
             assert!(
-                kept.is_none_or(|kept| kept <= 37_000.0) && missed.is_none_or(|missed| missed > 37_000.0)
+                kept.is_none_or(|kept| kept <= 37_000.0)
+                    && missed.is_none_or(|missed| missed > 37_000.0)
             );
             assert!(tries < 8 || kept.is_some() && missed.is_some(), "{tries}: {found:?}");
         }
@@ -502,7 +529,8 @@ mod tests {
         Load { slow: slow / all }
     }
 
-    /// In M/M/1 the response time is exponential with mean 1 / (μ − λ), so p99 is below t up to λ = μ − ln(100) / t.
+    /// In M/M/1 the response time is exponential with mean 1 / (μ − λ), so p99 is below t up to λ =
+    /// μ − ln(100) / t.
     #[test]
     fn the_capacity_of_a_queue_is_that_of_theory() {
         let (service, most) = (4000.0, 0.012_5);

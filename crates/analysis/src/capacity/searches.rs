@@ -1,4 +1,5 @@
-//! Searches of a run: at each start the highest rate at which its server keeps the suite's objective.
+//! Searches of a run: at each start the highest rate at which its server keeps the suite's
+//! objective.
 
 use std::collections::BTreeMap;
 
@@ -36,11 +37,12 @@ pub struct SearchResult {
     pub result: CapacityResult,
 }
 
-/// Share of a closed loop's throughput at which a search begins: below what most servers keep, and few loads from it.
+/// Share of a closed loop's throughput at which a search begins: below what most servers keep, and
+/// few loads from it.
 const BEGINS_AT: f64 = 0.5;
 
-/// A search that begins after a trial in a closed loop: at half of what that did, or where the objective's percentiles are known. `None`:
-/// nothing is looked for, or nothing was answered right.
+/// A search that begins after a trial in a closed loop: at half of what that did, or where the
+/// objective's percentiles are known. `None`: nothing is looked for, or nothing was answered right.
 #[must_use]
 pub fn begin(run: &Run, closed: &TrialRecord) -> Option<RateSearch> {
     let plan = &run.header.plan;
@@ -57,12 +59,17 @@ pub fn begin(run: &Run, closed: &TrialRecord) -> Option<RateSearch> {
 /// # Panics
 /// If the plan has no search.
 #[must_use]
-pub fn load_result(run: &Run, closed: &TrialRecord, (rate, load): (f64, &LoadRecord)) -> LoadResult {
+pub fn load_result(
+    run: &Run,
+    closed: &TrialRecord,
+    (rate, load): (f64, &LoadRecord),
+) -> LoadResult {
     let plan = &run.header.plan;
     let asked = plan.search.expect("a search is asked for");
     let planned = &plan.trials[closed.trial];
     let (workload, subject) = (&plan.workloads[planned.workload], plan.subject_of(planned.arm));
-    let step = plan::Step { arrivals: asked.arrivals(rate), ..plan.load.steps[planned.step].clone() };
+    let step =
+        plan::Step { arrivals: asked.arrivals(rate), ..plan.load.steps[planned.step].clone() };
     let config = Config::new(workload, &plan.load_of_trial(planned), &step, planned.seed);
     let party = plan.launches[planned.launch].party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = run.start_of(closed).and_then(|start| start.part(party));
@@ -94,7 +101,8 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
         let result = load_result(run, closed, (one.rate, &one.load));
         search.take((one.rate, one.confirms), &one.load, result);
     }
-    let Shape { connections, streams, pipeline, pass, .. } = Shape::of(&plan.load.steps[planned.step]);
+    let Shape { connections, streams, pipeline, pass, .. } =
+        Shape::of(&plan.load.steps[planned.step]);
     Some(SearchResult {
         cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
         subject: plan.arms[planned.arm].name.clone(),
@@ -119,9 +127,13 @@ pub(crate) fn brackets_of(searches: &[SearchResult]) -> Vec<Bracket> {
 fn bracket_of(own: &[&SearchResult]) -> Bracket {
     let first = own[0];
     // One that nothing was answered to before it found nothing.
-    let begun: Vec<&CapacityResult> =
-        own.iter().map(|search| &search.result).filter(|result| !result.trials.is_empty()).collect();
-    let most = |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
+    let begun: Vec<&CapacityResult> = own
+        .iter()
+        .map(|search| &search.result)
+        .filter(|result| !result.trials.is_empty())
+        .collect();
+    let most =
+        |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
     let at_any_rate = most(|result| result.failures_at_any_rate.is_some());
     let starts = own.len();
     let loads = begun.iter().map(|result| result.trials.len()).sum();
@@ -131,7 +143,8 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
     // A search whose loads failed at any rate tells no rate.
     let tells = |result: &&CapacityResult| !at_any_rate && result.failures_at_any_rate.is_none();
     let begun: Vec<&CapacityResult> = begun.iter().copied().filter(tells).collect();
-    let most = |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
+    let most =
+        |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
     let limited_by_generator = begun.iter().filter(|result| result.limited_by_generator).count();
     let by_repeat: Vec<f64> = begun.iter().map(|result| result.kept_rps.unwrap_or(0.0)).collect();
     Bracket {
@@ -145,7 +158,14 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
         missed_rps: upper_middle(begun.iter().map(|result| result.missed_rps)),
         limited_by_generator: most(|result| result.limited_by_generator),
         rates: Vec::new(),
-        searched: Some(Searched { starts, loads, settled, confirmed, limited_by_generator, holds_s }),
+        searched: Some(Searched {
+            starts,
+            loads,
+            settled,
+            confirmed,
+            limited_by_generator,
+            holds_s,
+        }),
         failures_at_any_rate: at_any_rate,
         interval_rps: Repeated::new(by_repeat.clone()).interval,
         by_repeat_rps: by_repeat,
@@ -184,13 +204,17 @@ mod tests {
         };
         let of_two = bounds(&[Some(13305.0), None], &[Some(19957.5), Some(100.0)]);
         assert_eq!(of_two, (None, Some(19957.5)));
-        assert_eq!(bounds(&[Some(3.0), Some(1.0), Some(2.0)], &[Some(4.0), None, None]), (Some(2.0), None));
+        assert_eq!(
+            bounds(&[Some(3.0), Some(1.0), Some(2.0)], &[Some(4.0), None, None]),
+            (Some(2.0), None)
+        );
         assert_eq!(bounds(&[], &[]), (None, None));
     }
 
     const ASKED: plan::Search = plan::Search { width: 0.05, arrival: Arrival::Constant };
 
-    /// Blocks of a server that answers within a millisecond up to so many requests per second in each, and within nine above.
+    /// Blocks of a server that answers within a millisecond up to so many requests per second in
+    /// each, and within nine above.
     fn run(edges: &[f64]) -> Run {
         let subject = plan::Subject { name: "a".into(), ..plan::Subject::default() };
         let mut run = fixture::blocks_of(vec![subject], edges.len() as u32, |_, _| 4000);
@@ -259,8 +283,15 @@ mod tests {
                     1.0 + (150.0 - since * 1e3).max(0.0)
                 })
             });
-            assert_eq!((result.kept_rps, result.confirmed, result.holds_s), (None, false, None), "{first}");
-            assert!(result.trials.iter().any(|trial| trial.kept), "{first}: some loads meet no pause");
+            assert_eq!(
+                (result.kept_rps, result.confirmed, result.holds_s),
+                (None, false, None),
+                "{first}"
+            );
+            assert!(
+                result.trials.iter().any(|trial| trial.kept),
+                "{first}: some loads meet no pause"
+            );
         }
     }
 
@@ -274,7 +305,8 @@ mod tests {
             }
         };
         let result = search_of("p99<20ms", tires(9000.0));
-        let confirms = |result: &CapacityResult| result.trials.iter().filter(|t| t.confirms).count();
+        let confirms =
+            |result: &CapacityResult| result.trials.iter().filter(|t| t.confirms).count();
         assert_eq!((result.confirmed, result.settled, confirms(&result)), (true, true, 1));
         assert_eq!(result.holds_s, Some(10.0));
         let lower = search_of("p99<20ms", tires(8000.0));
@@ -309,14 +341,20 @@ mod tests {
         for (search, edge) in found.iter().zip([3000.0, 5000.0, 3100.0]) {
             let result = &search.result;
             let (kept, missed) = (result.kept_rps.unwrap(), result.missed_rps.unwrap());
-            assert!(result.settled && kept <= edge && edge < missed && missed / kept <= 1.0501, "{result:?}");
+            assert!(
+                result.settled && kept <= edge && edge < missed && missed / kept <= 1.0501,
+                "{result:?}"
+            );
         }
         let bracket = &crate::report::report(&run).brackets[0];
         assert_eq!(bracket.kept_rps, found[2].result.kept_rps);
         assert_eq!(bracket.missed_rps, found[2].result.missed_rps);
         let searched = bracket.searched.unwrap();
         assert_eq!((searched.starts, searched.settled, bracket.by_repeat_rps.len()), (3, 3, 3));
-        assert_eq!(searched.loads, run.searches.iter().map(|search| search.loads.len()).sum::<usize>());
+        assert_eq!(
+            searched.loads,
+            run.searches.iter().map(|search| search.loads.len()).sum::<usize>()
+        );
         assert_eq!(bracket.interval_rps, None, "too few starts");
     }
 
@@ -379,7 +417,10 @@ mod tests {
             };
             let result = search_of("p99<20ms", shed);
             let (kept, missed) = (result.kept_rps.unwrap(), result.missed_rps.unwrap());
-            assert!(result.settled && kept <= limit && limit <= missed, "{limit}: {kept} to {missed}");
+            assert!(
+                result.settled && kept <= limit && limit <= missed,
+                "{limit}: {kept} to {missed}"
+            );
             assert_eq!((result.failures_at_any_rate, result.least_rps), (None, Some(2000.0)));
         }
     }
@@ -389,7 +430,10 @@ mod tests {
     fn rates_with_too_few_requests_are_not_tried() {
         let result = search_of("p99<5ms", |rate, _| load(rate, 700.0));
         assert!(result.trials.iter().all(|trial| trial.rate_rps >= 2000.0 && !trial.too_short));
-        assert_eq!((result.kept_rps, result.missed_rps, result.settled), (None, Some(2000.0), false));
+        assert_eq!(
+            (result.kept_rps, result.missed_rps, result.settled),
+            (None, Some(2000.0), false)
+        );
     }
 
     #[test]

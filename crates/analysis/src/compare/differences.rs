@@ -1,4 +1,5 @@
-//! In what two runs differ beside what is compared: machine, dyno, load, requests, conditions, services behind.
+//! In what two runs differ beside what is compared: machine, dyno, load, requests, conditions,
+//! services behind.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,11 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
     }
     found.walk("turns", &turns(plan_a), &turns(plan_b));
     found.walk("search", &json!(plan_a.search), &json!(plan_b.search));
-    found.walk("CPUs that change from block to block", &json!(plan_a.swaps_cpus), &json!(plan_b.swaps_cpus));
+    found.walk(
+        "CPUs that change from block to block",
+        &json!(plan_a.swaps_cpus),
+        &json!(plan_b.swaps_cpus),
+    );
     found.walk("files", &json!(plan_a.files), &json!(plan_b.files));
     for (arm_a, arm_b) in arms {
         let (own, other) = (&plan_a.arms[*arm_a], &plan_b.arms[*arm_b]);
@@ -50,7 +55,11 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
             format!("{} and {}", own.name, other.name)
         };
         found.walk(&format!("{name}: loaded beside"), &beside(a, *arm_a), &beside(b, *arm_b));
-        found.walk_unshown(&format!("{name}: env"), &json!(own.conditions.env), &json!(other.conditions.env));
+        found.walk_unshown(
+            &format!("{name}: env"),
+            &json!(own.conditions.env),
+            &json!(other.conditions.env),
+        );
         found.all.extend(environment::differences(&name, (a.run, *arm_a), (b.run, *arm_b)));
         let of_requests = |arm: &Arm| json!(arm.conditions.request);
         found.walk_unshown(&format!("{name}: request"), &of_requests(own), &of_requests(other));
@@ -59,7 +68,8 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
     found.all
 }
 
-/// In what arms of one run differ beside what they are: whether others were loaded at the same time; and what differed between its parts.
+/// In what arms of one run differ beside what they are: whether others were loaded at the same
+/// time; and what differed between its parts.
 pub(super) fn within(run: &Run, arms: &[(usize, usize)]) -> Vec<Difference> {
     let plan = &run.header.plan;
     let mut found = Found::default();
@@ -75,7 +85,8 @@ pub(super) fn within(run: &Run, arms: &[(usize, usize)]) -> Vec<Difference> {
 /// Beside whom an arm was loaded, of those that were planned: in each way that there was.
 fn beside(side: Side<'_>, arm: usize) -> Value {
     let own = side.report.trials.iter().filter(|trial| trial.valid && trial.cell.arm == arm);
-    let ways: BTreeSet<&[String]> = own.filter_map(|trial| Some(&*trial.duet.as_ref()?.beside)).collect();
+    let ways: BTreeSet<&[String]> =
+        own.filter_map(|trial| Some(&*trial.duet.as_ref()?.beside)).collect();
     json!(ways)
 }
 
@@ -99,7 +110,8 @@ fn load(plan: &Plan) -> Value {
     load
 }
 
-/// How arms share the CPUs: a server that has them to itself is not one that has them in turn, nor among others.
+/// How arms share the CPUs: a server that has them to itself is not one that has them in turn, nor
+/// among others.
 fn turns(plan: &Plan) -> Value {
     let names = |arms: &mut dyn Iterator<Item = usize>| -> Vec<&str> {
         arms.map(|arm| &*plan.arms[arm].name).collect()
@@ -131,7 +143,8 @@ struct Found {
 }
 
 impl Found {
-    /// In what the parts of a run differ that was gone on with all the same: they are not one experiment.
+    /// In what the parts of a run differ that was gone on with all the same: they are not one
+    /// experiment.
     fn parts(&mut self, name: &str, run: &Run) {
         let all = run.header.resumptions.iter().flat_map(|part| &part.differences);
         let names: BTreeSet<&str> = all.map(|difference| &*difference.what).collect();

@@ -27,7 +27,11 @@ pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<Differ
         let mut others = plan_b.arms[b.1].backends.iter();
         if let Some(other) = others.find(|other| plan_b.backends[**other].name == *name) {
             let whose = format!("{whose}: back end {name}");
-            all.extend(differing(&whose, &Given::to_backend(a, *own), &Given::to_backend(b, *other)));
+            all.extend(differing(
+                &whose,
+                &Given::to_backend(a, *own),
+                &Given::to_backend(b, *other),
+            ));
         }
     }
     all
@@ -53,12 +57,17 @@ impl<'a> Given<'a> {
             start.part(party)
         };
         let parts = run.starts.iter().filter_map(part);
-        Given::new(parts, plan.subject_of(arm).definition.as_deref(), &plan.arms[arm].conditions.inherit)
+        Given::new(
+            parts,
+            plan.subject_of(arm).definition.as_deref(),
+            &plan.arms[arm].conditions.inherit,
+        )
     }
 
     fn to_backend((run, arm): ArmOf<'a>, backend: usize) -> Given<'a> {
         let plan = &run.header.plan;
-        let starts = run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
+        let starts =
+            run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
         let parts = starts.filter_map(|start| start.part(Party::Backend(backend)));
         Given::new(parts, plan.backends[backend].definition.as_deref(), &[])
     }
@@ -68,8 +77,9 @@ impl<'a> Given<'a> {
         definition: Option<&'a str>,
         let_in: &[String],
     ) -> Given<'a> {
-        let is_inherited =
-            |name: &str| OF_EACH.contains(&name) || let_in.iter().any(|pattern| covers(pattern, name));
+        let is_inherited = |name: &str| {
+            OF_EACH.contains(&name) || let_in.iter().any(|pattern| covers(pattern, name))
+        };
         let mut given = Given { values: BTreeMap::new(), definition, is_recorded: false };
         for part in parts {
             given.is_recorded |= !part.inherited.is_empty();
@@ -100,19 +110,22 @@ fn differing(whose: &str, a: &Given<'_>, b: &Given<'_>) -> Vec<Difference> {
         return Vec::new();
     }
     // A variable that one of two servers does not ask for is a difference of the servers.
-    let are_one = a.definition.is_some() && (a.definition, a.is_recorded) == (b.definition, b.is_recorded);
+    let are_one =
+        a.definition.is_some() && (a.definition, a.is_recorded) == (b.definition, b.is_recorded);
     let is_compared = |name: &&str| {
         let has_both = a.values.contains_key(name) && b.values.contains_key(name);
         (are_one || has_both) && a.is_steady(name) && b.is_steady(name)
     };
-    let names: BTreeSet<&str> = a.values.keys().chain(b.values.keys()).copied().filter(is_compared).collect();
+    let names: BTreeSet<&str> =
+        a.values.keys().chain(b.values.keys()).copied().filter(is_compared).collect();
     let of_name = |name: &str| difference(whose, name, a.value(name), b.value(name));
     names.into_iter().filter_map(of_name).collect()
 }
 
 fn difference(whose: &str, name: &str, a: Option<&str>, b: Option<&str>) -> Option<Difference> {
-    let is_withheld =
-        |value: &str| value.len() > LONGEST || holds_secret(value) || without_userinfo(value) != value;
+    let is_withheld = |value: &str| {
+        value.len() > LONGEST || holds_secret(value) || without_userinfo(value) != value
+    };
     let is_shown = !may_be_secret(name) && ![a, b].into_iter().flatten().any(is_withheld);
     let shown = |value: Option<&str>| is_shown.then(|| value.unwrap_or("not set").to_string());
     (a != b).then(|| Difference {
@@ -138,7 +151,12 @@ mod tests {
     }
 
     /// A run of one server whose starts have a folder and a port of their own.
-    fn run(id: &str, definition: &str, let_in: &[&str], part: impl Fn(PartStart) -> PartStart) -> Run {
+    fn run(
+        id: &str,
+        definition: &str,
+        let_in: &[&str],
+        part: impl Fn(PartStart) -> PartStart,
+    ) -> Run {
         let subject = Subject {
             name: "x".into(),
             title: "x".into(),
@@ -147,7 +165,8 @@ mod tests {
         };
         let mut run = fixture::blocks_of(vec![subject], 5, |_, block| 200 + u64::from(block));
         run.header.id = id.into();
-        run.header.plan.arms[0].conditions.inherit = let_in.iter().map(|name| (*name).into()).collect();
+        run.header.plan.arms[0].conditions.inherit =
+            let_in.iter().map(|name| (*name).into()).collect();
         let start = |start: usize| {
             let folder = format!("/tmp/dyno-{id}-{start}");
             let mut own = part(PartStart::new(Party::SUBJECT, "x".into()));
@@ -195,20 +214,30 @@ mod tests {
         // Folders and ports of starts are no difference.
         assert!(seen(&delay("a", "500"), &delay("bb", "500")).is_empty());
         let without = inheriting("bb", "d", &[]);
-        assert_eq!(seen(&delay("a", "500"), &without), ["x: environment variable DELAY_US: 500 and not set"]);
+        assert_eq!(
+            seen(&delay("a", "500"), &without),
+            ["x: environment variable DELAY_US: 500 and not set"]
+        );
         // Another definition asks for other variables. What both ask for is compared.
         assert!(seen(&delay("a", "500"), &inheriting("bb", "e", &[])).is_empty());
         let other = inheriting("bb", "e", &[("DELAY_US", "900"), ("SIZE", "1")]);
-        assert_eq!(seen(&delay("a", "500"), &other), ["x: environment variable DELAY_US: 500 and 900"]);
+        assert_eq!(
+            seen(&delay("a", "500"), &other),
+            ["x: environment variable DELAY_US: 500 and 900"]
+        );
     }
 
     #[test]
     fn older_archives_compare_what_the_suite_lets_in() {
         let of = |id, variables: Variables<'_>| {
-            run(id, "d", &["DELAY_US", "APP_*"], |part| PartStart { environment: map(variables), ..part })
+            run(id, "d", &["DELAY_US", "APP_*"], |part| PartStart {
+                environment: map(variables),
+                ..part
+            })
         };
         let a = of("a", &[("DELAY_US", "500"), ("APP_MODE", "x"), ("HOME", "/root"), ("OWN", "1")]);
-        let b = of("bb", &[("DELAY_US", "900"), ("APP_MODE", "y"), ("HOME", "/home/u"), ("OWN", "2")]);
+        let b =
+            of("bb", &[("DELAY_US", "900"), ("APP_MODE", "y"), ("HOME", "/home/u"), ("OWN", "2")]);
         assert_eq!(
             seen(&a, &b),
             [
@@ -225,9 +254,12 @@ mod tests {
     #[test]
     fn values_that_may_be_secret_or_are_long_are_withheld() {
         let long = "x".repeat(LONGEST + 1);
-        let a = inheriting("a", "d", &[("API_TOKEN", "one"), ("LIST", &long), ("DB", "pg://u:p@h/d")]);
-        let b = inheriting("bb", "d", &[("API_TOKEN", "two"), ("LIST", "x"), ("DB", "pg://u:q@h/d")]);
-        let names = ["API_TOKEN", "DB", "LIST"].map(|name| format!("x: environment variable {name}"));
+        let a =
+            inheriting("a", "d", &[("API_TOKEN", "one"), ("LIST", &long), ("DB", "pg://u:p@h/d")]);
+        let b =
+            inheriting("bb", "d", &[("API_TOKEN", "two"), ("LIST", "x"), ("DB", "pg://u:q@h/d")]);
+        let names =
+            ["API_TOKEN", "DB", "LIST"].map(|name| format!("x: environment variable {name}"));
         assert_eq!(seen(&a, &b), names);
     }
 
@@ -235,8 +267,11 @@ mod tests {
     fn back_ends_of_one_name_are_compared() {
         let with_backend = |id: &str, size: &str| {
             let mut run = inheriting(id, "d", &[]);
-            run.header.plan.backends =
-                vec![Backend { name: "db".into(), definition: Some("p".into()), ..Backend::default() }];
+            run.header.plan.backends = vec![Backend {
+                name: "db".into(),
+                definition: Some("p".into()),
+                ..Backend::default()
+            }];
             run.header.plan.arms[0].backends = vec![0];
             for start in &mut run.starts {
                 let part = PartStart::new(Party::Backend(0), "db".into());

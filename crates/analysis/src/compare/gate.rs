@@ -44,12 +44,14 @@ impl Gate {
     }
 
     fn one(text: &str) -> Result<Gate, String> {
-        let wrong = || format!("{text:?} is no gate; write `cpu_us_per_request>+3%` or `throughput<-2%`");
+        let wrong =
+            || format!("{text:?} is no gate; write `cpu_us_per_request>+3%` or `throughput<-2%`");
         let at = text.find(['<', '>']).ok_or_else(wrong)?;
         let (name, rest) = (text[..at].trim(), text[at + 1..].trim());
         let is_above = text[at..].starts_with('>');
         let metric = metric(name)?;
-        let share = rest.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
+        let share =
+            rest.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
         let wants_above = match metric.better {
             Better::Lower => true,
             Better::Higher => false,
@@ -57,7 +59,8 @@ impl Gate {
         };
         if !share.is_finite() || share == 0.0 || (share > 0.0) != is_above {
             return Err(format!(
-                "{text:?} is missed by a change the other way; write a `>` with a `+`, or a `<` with a `-`"
+                "{text:?} is missed by a change the other way; write a `>` with a `+`, or a `<` \
+                 with a `-`"
             ));
         }
         if wants_above != is_above {
@@ -155,8 +158,10 @@ pub(super) fn judge(
         unrecorded: unrecorded_controls(repeats),
     };
     let each = gates.iter().flat_map(|gate| {
-        let of_gate =
-            rows.iter().enumerate().filter(|(_, row)| row.metric == gate.metric.key && !row.control);
+        let of_gate = rows
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| row.metric == gate.metric.key && !row.control);
         of_gate.map(|(index, _)| Gated::new(*gate, index, &evidence))
     });
     let each: Vec<Gated<'_>> = each.collect();
@@ -171,7 +176,8 @@ pub(super) fn judge(
             row: gated.index,
             state,
             // The row's own sentence names the differences already.
-            sentence: sentence.map_or_else(|| gated.row.sentence.clone(), |own| although(own, differences)),
+            sentence: sentence
+                .map_or_else(|| gated.row.sentence.clone(), |own| although(own, differences)),
         }
     };
     each.iter().map(result).collect()
@@ -288,10 +294,13 @@ impl<'a> Gated<'a> {
             return (GateState::Missed, Some(self.with_repeats(BROKE.into())));
         }
         for (counts, what) in [(self.failures, "fail"), (self.losses, "have failed requests")] {
-            let Some(p) = family.p(self.failure_test(counts)).filter(|p| *p < ALPHA) else { continue };
+            let Some(p) = family.p(self.failure_test(counts)).filter(|p| *p < ALPHA) else {
+                continue;
+            };
             let (of_a, of_b) = counts;
             let said = format!(
-                "more repeats of B {what}: {} of {}, of A {} of {}; that is significant ({}, Fisher's exact test)",
+                "more repeats of B {what}: {} of {}, of A {} of {}; that is significant ({}, \
+                 Fisher's exact test)",
                 of_b.failed,
                 of_b.all,
                 of_a.failed,
@@ -301,7 +310,8 @@ impl<'a> Gated<'a> {
             return (GateState::Missed, Some(self.with_repeats(said)));
         }
         let Some(estimate) = self.estimate() else {
-            let said = self.cell.sentence.as_ref().map(|lost| format!("{}; {lost}", self.row.sentence));
+            let said =
+                self.cell.sentence.as_ref().map(|lost| format!("{}; {lost}", self.row.sentence));
             return (GateState::Undecided, said);
         };
         let p = family.p(self.ratio_test()).expect("what has an estimate is tested");
@@ -312,19 +322,23 @@ impl<'a> Gated<'a> {
         match (state, &self.cell.sentence) {
             // The remaining repeats are chosen by what became of the others.
             (GateState::Held, Some(lost)) if !self.cell.are_all_counted() => {
-                let said = format!("{said} over the remaining repeats, which decide no gate: {lost}");
+                let said =
+                    format!("{said} over the remaining repeats, which decide no gate: {lost}");
                 (GateState::Undecided, Some(said))
             }
             // Repeats in turns make a pair only if both had their turns next to each other.
             (GateState::Held, _) if self.lacks_pairs() => {
                 let (pairs, planned) = (self.row.pairs.len(), self.cell.a.planned);
                 let said = format!(
-                    "{said} over {pairs} pairs of {planned} repeats; the others were not measured in turns with each other, or lack a value. A gate needs all."
+                    "{said} over {pairs} pairs of {planned} repeats; the others were not measured \
+                     in turns with each other, or lack a value. A gate needs all."
                 );
                 (GateState::Undecided, Some(said))
             }
             (state, _) => match self.unrecorded.filter(|_| state == GateState::Held) {
-                Some(why) => (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}")))),
+                Some(why) => {
+                    (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}"))))
+                }
                 None => (state, Some(self.with_repeats(said))),
             },
         }
@@ -381,9 +395,11 @@ impl<'a> Gated<'a> {
             };
         }
         if gate.is_beyond(estimate.low) || gate.is_beyond(estimate.high) {
-            let range = format!("{} to {}", signed(estimate.low - 1.0), signed(estimate.high - 1.0));
+            let range =
+                format!("{} to {}", signed(estimate.low - 1.0), signed(estimate.high - 1.0));
             let said = format!(
-                "{change}; it may be {range}, which the gate does not all allow. Ask for more repeats."
+                "{change}; it may be {range}, which the gate does not all allow. Ask for more \
+                 repeats."
             );
             return (GateState::Undecided, said);
         }
@@ -405,10 +421,12 @@ impl<'a> Gated<'a> {
 /// there, or else of all cells.
 fn controls_of<'a>(row: &Row, rows: &'a [Row]) -> Vec<&'a Row> {
     let is_of_cell = |other: &Row| (&other.workload, other.step) == (&row.workload, row.step);
-    let is_measured = |other: &Row| other.control && other.metric == row.metric && other.estimate.is_some();
+    let is_measured =
+        |other: &Row| other.control && other.metric == row.metric && other.estimate.is_some();
     let has_own = rows.iter().any(|other| is_measured(other) && is_of_cell(other));
-    let is_meant =
-        |other: &&Row| is_drift(other) && other.metric == row.metric && (!has_own || is_of_cell(other));
+    let is_meant = |other: &&Row| {
+        is_drift(other) && other.metric == row.metric && (!has_own || is_of_cell(other))
+    };
     rows.iter().filter(is_meant).collect()
 }
 
@@ -448,7 +466,8 @@ impl<'a> Beyond<'a> {
 
     /// Whether the rest is beyond a gate, and its interval leaves out 1.
     fn misses(&self, gate: Gate) -> bool {
-        gate.is_beyond(self.ratio) && if gate.ratio > 1.0 { self.low > 1.0 } else { self.high < 1.0 }
+        gate.is_beyond(self.ratio)
+            && if gate.ratio > 1.0 { self.low > 1.0 } else { self.high < 1.0 }
     }
 
     fn in_words(&self) -> String {
@@ -463,7 +482,8 @@ impl<'a> Beyond<'a> {
     }
 }
 
-const BROKE: &str = "most repeats of B do not count, because its server answered wrong, failed or never came up, and most of A do";
+const BROKE: &str = "most repeats of B do not count, because its server answered wrong, failed or \
+                     never came up, and most of A do";
 
 /// `p 0.012`, or `p below 0.001`.
 pub(super) fn p_in_words(p: f64) -> String {

@@ -36,7 +36,8 @@ impl Lack {
             return Lack::NoRepeat { a: of_a.len(), b: of_b.len() };
         }
         let count = |is_it: fn(&Point) -> bool| {
-            let both = [&of_a, &of_b].map(|points| points.iter().filter(|point| is_it(point)).count());
+            let both =
+                [&of_a, &of_b].map(|points| points.iter().filter(|point| is_it(point)).count());
             (both != [0, 0]).then_some(both)
         };
         let is_zero = |point: &Point| matches!(point, Point::Known(value) if *value <= 0.0);
@@ -66,17 +67,24 @@ impl Lack {
                 format!("not compared: it is not known in some valid repeats ({})", of(a, b))
             }
             Lack::Waited => {
-                "not compared: it holds what servers that were loaded at the same time waited for each other"
+                "not compared: it holds what servers that were loaded at the same time waited for \
+                 each other"
                     .into()
             }
             Lack::Zero { a, b } => {
-                format!("not compared: it is 0 in some repeats ({}), and there is no ratio to that", of(a, b))
+                format!(
+                    "not compared: it is 0 in some repeats ({}), and there is no ratio to that",
+                    of(a, b)
+                )
             }
             Lack::TooFew { pairs: Some(pairs), a, b } if pairs < a.min(b) => format!(
-                "too few pairs of repeats, {pairs} of {a} and {b}: a verdict takes {REPEATS_FOR_INTERVAL} blocks in which both are valid"
+                "too few pairs of repeats, {pairs} of {a} and {b}: a verdict takes \
+                 {REPEATS_FOR_INTERVAL} blocks in which both are valid"
             ),
             Lack::TooFew { a, b, .. } => {
-                format!("too few repeats, {a} and {b}: a verdict takes {REPEATS_FOR_INTERVAL} of each")
+                format!(
+                    "too few repeats, {a} and {b}: a verdict takes {REPEATS_FOR_INTERVAL} of each"
+                )
             }
         }
     }

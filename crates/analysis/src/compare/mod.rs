@@ -1,4 +1,5 @@
-//! Two sides, of one run or of two, cell by cell: ratios with intervals, verdicts in words, and gates.
+//! Two sides, of one run or of two, cell by cell: ratios with intervals, verdicts in words, and
+//! gates.
 
 mod differences;
 mod environment;
@@ -49,7 +50,8 @@ pub struct Side<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     pub gates: Vec<Gate>,
-    /// The ratio within which two sides count as the same: 0.02 for 2 %. `None`: no such verdict is given.
+    /// The ratio within which two sides count as the same: 0.02 for 2 %. `None`: no such verdict is
+    /// given.
     pub same_within: Option<f64>,
     pub on_undecided: OnUndecided,
 }
@@ -82,7 +84,8 @@ pub struct Compared {
     pub schema: &'static str,
     pub a: SideResult,
     pub b: SideResult,
-    /// Whether repeats are compared in pairs: both sides are of one run, whose blocks hold one repeat of each.
+    /// Whether repeats are compared in pairs: both sides are of one run, whose blocks hold one
+    /// repeat of each.
     pub paired: bool,
     /// Whether intervals hold at every look: the run could end as soon as it was answered.
     pub at_every_look: bool,
@@ -161,7 +164,8 @@ pub struct Row {
     pub estimate: Option<Estimate>,
     /// Why there is no estimate; `None`: there is one.
     pub lack: Option<Lack>,
-    /// Most repeats of `b` do not count because its server answered wrong, failed or never came up, and most of `a` count.
+    /// Most repeats of `b` do not count because its server answered wrong, failed or never came up,
+    /// and most of `a` count.
     pub b_broke: bool,
     /// Chance that so many more repeats of `b` than of `a` fail, or have this percentile among
     /// requests that got no response, if the two are alike (Fisher's exact test): 0 to 1, not
@@ -169,10 +173,12 @@ pub struct Row {
     pub p_lost: Option<f64>,
     /// What the estimate is over; `None`: there is none, or the repeats are no pairs.
     pub over: Option<Over>,
-    /// Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
+    /// Chance of a difference at least as large if there is none, with all other rows allowed for
+    /// (Holm).
     pub p_of_all: Option<f64>,
-    /// The same chance by looking at every exchange of the two sides (signs of pairs, or divisions of all values), which asks nothing of
-    /// how values are distributed. `None`: too many to look at, or nothing to exchange. Five pairs cannot have less than 0.0625.
+    /// The same chance by looking at every exchange of the two sides (signs of pairs, or divisions
+    /// of all values), which asks nothing of how values are distributed. `None`: too many to look
+    /// at, or nothing to exchange. Five pairs cannot have less than 0.0625.
     pub p_permuted: Option<f64>,
     pub verdict: Verdict,
     /// The verdict in words.
@@ -199,8 +205,11 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     // The id is no evidence: two machines may begin a suite in one second.
     let is_one_run = a.run.header == b.run.header;
     let arms = pairs_of_arms(a, b);
-    let differences =
-        if is_one_run { differences::within(a.run, &arms) } else { differences::between(a, b, &arms) };
+    let differences = if is_one_run {
+        differences::within(a.run, &arms)
+    } else {
+        differences::between(a, b, &arms)
+    };
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
     for gate in &asked.gates {
         if !metrics.contains(&gate.metric) {
@@ -297,8 +306,10 @@ impl RowsAsked<'_> {
                     _ => has_a || has_b || takes_part,
                 };
                 if is_meant {
-                    let (of_a, of_b) =
-                        (CellOf::new(a, key, &grid_a), other.map(|key| CellOf::new(b, key, &grid_b)));
+                    let (of_a, of_b) = (
+                        CellOf::new(a, key, &grid_a),
+                        other.map(|key| CellOf::new(b, key, &grid_b)),
+                    );
                     let cell = cell_repeats(of_a, of_b);
                     all.rows.extend(self.of_cell(of_a, of_b, &cell));
                     all.repeats.push(cell);
@@ -386,8 +397,9 @@ fn takes_part(side: Side<'_>, arm: usize) -> bool {
 
 /// Whether a side was to have a cell.
 fn is_planned(side: Side<'_>, key: CellKey) -> bool {
-    let is_of_cell =
-        |trial: &Trial| (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step);
+    let is_of_cell = |trial: &Trial| {
+        (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
+    };
     side.run.header.plan.trials.iter().any(is_of_cell)
 }
 
@@ -467,11 +479,13 @@ fn pairs_of_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
 
 fn of_one_name<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize, usize)> {
     let (arms_a, arms_b) = (&a.run.header.plan.arms, &b.run.header.plan.arms);
-    let of = |arm: usize| Some((arm, arms_b.iter().position(|other| other.name == arms_a[arm].name)?));
+    let of =
+        |arm: usize| Some((arm, arms_b.iter().position(|other| other.name == arms_a[arm].name)?));
     (0..arms_a.len()).filter_map(of)
 }
 
-/// Controls that two runs have in common, and that nobody asked about: they tell how alike the machine was.
+/// Controls that two runs have in common, and that nobody asked about: they tell how alike the
+/// machine was.
 fn more_controls<'a>(
     a: Side<'a>,
     b: Side<'a>,
@@ -490,7 +504,8 @@ fn without_namesake(a: Side<'_>, b: Side<'_>) -> Vec<usize> {
         return Vec::new();
     }
     let plan = &a.run.header.plan;
-    let is_alone = |arm: &usize| b.run.header.plan.arms.iter().all(|of_b| of_b.name != plan.arms[*arm].name);
+    let is_alone =
+        |arm: &usize| b.run.header.plan.arms.iter().all(|of_b| of_b.name != plan.arms[*arm].name);
     (0..plan.arms.len()).filter(|arm| is_alone(arm) && !plan.subject_of(*arm).control).collect()
 }
 
@@ -549,8 +564,8 @@ fn row(
     }
 }
 
-/// The ratio of two series. A repeat without a value leaves none: those that are left would be chosen by what is measured.
-/// `paired`: how its pairs were looked at; `None`: they are no pairs.
+/// The ratio of two series. A repeat without a value leaves none: those that are left would be
+/// chosen by what is measured. `paired`: how its pairs were looked at; `None`: they are no pairs.
 fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>, Option<Over>) {
     if let Some(looks) = paired {
         return b.pairs_with(a).estimate(looks).unzip();
@@ -559,7 +574,8 @@ fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>,
     ((a.is_known() && b.is_known()).then(of_two).flatten(), None)
 }
 
-/// The chance of such a difference if the sides may as well change places; `None`: not known of every repeat, or too many.
+/// The chance of such a difference if the sides may as well change places; `None`: not known of
+/// every repeat, or too many.
 fn permuted(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
     let of = if is_paired {
@@ -577,7 +593,8 @@ fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference])
     let asked: Vec<usize> = (0..rows.len()).filter(|i| !rows[*i].control).collect();
     let controls: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].control).collect();
     for family in [asked, controls] {
-        let is_tested = |i: &usize| rows[*i].estimate.is_some() && rows[*i].over != Some(Over::Rounds);
+        let is_tested =
+            |i: &usize| rows[*i].estimate.is_some() && rows[*i].over != Some(Over::Rounds);
         let known: Vec<usize> = family.iter().copied().filter(is_tested).collect();
         let ps: Vec<f64> = known.iter().filter_map(|i| rows[*i].estimate.map(|e| e.p)).collect();
         known.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].p_of_all = Some(p));
@@ -593,7 +610,8 @@ fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference])
 
 fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Difference]) -> Vec<Answer> {
     let is_of_one = |a: &Row, b: &Row| {
-        (&a.subject_a, &a.subject_b, &a.workload, a.step) == (&b.subject_a, &b.subject_b, &b.workload, b.step)
+        (&a.subject_a, &a.subject_b, &a.workload, a.step)
+            == (&b.subject_a, &b.subject_b, &b.workload, b.step)
     };
     let of_cells = rows.chunk_by(is_of_one);
     let answer = |cell: &[Row]| {
@@ -615,7 +633,8 @@ fn drift(rows: &[Row]) -> Option<String> {
     let size = |row: &Row| row.estimate.map_or(0.0, |estimate| estimate.ratio.ln().abs());
     let mut largest: Vec<&Row> = Vec::new();
     for row in rows.iter().filter(|row| is_drift(row)) {
-        let is_same = |known: &&mut &Row| (&known.subject_a, known.metric) == (&row.subject_a, row.metric);
+        let is_same =
+            |known: &&mut &Row| (&known.subject_a, known.metric) == (&row.subject_a, row.metric);
         match largest.iter_mut().find(is_same) {
             Some(known) if size(known) < size(row) => *known = row,
             Some(_) => {}

@@ -49,10 +49,13 @@ impl Confounding {
         match self {
             Confounding::None => None,
             Confounding::SamePlace => Some(
-                "The order of starts was fixed: a drift of the machine within a run is part of its numbers, and no interval contains it.",
+                "The order of starts was fixed: a drift of the machine within a run is part of its \
+                 numbers, and no interval contains it.",
             ),
             Confounding::Place => Some(
-                "The order of starts was fixed, and the sides have different places in it: a drift of the machine is part of each difference, so no cause is named and no gate is decided by a ratio. Use `order = \"random\"` under `[suite]`.",
+                "The order of starts was fixed, and the sides have different places in it: a drift \
+                 of the machine is part of each difference, so no cause is named and no gate is \
+                 decided by a ratio. Use `order = \"random\"` under `[suite]`.",
             ),
         }
     }
@@ -62,7 +65,8 @@ impl Confounding {
         match self {
             Confounding::None | Confounding::SamePlace => None,
             Confounding::Place => Some(
-                "the order of starts was fixed, so a drift of the machine may be part of it, or hide it. Use `order = \"random\"` under `[suite]`.",
+                "the order of starts was fixed, so a drift of the machine may be part of it, or \
+                 hide it. Use `order = \"random\"` under `[suite]`.",
             ),
         }
     }
@@ -81,8 +85,11 @@ mod tests {
 
     /// Servers of the same throughput on a machine that becomes 3 % slower with each start.
     fn drifting(order: Order, names: &[&str]) -> Run {
-        let named =
-            |name: &&str| Subject { name: (*name).into(), title: (*name).into(), ..Subject::default() };
+        let named = |name: &&str| Subject {
+            name: (*name).into(),
+            title: (*name).into(),
+            ..Subject::default()
+        };
         let starts = names.len() as f64;
         let mut run = fixture::blocks_of(names.iter().map(named).collect(), 6, |arm, block| {
             let start = f64::from(block) * starts + arm as f64;
@@ -109,9 +116,17 @@ mod tests {
         for gate in ["throughput<-1%", "throughput<-20%"] {
             let seen = compared((&run, Some(0)), (&run, Some(1)), gate);
             assert_eq!((seen.passed, seen.undecided), (true, 1), "{:?}", seen.gates);
-            assert!(seen.gates[0].sentence.contains("order of starts was fixed"), "{:?}", seen.gates);
+            assert!(
+                seen.gates[0].sentence.contains("order of starts was fixed"),
+                "{:?}",
+                seen.gates
+            );
             assert!(seen.answers[0].sentence.contains("their place in the fixed order of starts"));
-            assert!(seen.notes.iter().any(|note| note.contains("no cause is named")), "{:?}", seen.notes);
+            assert!(
+                seen.notes.iter().any(|note| note.contains("no cause is named")),
+                "{:?}",
+                seen.notes
+            );
             // Nothing refuses the comparison.
             assert!(seen.differences.is_empty());
         }
@@ -145,9 +160,15 @@ mod tests {
         assert!(fixed.overview.iter().all(|row| (row.places, row.tie_group) == (None, None)));
         assert!(fixed.ties.is_empty() && fixed.comparisons.iter().all(|comparison| comparison.tie));
         let said = |report: &crate::report::Report, code| {
-            report.caveats.iter().find(|caveat| caveat.code == code).map(|caveat| caveat.message.clone())
+            report
+                .caveats
+                .iter()
+                .find(|caveat| caveat.code == code)
+                .map(|caveat| caveat.message.clone())
         };
-        assert!(said(&fixed, crate::Code::FixedOrder).unwrap().contains("Use `order = \"random\"`"));
+        assert!(
+            said(&fixed, crate::Code::FixedOrder).unwrap().contains("Use `order = \"random\"`")
+        );
         let trend = said(&fixed, crate::Code::Trend).unwrap();
         assert!(trend.contains("comparisons contain a part of that"), "{trend}");
         let drawn = report(&drifting(Order::Random, &["a", "b", "c"]));

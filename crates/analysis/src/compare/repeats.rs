@@ -111,7 +111,8 @@ impl SideRepeats {
         let trials = grid.get(key).map_or(&[][..], Cell::trials);
         for block in planned {
             let trial = trials.iter().find(|trial| trial.block == block);
-            let lack = trial.map_or_else(|| Some(unmeasured(side, key, block)), |trial| refused(trial));
+            let lack =
+                trial.map_or_else(|| Some(unmeasured(side, key, block)), |trial| refused(trial));
             let Some((cause, reason)) = lack else {
                 found.counted += 1;
                 trial.into_iter().for_each(|trial| found.count_requests(trial));
@@ -133,7 +134,11 @@ impl SideRepeats {
     }
 
     fn leave_out(&mut self, cause: Cause, reason: String, block: u32) {
-        match self.not_counted.iter_mut().find(|known| (known.cause, &known.reason) == (cause, &reason)) {
+        match self
+            .not_counted
+            .iter_mut()
+            .find(|known| (known.cause, &known.reason) == (cause, &reason))
+        {
             Some(known) => known.repeats.push(block),
             None => self.not_counted.push(NotCounted { cause, reason, repeats: vec![block] }),
         }
@@ -205,7 +210,8 @@ impl CellRepeats {
         let mut said: Vec<String> = sides.into_iter().flatten().collect();
         if let Some(p) = p_failed {
             said.push(format!(
-                "the server failed in {} of {} repeats of A and in {} of {} of B ({}, Fisher's exact test)",
+                "the server failed in {} of {} repeats of A and in {} of {} of B ({}, Fisher's \
+                 exact test)",
                 of_a.failed,
                 of_a.all,
                 of_b.failed,
@@ -234,7 +240,8 @@ impl CellRepeats {
             let lost = of.planned - of.counted;
             (lost > 0).then(|| format!("{lost} of {} repeats of {name}", of.planned))
         };
-        let both: Vec<String> = [side(&self.a, "A"), side(&self.b, "B")].into_iter().flatten().collect();
+        let both: Vec<String> =
+            [side(&self.a, "A"), side(&self.b, "B")].into_iter().flatten().collect();
         (!both.is_empty()).then(|| format!("{} do not count", both.join(" and ")))
     }
 
@@ -244,7 +251,9 @@ impl CellRepeats {
         let (a, b) = (self.a.failures(), self.b.failures());
         let with = |of: Failures, beyond: usize| Failures { failed: of.failed + beyond, ..of };
         match lack {
-            Some(Lack::Unanswered { a: beyond_a, b: beyond_b }) => (with(a, beyond_a), with(b, beyond_b)),
+            Some(Lack::Unanswered { a: beyond_a, b: beyond_b }) => {
+                (with(a, beyond_a), with(b, beyond_b))
+            }
             _ => (a, b),
         }
     }
@@ -260,7 +269,8 @@ pub(super) fn excused_share(cells: &[CellRepeats], of: fn(&SideRepeats) -> Failu
 /// A control whose archive lacks records, in words: it cannot show whether the machine changed.
 /// `None`: there is no such control.
 pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
-    let lacks = |cell: &&CellRepeats| cell.control && cell.a.without_record() + cell.b.without_record() > 0;
+    let lacks =
+        |cell: &&CellRepeats| cell.control && cell.a.without_record() + cell.b.without_record() > 0;
     let cell = cells.iter().find(lacks)?;
     Some(format!(
         "records of the control {} are missing, so it cannot show whether the machine changed",
@@ -276,12 +286,14 @@ pub(super) fn beyond(share: f64, of: Failures) -> Failures {
 /// The blocks, from 1, in which a side was to measure a cell.
 fn planned_blocks(side: Side<'_>, key: CellKey) -> BTreeSet<u32> {
     let plan = &side.run.header.plan;
-    let of_cell = plan
-        .trials
-        .iter()
-        .filter(|trial| (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step));
+    let of_cell = plan.trials.iter().filter(|trial| {
+        (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
+    });
     let last = side.report.run.answered_after.unwrap_or(u32::MAX);
-    of_cell.map(|trial| plan.launches[trial.launch].block + 1).filter(|block| *block <= last).collect()
+    of_cell
+        .map(|trial| plan.launches[trial.launch].block + 1)
+        .filter(|block| *block <= last)
+        .collect()
 }
 
 /// Why a trial does not count; `None`: it counts.

@@ -38,7 +38,11 @@ const NULL: (&str, &[u64]) = ("null", &[900, 910, 905, 902, 908]);
 
 fn compared(a: (&Run, Option<usize>), b: (&Run, Option<usize>), asked: &Asked) -> Compared {
     let (of_a, of_b) = (report(a.0), report(b.0));
-    compare(Side { run: a.0, report: &of_a, arm: a.1 }, Side { run: b.0, report: &of_b, arm: b.1 }, asked)
+    compare(
+        Side { run: a.0, report: &of_a, arm: a.1 },
+        Side { run: b.0, report: &of_b, arm: b.1 },
+        asked,
+    )
 }
 
 fn throughput(compared: &Compared) -> &Row {
@@ -48,7 +52,8 @@ fn throughput(compared: &Compared) -> &Row {
 #[test]
 fn two_subjects_of_a_run_are_compared_in_pairs() {
     // A machine that slows down in the middle slows both.
-    let run = run_of("r", &[("x", &[200, 202, 101, 103, 200]), ("y", &[210, 213, 106, 107, 211]), NULL]);
+    let run =
+        run_of("r", &[("x", &[200, 202, 101, 103, 200]), ("y", &[210, 213, 106, 107, 211]), NULL]);
     let compared = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
     assert!(compared.paired && compared.notes.is_empty() && compared.differences.is_empty());
     let row = throughput(&compared);
@@ -58,18 +63,25 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
     assert_eq!(row.sentence, "4.1–5.8 % higher");
     let [answer] = compared.answers.as_slice() else { panic!("{:?}", compared.answers) };
     assert!(answer.sentence.starts_with("4.1–5.8 % more throughput; "), "{}", answer.sentence);
-    assert!(answer.sentence.contains("; median response time: no difference shown"), "{}", answer.sentence);
-    let slower = Estimate { ratio: 1.1, low: 1.08, high: 1.12, ..Estimate::of_pairs(&[1.1; 5]).unwrap() };
+    assert!(
+        answer.sentence.contains("; median response time: no difference shown"),
+        "{}",
+        answer.sentence
+    );
+    let slower =
+        Estimate { ratio: 1.1, low: 1.08, high: 1.12, ..Estimate::of_pairs(&[1.1; 5]).unwrap() };
     let times = compared.rows.iter().filter(|row| row.metric == "response_p50_us");
     let told = |verdict, estimate| {
-        let rows: Vec<Row> = times.clone().map(|row| Row { verdict, estimate, ..row.clone() }).collect();
+        let rows: Vec<Row> =
+            times.clone().map(|row| Row { verdict, estimate, ..row.clone() }).collect();
         verdict::answer(&rows, Some(0.02))
     };
     assert_eq!(told(Verdict::Higher, Some(slower)), "median response time 8.0–12 % longer");
     let faster = Estimate { ratio: 0.9, low: 0.88, high: 0.92, ..slower };
     assert_eq!(told(Verdict::Lower, Some(faster)), "median response time 8.0–12 % shorter");
     assert_eq!(told(Verdict::Same, Some(slower)), "median response time the same within 2.0 %");
-    let missing = compared.rows.iter().find(|row| row.metric == "server_cpu_us_per_request").unwrap();
+    let missing =
+        compared.rows.iter().find(|row| row.metric == "server_cpu_us_per_request").unwrap();
     assert_eq!(missing.verdict, Verdict::Missing);
 }
 
@@ -87,9 +99,11 @@ fn repeats_of_two_runs_are_no_pairs_and_the_drift_between_them_is_told() {
     assert_eq!(throughput(&seen).verdict, Verdict::Lower);
     assert!(seen.rows.iter().any(|row| row.control));
     // The control got slower, too.
-    let slower = run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
+    let slower =
+        run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
     let seen = of(&before, &slower);
-    let told = "The machine changed between the runs: the control null differs as well (Throughput: ";
+    let told =
+        "The machine changed between the runs: the control null differs as well (Throughput: ";
     assert!(seen.notes[1].starts_with(told), "{:?}", seen.notes);
     // Then a gate is not missed: what changed may be the machine.
     let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
@@ -100,13 +114,17 @@ fn repeats_of_two_runs_are_no_pairs_and_the_drift_between_them_is_told() {
 
 #[test]
 fn what_was_not_shown_says_what_would_have_been() {
-    let noisy = run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
-    let row = throughput(&compared((&noisy, Some(0)), (&noisy, Some(1)), &Asked::default())).clone();
+    let noisy =
+        run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
+    let row =
+        throughput(&compared((&noisy, Some(0)), (&noisy, Some(1)), &Asked::default())).clone();
     assert_eq!(row.verdict, Verdict::NotShown);
     let would = percent(row.estimate.unwrap().detectable.unwrap() - 1.0);
     assert_eq!(row.sentence, format!("no difference shown, one of {would} would have been"));
-    let same =
-        run_of("r", &[("x", &[2000, 2010, 2005, 1999, 2001]), ("y", &[2001, 2012, 2003, 2000, 2002]), NULL]);
+    let same = run_of(
+        "r",
+        &[("x", &[2000, 2010, 2005, 1999, 2001]), ("y", &[2001, 2012, 2003, 2000, 2002]), NULL],
+    );
     let asked = Asked { same_within: Some(0.02), ..Asked::default() };
     let row = throughput(&compared((&same, Some(0)), (&same, Some(1)), &asked)).clone();
     assert_eq!((row.verdict, &*row.sentence), (Verdict::Same, "the same within 2.0 %"));
@@ -147,7 +165,8 @@ fn runs_that_differ_in_more_than_they_say_are_told_so_on_every_line() {
     plan.arms[0].conditions.env.insert("TOKEN".into(), "hunter2".into());
     plan.arms[0].conditions.limits.cpus = Some(0.5);
     plan.workloads[0].requests[0].path = "/other?key=hunter2".into();
-    plan.backends = vec![Backend { name: "db".into(), version: Some("16".into()), ..Backend::default() }];
+    plan.backends =
+        vec![Backend { name: "db".into(), version: Some("16".into()), ..Backend::default() }];
     plan.arms[0].backends = vec![0];
     after.header.facts.kernel = Some("6.2".into());
     after.header.facts.memory_bytes = Some(1_000_000);
@@ -169,7 +188,11 @@ fn runs_that_differ_in_more_than_they_say_are_told_so_on_every_line() {
         (Some("null"), Some("6.2"))
     );
     assert!(!format!("{seen:?}").contains("hunter2"));
-    assert!(seen.rows.iter().all(|row| row.sentence.contains(", though they differ in machine.kernel, ")));
+    assert!(
+        seen.rows
+            .iter()
+            .all(|row| row.sentence.contains(", though they differ in machine.kernel, "))
+    );
     let gated = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
     let gates = compared((&known, None), (&after, None), &gated).gates;
     assert!(!gates.is_empty());
@@ -211,7 +234,10 @@ fn a_gate_is_missed_only_by_what_is_no_chance() {
 fn gates_are_read_as_they_are_written() {
     let gates = Gate::parse("cpu_us_per_request>+3%, p99>+10% ,throughput<-2.5%").unwrap();
     let texts: Vec<String> = gates.iter().map(Gate::text).collect();
-    assert_eq!(texts, ["server_cpu_us_per_request>+3%", "response_p99_us>+10%", "throughput_rps<-2.5%"]);
+    assert_eq!(
+        texts,
+        ["server_cpu_us_per_request>+3%", "response_p99_us>+10%", "throughput_rps<-2.5%"]
+    );
     for (text, wanted) in [
         ("p99", "is no gate"),
         ("p99>10", "is no gate"),
@@ -234,7 +260,8 @@ fn gates_are_read_as_they_are_written() {
 #[test]
 fn a_control_is_asked_though_sides_are_named() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
-    let slower = run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
+    let slower =
+        run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
     let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
     let seen = compared((&before, Some(0)), (&slower, Some(0)), &asked);
     assert!(seen.rows.iter().any(|row| row.control), "{:?}", seen.rows);
@@ -244,13 +271,17 @@ fn a_control_is_asked_though_sides_are_named() {
     let seen = compared((&before, Some(1)), (&slower, Some(0)), &asked);
     let rows: Vec<(&str, &str, bool)> =
         seen.rows.iter().map(|row| (&*row.subject_a, &*row.subject_b, row.control)).collect();
-    assert!(rows.contains(&("null", "x", false)) && rows.contains(&("null", "null", true)), "{rows:?}");
+    assert!(
+        rows.contains(&("null", "x", false)) && rows.contains(&("null", "null", true)),
+        "{rows:?}"
+    );
     assert_eq!(seen.gates.len(), 1);
     // Named itself, it is what is asked about.
     let seen = compared((&before, Some(1)), (&slower, Some(1)), &asked);
     assert!(seen.rows.iter().all(|row| !row.control) && seen.gates[0].state == GateState::Missed);
     // A control whose small difference may be chance is no sign of another machine.
-    let near = run_of("s", &[("x", &[120, 122, 121, 123, 120]), ("null", &[904, 914, 909, 906, 912])]);
+    let near =
+        run_of("s", &[("x", &[120, 122, 121, 123, 120]), ("null", &[904, 914, 909, 906, 912])]);
     let asked = Asked { same_within: Some(0.02), ..asked };
     let seen = compared((&before, None), (&near, None), &asked);
     assert_eq!((seen.notes.len(), seen.gates[0].state), (1, GateState::Missed), "{:?}", seen.notes);
@@ -262,7 +293,8 @@ fn a_server_that_broke_passes_no_gate() {
     let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
     let gate = |b: &Run| {
         let seen = compared((&before, None), (b, None), &asked);
-        let row = seen.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).cloned();
+        let row =
+            seen.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).cloned();
         (seen.gates.first().map(|gate| gate.state), row)
     };
     let mut wrong = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
@@ -309,7 +341,11 @@ fn what_was_lost_is_tested_like_any_difference() {
     // tested.
     assert!(all.sentence.contains("that is significant (p 0.008, Fisher's exact test)"), "{all:?}");
     assert_eq!(gate(&lossy(3, false)).state, GateState::Undecided, "three of five may be chance");
-    assert_eq!(gate(&lossy(5, true)).state, GateState::Missed, "a slower machine loses no requests");
+    assert_eq!(
+        gate(&lossy(5, true)).state,
+        GateState::Missed,
+        "a slower machine loses no requests"
+    );
 }
 
 #[test]
@@ -336,9 +372,12 @@ fn a_server_that_seldom_comes_up_passes_no_gate() {
 
 #[test]
 fn with_few_pairs_and_a_look_after_each_nothing_would_have_been_found() {
-    let mut run = run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
-    run.header.plan.stop =
-        Some(dyno_archive::plan::Stop { metrics: vec!["throughput_rps".into()], same_within: None });
+    let mut run =
+        run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
+    run.header.plan.stop = Some(dyno_archive::plan::Stop {
+        metrics: vec!["throughput_rps".into()],
+        same_within: None,
+    });
     let seen = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
     let row = throughput(&seen);
     assert_eq!(row.estimate.unwrap().detectable, None);
@@ -358,16 +397,24 @@ fn why_there_is_no_ratio_is_told() {
     assert_eq!(lack(&[Point::Known(2.0); 4]), Lack::TooFew { a: 6, b: 4, pairs: Some(4) });
     let late: Series = (4..).zip([Point::Known(1.0); 6]).collect();
     let few = Lack::of(&known, &late, true);
-    assert!(few.sentence().starts_with("too few pairs of repeats, 3 of 6 and 6"), "{}", few.sentence());
+    assert!(
+        few.sentence().starts_with("too few pairs of repeats, 3 of 6 and 6"),
+        "{}",
+        few.sentence()
+    );
 }
 
 #[test]
 fn parts_of_a_run_that_differ_are_told() {
-    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), ("y", &[200, 202, 201, 203, 200]), NULL]);
+    let before =
+        run_of("r", &[("x", &[200, 202, 201, 203, 200]), ("y", &[200, 202, 201, 203, 200]), NULL]);
     let mut after = before.clone();
     after.header.id = "s".into();
-    let differences =
-        vec![dyno_archive::Difference { what: "kernel".into(), before: "6.1".into(), now: "6.8".into() }];
+    let differences = vec![dyno_archive::Difference {
+        what: "kernel".into(),
+        before: "6.1".into(),
+        now: "6.8".into(),
+    }];
     after.header.resumptions = vec![fixture::resumption(&after, 2, differences)];
     let seen = compared((&before, None), (&after, None), &Asked::default());
     let names: Vec<&str> = seen.differences.iter().map(|d| &*d.what).collect();
@@ -381,7 +428,8 @@ fn parts_of_a_run_that_differ_are_told() {
 fn gates_raise_no_more_false_alarms_than_they_say() {
     let mut state = 1u64;
     let mut uniform = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 11) as f64 / (1u64 << 53) as f64
     };
     let mut noise = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;

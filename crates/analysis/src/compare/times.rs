@@ -14,12 +14,15 @@ pub(super) fn note(a: &Run, b: &Run) -> Option<String> {
     let (started_a, started_b) = (&a.header.started, &b.header.started);
     if is_at_once(a, b) {
         return Some(format!(
-            "The two runs were made at the same time, from {started_a} and {started_b} on. On one machine each disturbed the other, and by how much is in no interval: have both in one suite, or make one run after the other."
+            "The two runs were made at the same time, from {started_a} and {started_b} on. On one \
+             machine each disturbed the other, and by how much is in no interval: have both in one \
+             suite, or make one run after the other."
         ));
     }
     (started_a != started_b).then(|| {
         format!(
-            "The two runs were made at different times, {started_a} and {started_b}. How much this machine changed between them is in no interval: have both in one suite to know."
+            "The two runs were made at different times, {started_a} and {started_b}. How much this \
+             machine changed between them is in no interval: have both in one suite to know."
         )
     })
 }
@@ -42,7 +45,8 @@ struct RunPart {
 
 impl RunPart {
     fn overlaps(&self, other: &RunPart) -> bool {
-        let (first, second) = if self.started_s <= other.started_s { (self, other) } else { (other, self) };
+        let (first, second) =
+            if self.started_s <= other.started_s { (self, other) } else { (other, self) };
         // Dates have whole seconds. Of two parts that began in one, either may be the first.
         let took_s = |part: &RunPart| (part.loads.1 - part.loads.0) / NS_PER_S;
         let has_begun = match second.started_s - first.started_s {
@@ -57,11 +61,13 @@ impl RunPart {
 fn parts(run: &Run) -> Vec<RunPart> {
     let header = &run.header;
     let resumed = header.resumptions.iter().map(|part| (&part.started, part.from_start));
-    let begins: Vec<(&String, usize)> = std::iter::once((&header.started, 0)).chain(resumed).collect();
+    let begins: Vec<(&String, usize)> =
+        std::iter::once((&header.started, 0)).chain(resumed).collect();
     let ends = begins.iter().skip(1).map(|(_, from)| *from).chain([usize::MAX]);
     let part = |((started, from), end): (&(&String, usize), usize)| {
         let own = run.trials.iter().filter(|trial| (*from..end).contains(&trial.start));
-        let loads = own.map(|trial| (trial.load.began_ns, trial.load.began_ns + trial.load.window_ns.1));
+        let loads =
+            own.map(|trial| (trial.load.began_ns, trial.load.began_ns + trial.load.window_ns.1));
         let loads = loads.reduce(|all, load| (all.0.min(load.0), all.1.max(load.1)))?;
         Some(RunPart { started_s: seconds(started)?, loads })
     };

@@ -35,7 +35,8 @@ impl Verdict {
         if row.over == Some(Over::Rounds) {
             return Verdict::TooFew;
         }
-        // The same before different: what differs by less than anybody cares about is a finding of its own.
+        // The same before different: what differs by less than anybody cares about is a finding of
+        // its own.
         if same_within.is_some_and(|margin| is_within(&estimate, margin)) {
             return Verdict::Same;
         }
@@ -57,14 +58,20 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
         (Verdict::Higher, Some(e)) => format!("{} higher", range(e.low - 1.0, e.high - 1.0)),
         (Verdict::Lower, Some(e)) => format!("{} lower", range(1.0 - e.high, 1.0 - e.low)),
         (Verdict::Same, _) => {
-            format!("the same within {}", percent(same_within.expect("only a margin makes them the same")))
+            format!(
+                "the same within {}",
+                percent(same_within.expect("only a margin makes them the same"))
+            )
         }
         (Verdict::NotShown, Some(e)) if e.p < ALPHA => {
-            "no difference shown: with so many comparisons one like this comes of chance alone".into()
+            "no difference shown: with so many comparisons one like this comes of chance alone"
+                .into()
         }
         (Verdict::NotShown, Some(e)) => match e.detectable {
             Some(1.0) => "no difference shown: all repeats are the same".into(),
-            Some(least) => format!("no difference shown, one of {} would have been", percent(least - 1.0)),
+            Some(least) => {
+                format!("no difference shown, one of {} would have been", percent(least - 1.0))
+            }
             None => "no difference shown: with so few repeats none could have been".into(),
         },
         // Of rounds within too few starts.
@@ -87,10 +94,16 @@ pub(super) fn although(said: String, differences: &[Difference]) -> String {
     format!("{}, though they differ in {}", said.trim_end_matches('.'), names.join(", "))
 }
 
-/// The metrics that an answer is about: what is said of a higher value, of a lower one, and of none that is shown.
+/// The metrics that an answer is about: what is said of a higher value, of a lower one, and of none
+/// that is shown.
 const SAID: [(&str, &str, &str, &str); 5] = [
     ("throughput_rps", "{} more throughput", "{} less throughput", "throughput"),
-    ("server_cpu_us_per_request", "{} dearer per request", "{} cheaper per request", "CPU time per request"),
+    (
+        "server_cpu_us_per_request",
+        "{} dearer per request",
+        "{} cheaper per request",
+        "CPU time per request",
+    ),
     (
         "response_p50_us",
         "median response time {} longer",
@@ -106,14 +119,19 @@ const SAID: [(&str, &str, &str, &str); 5] = [
     ("server_memory_bytes", "{} more memory", "{} less memory", "memory"),
 ];
 
-/// What the rows of one cell come to: what differs, then what does not, then what nothing was shown of.
+/// What the rows of one cell come to: what differs, then what does not, then what nothing was shown
+/// of.
 pub(super) fn answer(rows: &[Row], same_within: Option<f64>) -> String {
     let said = |row: &Row| {
         let (_, higher, lower, name) = SAID.iter().find(|(key, ..)| *key == row.metric)?;
         let estimate = row.estimate?;
         Some(match row.verdict {
-            Verdict::Higher => (0, higher.replace("{}", &range(estimate.low - 1.0, estimate.high - 1.0))),
-            Verdict::Lower => (0, lower.replace("{}", &range(1.0 - estimate.high, 1.0 - estimate.low))),
+            Verdict::Higher => {
+                (0, higher.replace("{}", &range(estimate.low - 1.0, estimate.high - 1.0)))
+            }
+            Verdict::Lower => {
+                (0, lower.replace("{}", &range(1.0 - estimate.high, 1.0 - estimate.low)))
+            }
             Verdict::Same => (
                 1,
                 format!(

@@ -1,8 +1,8 @@
 //! The configuration of a load, as its result shows it.
 
 use dyno_archive::plan::{
-    Arrival, Arrivals, DriverKind, ImportChange, Load, Model, Priority, Reconnect, Request, Segment, Spin,
-    Step, StillWarming, Workload,
+    Arrival, Arrivals, DriverKind, ImportChange, Load, Model, Priority, Reconnect, Request,
+    Segment, Spin, Step, StillWarming, Workload,
 };
 use dyno_archive::{Protocol, protocol};
 use schemars::JsonSchema;
@@ -55,11 +55,13 @@ pub struct Config {
     pub spin: Spin,
     /// Of the generator's workers, as it was asked for.
     pub priority: Priority,
-    /// One answer in this many is checked in full: 1 is every one, 0 none. `None`: no expectation needs a full check.
+    /// One answer in this many is checked in full: 1 is every one, 0 none. `None`: no expectation
+    /// needs a full check.
     pub check_one_in: Option<u64>,
     /// The requests of a mix or a page; empty if there is only one.
     pub requests_mixed: Vec<MixedRequest>,
-    /// Connections over which a visitor loads a page; `connections` then counts visitors. `None`: no pages are loaded.
+    /// Connections over which a visitor loads a page; `connections` then counts visitors. `None`:
+    /// no pages are loaded.
     pub page_connections: Option<u32>,
     /// What an import left out of the requests or changed in them; absent if nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -124,14 +126,19 @@ impl Config {
             reconnect: load.reconnect,
             spin: load.spin,
             priority: load.priority,
-            check_one_in: workload.requests.iter().any(Request::is_sampled).then_some(load.check_one_in),
+            check_one_in: workload
+                .requests
+                .iter()
+                .any(Request::is_sampled)
+                .then_some(load.check_one_in),
             page_connections: workload.page_connections(),
             import_changes: Vec::new(),
             requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),
         }
     }
 
-    /// The same where so many loads run at the same time: for as many times as long, so that each server has as much of its CPUs.
+    /// The same where so many loads run at the same time: for as many times as long, so that each
+    /// server has as much of its CPUs.
     #[must_use]
     pub(crate) fn beside(self, at_once: Option<u32>) -> Config {
         let times = f64::from(at_once.unwrap_or(1));

@@ -10,13 +10,14 @@ use serde::Serialize;
 use super::percentiles::Percentiles;
 use super::sums::after_warmup;
 
-/// HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients are `None` where there is
-/// nothing to divide by.
+/// HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients
+/// are `None` where there is nothing to divide by.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Http2Result {
     /// Connections that spoke HTTP/2.
     pub connections: u64,
-    /// Connections that were to speak HTTP/2 and did not: ALPN chose something else, or an upgrade was declined.
+    /// Connections that were to speak HTTP/2 and did not: ALPN chose something else, or an upgrade
+    /// was declined.
     pub fallen_back: u64,
     pub streams: Streams,
     /// Frames that came, by type; types that did not occur are left out.
@@ -41,7 +42,8 @@ pub struct Http2Result {
     pub resets_out: BTreeMap<String, u64>,
     /// GOAWAY frames that came, by code.
     pub goaways: BTreeMap<String, u64>,
-    /// GOAWAY frames that we sent, by code: when we close a connection, or because the server broke a rule.
+    /// GOAWAY frames that we sent, by code: when we close a connection, or because the server broke
+    /// a rule.
     pub goaways_out: BTreeMap<String, u64>,
     /// Streams that the server refused (RST_STREAM with REFUSED_STREAM).
     pub streams_refused: u64,
@@ -59,7 +61,8 @@ pub struct Http2Result {
 pub struct Streams {
     /// Streams that the load wants open at once.
     pub asked: u32,
-    /// Fewest that the server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any number.
+    /// Fewest that the server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any
+    /// number.
     pub granted: Option<u32>,
     /// Most that were open at once on one connection.
     pub most: u64,
@@ -88,8 +91,10 @@ pub(super) fn http2(record: &LoadRecord) -> Option<Http2Result> {
     let segments = record.tcp.as_ref().map_or(0, |tcp| tcp.data_segments_in);
     let per_response = |n: u64| per(n, used.responses);
     let (received, sent) = (&used.received, &used.sent);
-    let of = |direction: &Http2Direction, name: &str| direction.frames.get(name).copied().unwrap_or(0);
-    let each = received.frames.iter().filter_map(|(kind, n)| Some((kind.clone(), per_response(*n)?)));
+    let of =
+        |direction: &Http2Direction, name: &str| direction.frames.get(name).copied().unwrap_or(0);
+    let each =
+        received.frames.iter().filter_map(|(kind, n)| Some((kind.clone(), per_response(*n)?)));
     Some(Http2Result {
         connections: used.connections,
         fallen_back: used.fallen_back + used.upgrades_declined,
@@ -146,21 +151,24 @@ mod tests {
 
     #[test]
     fn header_bytes_saved_are_what_is_not_on_the_wire() {
-        let direction = Http2Direction { block_bytes: 10, field_bytes: 100, ..Http2Direction::default() };
+        let direction =
+            Http2Direction { block_bytes: 10, field_bytes: 100, ..Http2Direction::default() };
         assert_eq!(HeaderBytes::new(&direction).saved, Some(0.9));
         assert_eq!(HeaderBytes::new(&Http2Direction::default()).saved, None);
     }
 
     /// Twenty responses on two connections.
     fn used() -> Http2Use {
-        let counts = |all: &[(&str, u64)]| all.iter().map(|(name, n)| ((*name).to_string(), *n)).collect();
+        let counts =
+            |all: &[(&str, u64)]| all.iter().map(|(name, n)| ((*name).to_string(), *n)).collect();
         let received = Http2Direction {
             frames: counts(&[("HEADERS", 20), ("DATA", 40)]),
             resets: counts(&[("REFUSED_STREAM", 3), ("CANCEL", 4)]),
             go_aways: counts(&[("NO_ERROR", 1), ("INTERNAL_ERROR", 1)]),
             ..Http2Direction::default()
         };
-        let sent = Http2Direction { frames: counts(&[("WINDOW_UPDATE", 5)]), ..Http2Direction::default() };
+        let sent =
+            Http2Direction { frames: counts(&[("WINDOW_UPDATE", 5)]), ..Http2Direction::default() };
         Http2Use {
             connections: 2,
             fallen_back: 5,
@@ -194,10 +202,16 @@ mod tests {
     fn what_nothing_was_divided_by_is_not_known() {
         let none = result(Http2Use::default(), 0);
         assert_eq!((none.frames_per_segment, none.responses_per_receive), (None, None));
-        assert_eq!((none.segments_per_response, none.window_updates_out_per_response), (None, None));
+        assert_eq!(
+            (none.segments_per_response, none.window_updates_out_per_response),
+            (None, None)
+        );
         // A count of 0 segments or TLS records means that they were not counted.
         let uncounted = result(Http2Use { tls_records: 0, ..used() }, 0);
-        assert_eq!((uncounted.segments_per_response, uncounted.tls_records_per_response), (None, None));
+        assert_eq!(
+            (uncounted.segments_per_response, uncounted.tls_records_per_response),
+            (None, None)
+        );
         assert_eq!((uncounted.resets_in_total(), none.streams_refused), (7, 0));
     }
 }

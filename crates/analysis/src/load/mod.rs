@@ -32,7 +32,8 @@ pub use sums::{answers_per_second, response_times};
 
 pub const SCHEMA: &str = "dyno.load/1";
 
-/// The result of one load, with the caveats about it. docs/terminology.md defines the times and counts.
+/// The result of one load, with the caveats about it. docs/terminology.md defines the times and
+/// counts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadResult {
     pub schema: &'static str,
@@ -55,7 +56,8 @@ pub struct LoadResult {
     pub service_time_us: Percentiles,
     pub send_lag_us: Percentiles,
     pub first_byte_us: Percentiles,
-    /// Ages of the exchanges without a right answer, by outcome: from intended to their end, or to the end of the load.
+    /// Ages of the exchanges without a right answer, by outcome: from intended to their end, or to
+    /// the end of the load.
     pub unanswered_us: BTreeMap<String, Percentiles>,
     /// Time to connect, over the whole load.
     pub connect_us: Percentiles,
@@ -73,7 +75,8 @@ pub struct LoadResult {
     pub protocol_errors: BTreeMap<String, u64>,
     /// What full checks found wrong, with counts.
     pub unexpected: BTreeMap<String, u64>,
-    /// Connections that were lost or could not be opened, by the outcome of the oldest exchange on them.
+    /// Connections that were lost or could not be opened, by the outcome of the oldest exchange on
+    /// them.
     pub connection_failures: BTreeMap<String, u64>,
     /// Answers that were checked in full.
     pub checked: u64,
@@ -81,10 +84,11 @@ pub struct LoadResult {
     pub tls: Option<TlsUse>,
     /// How evenly requests left; `None` in a closed loop, which has no schedule.
     pub gaps: Option<GapsResult>,
-    /// One entry per request of a mix; empty if there is only one, or if the mix is too large to be recorded by request.
+    /// One entry per request of a mix; empty if there is only one, or if the mix is too large to be
+    /// recorded by request.
     pub requests: Vec<RequestResult>,
-    /// Response time by the kernel's receive stamps. An answer without a stamp counts as unanswered. `None`: no stamps were
-    /// asked for, or none came.
+    /// Response time by the kernel's receive stamps. An answer without a stamp counts as
+    /// unanswered. `None`: no stamps were asked for, or none came.
     pub kernel_response_time_us: Option<Percentiles>,
     /// Most that this generator reached on this machine (`dyno calibrate`); `None`: not known.
     pub ceiling: Option<Ceiling>,
@@ -121,16 +125,19 @@ pub struct ContinuesResult {
 
 impl ContinuesResult {
     fn new(continues: &Continues) -> ContinuesResult {
-        let Continues { asked, continued, waited_in_vain, answered_instead, refused, ref wait } = *continues;
+        let Continues { asked, continued, waited_in_vain, answered_instead, refused, ref wait } =
+            *continues;
         let wait_us = Percentiles::new(wait);
         ContinuesResult { asked, continued, waited_in_vain, answered_instead, refused, wait_us }
     }
 }
 
-/// The books of the measured window: counts of exchanges that were intended in it (docs/terminology.md).
+/// The books of the measured window: counts of exchanges that were intended in it
+/// (docs/terminology.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Exchanges {
-    /// Under way when the window of a closed loop opened: `carried_in + scheduled = started + dropped`.
+    /// Under way when the window of a closed loop opened:
+    /// `carried_in + scheduled = started + dropped`.
     pub carried_in: u64,
     pub scheduled: u64,
     /// Sent, or waiting for a connection: `started = completed + failed + in_flight_at_end`.
@@ -193,8 +200,8 @@ pub struct Bytes {
     pub sent: u64,
     pub received: u64,
     pub body_received: u64,
-    /// Complete answers, right or wrong, that arrived within the window, whenever their requests were intended: the divisor
-    /// for bytes per answer.
+    /// Complete answers, right or wrong, that arrived within the window, whenever their requests
+    /// were intended: the divisor for bytes per answer.
     pub responses: u64,
 }
 
@@ -206,8 +213,9 @@ impl Bytes {
     }
 }
 
-/// How evenly requests left. A coefficient of variation (standard deviation over mean) is 0 for even gaps and 1 for
-/// those of a Poisson process. Gaps are between requests of the same generator thread.
+/// How evenly requests left. A coefficient of variation (standard deviation over mean) is 0 for
+/// even gaps and 1 for those of a Poisson process. Gaps are between requests of the same generator
+/// thread.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GapsResult {
     pub intended_cv: Option<f64>,
@@ -216,8 +224,8 @@ pub struct GapsResult {
     pub achieved_us: Percentiles,
 }
 
-/// Documents with their resources, over the measured window and its drain. A page is measured if its document was
-/// intended in the window.
+/// Documents with their resources, over the measured window and its drain. A page is measured if
+/// its document was intended in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Pages {
     /// Resources of each page.
@@ -269,7 +277,8 @@ pub struct Client {
     pub rss_peak_bytes: Option<u64>,
     pub driver: DriverKind,
     pub threads: usize,
-    /// Time that threads were runnable but waited for a CPU, summed; `None`: the kernel does not tell.
+    /// Time that threads were runnable but waited for a CPU, summed; `None`: the kernel does not
+    /// tell.
     pub run_delay_s: Option<f64>,
     /// How much room was left on the generator's CPUs.
     pub room: Room,
@@ -289,12 +298,13 @@ pub struct Tcp {
 /// Both sides of Little's law (L = λ·W) over the measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InFlight {
-    /// L: the time integral of the number in flight ÷ length of the window. It counts starts and ends of requests, and uses
-    /// none of their times.
+    /// L: the time integral of the number in flight ÷ length of the window. It counts starts and
+    /// ends of requests, and uses none of their times.
     pub mean: f64,
-    /// λ·W: the sum of all times in the distributions (of right answers; ages of all others), as far as they lie within the
-    /// window, ÷ its length. A request that is missing from the distributions is missing here. `null` in older archives, and where only the last
-    /// level of a window counts.
+    /// λ·W: the sum of all times in the distributions (of right answers; ages of all others), as
+    /// far as they lie within the window, ÷ its length. A request that is missing from the
+    /// distributions is missing here. `null` in older archives, and where only the last level of a
+    /// window counts.
     pub by_littles_law: Option<f64>,
     /// Most by which `by_littles_law` may be off because histograms keep three digits of each time.
     pub resolution: f64,
@@ -323,7 +333,8 @@ pub struct IntervalResult {
     pub connections_open: u64,
     /// Arrivals that were dropped because too many were waiting.
     pub dropped: u64,
-    /// Share of one CPU that the busiest generator thread used, polling left out; `None`: not known.
+    /// Share of one CPU that the busiest generator thread used, polling left out; `None`: not
+    /// known.
     pub busiest_thread_utilisation: Option<f64>,
 }
 
@@ -365,7 +376,9 @@ pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
             .map(|(n, ages)| (n.clone(), Percentiles::new(ages)))
             .collect(),
         connect_us: Percentiles::new(&Times::merged(record.intervals.iter().map(|i| &i.connect))),
-        tls_handshake_us: Percentiles::new(&Times::merged(record.intervals.iter().map(|i| &i.tls_handshake))),
+        tls_handshake_us: Percentiles::new(&Times::merged(
+            record.intervals.iter().map(|i| &i.tls_handshake),
+        )),
         connections: record.connections,
         client: client(record, &sums),
         tcp: tcp(record.tcp.as_ref(), sums.answers),
@@ -396,7 +409,8 @@ pub fn is_done(record: &LoadRecord, asked: &plan::Load) -> bool {
     let (opens, closes) = record.window_ns;
     let books = record.books;
     // Requests that have not ended count as in flight, whether sent or still queued.
-    let is_ended = asked.requests.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
+    let is_ended =
+        asked.requests.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
     is_ended || asked.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns)
 }
 
@@ -445,7 +459,10 @@ fn pages(record: &LoadRecord, config: &Config, window_s: f64) -> Option<Pages> {
         unfinished,
         per_second: per_second(in_window, window_s),
         // How long a failed page had taken is not recorded.
-        time_us: Percentiles::of_due(&times, Missing { count: failed + unfinished, longest_ns: None }),
+        time_us: Percentiles::of_due(
+            &times,
+            Missing { count: failed + unfinished, longest_ns: None },
+        ),
     })
 }
 
@@ -466,8 +483,10 @@ fn requests(record: &LoadRecord, config: &Config, window_s: f64) -> Vec<RequestR
         for interval in after_warmup() {
             let Some(share) = interval.by_request.get(index) else { continue };
             outcomes.add(&share.outcomes);
-            missing.count += share.outcomes.total() - share.outcomes.of(Outcome::Ok) + share.never_ended;
-            missing.longest_ns = missing.longest_ns.max(Some(share.longest_failure_ns).filter(|ns| *ns > 0));
+            missing.count +=
+                share.outcomes.total() - share.outcomes.of(Outcome::Ok) + share.never_ended;
+            missing.longest_ns =
+                missing.longest_ns.max(Some(share.longest_failure_ns).filter(|ns| *ns > 0));
             if interval.phase == Phase::Measured {
                 ok_in_window += share.outcomes.of(Outcome::Ok) + share.carried_ok;
             }
@@ -536,7 +555,11 @@ fn client(record: &LoadRecord, sums: &Sums) -> Client {
         rss_peak_bytes: record.client.rss_peak_bytes,
         driver: record.client.driver,
         threads: threads.len(),
-        run_delay_s: threads.iter().map(|t| t.run_delay_ns).sum::<Option<u64>>().map(|ns| ns as f64 / 1e9),
+        run_delay_s: threads
+            .iter()
+            .map(|t| t.run_delay_ns)
+            .sum::<Option<u64>>()
+            .map(|ns| ns as f64 / 1e9),
     }
 }
 
@@ -547,13 +570,15 @@ fn tcp(counters: Option<&TcpCounters>, answers: u64) -> Tcp {
         segments_in: Some(c.segments_in),
         segments_out: Some(c.segments_out),
         retransmits: Some(c.retransmits),
-        data_segments_per_response: (answers > 0).then(|| c.data_segments_in as f64 / answers as f64),
-        retransmits_per_million_responses: (answers > 0).then(|| c.retransmits as f64 / answers as f64 * 1e6),
+        data_segments_per_response: (answers > 0)
+            .then(|| c.data_segments_in as f64 / answers as f64),
+        retransmits_per_million_responses: (answers > 0)
+            .then(|| c.retransmits as f64 / answers as f64 * 1e6),
     }
 }
 
-/// Response times in µs at quantiles whose distance from 1 falls by a constant factor, as far as samples and right answers
-/// reach.
+/// Response times in µs at quantiles whose distance from 1 falls by a constant factor, as far as
+/// samples and right answers reach.
 fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
     const POINTS_PER_DECADE: i32 = 12;
     let reach = (times.count() + missing) as f64 / SAMPLES_BEYOND;
@@ -572,13 +597,15 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
     let ok = interval.right_answers();
     let all = interval.outcomes.total() + interval.carried.total();
-    // Only exchanges of the interval's own phase: those of an earlier phase have no times here either.
+    // Only exchanges of the interval's own phase: those of an earlier phase have no times here
+    // either.
     let of_phase = &interval.outcomes;
     let missing = Missing {
         count: of_phase.total() - of_phase.of(Outcome::Ok) + interval.dropped,
         longest_ns: Some(interval.longest_failure_ns).filter(|ns| *ns > 0),
     };
-    let mean_in_flight = if seconds > 0.0 { interval.in_flight_ns as f64 / 1e9 / seconds } else { 0.0 };
+    let mean_in_flight =
+        if seconds > 0.0 { interval.in_flight_ns as f64 / 1e9 / seconds } else { 0.0 };
     let response_time_us = Percentiles::of_due(&interval.times.response, missing);
     IntervalResult {
         phase: interval.phase,
@@ -598,7 +625,9 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         ),
         connections_open: interval.connections_open,
         dropped: interval.dropped,
-        busiest_thread_utilisation: busiest(interval).filter(|_| seconds > 0.0).map(|s| s / seconds),
+        busiest_thread_utilisation: busiest(interval)
+            .filter(|_| seconds > 0.0)
+            .map(|s| s / seconds),
     }
 }
 

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{IntervalResult, LoadResult};
 
-/// Largest share of the offered requests that may lack an answer if the server keeps up; requests in flight are allowed on
-/// top.
+/// Largest share of the offered requests that may lack an answer if the server keeps up; requests
+/// in flight are allowed on top.
 const LEFT_BEHIND: f64 = 0.02;
 
-/// Mean service times after which the number of requests with the server has settled: to 95 % (1 − e⁻³) if service times are
-/// distributed exponentially.
+/// Mean service times after which the number of requests with the server has settled: to 95 % (1 −
+/// e⁻³) if service times are distributed exponentially.
 const SETTLED: f64 = 3.0;
 
 /// Largest share of the offered requests that chance may leave in flight …
@@ -21,7 +21,8 @@ const MOST_CHANCE: f64 = 0.05;
 /// … or this many requests, if that is more.
 const LEAST_CHANCE: f64 = 5.0;
 
-/// What was offered and answered over a stretch of the window; instants in seconds since the load began.
+/// What was offered and answered over a stretch of the window; instants in seconds since the load
+/// began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     from_s: f64,
@@ -50,11 +51,18 @@ impl Pace {
 
     /// ` in 3.2 s of the window`; nothing if that is all of it.
     pub(crate) fn when(&self) -> String {
-        if self.is_whole { String::new() } else { format!(" in {:.1} s of the window", self.seconds()) }
+        if self.is_whole {
+            String::new()
+        } else {
+            format!(" in {:.1} s of the window", self.seconds())
+        }
     }
 
     pub(crate) fn evidence(&self) -> Value {
-        json!({"offered": self.offered_rps(), "answered": self.answered_rps(), "seconds": self.seconds()})
+        json!({
+            "offered": self.offered_rps(), "answered": self.answered_rps(),
+            "seconds": self.seconds(),
+        })
     }
 }
 
@@ -63,7 +71,8 @@ pub(crate) fn rate_of(rps: f64) -> String {
     if rps < 100.0 { format!("{rps:.1}") } else { format!("{rps:.0}") }
 }
 
-/// Sum of counts over a stretch of time. Each count is (from, to, number) and is taken as spread evenly over its own time.
+/// Sum of counts over a stretch of time. Each count is (from, to, number) and is taken as spread
+/// evenly over its own time.
 fn within(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f64)) -> f64 {
     let share = |(begins_s, ends_s, count): (f64, f64, u64)| {
         let (length, common) = (ends_s - begins_s, to_s.min(ends_s) - from_s.max(begins_s));
@@ -72,53 +81,59 @@ fn within(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f
     counts.map(share).sum()
 }
 
-/// How many more requests may be in flight at the end of a stretch than at its beginning if the server keeps up. `last` and
-/// `before`: arrivals in the service time before its end and before its beginning. Chance adds two standard deviations of
-/// their difference (both are Poisson counts), capped by a small part of `offered`: in overload the service time is no
-/// measure.
+/// How many more requests may be in flight at the end of a stretch than at its beginning if the
+/// server keeps up. `last` and `before`: arrivals in the service time before its end and before its
+/// beginning. Chance adds two standard deviations of their difference (both are Poisson counts),
+/// capped by a small part of `offered`: in overload the service time is no measure.
 fn may_be_in_hand(offered: f64, before: f64, last: f64) -> f64 {
     let chance = (2.0 * (before + last).sqrt()).max(1.0);
     (last - before).max(0.0) + chance.min((offered * MOST_CHANCE).max(LEAST_CHANCE))
 }
 
 impl LoadResult {
-    /// Requests per second that were scheduled in the window; `None` in a closed loop. A Poisson schedule offers its rate
-    /// only on average, and ramps, steps and traces have none.
+    /// Requests per second that were scheduled in the window; `None` in a closed loop. A Poisson
+    /// schedule offers its rate only on average, and ramps, steps and traces have none.
     #[must_use]
     pub fn offered_rps(&self) -> Option<f64> {
         let is_open = self.config.model == Model::Open && self.duration_s > 0.0;
         is_open.then(|| self.exchanges.scheduled as f64 / self.duration_s)
     }
 
-    /// Whether the answers kept up with what was offered; `None` in a closed loop, which offers as much as is answered.
+    /// Whether the answers kept up with what was offered; `None` in a closed loop, which offers as
+    /// much as is answered.
     #[must_use]
     pub fn keeps_up(&self) -> Option<bool> {
         self.pace().map(|pace| pace.is_kept)
     }
 
-    /// What was offered and answered in the settled part of the window. It begins three service times after the load does:
-    /// until then fewer requests are with the server than later. `None` in a closed loop.
+    /// What was offered and answered in the settled part of the window. It begins three service
+    /// times after the load does: until then fewer requests are with the server than later. `None`
+    /// in a closed loop.
     pub(crate) fn pace(&self) -> Option<Pace> {
         self.offered_rps()?;
         let opens_s = self.window().next().map_or(0.0, |i| i.start_s);
         let to_s = self.last_of_arrivals().map_or(opens_s, |i| i.end_s);
         let service_s = self.service_s();
-        // If the load is short against its service times, the stretch is its second half, or what follows the first service
-        // time.
+        // If the load is short against its service times, the stretch is its second half, or what
+        // follows the first service time.
         let latest_s = opens_s.midpoint(to_s).max(service_s);
         let from_s = (SETTLED * service_s).min(latest_s).max(opens_s);
         let from_s = if from_s < to_s { from_s } else { opens_s };
         // No answer comes before the first service time is over.
-        let answers = self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
-        let (offered, answered) = (self.arrivals_within(from_s, to_s), within(answers, (from_s, to_s)));
+        let answers =
+            self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
+        let (offered, answered) =
+            (self.arrivals_within(from_s, to_s), within(answers, (from_s, to_s)));
         let (before, last) = self.arrivals_before((from_s, to_s), service_s);
         Some(Pace {
             from_s,
             to_s,
-            is_whole: from_s <= opens_s && self.window().next_back().is_none_or(|i| i.end_s <= to_s),
+            is_whole: from_s <= opens_s
+                && self.window().next_back().is_none_or(|i| i.end_s <= to_s),
             offered,
             answered,
-            is_kept: offered - answered <= offered * LEFT_BEHIND + may_be_in_hand(offered, before, last),
+            is_kept: offered - answered
+                <= offered * LEFT_BEHIND + may_be_in_hand(offered, before, last),
         })
     }
 
@@ -130,12 +145,14 @@ impl LoadResult {
         let offered = self.arrivals_within(from_s, to_s);
         let answered = self.window().map(|i| i.completed).sum::<u64>() as f64;
         let (before, last) = self.arrivals_before((from_s, to_s), self.service_s());
-        let is_kept = answered - offered <= offered * LEFT_BEHIND + may_be_in_hand(offered, last, before);
+        let is_kept =
+            answered - offered <= offered * LEFT_BEHIND + may_be_in_hand(offered, last, before);
         (!is_kept).then_some(Pace { from_s, to_s, is_whole: true, offered, answered, is_kept })
     }
 
-    /// The last interval that is full of arrivals. A load of a given number of requests goes on until all are answered, and
-    /// the last interval with arrivals is only partly full: the one before it is taken if there is one.
+    /// The last interval that is full of arrivals. A load of a given number of requests goes on
+    /// until all are answered, and the last interval with arrivals is only partly full: the one
+    /// before it is taken if there is one.
     fn last_of_arrivals(&self) -> Option<&IntervalResult> {
         if self.config.requests.is_none() {
             return self.window().next_back();
@@ -145,9 +162,12 @@ impl LoadResult {
         arriving.next().or(last).or(self.window().next_back())
     }
 
-    /// Mean service time in seconds of the window's requests that were answered within it; 0 if none was.
+    /// Mean service time in seconds of the window's requests that were answered within it; 0 if
+    /// none was.
     fn service_s(&self) -> f64 {
-        let of = |i: &IntervalResult| i.service_time_us.mean.unwrap_or(0.0) * i.service_time_us.count as f64;
+        let of = |i: &IntervalResult| {
+            i.service_time_us.mean.unwrap_or(0.0) * i.service_time_us.count as f64
+        };
         let count: u64 = self.window().map(|i| i.service_time_us.count).sum();
         if count == 0 { 0.0 } else { self.window().map(of).sum::<f64>() / count as f64 / 1e6 }
     }
@@ -172,12 +192,13 @@ impl LoadResult {
     #[must_use]
     pub fn places(&self) -> u64 {
         let config = &self.config;
-        let connections = u64::from(config.connections) * u64::from(config.page_connections.unwrap_or(1));
+        let connections =
+            u64::from(config.connections) * u64::from(config.page_connections.unwrap_or(1));
         connections * u64::from(config.streams) * u64::from(config.pipeline)
     }
 
-    /// Mean number of requests with the server: those in flight, but no more than there are places, because the others wait
-    /// in the generator.
+    /// Mean number of requests with the server: those in flight, but no more than there are places,
+    /// because the others wait in the generator.
     #[must_use]
     pub fn at_server(&self) -> f64 {
         let asked = u64::from(self.config.streams.max(1));
@@ -205,7 +226,9 @@ mod tests {
 
     #[test]
     fn what_is_offered_is_what_was_scheduled() {
-        for (scheduled, rate, kept) in [(950, 1000.0, true), (1000, 1000.0, true), (1030, 1000.0, false)] {
+        for (scheduled, rate, kept) in
+            [(950, 1000.0, true), (1000, 1000.0, true), (1030, 1000.0, false)]
+        {
             let mut record = fixture::record(scheduled.min(1000));
             record.intervals[0].started = scheduled;
             record.books.scheduled = scheduled;
@@ -258,7 +281,8 @@ mod tests {
                 due -= 1.0;
                 let begins = now.max(free);
                 free = begins + 1.0 / load.at_most;
-                requests.push((now, begins + load.service_s[requests.len() % load.service_s.len()]));
+                requests
+                    .push((now, begins + load.service_s[requests.len() % load.service_s.len()]));
             }
         }
         requests
@@ -272,10 +296,15 @@ mod tests {
         let mut record = fixture::record(0);
         record.window_ns = (ns(opens), ns(closes));
         let scheduled = requests.iter().filter(|(at, _)| *at >= opens).count() as u64;
-        record.books = Books { scheduled, started: scheduled, completed: scheduled, ..Books::default() };
+        record.books =
+            Books { scheduled, started: scheduled, completed: scheduled, ..Books::default() };
         let mut edges = vec![0.0];
         let next = |from: f64| {
-            if from < opens { opens.min(from + load.interval_s) } else { closes.min(from + load.interval_s) }
+            if from < opens {
+                opens.min(from + load.interval_s)
+            } else {
+                closes.min(from + load.interval_s)
+            }
         };
         while *edges.last().unwrap() < closes {
             edges.push(next(*edges.last().unwrap()));
@@ -336,15 +365,25 @@ mod tests {
     #[test]
     fn a_server_that_keeps_up_is_not_called_late() {
         let two_to_600_ms: &[f64] = &[0.02, 0.6, 0.3, 0.45, 0.15];
-        let mostly_quick: &[f64] = &[0.002, 0.002, 1.0, 0.002, 0.002, 0.002, 1.0, 0.002, 0.002, 1.0];
+        let mostly_quick: &[f64] =
+            &[0.002, 0.002, 1.0, 0.002, 0.002, 0.002, 1.0, 0.002, 0.002, 1.0];
         for (name, load) in [
             ("200 ms each", EASY),
-            ("the same, with a sliver of an interval at the end", Load { interval_s: 0.833_333_333, ..EASY }),
+            (
+                "the same, with a sliver of an interval at the end",
+                Load { interval_s: 0.833_333_333, ..EASY },
+            ),
             ("the same after a warm-up", Load { warmup_s: 2.0, ..EASY }),
             ("a second in one interval", Load { service_s: &[0.1], window_s: 1.0, ..EASY }),
             ("a ramp", Load { rate: RAMP, service_s: &[1.0], window_s: 10.0, ..EASY }),
-            ("a ramp from none", Load { rate: |t| 100.0 * t, service_s: &[1.0], window_s: 10.0, ..EASY }),
-            ("a ramp down", Load { rate: |t| 1000.0 - 90.0 * t, service_s: &[1.0], window_s: 10.0, ..EASY }),
+            (
+                "a ramp from none",
+                Load { rate: |t| 100.0 * t, service_s: &[1.0], window_s: 10.0, ..EASY },
+            ),
+            (
+                "a ramp down",
+                Load { rate: |t| 1000.0 - 90.0 * t, service_s: &[1.0], window_s: 10.0, ..EASY },
+            ),
             (
                 "a step up, by intervals of 100 ms",
                 Load {
@@ -354,7 +393,10 @@ mod tests {
                     ..EASY
                 },
             ),
-            ("unlike times", Load { rate: |_| 20.0, service_s: two_to_600_ms, warmup_s: 2.0, ..EASY }),
+            (
+                "unlike times",
+                Load { rate: |_| 20.0, service_s: two_to_600_ms, warmup_s: 2.0, ..EASY },
+            ),
             (
                 "fewer than one in an interval",
                 Load { rate: |_| 20.0, service_s: two_to_600_ms, interval_s: 0.01, ..EASY },
@@ -388,7 +430,8 @@ mod tests {
 
     #[test]
     fn a_rate_is_told_with_a_place_where_that_tells_it_from_another() {
-        for (rps, wanted) in [(0.25, "0.2"), (7.26, "7.3"), (99.94, "99.9"), (100.0, "100"), (1234.5, "1234")]
+        for (rps, wanted) in
+            [(0.25, "0.2"), (7.26, "7.3"), (99.94, "99.9"), (100.0, "100"), (1234.5, "1234")]
         {
             assert_eq!(rate_of(rps), wanted);
         }
@@ -502,7 +545,11 @@ mod tests {
         let mut result = fixture::result(&fixture::record(1000), None);
         let used = |granted| {
             let record = LoadRecord {
-                http2: Some(Http2Use { streams_asked: 10, streams_granted: granted, ..Http2Use::default() }),
+                http2: Some(Http2Use {
+                    streams_asked: 10,
+                    streams_granted: granted,
+                    ..Http2Use::default()
+                }),
                 ..fixture::record(1)
             };
             fixture::result(&record, None).http2
@@ -510,7 +557,8 @@ mod tests {
         (result.config.connections, result.config.streams, result.config.pipeline) = (4, 10, 2);
         result.in_flight.mean = 1e6;
         assert_eq!(result.places(), 80);
-        for (granted, wanted) in [(None, 80.0), (Some(10), 80.0), (Some(11), 80.0), (Some(3), 24.0)] {
+        for (granted, wanted) in [(None, 80.0), (Some(10), 80.0), (Some(11), 80.0), (Some(3), 24.0)]
+        {
             result.http2 = used(granted);
             assert_eq!(result.at_server(), wanted, "{granted:?}");
         }
@@ -525,7 +573,10 @@ mod tests {
     #[test]
     fn a_server_that_falls_behind_is_called_late() {
         for (name, load) in [
-            ("a second in one interval, a tenth too slow", Load { window_s: 1.0, ..slow(|_| 1000.0, 900.0) }),
+            (
+                "a second in one interval, a tenth too slow",
+                Load { window_s: 1.0, ..slow(|_| 1000.0, 900.0) },
+            ),
             ("a twentieth too slow", Load { window_s: 10.0, ..slow(|_| 1000.0, 950.0) }),
             (
                 "so many requests, until all are answered",

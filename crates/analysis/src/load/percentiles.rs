@@ -11,16 +11,17 @@ use crate::stats::ranks;
 /// Samples that must lie beyond a percentile for it to be given (docs/methodology.md).
 pub const SAMPLES_BEYOND: f64 = 20.0;
 
-/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right answers. Percentiles are
-/// of all that was due: the unanswered rank above every right answer. A percentile is `None` if it falls among them, or if
-/// fewer than 20 samples lie beyond it.
+/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right
+/// answers. Percentiles are of all that was due: the unanswered rank above every right answer. A
+/// percentile is `None` if it falls among them, or if fewer than 20 samples lie beyond it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub count: u64,
-    /// Exchanges that were due and got no right answer; 0 where the distribution is of something that cannot fail.
+    /// Exchanges that were due and got no right answer; 0 where the distribution is of something
+    /// that cannot fail.
     pub unanswered: u64,
-    /// The longest wait known, of right answers and unanswered; microseconds. Percentiles that fall among the unanswered are
-    /// longer.
+    /// The longest wait known, of right answers and unanswered; microseconds. Percentiles that fall
+    /// among the unanswered are longer.
     pub longest_wait: Option<f64>,
     pub min: Option<f64>,
     pub mean: Option<f64>,
@@ -33,13 +34,15 @@ pub struct Percentiles {
     pub p99_9: Option<f64>,
     pub p99_99: Option<f64>,
     pub max: Option<f64>,
-    /// 95 % intervals of the percentiles p50 to p99.9, by their names; empty where nobody asked. They take requests for independent, which those
-    /// of one stall are not: so this is the least that a percentile of one load may be off.
+    /// 95 % intervals of the percentiles p50 to p99.9, by their names; empty where nobody asked.
+    /// They take requests for independent, which those of one stall are not: so this is the least
+    /// that a percentile of one load may be off.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub bounds_us: BTreeMap<&'static str, Bounds>,
 }
 
-/// Values between which a percentile lies, microseconds; `None`: no value of so small a sample bounds it, or an unanswered request does.
+/// Values between which a percentile lies, microseconds; `None`: no value of so small a sample
+/// bounds it, or an unanswered request does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bounds {
     pub low: Option<f64>,
@@ -61,8 +64,9 @@ impl Missing {
     pub const NONE: Missing = Missing { count: 0, longest_ns: None };
 }
 
-/// The duration at quantile `q` of all that was due, in nanoseconds: that of rank ⌈q·n⌉, where n counts right answers and
-/// `missing` requests, which rank last. `None` if nothing was due, or if the rank falls among the missing.
+/// The duration at quantile `q` of all that was due, in nanoseconds: that of rank ⌈q·n⌉, where n
+/// counts right answers and `missing` requests, which rank last. `None` if nothing was due, or if
+/// the rank falls among the missing.
 #[must_use]
 pub fn at_quantile(answers: &Times, missing: u64, q: f64) -> Option<u64> {
     let due = answers.count() + missing;
@@ -85,7 +89,11 @@ impl Percentiles {
         let at = |q: f64| {
             let beyond = due as f64 * (1.0 - q);
             // The comparison allows for the rounding of 1 − q.
-            if beyond + 1e-6 < SAMPLES_BEYOND { None } else { at_quantile(times, missing.count, q).map(us) }
+            if beyond + 1e-6 < SAMPLES_BEYOND {
+                None
+            } else {
+                at_quantile(times, missing.count, q).map(us)
+            }
         };
         Percentiles {
             count: times.count(),
@@ -106,7 +114,8 @@ impl Percentiles {
         }
     }
 
-    /// The same with the bounds of its percentiles, as far as these are given. Both are of one distribution.
+    /// The same with the bounds of its percentiles, as far as these are given. Both are of one
+    /// distribution.
     #[must_use]
     pub fn with_bounds(mut self, times: &Times) -> Percentiles {
         let due = times.count() + self.unanswered;
@@ -116,8 +125,11 @@ impl Percentiles {
             let (low, high) = ranks(due, q);
             Bounds { low: low.and_then(us), high: high.and_then(us) }
         };
-        self.bounds_us =
-            BOUNDED.into_iter().filter(|(_, q)| is_given(*q)).map(|(name, q)| (name, bounds(q))).collect();
+        self.bounds_us = BOUNDED
+            .into_iter()
+            .filter(|(_, q)| is_given(*q))
+            .map(|(name, q)| (name, bounds(q)))
+            .collect();
         self
     }
 
@@ -140,7 +152,8 @@ mod tests {
         let mut times = Recording::new();
         values.for_each(|us| times.record(us * 1000));
         let times = times.seal();
-        Percentiles::of_due(&times, Missing { count: missing, longest_ns: None }).with_bounds(&times)
+        Percentiles::of_due(&times, Missing { count: missing, longest_ns: None })
+            .with_bounds(&times)
     }
 
     #[test]

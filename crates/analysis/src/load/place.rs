@@ -1,7 +1,9 @@
-//! Where a percentile lies: at a time, or among the unanswered (requests that were due and got no right answer).
+//! Where a percentile lies: at a time, or among the unanswered (requests that were due and got no
+//! right answer).
 //!
-//! Percentiles are over all requests that were due. The unanswered rank above every right answer, so a percentile that falls
-//! among them has no time of its own: it is longer than the longest wait known.
+//! Percentiles are over all requests that were due. The unanswered rank above every right answer,
+//! so a percentile that falls among them has no time of its own: it is longer than the longest wait
+//! known.
 
 use dyno_archive::Times;
 use schemars::JsonSchema;
@@ -39,11 +41,13 @@ impl Percentiles {
 
     #[must_use]
     pub fn unanswered(&self) -> Unanswered {
-        let share = if self.unanswered == 0 { 0.0 } else { self.unanswered as f64 / self.due() as f64 };
+        let share =
+            if self.unanswered == 0 { 0.0 } else { self.unanswered as f64 / self.due() as f64 };
         Unanswered { share, longest_wait: self.longest_wait }
     }
 
-    /// Where the percentile of quantile `q` (0 to 1) lies. For 1, the longest time of all, any number of samples is enough.
+    /// Where the percentile of quantile `q` (0 to 1) lies. For 1, the longest time of all, any
+    /// number of samples is enough.
     #[must_use]
     pub fn place(&self, q: f64) -> Place {
         if let Some(us) = self.known(q) {
@@ -51,7 +55,11 @@ impl Percentiles {
         }
         let beyond = self.due() as f64 * (1.0 - q);
         let are_enough = q >= 1.0 || beyond + 1e-6 >= SAMPLES_BEYOND;
-        if are_enough && self.is_beyond(q) { Place::Beyond(self.unanswered()) } else { Place::TooFew }
+        if are_enough && self.is_beyond(q) {
+            Place::Beyond(self.unanswered())
+        } else {
+            Place::TooFew
+        }
     }
 
     /// Whether the rank of `q`, ⌈q · due⌉, is above that of the last right answer.
@@ -77,15 +85,18 @@ impl Percentiles {
     }
 }
 
-/// A percentile in microseconds over all that was due, however few samples lie beyond it: for display while a load runs.
-/// `None`: it lies among the unanswered.
+/// A percentile in microseconds over all that was due, however few samples lie beyond it: for
+/// display while a load runs. `None`: it lies among the unanswered.
 #[must_use]
 pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     if waits.is_beyond(q) {
         return None;
     }
-    let among_answers =
-        if waits.unanswered == 0 { q } else { (q * waits.due() as f64 / waits.count as f64).min(1.0) };
+    let among_answers = if waits.unanswered == 0 {
+        q
+    } else {
+        (q * waits.due() as f64 / waits.count as f64).min(1.0)
+    };
     answers.at(among_answers).map(|ns| ns as f64 / 1e3)
 }
 
@@ -94,7 +105,8 @@ pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
 pub struct LoadUnanswered {
     /// Share of all requests that were due: 0 to 1.
     pub share: f64,
-    /// Whether the percentile lies among the unanswered: then it is longer than the longest wait known.
+    /// Whether the percentile lies among the unanswered: then it is longer than the longest wait
+    /// known.
     pub p50: bool,
     pub p90: bool,
     pub p99: bool,
@@ -113,7 +125,8 @@ impl LoadUnanswered {
     }
 }
 
-/// The unanswered requests of one cell over its valid repeats, and in how many repeats percentiles lie among them.
+/// The unanswered requests of one cell over its valid repeats, and in how many repeats percentiles
+/// lie among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct StepUnanswered {
     /// Share of all requests that were due in those repeats: 0 to 1.
@@ -129,9 +142,11 @@ pub struct StepUnanswered {
 impl StepUnanswered {
     #[must_use]
     pub fn new(repeats: &[&Percentiles]) -> StepUnanswered {
-        let sum = |pick: fn(&Percentiles) -> u64| repeats.iter().map(|p| pick(p) as f64).sum::<f64>();
+        let sum =
+            |pick: fn(&Percentiles) -> u64| repeats.iter().map(|p| pick(p) as f64).sum::<f64>();
         let (unanswered, due) = (sum(|p| p.unanswered), sum(Percentiles::due));
-        let beyond = |q: f64| repeats.iter().filter(|p| matches!(p.place(q), Place::Beyond(_))).count();
+        let beyond =
+            |q: f64| repeats.iter().filter(|p| matches!(p.place(q), Place::Beyond(_))).count();
         StepUnanswered {
             share: if due > 0.0 { unanswered / due } else { 0.0 },
             longest_wait: repeats.iter().filter_map(|p| p.longest_wait).reduce(f64::max),
@@ -142,10 +157,10 @@ impl StepUnanswered {
     }
 }
 
-/// A percentile over repeats. `known`: its values; `beyond`: the number of repeats in which it lies among the unanswered.
-/// Those rank above all values, so that a failed repeat does not improve the median by its absence; if the middle falls
-/// among them, the median is `None`. A repeat with too few samples for the percentile counts in neither: its rank is
-/// unknown.
+/// A percentile over repeats. `known`: its values; `beyond`: the number of repeats in which it lies
+/// among the unanswered. Those rank above all values, so that a failed repeat does not improve the
+/// median by its absence; if the middle falls among them, the median is `None`. A repeat with too
+/// few samples for the percentile counts in neither: its rank is unknown.
 #[must_use]
 pub fn over_repeats(known: Vec<f64>, beyond: usize) -> Repeated {
     if beyond == 0 {
@@ -175,7 +190,11 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(share(waits(9_410, 590).place(0.99)), 0.059);
-        assert_eq!(waits(9_900, 100).place(0.99), Place::TooFew, "rank 9,900 is the last right answer");
+        assert_eq!(
+            waits(9_900, 100).place(0.99),
+            Place::TooFew,
+            "rank 9,900 is the last right answer"
+        );
         assert!(!waits(9_900, 100).is_beyond(0.99) && waits(9_899, 101).is_beyond(0.99));
         assert_eq!(waits(900, 100).place(0.99), Place::TooFew, "of 1,000 samples 10 lie beyond");
         assert!(waits(900, 100).is_beyond(0.99));
@@ -193,7 +212,10 @@ mod tests {
     #[test]
     fn a_load_says_which_percentiles_lie_among_the_unanswered() {
         let of = |count, unanswered| LoadUnanswered::new(&waits(count, unanswered));
-        assert_eq!(of(9_410, 590), LoadUnanswered { share: 0.059, p50: false, p90: false, p99: true });
+        assert_eq!(
+            of(9_410, 590),
+            LoadUnanswered { share: 0.059, p50: false, p90: false, p99: true }
+        );
         assert_eq!(of(800, 200), LoadUnanswered { share: 0.2, p50: false, p90: true, p99: false });
         assert_eq!(of(0, 40), LoadUnanswered { share: 1.0, p50: true, p90: false, p99: false });
         assert_eq!(of(0, 0), LoadUnanswered::default());

@@ -1,4 +1,5 @@
-//! The room that the generator had: by CPU, not only by thread, because threads that share a CPU each look idle.
+//! The room that the generator had: by CPU, not only by thread, because threads that share a CPU
+//! each look idle.
 
 use dyno_archive::machine::MachineUse;
 use dyno_archive::sample::ThreadUse;
@@ -12,17 +13,19 @@ const SHORTEST_S: f64 = 0.5;
 /// The CPUs of the generator over the window, and what was left of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Room {
-    /// Share of a CPU that was needed where it was tightest: the work and waiting of one thread, or the work of all threads
-    /// of one CPU, whichever is most. Polling is left out. Near 1 nothing is left.
+    /// Share of a CPU that was needed where it was tightest: the work and waiting of one thread, or
+    /// the work of all threads of one CPU, whichever is most. Polling is left out. Near 1 nothing
+    /// is left.
     pub need: f64,
     /// Part of `need` that was work; the rest was waiting for a CPU.
     pub need_work: f64,
-    /// Largest share of the window that a thread waited for a CPU; `None`: the kernel does not tell.
+    /// Largest share of the window that a thread waited for a CPU; `None`: the kernel does not
+    /// tell.
     pub waiting: Option<f64>,
     /// CPUs on which the generator's threads might run; `None`: not recorded.
     pub cpus: Option<Vec<u32>>,
-    /// Share of those CPUs' time that was used by anybody or taken by the hypervisor, polling left out. `None`: the kernel
-    /// does not tell, or the window is too short.
+    /// Share of those CPUs' time that was used by anybody or taken by the hypervisor, polling left
+    /// out. `None`: the kernel does not tell, or the window is too short.
     pub busy: Option<f64>,
     /// Share of those CPUs' time that something other than dyno used; `None` as for `busy`.
     pub others: Option<f64>,
@@ -30,7 +33,8 @@ pub struct Room {
     pub others_named: Vec<OtherProcess>,
     /// CPU quota of dyno's own control group, in CPUs; `None`: no quota.
     pub quota_cpus: Option<f64>,
-    /// Share of the quota's periods in which it held the generator back; `None`: no quota, or no period.
+    /// Share of the quota's periods in which it held the generator back; `None`: no quota, or no
+    /// period.
     pub throttled: Option<f64>,
 }
 
@@ -67,8 +71,9 @@ impl Room {
     }
 
     fn look_around(&mut self, machine: &MachineUse, spun_ns: u64) {
-        let sum =
-            |pick: fn(&dyno_archive::machine::CpuUse) -> u64| machine.cpus.iter().map(pick).sum::<u64>();
+        let sum = |pick: fn(&dyno_archive::machine::CpuUse) -> u64| {
+            machine.cpus.iter().map(pick).sum::<u64>()
+        };
         let (busy, idle, steal) = (sum(|c| c.busy_ns), sum(|c| c.idle_ns), sum(|c| c.steal_ns));
         let all = (busy + idle + steal) as f64;
         if machine.length_ns as f64 / 1e9 >= SHORTEST_S && all > 0.0 {
@@ -99,9 +104,12 @@ fn waiting(thread: &ThreadUse, window_s: f64) -> Option<f64> {
     thread.run_delay_ns.filter(|_| window_s > 0.0).map(|ns| ns as f64 / 1e9 / window_s)
 }
 
-/// Work of all threads of each CPU, as a share of it; if threads are not bound to CPUs, the mean over the CPUs.
+/// Work of all threads of each CPU, as a share of it; if threads are not bound to CPUs, the mean
+/// over the CPUs.
 fn work_by_cpu(machine: Option<&MachineUse>, work: &[f64]) -> Vec<f64> {
-    let Some(machine) = machine.filter(|machine| !machine.cpus.is_empty()) else { return Vec::new() };
+    let Some(machine) = machine.filter(|machine| !machine.cpus.is_empty()) else {
+        return Vec::new();
+    };
     let cpus = machine.cpus.len();
     if !machine.bound {
         return vec![work.iter().sum::<f64>() / cpus as f64];

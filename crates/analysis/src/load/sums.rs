@@ -64,9 +64,11 @@ impl Sums {
         sums.missing_service = Missing { count: missing, longest_ns };
         if window_ns > 0.0 {
             sums.in_flight.mean /= window_ns;
-            let within = record.edges.map(|edges| within_window(record, &sums.times.response, edges));
+            let within =
+                record.edges.map(|edges| within_window(record, &sums.times.response, edges));
             sums.in_flight.by_littles_law = within.map(|within_ns| within_ns / window_ns);
-            sums.in_flight.resolution = RESOLUTION * all_times(record, &sums.times.response) / window_ns;
+            sums.in_flight.resolution =
+                RESOLUTION * all_times(record, &sums.times.response) / window_ns;
         }
         sums
     }
@@ -87,9 +89,9 @@ pub(super) fn sent_in_drain(record: &LoadRecord) -> u64 {
     record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.bytes_sent).sum()
 }
 
-/// Time that exchanges spent in flight inside the measured window, in nanoseconds, by the distributions: the sum of all
-/// times and ages, less their parts before the window and in the drain, plus the part of exchanges that do not belong to the
-/// window.
+/// Time that exchanges spent in flight inside the measured window, in nanoseconds, by the
+/// distributions: the sum of all times and ages, less their parts before the window and in the
+/// drain, plus the part of exchanges that do not belong to the window.
 fn within_window(record: &LoadRecord, response: &Times, edges: Edges) -> f64 {
     let drain: u64 =
         record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();

@@ -38,7 +38,10 @@ fn twenty_samples_beyond_a_percentile_are_enough() {
 fn a_quantile_is_of_all_that_was_due() {
     let answers = times(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     let at = |missing, q| at_quantile(&answers, missing, q).map(|ns| (ns + MS / 2) / MS);
-    assert_eq!((at(0, 0.5), at(0, 0.51), at(0, 1.0), at(0, 0.0)), (Some(5), Some(6), Some(10), Some(1)));
+    assert_eq!(
+        (at(0, 0.5), at(0, 0.51), at(0, 1.0), at(0, 0.0)),
+        (Some(5), Some(6), Some(10), Some(1))
+    );
     // Of 20 the tenth is the last that was answered.
     assert_eq!((at(10, 0.5), at(10, 0.51), at(10, 0.05)), (Some(10), None, Some(1)));
     assert_eq!(at_quantile(&Times::new(), 0, 0.5), None);
@@ -51,8 +54,12 @@ fn a_mix_counts_what_was_asked_in_the_warm_up_for_each_of_its_requests() {
     (0..3).for_each(|_| share.outcomes.count(Outcome::Ok));
     record.intervals[0].by_request = vec![share.clone(), RequestShare { carried_ok: 1, ..share }];
     let mut config = fixture::result(&record, Some(5.0)).config;
-    let request =
-        |name: &str| MixedRequest { name: name.into(), weight: 1, method: "GET".into(), path: "/".into() };
+    let request = |name: &str| MixedRequest {
+        name: name.into(),
+        weight: 1,
+        method: "GET".into(),
+        path: "/".into(),
+    };
     config.requests_mixed = vec![request("a"), request("b")];
     let parts = result(&record, config).requests;
     assert_eq!(parts.iter().map(|r| r.throughput_rps).collect::<Vec<_>>(), [5.0, 4.0]);
@@ -163,7 +170,10 @@ fn pages_are_those_that_were_measured() {
     // Within the window of two seconds; those of the drain are measured, too.
     assert_eq!(pages.per_second, 3.0);
     assert_eq!((pages.time_us.count, pages.time_us.unanswered), (10, 6));
-    assert!(near(pages.time_us.longest_wait, 20_000.0), "what a page that failed took is not known");
+    assert!(
+        near(pages.time_us.longest_wait, 20_000.0),
+        "what a page that failed took is not known"
+    );
 }
 
 fn named(name: &str) -> MixedRequest {
@@ -194,11 +204,21 @@ fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
     assert_eq!((a.response_time_us.count, a.response_time_us.unanswered), (9, 3 + 4));
     assert!(near(a.response_time_us.longest_wait, 70_000.0), "{a:?}");
     assert_eq!((a.service_time_us.count, a.service_time_us.unanswered), (9, 7));
-    assert!(near(a.service_time_us.longest_wait, 4000.0), "only of all together it is known: {a:?}");
-    assert_eq!((b.throughput_rps, b.response_time_us.count, b.response_time_us.unanswered), (0.5, 1, 0));
+    assert!(
+        near(a.service_time_us.longest_wait, 4000.0),
+        "only of all together it is known: {a:?}"
+    );
+    assert_eq!(
+        (b.throughput_rps, b.response_time_us.count, b.response_time_us.unanswered),
+        (0.5, 1, 0)
+    );
     assert!(near(b.response_time_us.longest_wait, 10_000.0), "{b:?}");
     record.intervals.iter_mut().for_each(|i| i.by_request.clear());
-    assert_eq!(result(&record, config).requests, [], "of very large mixes only the whole is recorded");
+    assert_eq!(
+        result(&record, config).requests,
+        [],
+        "of very large mixes only the whole is recorded"
+    );
 }
 
 #[test]
@@ -224,9 +244,15 @@ fn the_generators_cpu_time_is_of_the_window_and_told_apart_from_polling() {
     assert!(near(Some(client.cpu_user_s), 0.9) && near(Some(client.cpu_sys_s), 0.3), "{client:?}");
     assert!(near(client.cpu_us_per_exchange, 1200.0), "{client:?}");
     assert_eq!(client.thread_utilisation, [0.3, 0.15]);
-    assert_eq!((client.busiest_thread_utilisation, client.cpu_spun_s, client.threads), (0.3, 0.3, 2));
+    assert_eq!(
+        (client.busiest_thread_utilisation, client.cpu_spun_s, client.threads),
+        (0.3, 0.3, 2)
+    );
     assert!(near(client.spun_share, 0.15) && near(client.run_delay_s, 0.08), "{client:?}");
-    assert!(near(client.loop_lag_us.max, 200_000.0) && near(client.wake_lag_us.max, 100_000.0), "{client:?}");
+    assert!(
+        near(client.loop_lag_us.max, 200_000.0) && near(client.wake_lag_us.max, 100_000.0),
+        "{client:?}"
+    );
     assert_eq!((client.loop_lag_us.count, client.wake_lag_us.count), (1, 1));
     // The second thread's delay is unknown, so the sum is.
     record.client.threads[1].run_delay_ns = None;
@@ -242,8 +268,12 @@ fn the_generators_cpu_time_is_of_the_window_and_told_apart_from_polling() {
 
 #[test]
 fn segments_are_told_per_complete_answer() {
-    let counters =
-        TcpCounters { data_segments_in: 1500, segments_in: 1600, segments_out: 1700, retransmits: 18 };
+    let counters = TcpCounters {
+        data_segments_in: 1500,
+        segments_in: 1600,
+        segments_out: 1700,
+        retransmits: 18,
+    };
     let mut record = LoadRecord { tcp: Some(counters), ..fixture::record(1000) };
     let tcp = fixture::result(&record, None).tcp;
     assert_eq!((tcp.data_segments_in, tcp.segments_in), (Some(1500), Some(1600)));
@@ -283,7 +313,10 @@ fn an_interval_counts_what_ended_in_it() {
     // An instant has no rates.
     interval.end_ns = interval.start_ns;
     let is = interval_result(&interval);
-    assert_eq!((is.throughput_rps, is.in_flight_mean, is.busiest_thread_utilisation), (0.0, 0.0, None));
+    assert_eq!(
+        (is.throughput_rps, is.in_flight_mean, is.busiest_thread_utilisation),
+        (0.0, 0.0, None)
+    );
 }
 
 #[test]

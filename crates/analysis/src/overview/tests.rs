@@ -12,15 +12,16 @@ use crate::series::Point;
 
 #[test]
 fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
-    let all: Vec<Step> = [(100, 1, 1), (1000, 1, 1), (10, 10, 1), (100, 10, 1), (16, 1, 1), (4, 1, 16)]
-        .map(|(connections, streams, pipeline)| Step {
-            connections,
-            streams,
-            pipeline,
-            arrivals: Arrivals::Closed,
-            pass: 1,
-        })
-        .into();
+    let all: Vec<Step> =
+        [(100, 1, 1), (1000, 1, 1), (10, 10, 1), (100, 10, 1), (16, 1, 1), (4, 1, 16)]
+            .map(|(connections, streams, pipeline)| Step {
+                connections,
+                streams,
+                pipeline,
+                arrivals: Arrivals::Closed,
+                pass: 1,
+            })
+            .into();
     assert_eq!(reference_step(&all, &[0, 1]), 0);
     // 100 connections are nearer to 64 than 10 are, but have 1,000 requests in flight.
     assert_eq!(reference_step(&all, &[2, 3]), 2);
@@ -29,7 +30,13 @@ fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
 
 #[test]
 fn steps_are_alike_by_pipeline_streams_and_rate() {
-    let step = |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals, pass: 1 };
+    let step = |connections, streams, arrivals| Step {
+        connections,
+        streams,
+        pipeline: 1,
+        arrivals,
+        pass: 1,
+    };
     let all = [
         step(100, 1, Arrivals::Closed),
         step(64, 1, Arrivals::Constant { rate: 1.0 }),
@@ -53,7 +60,8 @@ fn an_overview_has_the_best_first_and_says_who_is_missing() {
         ("v", "slow", Some(2)),
         ("v", "null", None),
     ];
-    let wanted = wanted.map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
+    let wanted =
+        wanted.map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
     assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), wanted);
     assert_eq!((rows[0].peak_connections, rows[0].reference_connections), (Some(128), 64));
     assert_eq!(rows[0].response_p50_us.map(f64::round), Some(1000.0), "of the reference");
@@ -72,7 +80,8 @@ fn a_peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
         (&[&[100.0], &[200.0, 201.0]], Some(1)),
         (&[&[]], None),
     ] {
-        let peaks: Vec<Repeated> = steps.iter().map(|values| Repeated::new(values.to_vec())).collect();
+        let peaks: Vec<Repeated> =
+            steps.iter().map(|values| Repeated::new(values.to_vec())).collect();
         assert_eq!(best(peaks.iter().zip(0..)), wanted, "{steps:?}");
     }
 }
@@ -86,7 +95,8 @@ fn a_row_says_what_its_step_cost_and_what_was_checked() {
         for (sample, share) in trial.load.samples.iter_mut().zip([0, 1]) {
             // 3.6 ms of CPU time for each answer: 1,000 hours for 10⁹.
             let cpu_ns = Some(share * answers * 3_600_000);
-            sample.of_mut(Party::SUBJECT).cgroup = Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
+            sample.of_mut(Party::SUBJECT).cgroup =
+                Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
         }
     }
     let report = report(&run);
@@ -149,7 +159,8 @@ fn a_row_is_divided_by_the_baselines() {
 
 #[test]
 fn a_tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
-    let row = |subject: &str| OverviewRow { subject: subject.into(), ..reported().overview.remove(0) };
+    let row =
+        |subject: &str| OverviewRow { subject: subject.into(), ..reported().overview.remove(0) };
     let told = |group: &[(&str, f64)]| {
         let rows: Vec<_> = group.iter().map(|(subject, _)| row(subject)).collect();
         // Each differs a little between repeats, and in its own way.
@@ -166,7 +177,10 @@ fn a_tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
     assert_eq!(told(&[("a", 100.0), ("b", 99.0), ("c", 98.0)]), tie("a", "b c", true));
     // 96 and 104 lie more than 5 % apart in each repeat.
     assert_eq!(told(&[("a", 100.0), ("b", 104.0), ("c", 96.0)]), tie("a", "b c", false));
-    assert_eq!(told(&[("a", 100.0), ("b", 104.0), ("c", 102.0), ("d", 96.0)]), tie("a", "b c d", false));
+    assert_eq!(
+        told(&[("a", 100.0), ("b", 104.0), ("c", 102.0), ("d", 96.0)]),
+        tie("a", "b c d", false)
+    );
     // A member ahead of the best in every pair is told apart from it.
     assert_eq!(told(&[("a", 100.0), ("b", 112.0), ("c", 99.0)]), tie("a", "c", true));
     assert_eq!(told(&[("a", 100.0), ("b", 112.0)]), None);
@@ -201,9 +215,13 @@ fn who_has_no_numbers_is_told_why() {
     run.header.plan.subjects[3].skipped = None;
     run.header.plan.not_served.push(not(0, 3));
     let report = report(&run);
-    let absent =
-        |subject: &str| report.overview.iter().find(|r| r.subject == subject).unwrap().absent.clone();
-    assert_eq!((absent("gone").as_deref(), absent("fast")), (Some("not asked for w: no TLS"), None));
+    let absent = |subject: &str| {
+        report.overview.iter().find(|r| r.subject == subject).unwrap().absent.clone()
+    };
+    assert_eq!(
+        (absent("gone").as_deref(), absent("fast")),
+        (Some("not asked for w: no TLS"), None)
+    );
 }
 
 /// Checks fail in every repeat of one server: what it did stays visible, and is no result.
@@ -225,7 +243,10 @@ fn figures_of_invalid_repeats_stay_visible() {
     let fast = row("fast");
     assert!(fast.peak_rps.is_none() && fast.places.is_none() && fast.response_p50_us.is_none());
     let invalid = fast.invalid.unwrap();
-    assert_eq!((invalid.peak_rps, invalid.peak_at.map(|at| at.connections)), (Some(412.0), Some(128)));
+    assert_eq!(
+        (invalid.peak_rps, invalid.peak_at.map(|at| at.connections)),
+        (Some(412.0), Some(128))
+    );
     assert_eq!(invalid.response_p50_us.map(f64::round), Some(1000.0), "of the reference");
     // One with valid repeats needs no others.
     assert_eq!(row("slow").invalid, None);
@@ -239,8 +260,8 @@ fn subject_with_two_counted_repeats_has_no_place() {
         let mut run = five_blocks();
         let plan = run.header.plan.clone();
         let of_fast = run.trials.iter_mut().filter(|record| plan.trials[record.trial].arm == 1);
-        let repeats =
-            of_fast.filter(|record| plan.launches[plan.trials[record.trial].launch].block < spoiled);
+        let repeats = of_fast
+            .filter(|record| plan.launches[plan.trials[record.trial].launch].block < spoiled);
         for record in repeats {
             record.checks = vec![dyno_archive::trial::CheckResult {
                 answered: true,
@@ -248,7 +269,8 @@ fn subject_with_two_counted_repeats_has_no_place() {
             }];
         }
         let report = report(&run);
-        let fast = report.overview.iter().find(|r| (&*r.workload, &*r.subject) == ("w", "fast")).unwrap();
+        let fast =
+            report.overview.iter().find(|r| (&*r.workload, &*r.subject) == ("w", "fast")).unwrap();
         assert!(fast.peak_rps.is_some(), "{spoiled}");
         assert_eq!(fast.places.is_some(), has_place, "{spoiled}");
     }

@@ -30,10 +30,13 @@ fn load(was: Was) -> Option<dyno_archive::LoadRecord> {
     let mut load = fixture::record(n);
     match was {
         Busy(_) => {
-            load.client.threads = vec![ThreadUse { run_ns: 900 * fixture::MS, ..ThreadUse::default() }];
+            load.client.threads =
+                vec![ThreadUse { run_ns: 900 * fixture::MS, ..ThreadUse::default() }];
         }
         Doubtful(_) => load.books.completed -= 1,
-        Wrong(_) => (0..n / 10).for_each(|_| load.intervals[0].outcomes.count(Outcome::UnexpectedBody)),
+        Wrong(_) => {
+            (0..n / 10).for_each(|_| load.intervals[0].outcomes.count(Outcome::UnexpectedBody))
+        }
         _ => {}
     }
     Some(load)
@@ -44,7 +47,8 @@ type Server<'a> = (&'a str, &'a [&'a [Was]]);
 
 /// A run of servers at these numbers of connections.
 fn run(connections: &[u32], servers: &[Server<'_>]) -> Run {
-    let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+    let named =
+        |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
     let mut plan = fixture::plan(servers.iter().map(|(name, _)| named(name)).collect());
     let step = |n: &u32| Step { connections: *n, ..fixture::step(Arrivals::Closed) };
     plan.load.steps = connections.iter().map(step).collect();
@@ -90,8 +94,10 @@ const fn busy(n: u64) -> [Was; 5] {
 /// The reviewed case: at 16 connections the generator is the limit of the faster server.
 #[test]
 fn generator_limited_server_is_not_ranked_below() {
-    let report =
-        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])]);
+    let report = told(
+        &[1, 16],
+        &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])],
+    );
     let fast = row(&report, "fast");
     assert!(fast.peak_is_lower_bound && fast.peak_rps.as_ref().unwrap().median == Some(818.0));
     let (most, at) = fast.most().unwrap();
@@ -104,7 +110,10 @@ fn generator_limited_server_is_not_ranked_below() {
     let slow = row(&report, "slow");
     assert!(!slow.peak_is_lower_bound && slow.peak_open_steps.is_empty());
     let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
-    assert!(caveat.message.contains("fast, ≥ 2302/s: at 16 connections 5 of 5 repeats"), "{caveat:?}");
+    assert!(
+        caveat.message.contains("fast, ≥ 2302/s: at 16 connections 5 of 5 repeats"),
+        "{caveat:?}"
+    );
     assert!(caveat.message.contains("`cpuset` under `[limits]`"), "{caveat:?}");
 }
 
@@ -130,7 +139,8 @@ fn censored_peak_below_another_may_have_any_place() {
 #[test]
 fn two_censored_peaks_are_not_told_apart() {
     let of = |n| [Busy(n), Busy(n), Busy(n + 1), Busy(n), Busy(n)];
-    let report = told(&[1, 16], &[("a", &[&valid(528), &of(1790)]), ("b", &[&valid(816), &of(2500)])]);
+    let report =
+        told(&[1, 16], &[("a", &[&valid(528), &of(1790)]), ("b", &[&valid(816), &of(2500)])]);
     assert_eq!((places(&report, "a"), places(&report, "b")), (Some((1, 2)), Some((1, 2))));
 }
 
@@ -138,7 +148,8 @@ fn two_censored_peaks_are_not_told_apart() {
 fn one_refused_repeat_makes_the_peak_a_lower_bound() {
     let mut some = valid(1500);
     some[3] = Busy(1600);
-    let report = told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &some])]);
+    let report =
+        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &some])]);
     let fast = row(&report, "fast");
     assert!(fast.peak_is_lower_bound);
     assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (1, 5));
@@ -155,7 +166,8 @@ fn one_refused_repeat_makes_the_peak_a_lower_bound() {
 fn refused_repeats_that_decide_nothing_leave_the_peak_exact() {
     let mut higher = valid(700);
     higher[2] = Busy(900);
-    let report = told(&[16, 64], &[("a", &[&valid(1000), &higher]), ("b", &[&valid(800), &valid(790)])]);
+    let report =
+        told(&[16, 64], &[("a", &[&valid(1000), &higher]), ("b", &[&valid(800), &valid(790)])]);
     assert!(!row(&report, "a").peak_is_lower_bound);
     assert_eq!(places(&report, "a"), Some((1, 1)));
 }
@@ -165,7 +177,8 @@ fn refused_repeats_that_decide_nothing_leave_the_peak_exact() {
 #[test]
 fn lower_steps_count_if_they_were_near_the_peak() {
     let of = |n: u64| {
-        let report = told(&[1, 16], &[("a", &[&busy(n), &valid(2000)]), ("b", &[&valid(800), &valid(790)])]);
+        let report =
+            told(&[1, 16], &[("a", &[&busy(n), &valid(2000)]), ("b", &[&valid(800), &valid(790)])]);
         row(&report, "a").peak_is_lower_bound
     };
     assert_eq!((of(300), of(1900), of(2400)), (false, true, true));
@@ -174,8 +187,10 @@ fn lower_steps_count_if_they_were_near_the_peak() {
 #[test]
 fn refusals_for_other_reasons_than_the_servers_are_alike() {
     let doubtful = [Doubtful(900), Doubtful(900), Doubtful(900), Doubtful(900), Doubtful(900)];
-    let report =
-        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &doubtful])]);
+    let report = told(
+        &[1, 16],
+        &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &doubtful])],
+    );
     let fast = row(&report, "fast");
     // What dyno itself doubts is no lower bound, and no evidence either.
     assert_eq!((fast.peak_is_lower_bound, fast.most_rps()), (true, Some(818.0)));
@@ -205,8 +220,10 @@ fn few_repeats_that_are_doubtful_leave_the_peak_exact() {
     let with = |refused: &[usize], of: Was| {
         let mut some = valid(700);
         refused.iter().for_each(|i| some[*i] = of);
-        let report =
-            told(&[1, 16], &[("slow", &[&valid(100), &valid(700)]), ("fast", &[&valid(300), &some])]);
+        let report = told(
+            &[1, 16],
+            &[("slow", &[&valid(100), &valid(700)]), ("fast", &[&valid(300), &some])],
+        );
         (row(&report, "fast").peak_is_lower_bound, report.comparisons[1].throughput_bound)
     };
     assert_eq!(with(&[0, 3], Doubtful(600)), (false, RatioBound::Exact));
@@ -217,15 +234,18 @@ fn few_repeats_that_are_doubtful_leave_the_peak_exact() {
 #[test]
 fn the_servers_own_failures_leave_its_peak_exact() {
     let wrong = [Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000)];
-    let report = told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &wrong])]);
+    let report =
+        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &wrong])]);
     assert!(!row(&report, "fast").peak_is_lower_bound);
     assert_eq!((places(&report, "slow"), places(&report, "fast")), (Some((1, 1)), Some((2, 2))));
 }
 
 #[test]
 fn a_step_that_did_not_run_leaves_the_peak_open() {
-    let report =
-        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &[NotRun; 5]])]);
+    let report = told(
+        &[1, 16],
+        &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &[NotRun; 5]])],
+    );
     let fast = row(&report, "fast");
     assert_eq!((fast.peak_is_lower_bound, fast.peak_open_steps[0].repeats), (true, 0));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
@@ -250,8 +270,10 @@ fn steps_with_repeats_that_did_not_run_leave_the_peak_open() {
 
 #[test]
 fn a_server_with_only_refused_steps_has_a_lower_bound() {
-    let report =
-        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&busy(816), &busy(2300)])]);
+    let report = told(
+        &[1, 16],
+        &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&busy(816), &busy(2300)])],
+    );
     let fast = row(&report, "fast");
     assert_eq!((fast.peak_rps.as_ref(), fast.most_rps()), (None, Some(2302.0)));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 1)), Some((2, 2))));
@@ -281,8 +303,10 @@ fn few_valid_repeats_among_refused_ones_keep_the_place() {
 #[test]
 fn ratios_to_the_baseline_of_bounds_are_bounds() {
     let ratios = |baseline: &str, own: &str| {
-        let mut run =
-            run(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])]);
+        let mut run = run(
+            &[1, 16],
+            &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])],
+        );
         run.header.plan.report.baseline = Some(baseline.into());
         let to = row(&report(&run), own).to_baseline.unwrap();
         (to.peak_rps, to.peak_rps_at_least)
@@ -296,8 +320,15 @@ fn ratios_to_the_baseline_of_bounds_are_bounds() {
 #[test]
 fn a_curve_whose_top_is_refused_has_no_knee() {
     let curve = |top: &[Was], connections: &[u32]| {
-        let levels =
-            [valid(1000), valid(2000), valid(4000), valid(8000), valid(8100), valid(8110), valid(8120)];
+        let levels = [
+            valid(1000),
+            valid(2000),
+            valid(4000),
+            valid(8000),
+            valid(8100),
+            valid(8110),
+            valid(8120),
+        ];
         let mut steps: Vec<&[Was]> = levels.iter().map(|level| &level[..]).collect();
         steps.push(top);
         told(connections, &[("a", &steps)]).scaling.remove(0)

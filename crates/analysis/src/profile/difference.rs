@@ -15,7 +15,8 @@ pub struct Difference {
     pub flame: Flame,
     /// Time per answer in the other.
     pub there_us: f64,
-    /// By the size of the difference, the largest first; those that the samples cannot show are left out.
+    /// By the size of the difference, the largest first; those that the samples cannot show are
+    /// left out.
     pub changes: Vec<Change>,
 }
 
@@ -39,8 +40,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// `None`: no answer came in one of the two, or a profile has no sample; or they are of threads that wait, where one long wait is
-    /// many samples, and nothing can be said of chance.
+    /// `None`: no answer came in one of the two, or a profile has no sample; or they are of threads
+    /// that wait, where one long wait is many samples, and nothing can be said of chance.
     fn of(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Scale> {
         if side == Side::Waiting {
             return None;
@@ -56,13 +57,15 @@ impl Scale {
         Some(Scale { here_us: each(here)?, there_us: each(there)? })
     }
 
-    /// The difference in time per answer; `None`: it is within three times its standard error. Samples are counts of rare events, so the
-    /// variance of their number is that number (Poisson); one more, because few are known least. Three, because a graph has hundreds of
-    /// calls, of which twice the error would show some by chance.
+    /// The difference in time per answer; `None`: it is within three times its standard error.
+    /// Samples are counts of rare events, so the variance of their number is that number (Poisson);
+    /// one more, because few are known least. Three, because a graph has hundreds of calls, of
+    /// which twice the error would show some by chance.
     fn difference(self, here: u64, there: u64) -> Option<f64> {
         let (here, there) = (here as f64, there as f64);
         let difference = here * self.here_us - there * self.there_us;
-        let error = ((here + 1.0) * self.here_us.powi(2) + (there + 1.0) * self.there_us.powi(2)).sqrt();
+        let error =
+            ((here + 1.0) * self.here_us.powi(2) + (there + 1.0) * self.there_us.powi(2)).sqrt();
         (difference.abs() > 3.0 * error).then_some(difference)
     }
 }
@@ -84,7 +87,8 @@ pub fn difference(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Op
     };
     let levels = tree.listed(flame.samples).map(level).collect();
     let places: BTreeSet<u32> = own_here.keys().chain(tree.own.keys()).copied().collect();
-    let own = |of: &BTreeMap<u32, (u64, u64)>, place: u32| of.get(&place).map_or(0, |(own, _)| *own);
+    let own =
+        |of: &BTreeMap<u32, (u64, u64)>, place: u32| of.get(&place).map_or(0, |(own, _)| *own);
     let change = |place: u32| {
         let (here, there) = (own(&own_here, place), own(&tree.own, place));
         Some(Change {
@@ -97,7 +101,11 @@ pub fn difference(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Op
     let mut changes: Vec<Change> = places.into_iter().filter_map(change).collect();
     changes.sort_by(|a, b| b.difference_us.abs().total_cmp(&a.difference_us.abs()));
     changes.truncate(CHANGES);
-    Some(Difference { flame: Flame { levels: Some(levels), ..flame }, there_us: all_there, changes })
+    Some(Difference {
+        flame: Flame { levels: Some(levels), ..flame },
+        there_us: all_there,
+        changes,
+    })
 }
 
 /// Shares of all time at which a difference is of the next size.

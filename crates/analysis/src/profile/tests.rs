@@ -8,10 +8,19 @@ fn frame(name: &str, kind: FrameKind) -> Frame {
 
 fn stack(frames: &[u32], samples: u64) -> Stack {
     let (thread, process) = ("server".into(), "server".into());
-    Stack { thread, process, first: true, runnable: false, whole: true, frames: frames.to_vec(), samples }
+    Stack {
+        thread,
+        process,
+        first: true,
+        runnable: false,
+        whole: true,
+        frames: frames.to_vec(),
+        samples,
+    }
 }
 
-/// `main` calls `a` and `b`; `a` calls `write`, which is the kernel's, and itself. 1,000 answers; a sample is a millisecond.
+/// `main` calls `a` and `b`; `a` calls `write`, which is the kernel's, and itself. 1,000 answers; a
+/// sample is a millisecond.
 fn profile(stacks: Vec<Stack>) -> ProfileRecord {
     let frames = [
         ("main", FrameKind::Native),
@@ -37,8 +46,12 @@ fn shown(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
 
 #[test]
 fn calls_lie_below_their_callers_and_are_as_wide_as_their_samples() {
-    let all =
-        profile(vec![stack(&[0, 1, 3], 50), stack(&[0, 1, 1], 10), stack(&[0, 2], 30), stack(&[0], 10)]);
+    let all = profile(vec![
+        stack(&[0, 1, 3], 50),
+        stack(&[0, 1, 1], 10),
+        stack(&[0, 2], 30),
+        stack(&[0], 10),
+    ]);
     let flame = Flame::of(&[&all], Side::Running).unwrap();
     let wanted = [
         ("work", 0, 0, 100),
@@ -98,14 +111,22 @@ fn a_difference_is_told_where_samples_can_show_it() {
         .iter()
         .map(|c| (c.function.name.as_str(), c.here_us, c.there_us, c.difference_us))
         .collect();
-    assert_eq!(changes, [("a", 400.0, 200.0, 200.0), ("write", 0.0, 75.0, -75.0), ("b", 100.0, 54.0, 46.0)]);
+    assert_eq!(
+        changes,
+        [("a", 400.0, 200.0, 200.0), ("write", 0.0, 75.0, -75.0), ("b", 100.0, 54.0, 46.0)]
+    );
     assert_eq!(found.there_us, 329.0);
     let levels: Vec<_> =
         shown(&found.flame).iter().map(|n| n.0).zip(found.flame.levels.clone().unwrap()).collect();
     assert_eq!(levels, [("work", 3), ("main", 3), ("a", 3), ("b", 3)]);
     let alike = difference(&here, &here, Side::Running).unwrap();
-    assert!(alike.changes.is_empty() && alike.flame.levels.unwrap().iter().all(|level| *level == 0));
+    assert!(
+        alike.changes.is_empty() && alike.flame.levels.unwrap().iter().all(|level| *level == 0)
+    );
     let near = profile(vec![stack(&[0, 1], 430), stack(&[0, 2], 100)]);
-    assert!(difference(&near, &here, Side::Running).unwrap().changes.is_empty(), "30 of 400 are chance");
+    assert!(
+        difference(&near, &here, Side::Running).unwrap().changes.is_empty(),
+        "30 of 400 are chance"
+    );
     assert!(difference(&here, &ProfileRecord::default(), Side::Running).is_none());
 }

@@ -24,7 +24,8 @@ pub struct Calls {
     /// `None`: it made no such calls.
     pub reads: Option<Transfers>,
     pub writes: Option<Transfers>,
-    /// Events that a wait for events returned, on average (`epoll_wait`, `poll`, `io_getevents`; of `io_uring_enter` what it submitted).
+    /// Events that a wait for events returned, on average (`epoll_wait`, `poll`, `io_getevents`; of
+    /// `io_uring_enter` what it submitted).
     pub events_per_wait: Option<f64>,
 }
 
@@ -37,8 +38,8 @@ pub struct Call {
     pub errors: Option<u64>,
     /// Part of the errors that had to be tried again later (EAGAIN).
     pub again: Option<u64>,
-    /// Mean of the amounts that those returned which did not fail: bytes of reads and writes, events of waits, threads woken. `None`: it
-    /// returns none.
+    /// Mean of the amounts that those returned which did not fail: bytes of reads and writes,
+    /// events of waits, threads woken. `None`: it returns none.
     pub returned_mean: Option<f64>,
 }
 
@@ -104,8 +105,10 @@ impl Sum {
     }
 
     fn of(made: &BTreeMap<String, CallUse>, wanted: Amount) -> Sum {
-        let all =
-            made.iter().filter(|(name, _)| amount(name) == Some(wanted)).map(|(_, call)| Sum::new(call));
+        let all = made
+            .iter()
+            .filter(|(name, _)| amount(name) == Some(wanted))
+            .map(|(_, call)| Sum::new(call));
         let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         all.fold(Sum { calls: 0, succeeded: Some(0), returned: Some(0) }, |a, b| Sum {
             calls: a.calls + b.calls,
@@ -165,7 +168,10 @@ mod tests {
         assert!((calls.counted_s - 0.2).abs() < 1e-9 && (calls.per_response - 2.3).abs() < 1e-9);
         assert!((calls.per_s - 2300.0).abs() < 1e-6);
         let read = calls.by_name["read"];
-        assert_eq!((read.count, read.errors, read.again, read.per_response), (240, Some(40), Some(40), 1.2));
+        assert_eq!(
+            (read.count, read.errors, read.again, read.per_response),
+            (240, Some(40), Some(40), 1.2)
+        );
         assert_eq!(read.returned_mean, Some(50.0));
         assert_eq!(calls.by_name["epoll_wait"].returned_mean, Some(10.0));
         assert_eq!(calls.by_name.keys().collect::<Vec<_>>(), ["epoll_wait", "read", "writev"]);
@@ -186,14 +192,21 @@ mod tests {
             counted_ns: answers * 1_000_000,
             slices: 1,
             answers: Some(answers),
-            by_name: [("read".to_string(), untold(calls)), ("epoll_wait".to_string(), untold(1))].into(),
+            by_name: [("read".to_string(), untold(calls)), ("epoll_wait".to_string(), untold(1))]
+                .into(),
         };
         let first = CallsUse::default();
         let calls = Calls::between(&first, &at(100, 120)).unwrap();
         let reads = calls.reads.unwrap();
-        assert_eq!((reads.per_response, reads.bytes_per_call, reads.bytes_per_response), (1.2, None, None));
+        assert_eq!(
+            (reads.per_response, reads.bytes_per_call, reads.bytes_per_response),
+            (1.2, None, None)
+        );
         let read = calls.by_name["read"];
-        assert_eq!((read.count, read.errors, read.again, read.returned_mean), (120, None, None, None));
+        assert_eq!(
+            (read.count, read.errors, read.again, read.returned_mean),
+            (120, None, None, None)
+        );
         assert_eq!(calls.events_per_wait, None);
     }
 

@@ -204,7 +204,8 @@ impl Ended {
             && (share(self.seen_s, threads.run_s)
                 || share(self.seen_switches as f64, switches)
                 || self.has_unseen_births);
-        let is_seen_to_end = has_probe && share((by_probe.threads + by_probe.wakeups) as f64, switches);
+        let is_seen_to_end =
+            has_probe && share((by_probe.threads + by_probe.wakeups) as f64, switches);
         if is_unread || is_gone {
             threads.run_delay_s = None;
             threads.roles.values_mut().for_each(|role| role.run_delay_s = None);
@@ -222,8 +223,8 @@ impl Ended {
             unknown.push("busiest thread");
         }
         let working_s = threads.working.as_ref().map_or(0.0, Working::lived_s);
-        let have_served =
-            share(by_probe.serving_lived_s, working_s) || by_probe.serving_s > MOST_SERVED * threads.run_s;
+        let have_served = share(by_probe.serving_lived_s, working_s)
+            || by_probe.serving_s > MOST_SERVED * threads.run_s;
         if is_unread || is_gone || have_served {
             threads.wanted_s = None;
             threads.working = None;
@@ -251,7 +252,8 @@ impl GoneThreads {
         let key = |thread: &ThreadUse| (thread.pid, thread.tid);
         let (first, last) = (samples[0], samples[samples.len() - 1]);
         let lives: BTreeSet<_> = last.threads.iter().map(key).collect();
-        let before: BTreeMap<_, _> = first.threads.iter().map(|thread| (key(thread), thread)).collect();
+        let before: BTreeMap<_, _> =
+            first.threads.iter().map(|thread| (key(thread), thread)).collect();
         let mut latest = BTreeMap::new();
         for seen in samples {
             let gone = seen.threads.iter().filter(|thread| !lives.contains(&key(thread)));
@@ -263,7 +265,8 @@ impl GoneThreads {
         let mut sum = GoneThreads { threads: latest.len() as u64, ..GoneThreads::default() };
         for (key, thread) in latest {
             let then = before.get(&key);
-            sum.run_s += thread.run_ns.saturating_sub(then.map_or(0, |then| then.run_ns)) as f64 / 1e9;
+            sum.run_s +=
+                thread.run_ns.saturating_sub(then.map_or(0, |then| then.run_ns)) as f64 / 1e9;
             sum.switches += switches(thread).saturating_sub(then.map_or(0, |then| switches(then)));
         }
         sum
@@ -286,15 +289,19 @@ fn gone_processes(samples: &[&Seen<'_>]) -> u64 {
 /// they tell: a child's are in its parent's totals as soon as it was waited for.
 fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
     samples.windows(2).all(|pair| {
-        let later: BTreeMap<Key, &ProcessUse> = pair[1].each.iter().map(|each| (key(each), each)).collect();
+        let later: BTreeMap<Key, &ProcessUse> =
+            pair[1].each.iter().map(|each| (key(each), each)).collect();
         let (stayed, gone): (Vec<&ProcessUse>, Vec<&ProcessUse>) =
             pair[0].each.iter().partition(|each| later.contains_key(&key(each)));
         let had: u64 = gone.iter().map(|each| each.faults_minor + each.children_faults_minor).sum();
-        let gained = stayed
-            .iter()
-            .map(|each| later[&key(each)].children_faults_minor.saturating_sub(each.children_faults_minor));
+        let gained = stayed.iter().map(|each| {
+            later[&key(each)].children_faults_minor.saturating_sub(each.children_faults_minor)
+        });
         // Born and waited for between the two, with a parent that was born between them, too.
-        let born = pair[1].each.iter().filter(|each| !stayed.iter().any(|stayed| key(stayed) == key(each)));
+        let born = pair[1]
+            .each
+            .iter()
+            .filter(|each| !stayed.iter().any(|stayed| key(stayed) == key(each)));
         had <= gained.sum::<u64>() + born.map(|each| each.children_faults_minor).sum::<u64>()
     })
 }
@@ -305,7 +312,11 @@ fn unseen_births(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let births = |seen: &Seen<'_>| seen.host.and_then(|host| host.births);
     let (then, now) = (births(first)?, births(last)?);
     let threads = |seen: &Seen<'_>| -> BTreeSet<u32> {
-        seen.sample.parties.iter().flat_map(|party| party.threads.iter().map(|thread| thread.tid)).collect()
+        seen.sample
+            .parties
+            .iter()
+            .flat_map(|party| party.threads.iter().map(|thread| thread.tid))
+            .collect()
     };
     let seen = threads(last).difference(&threads(first)).count() as f64;
     Some(now.saturating_sub(then) as f64 - seen)
@@ -338,15 +349,20 @@ impl Totals {
             // here.
             let threads = last.threads.iter().filter(|thread| thread.pid == now.pid).count() as u64;
             let joined = then.is_none() && now.cpu_ns() > window_ns.saturating_mul(threads.max(1));
-            let then = then.unwrap_or_else(|| if joined { now.clone() } else { ProcessUse::default() });
+            let then =
+                then.unwrap_or_else(|| if joined { now.clone() } else { ProcessUse::default() });
             (now.pid, difference(now, &then))
         };
         let living = last.each.iter().map(since).collect();
         let gone = before.into_values().fold(ProcessUse::default(), |sum, each| ProcessUse {
             children_user_ns: sum.children_user_ns + each.user_ns + each.children_user_ns,
             children_sys_ns: sum.children_sys_ns + each.sys_ns + each.children_sys_ns,
-            children_faults_minor: sum.children_faults_minor + each.faults_minor + each.children_faults_minor,
-            children_faults_major: sum.children_faults_major + each.faults_major + each.children_faults_major,
+            children_faults_minor: sum.children_faults_minor
+                + each.faults_minor
+                + each.children_faults_minor,
+            children_faults_major: sum.children_faults_major
+                + each.faults_major
+                + each.children_faults_major,
             ..sum
         });
         Totals { living, gone }
@@ -376,12 +392,17 @@ impl Totals {
                 own.map(|thread| (thread.tid, thread.run_ns)).collect()
             };
             let (then, now) = (of(first), of(last));
-            let since = |(tid, ns): (&u32, &u64)| ns.saturating_sub(then.get(tid).copied().unwrap_or(0));
+            let since =
+                |(tid, ns): (&u32, &u64)| ns.saturating_sub(then.get(tid).copied().unwrap_or(0));
             let read_s = now.iter().map(since).sum::<u64>() as f64 / 1e9;
             let unread_s = total.cpu_ns() as f64 / 1e9 - read_s;
             // One that waits to be reaped has no threads to compare with.
             let is_dead = now.is_empty();
-            if is_dead || unread_s > TICKS_S + MOST_UNREAD * read_s { unread_s.max(0.0) } else { 0.0 }
+            if is_dead || unread_s > TICKS_S + MOST_UNREAD * read_s {
+                unread_s.max(0.0)
+            } else {
+                0.0
+            }
         });
         let children_ns = self.sum(ProcessUse::children_cpu_ns);
         threads.sum::<f64>() + children_ns.saturating_sub(self.gone.children_cpu_ns()) as f64 / 1e9
@@ -390,7 +411,10 @@ impl Totals {
     fn split_s(&self) -> (f64, f64) {
         let seconds = |ns: u64, gone: u64| ns.saturating_sub(gone) as f64 / 1e9;
         (
-            seconds(self.sum(|each| each.user_ns + each.children_user_ns), self.gone.children_user_ns),
+            seconds(
+                self.sum(|each| each.user_ns + each.children_user_ns),
+                self.gone.children_user_ns,
+            ),
             seconds(self.sum(|each| each.sys_ns + each.children_sys_ns), self.gone.children_sys_ns),
         )
     }

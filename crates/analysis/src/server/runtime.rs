@@ -15,10 +15,12 @@ pub struct Runtime {
     pub readings: usize,
     /// Processes that told; values are sums over them.
     pub processes: u32,
-    /// Busy share of what is told as time or work that is active and idle (`NAME_active_…_total`, `NAME_idle_…_total`): 0 to 1.
+    /// Busy share of what is told as time or work that is active and idle (`NAME_active_…_total`,
+    /// `NAME_idle_…_total`): 0 to 1.
     pub utilisation: BTreeMap<String, f64>,
-    /// Growth per second of what only grows (`NAME_total`); of lengths of time (`NAME_seconds_total`) the share of the time, which is
-    /// more than 1 where several threads take part.
+    /// Growth per second of what only grows (`NAME_total`); of lengths of time
+    /// (`NAME_seconds_total`) the share of the time, which is more than 1 where several threads
+    /// take part.
     pub per_second: BTreeMap<String, f64>,
     /// The highest of all other values.
     pub highest: BTreeMap<String, f64>,
@@ -45,15 +47,15 @@ impl Lack {
     pub(crate) const fn in_words(self) -> Option<&'static str> {
         match self {
             Lack::NoReading => None,
-            Lack::TooFew => {
-                Some("fewer than two readings fell into the measured window. Use a longer `duration`")
-            }
-            Lack::OtherProcesses => {
-                Some("processes of the server that report values ended or started in the measured window")
-            }
-            Lack::BegunAnew => {
-                Some("a counter started again in the measured window, or was not there when it opened")
-            }
+            Lack::TooFew => Some(
+                "fewer than two readings fell into the measured window. Use a longer `duration`",
+            ),
+            Lack::OtherProcesses => Some(
+                "processes of the server that report values ended or started in the measured window",
+            ),
+            Lack::BegunAnew => Some(
+                "a counter started again in the measured window, or was not there when it opened",
+            ),
         }
     }
 }
@@ -65,7 +67,8 @@ impl Runtime {
         if record.runtime.is_empty() {
             return Err(Lack::NoReading);
         }
-        let (opens, closes) = (record.began_ns + record.window_ns.0, record.began_ns + record.window_ns.1);
+        let (opens, closes) =
+            (record.began_ns + record.window_ns.0, record.began_ns + record.window_ns.1);
         let is_within = |reading: &&RuntimeReading| (opens..=closes).contains(&reading.at_ns);
         let within: Vec<&RuntimeReading> = record.runtime.iter().filter(is_within).collect();
         let (first, last) = within.first().zip(within.last()).ok_or(Lack::TooFew)?;
@@ -89,7 +92,11 @@ impl Runtime {
             readings: within.len(),
             processes: last.processes,
             utilisation: utilisation(&grown),
-            per_second: grown.iter().filter(|(name, _)| !is_busy_or_idle(name)).map(per_second).collect(),
+            per_second: grown
+                .iter()
+                .filter(|(name, _)| !is_busy_or_idle(name))
+                .map(per_second)
+                .collect(),
             highest: highest(&within),
         })
     }
@@ -206,7 +213,8 @@ mod tests {
     fn what_no_rate_can_be_made_of_is_nothing() {
         assert_eq!(over(Vec::new()), Err(Lack::NoReading));
         assert_eq!(over(vec![usual(12, 1.0, 0.0, 1.0)]), Err(Lack::TooFew));
-        let (n, total) = ("gc_cycles_total", |at, value| reading(at, 1, &[("gc_cycles_total", value)]));
+        let (n, total) =
+            ("gc_cycles_total", |at, value| reading(at, 1, &[("gc_cycles_total", value)]));
         assert!(over(vec![total(12, 1.0), total(13, 2.0)]).unwrap().per_second.contains_key(n));
         assert_eq!(over(vec![total(12, 2.0), total(13, 1.0)]), Err(Lack::BegunAnew));
         let other = reading(13, 2, &[(n, 3.0)]);

@@ -11,11 +11,12 @@ pub struct Sockets {
     pub listeners: Vec<Listener>,
     /// Segments that the server sent again on these connections since they are there.
     pub retransmitted: u64,
-    /// Shares of the time in which it had something to send that the client's window, and its own send buffer, held it up: 0 to 1. `None`:
-    /// it had nothing to send.
+    /// Shares of the time in which it had something to send that the client's window, and its own
+    /// send buffer, held it up: 0 to 1. `None`: it had nothing to send.
     pub window_limited: Option<f64>,
     pub buffer_limited: Option<f64>,
-    /// Shares of the connections looked at that have TCP_NODELAY, and TCP_CORK: 0 to 1. `None`: this user may not look.
+    /// Shares of the connections looked at that have TCP_NODELAY, and TCP_CORK: 0 to 1. `None`:
+    /// this user may not look.
     pub nodelay: Option<f64>,
     pub cork: Option<f64>,
 }
@@ -32,7 +33,8 @@ pub struct Listener {
 impl Sockets {
     pub(super) fn new(seen: &SocketsUse) -> Sockets {
         let share = |n: u64, of: u64| (of > 0).then(|| n as f64 / of as f64);
-        let listener = |l: &ListenerUse| Listener { port: l.port, queued: l.queued, backlog: l.backlog };
+        let listener =
+            |l: &ListenerUse| Listener { port: l.port, queued: l.queued, backlog: l.backlog };
         Sockets {
             connections: seen.connections,
             listeners: seen.listeners.iter().map(listener).collect(),

@@ -35,7 +35,8 @@ mod tests {
     #[test]
     fn nothing_is_known_of_a_server_whose_processes_left_its_group() {
         let mut record = observed(&[(500, 0), (500, 0)]);
-        let known = |record: &LoadRecord| server_use(record, Party::SUBJECT, 1.0).cpu_us_per_request;
+        let known =
+            |record: &LoadRecord| server_use(record, Party::SUBJECT, 1.0).cpu_us_per_request;
         let last = record.samples.len() - 1;
         record.samples[last].of_mut(Party::SUBJECT).strays = Some(0);
         assert!(left_out(&record).is_none() && known(&record).is_some());
@@ -44,6 +45,9 @@ mod tests {
         assert_eq!((of(&without, Party::SUBJECT), of(&without, Party::Backend(0))), (1, 0));
         assert!(without.samples.iter().all(|s| s.of(Party::SUBJECT).unwrap().cpu_ns().is_none()));
         let used = server_use(&without, Party::SUBJECT, 1.0);
-        assert_eq!((used.cpu_us_per_request, used.threads, used.memory_held_bytes), (None, None, None));
+        assert_eq!(
+            (used.cpu_us_per_request, used.threads, used.memory_held_bytes),
+            (None, None, None)
+        );
     }
 }

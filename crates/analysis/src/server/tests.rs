@@ -42,7 +42,8 @@ fn thread(name: &str, run_user_sys_delay_ms: [u64; 4], switches: [u64; 2]) -> Th
     }
 }
 
-/// Counters of a control group: CPU time in milliseconds, periods of its quota, memory in megabytes.
+/// Counters of a control group: CPU time in milliseconds, periods of its quota, memory in
+/// megabytes.
 fn group(user_sys_throttled_ms: [u64; 3], periods: [u64; 2], memory: [u64; 4]) -> CgroupUse {
     let [user, sys, throttled] = user_sys_throttled_ms.map(|ms| ms * MS);
     let [all, peak, anon, file] = memory.map(|mb| Some(mb * 1_000_000));
@@ -61,8 +62,8 @@ fn group(user_sys_throttled_ms: [u64; 3], periods: [u64; 2], memory: [u64; 4]) -
     }
 }
 
-/// A sample after `at_s` seconds that took `took_ms`: counters of the subject, of the generator's only thread, of the
-/// machine.
+/// A sample after `at_s` seconds that took `took_ms`: counters of the subject, of the generator's
+/// only thread, of the machine.
 fn read(
     (at_s, took_ms): (u64, u64),
     subject: (CgroupUse, Vec<ThreadUse>, u64),
@@ -91,7 +92,8 @@ fn read(
     }
 }
 
-/// A window from 11 s to 13 s with 1,000 answers: a sample every second within it, and slower ones before and after.
+/// A window from 11 s to 13 s with 1,000 answers: a sample every second within it, and slower ones
+/// before and after.
 fn watched() -> LoadRecord {
     let mut record = crate::fixture::record(1000);
     (record.began_ns, record.window_ns) = (10_000 * MS, (1000 * MS, 3000 * MS));
@@ -133,7 +135,12 @@ fn watched() -> LoadRecord {
             600,
             [6100, 9500, 400],
         ),
-        read((15, 500), (group([3900, 1400, 65], [50, 8], [900; 4]), fourth, 900), 1000, [9000, 9900, 900]),
+        read(
+            (15, 500),
+            (group([3900, 1400, 65], [50, 8], [900; 4]), fourth, 900),
+            1000,
+            [9000, 9900, 900],
+        ),
     ];
     record
 }
@@ -168,12 +175,17 @@ fn what_a_server_used_is_between_the_samples_at_the_windows_edges() {
     ]);
     assert_eq!(server.throttling, Some(Throttling { periods: 20, throttled_periods: 5 }));
     let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes / 1_000_000);
-    let memory =
-        [server.memory_peak_bytes, server.memory_anon_bytes, server.memory_file_bytes, server.rss_bytes];
+    let memory = [
+        server.memory_peak_bytes,
+        server.memory_anon_bytes,
+        server.memory_file_bytes,
+        server.rss_bytes,
+    ];
     assert_eq!(memory.map(mb), [Some(100), Some(60), Some(12), Some(80)], "the highest within");
     assert_eq!(mb(server.memory_held_bytes), Some(60), "what is its own");
     assert_eq!((server.threads, server.processes), (Some(3), Some(2)));
-    let roles: Vec<_> = server.by_thread_role.iter().map(|(name, role)| (*name, role.threads)).collect();
+    let roles: Vec<_> =
+        server.by_thread_role.iter().map(|(name, role)| (*name, role.threads)).collect();
     // The group used a second more than its living threads: others have ended, of which nothing
     // else is known.
     let unread = server.unread_counters.as_ref().unwrap();
@@ -240,14 +252,25 @@ fn without_a_group_there_is_what_its_threads_used_and_resident_memory() {
     assert_eq!(server.intervals[1].memory_anon_bytes, Some(80_000_000));
     let [first, last] = [&record.samples[1], &record.samples[3]];
     let used = Used::between(Party::SUBJECT, first, last).unwrap();
-    assert_near(&[("seconds", Some(used.seconds), 2.0), ("cpu", used.cpu_s, 2.0), ("jit", used.jit_s, 0.5)]);
+    assert_near(&[
+        ("seconds", Some(used.seconds), 2.0),
+        ("cpu", used.cpu_s, 2.0),
+        ("jit", used.jit_s, 0.5),
+    ]);
     // Nothing tells user from system time where no tick saw either.
     for sample in &mut record.samples {
-        sample.of_mut(Party::SUBJECT).threads.iter_mut().for_each(|t| (t.user_ns, t.sys_ns) = (0, 0));
+        sample
+            .of_mut(Party::SUBJECT)
+            .threads
+            .iter_mut()
+            .for_each(|t| (t.user_ns, t.sys_ns) = (0, 0));
     }
     let server = server_use(&record, Party::SUBJECT, 4.0);
     assert_eq!((server.per_request.cpu_user_us, server.per_request.cpu_sys_us), (None, None));
-    assert_near(&[("sys", server.cpu_sys_s, 2.0), ("per request", server.cpu_us_per_request, 2000.0)]);
+    assert_near(&[
+        ("sys", server.cpu_sys_s, 2.0),
+        ("per request", server.cpu_us_per_request, 2000.0),
+    ]);
 }
 
 #[test]
@@ -259,7 +282,10 @@ fn what_nothing_was_divided_by_is_not_known() {
     let none = |s: &mut Sample| s.of_mut(Party::SUBJECT).threads.clear();
     record.samples.iter_mut().for_each(none);
     let server = server_use(&record, Party::SUBJECT, 4.0);
-    assert_eq!((server.busy_threads, server.threads, server.role_share("jit")), (None, Some(0), None));
+    assert_eq!(
+        (server.busy_threads, server.threads, server.role_share("jit")),
+        (None, Some(0), None)
+    );
     // With all of the machine's counters at 0 there is no share of stolen time.
     record.samples.iter_mut().for_each(|s| s.host = Some(HostUse::default()));
     assert_eq!(server_use(&record, Party::SUBJECT, 4.0).steal_share, None);

@@ -20,8 +20,9 @@ pub struct RoleUse {
     pub threads: usize,
     /// Threads that ended in the window; `None`: nobody saw threads end.
     pub ended: Option<u64>,
-    /// Seconds in each state, threads added up: `running`, `runnable`, `lock`, `network`, `disk`, `sleep`, `other`. Their sum is the
-    /// window times the number of threads that lived through it. `None`: nobody looked.
+    /// Seconds in each state, threads added up: `running`, `runnable`, `lock`, `network`, `disk`,
+    /// `sleep`, `other`. Their sum is the window times the number of threads that lived through it.
+    /// `None`: nobody looked.
     pub states_s: Option<BTreeMap<&'static str, f64>>,
     /// Times that its threads were woken up.
     pub wakeups: Option<u64>,
@@ -41,8 +42,8 @@ impl RoleUse {
     }
 }
 
-/// The threads that serve, of those that lived through the window: not those of compilers, garbage collectors and virtual machines,
-/// and not those that slept through it.
+/// The threads that serve, of those that lived through the window: not those of compilers, garbage
+/// collectors and virtual machines, and not those that slept through it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Working {
     pub threads: usize,
@@ -102,8 +103,9 @@ impl<'a> Processes<'a> {
     }
 }
 
-/// Differences of thread counters between two samples. A thread that was born in between counts from zero; of one that ended in
-/// between, what it did is known where somebody saw it end. Else only the control group knows its CPU time.
+/// Differences of thread counters between two samples. A thread that was born in between counts
+/// from zero; of one that ended in between, what it did is known where somebody saw it end. Else
+/// only the control group knows its CPU time.
 #[derive(Debug, Default)]
 pub(super) struct ThreadDeltas {
     pub(super) run_s: f64,
@@ -147,12 +149,14 @@ impl ThreadDeltas {
 
     pub(super) fn new(first: Threads<'_>, last: Threads<'_>) -> ThreadDeltas {
         let key = |t: &ThreadUse| (t.pid, t.tid);
-        let mut gone: BTreeMap<(u32, u32), &ThreadUse> = first.living.iter().map(|t| (key(t), t)).collect();
+        let mut gone: BTreeMap<(u32, u32), &ThreadUse> =
+            first.living.iter().map(|t| (key(t), t)).collect();
         let mut deltas = ThreadDeltas::default();
         let processes = Processes::of(last.living);
         let between_ns = last.at_ns.saturating_sub(first.at_ns) + SLACK_NS;
         for thread in last.living {
-            // One that ran for longer than there was time was elsewhere before, and joined: what it did until then is not of here.
+            // One that ran for longer than there was time was elsewhere before, and joined: what it
+            // did until then is not of here.
             let joined = Some(thread).filter(|thread| thread.run_ns > between_ns);
             deltas.add(thread, gone.remove(&key(thread)).or(joined), processes.role_of(thread));
         }
@@ -162,8 +166,9 @@ impl ThreadDeltas {
     }
 
     fn add(&mut self, now: &ThreadUse, before: Option<&ThreadUse>, role: &'static str) {
-        let since =
-            |pick: fn(&ThreadUse) -> u64| pick(now).saturating_sub(before.map_or(0, pick)) as f64 / 1e9;
+        let since = |pick: fn(&ThreadUse) -> u64| {
+            pick(now).saturating_sub(before.map_or(0, pick)) as f64 / 1e9
+        };
         let since_some = |pick: fn(&ThreadUse) -> Option<u64>| {
             Some(pick(now)?.saturating_sub(before.map_or(Some(0), pick)?))
         };
@@ -201,12 +206,22 @@ impl ThreadDeltas {
         }
     }
 
-    /// Adds what threads did that ended between the two. `gone`: those of the first sample that are not in the last.
-    fn add_ended(&mut self, first: Threads<'_>, last: Threads<'_>, gone: &[&ThreadUse], process: &str) {
+    /// Adds what threads did that ended between the two. `gone`: those of the first sample that are
+    /// not in the last.
+    fn add_ended(
+        &mut self,
+        first: Threads<'_>,
+        last: Threads<'_>,
+        gone: &[&ThreadUse],
+        process: &str,
+    ) {
         let Some(ended) = last.ended else { return };
         let none = EndedThreads::default();
         for now in ended {
-            let then = first.ended.and_then(|all| all.iter().find(|e| e.name == now.name)).unwrap_or(&none);
+            let then = first
+                .ended
+                .and_then(|all| all.iter().find(|e| e.name == now.name))
+                .unwrap_or(&none);
             let threads = now.threads.saturating_sub(then.threads);
             if threads == 0 {
                 continue;
@@ -224,7 +239,8 @@ impl ThreadDeltas {
             self.ended.running_s += running_s;
             if roles::serves(role) {
                 self.ended.serving_s += running_s;
-                self.ended.serving_lived_s += State::ALL.iter().map(|state| did.seconds(*state)).sum::<f64>();
+                self.ended.serving_lived_s +=
+                    State::ALL.iter().map(|state| did.seconds(*state)).sum::<f64>();
             }
             let of_role = self.roles.entry(role).or_default();
             of_role.cpu_s += running_s;
@@ -257,7 +273,8 @@ impl ThreadDeltas {
         }
     }
 
-    /// CPU time that no living thread used, and nobody saw a thread use that has ended, gets a line of its own. `cpu_s`: all of it.
+    /// CPU time that no living thread used, and nobody saw a thread use that has ended, gets a line
+    /// of its own. `cpu_s`: all of it.
     pub(super) fn attribute(&mut self, cpu_s: Option<f64>) {
         let left_s = cpu_s.unwrap_or(0.0) - self.run_s;
         if left_s > LEAST_UNATTRIBUTED * cpu_s.unwrap_or(0.0) {
@@ -283,7 +300,8 @@ impl ThreadDeltas {
 /// How much later than the instant of its sample a thread may be read.
 const SLACK_NS: u64 = 100_000_000;
 
-/// Least share of the CPU time that is worth a line: threads are read one after the other, a little later than their group.
+/// Least share of the CPU time that is worth a line: threads are read one after the other, a little
+/// later than their group.
 const LEAST_UNATTRIBUTED: f64 = 0.01;
 
 /// What was seen of threads between two instants.
@@ -317,7 +335,8 @@ impl Difference {
         }
     }
 
-    /// Whether it did anything: ran for a hundredth of the time, or was woken up five times a second.
+    /// Whether it did anything: ran for a hundredth of the time, or was woken up five times a
+    /// second.
     fn works(&self) -> bool {
         let all_s = self.ns.iter().sum::<u64>() as f64 / 1e9;
         self.seconds(State::Running) >= all_s / 100.0 || self.wakeups as f64 >= 5.0 * all_s
@@ -366,8 +385,11 @@ mod tests {
     }
 
     fn seen(running_ms: u64, network_ms: u64) -> Seen {
-        let states =
-            StateTimes { running_ns: running_ms * MS, network_ns: network_ms * MS, ..StateTimes::default() };
+        let states = StateTimes {
+            running_ns: running_ms * MS,
+            network_ns: network_ms * MS,
+            ..StateTimes::default()
+        };
         Seen { states, wakeups: running_ms, ..Seen::default() }
     }
 
@@ -388,17 +410,24 @@ mod tests {
         assert_eq!((work.wakeups, deltas.wakeups, work.ended), (Some(650), Some(650), Some(0)));
     }
 
-    /// One lived before the window and ended in it; one was born and ended in it; one had ended before.
+    /// One lived before the window and ended in it; one was born and ended in it; one had ended
+    /// before.
     #[test]
     fn threads_that_end_in_the_window_count_with_what_they_did_in_it() {
         let living = [thread(1, "server", 0, 0), thread(2, "helper", 300, 0)];
         let first = Threads { at_ns: 0, living: &living, ended: Some(&[ended("helper", 1, 70)]) };
         let after = [thread(1, "server", 0, 1000)];
-        let last =
-            Threads { at_ns: 0, living: &after, ended: Some(&[ended("helper", 3, 70 + 300 + 40 + 5)]) };
+        let last = Threads {
+            at_ns: 0,
+            living: &after,
+            ended: Some(&[ended("helper", 3, 70 + 300 + 40 + 5)]),
+        };
         let deltas = ThreadDeltas::new(first, last);
         let other = &deltas.roles["other"];
-        assert!((other.cpu_s - 0.045).abs() < 1e-9 && (deltas.run_s - 0.045).abs() < 1e-9, "{other:?}");
+        assert!(
+            (other.cpu_s - 0.045).abs() < 1e-9 && (deltas.run_s - 0.045).abs() < 1e-9,
+            "{other:?}"
+        );
         assert_eq!((other.ended, other.threads), (Some(2), 0));
     }
 

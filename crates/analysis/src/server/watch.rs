@@ -26,12 +26,13 @@ pub struct Watched {
     pub cpus: Option<f64>,
     pub cpus_user: Option<f64>,
     pub cpus_sys: Option<f64>,
-    /// Share of one CPU that its busiest thread used; over several looks, the mean of the busiest of each.
+    /// Share of one CPU that its busiest thread used; over several looks, the mean of the busiest
+    /// of each.
     pub busiest_thread_utilisation: Option<f64>,
     /// Time that threads were runnable but waited for a CPU, summed over threads, per second.
     pub run_delay_s_per_s: Option<f64>,
-    /// Share of the periods of its CPU quota in which it was held back: 0 to 1. `None`: it has no quota of its own, or is not
-    /// watched by its group.
+    /// Share of the periods of its CPU quota in which it was held back: 0 to 1. `None`: it has no
+    /// quota of its own, or is not watched by its group.
     pub throttled_share: Option<f64>,
     /// At the end: what it holds itself (anonymous and shared memory, or resident memory), and page
     /// cache.
@@ -54,7 +55,8 @@ pub struct Watched {
     pub steal_share: Option<f64>,
 }
 
-/// System calls per second. They are counted in slices where there are many, each of which stands for the stretch of time that it ends.
+/// System calls per second. They are counted in slices where there are many, each of which stands
+/// for the stretch of time that it ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Syscalls {
     /// Time that is accounted for so.
@@ -86,9 +88,12 @@ impl Syscalls {
         let counted_s = self.counted_s + next.counted_s;
         let mean = |a: f64, b: f64| (a * self.counted_s + b * next.counted_s) / counted_s;
         let both = |a: Option<f64>, b: Option<f64>| Some(mean(a?, b?));
-        let of = |calls: &Syscalls, name: &String| calls.by_name_per_s.get(name).copied().unwrap_or(0.0);
-        let names: BTreeSet<&String> = self.by_name_per_s.keys().chain(next.by_name_per_s.keys()).collect();
-        let by_name = names.into_iter().map(|name| (name.clone(), mean(of(&self, name), of(next, name))));
+        let of =
+            |calls: &Syscalls, name: &String| calls.by_name_per_s.get(name).copied().unwrap_or(0.0);
+        let names: BTreeSet<&String> =
+            self.by_name_per_s.keys().chain(next.by_name_per_s.keys()).collect();
+        let by_name =
+            names.into_iter().map(|name| (name.clone(), mean(of(&self, name), of(next, name))));
         Syscalls {
             counted_s,
             per_s: mean(self.per_s, next.per_s),
@@ -115,7 +120,10 @@ impl Syscalls {
             counted_s,
             per_s: all_per_s,
             is_lower_bound: is_slowed(all_per_s),
-            by_name_per_s: made.iter().map(|(name, call)| (name.clone(), per_s(call.count))).collect(),
+            by_name_per_s: made
+                .iter()
+                .map(|(name, call)| (name.clone(), per_s(call.count)))
+                .collect(),
             bytes_read_per_s: bytes(Amount::Read),
             bytes_written_per_s: bytes(Amount::Written),
         })
@@ -123,16 +131,19 @@ impl Syscalls {
 }
 
 impl Watched {
-    /// What it did in this stretch of time and in the next: nothing that either saw is lost, as it would be in the difference of the first
-    /// and the last look.
+    /// What it did in this stretch of time and in the next: nothing that either saw is lost, as it
+    /// would be in the difference of the first and the last look.
     #[must_use]
     pub fn and(self, next: &Watched) -> Watched {
         let (here_s, there_s) = (self.end_s - self.start_s, next.end_s - next.start_s);
         // What is known of one stretch alone is not known of both.
-        let mean = |a: Option<f64>, b: Option<f64>| Some((a? * here_s + b? * there_s) / (here_s + there_s));
+        let mean = |a: Option<f64>, b: Option<f64>| {
+            Some((a? * here_s + b? * there_s) / (here_s + there_s))
+        };
         let cpus = mean(self.cpus, next.cpus);
         // Where too little ran to tell both kinds apart, they stood as in the other stretch.
-        let as_in = |of: &Watched, part: Option<f64>| Some(cpus? * part? / (of.cpus_user? + of.cpus_sys?));
+        let as_in =
+            |of: &Watched, part: Option<f64>| Some(cpus? * part? / (of.cpus_user? + of.cpus_sys?));
         let part = |here: Option<f64>, there: Option<f64>| {
             mean(here, there).or_else(|| as_in(&self, here)).or_else(|| as_in(next, there))
         };
@@ -178,18 +189,20 @@ impl Watched {
     }
 }
 
-/// What the subject of two samples did between them. `began_ns`: when the first look was. `None`: it is in neither, or they are of one
-/// instant.
+/// What the subject of two samples did between them. `began_ns`: when the first look was. `None`:
+/// it is in neither, or they are of one instant.
 #[must_use]
 pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> {
     let (first, last) = (&Seen::new(first, Party::SUBJECT)?, &Seen::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
     let PartyDeltas { mut threads, cpu_s, split, .. } = PartyDeltas::new(&[first, last], None);
     // A group that somebody else made may be one that counts no CPU time.
-    let of_threads_s = (first.cgroup.is_some() && !last.threads.is_empty()).then_some(threads.run_s);
+    let of_threads_s =
+        (first.cgroup.is_some() && !last.threads.is_empty()).then_some(threads.run_s);
     let cpu_s = cpu_s.or(of_threads_s);
     threads.attribute(cpu_s);
-    let of_threads = || Some((threads.user_s, threads.sys_s)).filter(|(user, sys)| user + sys > 0.0);
+    let of_threads =
+        || Some((threads.user_s, threads.sys_s)).filter(|(user, sys)| user + sys > 0.0);
     let split = split.filter(|(user, sys)| user + sys > 0.0).or_else(of_threads);
     let part = |of: fn((f64, f64)) -> f64| Some(cpu_s? * split.map(of)? / seconds);
     let per_s = |n: Option<u64>| n.map(|n| n as f64 / seconds);
@@ -215,7 +228,10 @@ pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> 
         context_switches_per_s: per_s(threads.switches()),
         page_faults_per_s: per_s(threads.faults()),
         wakeups_per_s: per_s(threads.wakeups),
-        syscalls: first.calls.zip(last.calls).and_then(|(first, last)| Syscalls::between(first, last)),
+        syscalls: first
+            .calls
+            .zip(last.calls)
+            .and_then(|(first, last)| Syscalls::between(first, last)),
         sockets: last.sockets.map(Sockets::new),
         network: first.network.zip(last.network).map(network),
         steal_share: steal_share(first, last),
@@ -230,7 +246,8 @@ mod tests {
 
     #[test]
     fn nothing_of_two_looks_is_lost_in_their_sum() {
-        let role = |cpu_s, threads| RoleUse { cpu_s, threads, ended: Some(1), ..RoleUse::default() };
+        let role =
+            |cpu_s, threads| RoleUse { cpu_s, threads, ended: Some(1), ..RoleUse::default() };
         let calls = |counted_s, per_s: f64, name: &str| Syscalls {
             counted_s,
             per_s,
@@ -263,7 +280,10 @@ mod tests {
         let both = here.and(&next);
         assert_eq!((both.start_s, both.end_s, both.threads), (0.0, 4.0, 2));
         assert!((both.cpus.unwrap() - 0.4).abs() < 1e-9);
-        assert!((both.cpus_user.unwrap() - 0.3).abs() < 1e-9 && (both.cpus_sys.unwrap() - 0.1).abs() < 1e-9);
+        assert!(
+            (both.cpus_user.unwrap() - 0.3).abs() < 1e-9
+                && (both.cpus_sys.unwrap() - 0.1).abs() < 1e-9
+        );
         assert_eq!(both.steal_share, None, "of a part nobody knows");
         let (work, gc) = (&both.by_thread_role["work"], &both.by_thread_role["gc"]);
         assert_eq!((work.cpu_s, work.threads, work.ended), (1.6, 2, Some(2)));
@@ -298,8 +318,11 @@ mod tests {
             counted_ns,
             slices: 1,
             answers: None,
-            by_name: [("read".into(), call(n, Some(10 * n))), ("futex_wait".into(), call(n / 2, Some(0)))]
-                .into(),
+            by_name: [
+                ("read".into(), call(n, Some(10 * n))),
+                ("futex_wait".into(), call(n / 2, Some(0))),
+            ]
+            .into(),
         };
         first.of_mut(Party::SUBJECT).calls = Some(calls(1_000_000_000, 100));
         last.of_mut(Party::SUBJECT).calls = Some(calls(1_500_000_000, 300));

@@ -1,16 +1,19 @@
 //! Where a series changes its level.
 
-/// The ends of the pieces that a series is best cut into: that with the least sum of squared deviations from the pieces' means, each
-/// change costing `penalty` and each piece having `least` values or more. The last end is the length of the series.
+/// The ends of the pieces that a series is best cut into: that with the least sum of squared
+/// deviations from the pieces' means, each change costing `penalty` and each piece having `least`
+/// values or more. The last end is the length of the series.
 ///
-/// This is what PELT (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear computational cost", 2012)
-/// finds, by optimal partitioning (Jackson et al. 2005) without its pruning: series here are short, and pruning as it is often done
-/// misses the best cut where pieces have a least length.
+/// This is what PELT (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a
+/// linear computational cost", 2012) finds, by optimal partitioning (Jackson et al. 2005) without
+/// its pruning: series here are short, and pruning as it is often done misses the best cut where
+/// pieces have a least length.
 #[must_use]
 pub fn ends(values: &[f64], least: usize, penalty: f64) -> Vec<usize> {
     let (n, least) = (values.len(), least.max(1));
     let sums = Sums::of(values);
-    // For each length of the beginning: what its best cut costs, and where the last piece of that begins. 0 and the whole are always allowed.
+    // For each length of the beginning: what its best cut costs, and where the last piece of that
+    // begins. 0 and the whole are always allowed.
     let mut best = vec![(f64::INFINITY, 0); n + 1];
     best[0].0 = -penalty;
     for end in 1..=n {
@@ -30,7 +33,8 @@ pub fn ends(values: &[f64], least: usize, penalty: f64) -> Vec<usize> {
     ends
 }
 
-/// Sums over the first values of a series, and of their squares, less a value near all of them: far from 0 digits would be lost.
+/// Sums over the first values of a series, and of their squares, less a value near all of them: far
+/// from 0 digits would be lost.
 struct Sums {
     of: Vec<f64>,
     of_squares: Vec<f64>,
@@ -67,7 +71,8 @@ mod tests {
     /// Made by `tests/vectors/verdicts.py` with ruptures.
     #[test]
     fn ends_are_those_of_ruptures() {
-        let all: Value = serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
+        let all: Value =
+            serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
         let cases = all["changes"].as_array().unwrap();
         assert!(cases.len() > 10);
         for case in cases {
@@ -75,8 +80,12 @@ mod tests {
                 case["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
             let least = case["min_size"].as_u64().unwrap() as usize;
             let found = ends(&values, least, case["pen"].as_f64().unwrap());
-            let theirs: Vec<usize> =
-                case["ends"].as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as usize).collect();
+            let theirs: Vec<usize> = case["ends"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|v| v.as_u64().unwrap() as usize)
+                .collect();
             assert_eq!(found, theirs, "{values:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! Random numbers for tests that count how often something holds.
 
-/// Numbers that look drawn from a standard normal distribution: sums of twelve uniform ones would have no tails, so Box and Muller.
+/// Numbers that look drawn from a standard normal distribution: sums of twelve uniform ones would
+/// have no tails, so Box and Muller.
 pub struct Normal(pub u64);
 
 impl Normal {

@@ -1,8 +1,9 @@
 //! The ratio of two sides, estimated over repeats, and how sure it is.
 //!
-//! Everything is computed of logarithms, so that a ratio and its inverse weigh alike. Student's t (1908) is used for pairs and
-//! Welch's form of it (1947) for two samples, because a bootstrap of five to ten values covers far less than it promises: of 95 %
-//! intervals of a mean of five, the percentile bootstrap holds the truth in 84 of 100.
+//! Everything is computed of logarithms, so that a ratio and its inverse weigh alike. Student's t
+//! (1908) is used for pairs and Welch's form of it (1947) for two samples, because a bootstrap of
+//! five to ten values covers far less than it promises: of 95 % intervals of a mean of five, the
+//! percentile bootstrap holds the truth in 84 of 100.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,7 +53,8 @@ impl Errors {
         if self.standard == 0.0 { 0.0 } else { many * self.standard }
     }
 
-    /// How many standard errors are the difference that is found in four of five where a chance of `alpha` is what tests allow.
+    /// How many standard errors are the difference that is found in four of five where a chance of
+    /// `alpha` is what tests allow.
     fn to_find(self, alpha: f64) -> f64 {
         found(beyond(self.looks, self.freedom, alpha), self.freedom)
     }
@@ -74,15 +76,17 @@ fn beyond(looks: Looks, freedom: f64, alpha: f64) -> f64 {
     }
 }
 
-/// How many standard errors a true difference is that is found with a chance of [`POWER`] where it takes `beyond` of them: the noncentral t's
-/// quantile, by the approximation of Johnson and Welch ("Applications of the non-central t-distribution", 1940); to a hundredth of the chance from
-/// four degrees of freedom on.
+/// How many standard errors a true difference is that is found with a chance of [`POWER`] where it
+/// takes `beyond` of them: the noncentral t's quantile, by the approximation of Johnson and Welch
+/// ("Applications of the non-central t-distribution", 1940); to a hundredth of the chance from four
+/// degrees of freedom on.
 fn found(beyond: f64, freedom: f64) -> f64 {
     if beyond.is_infinite() {
         return beyond;
     }
     let normal = Normal::standard().inverse_cdf(POWER);
-    beyond * (1.0 - 1.0 / (4.0 * freedom)) + normal * (1.0 + beyond.powi(2) / (2.0 * freedom)).sqrt()
+    beyond * (1.0 - 1.0 / (4.0 * freedom))
+        + normal * (1.0 + beyond.powi(2) / (2.0 * freedom)).sqrt()
 }
 
 pub(super) fn student(freedom: f64) -> StudentsT {
@@ -102,8 +106,8 @@ impl Estimate {
         Estimate::of_at_least(REPEATS_FOR_INTERVAL, looks, ratios)
     }
 
-    /// The chance that so many ratios of pairs come of no difference: of three on, though they are too few for an interval that anybody
-    /// should read.
+    /// The chance that so many ratios of pairs come of no difference: of three on, though they are
+    /// too few for an interval that anybody should read.
     #[must_use]
     pub fn chance(looks: Looks, ratios: &[f64]) -> Option<f64> {
         Estimate::of_at_least(PAIRS_TO_TELL_APART, looks, ratios).map(|estimate| estimate.p)
@@ -118,27 +122,30 @@ impl Estimate {
         Some(of(logs.mean, logs.variance / logs.n, logs.n - 1.0))
     }
 
-    /// Of the ratios of rounds within each of some starts: the mean over these starts, as sure as rounds make it. What starts differ by is not in
-    /// it. `None`: too few rounds, a start with a single one, or one that is not a positive number.
+    /// Of the ratios of rounds within each of some starts: the mean over these starts, as sure as
+    /// rounds make it. What starts differ by is not in it. `None`: too few rounds, a start with a
+    /// single one, or one that is not a positive number.
     #[must_use]
     pub fn of_rounds(starts: &[Vec<f64>]) -> Option<Estimate> {
         if starts.iter().map(Vec::len).sum::<usize>() < REPEATS_FOR_INTERVAL {
             return None;
         }
-        let of_each: Option<Vec<Moments>> = starts.iter().map(|rounds| Moments::of(2, rounds)).collect();
+        let of_each: Option<Vec<Moments>> =
+            starts.iter().map(|rounds| Moments::of(2, rounds)).collect();
         let of_each = of_each.filter(|of_each| !of_each.is_empty())?;
         let n = of_each.len() as f64;
         let part = |of: &Moments| of.variance / of.n / (n * n);
         let variance: f64 = of_each.iter().map(part).sum();
         // Welch and Satterthwaite. Without any variance the freedom does not matter.
-        let freedom =
-            variance.powi(2) / of_each.iter().map(|of| part(of).powi(2) / (of.n - 1.0)).sum::<f64>();
+        let freedom = variance.powi(2)
+            / of_each.iter().map(|of| part(of).powi(2) / (of.n - 1.0)).sum::<f64>();
         let most: f64 = of_each.iter().map(|of| of.n - 1.0).sum();
         let mean = of_each.iter().map(|of| of.mean).sum::<f64>() / n;
         Some(Estimate::of(mean, variance, if freedom.is_finite() { freedom } else { most }))
     }
 
-    /// The ratio of `b` to `a`, whose repeats are no pairs. `None`: too few of either, or one is not a positive number.
+    /// The ratio of `b` to `a`, whose repeats are no pairs. `None`: too few of either, or one is
+    /// not a positive number.
     #[must_use]
     pub fn of_two(a: &[f64], b: &[f64]) -> Option<Estimate> {
         let of = |values| Moments::of(REPEATS_FOR_INTERVAL, values);
@@ -175,8 +182,9 @@ impl Estimate {
         .among(1)
     }
 
-    /// The same as one of so many that are judged together: what would have been found takes the least of the chances that Holm's procedure allows, so
-    /// that it is found at least as often as is said.
+    /// The same as one of so many that are judged together: what would have been found takes the
+    /// least of the chances that Holm's procedure allows, so that it is found at least as often as
+    /// is said.
     #[must_use]
     pub(crate) fn among(self, tests: usize) -> Estimate {
         let found = self.errors.times(self.errors.to_find(ALPHA / tests.max(1) as f64));
@@ -204,23 +212,27 @@ impl Estimate {
     }
 }
 
-/// Standard deviation of the logarithms of repeats. `None`: fewer than `least`, or one is not a positive number.
+/// Standard deviation of the logarithms of repeats. `None`: fewer than `least`, or one is not a
+/// positive number.
 #[must_use]
 pub(crate) fn scatter(least: usize, values: &[f64]) -> Option<f64> {
     Moments::of(least, values).map(|logs| logs.variance.sqrt())
 }
 
-/// Variance of the true difference, in units of that of a pair, for which the intervals at every look are shortest: servers that differ by as
-/// much as their pairs scatter are told apart by about ten. The intervals hold whatever it is.
+/// Variance of the true difference, in units of that of a pair, for which the intervals at every
+/// look are shortest: servers that differ by as much as their pairs scatter are told apart by about
+/// ten. The intervals hold whatever it is.
 const MIXED_OVER: f64 = 1.0;
 
 impl Estimate {
-    /// Of a mean of logarithms, its variance, and the degrees of freedom of that; with an interval that holds at every look at once, so that
-    /// one may stop as soon as it tells enough. It is what an e-process of Student's t does not exclude: the likelihood ratio of t under a
-    /// normal mixture of true differences, against none, of which the chance to be ever above 1 / p is at most p (Ville, 1939). Formula:
-    /// Lindon, Ham, Tingley and Bojinov, "Anytime-valid linear models and regression adjusted causal inference in randomized experiments",
-    /// 2022, theorem 3.4, for one coefficient; Wang and Ramdas, "Anytime-valid t-tests and confidence sequences for Gaussian means with unknown
-    /// variance", 2023.
+    /// Of a mean of logarithms, its variance, and the degrees of freedom of that; with an interval
+    /// that holds at every look at once, so that one may stop as soon as it tells enough. It is
+    /// what an e-process of Student's t does not exclude: the likelihood ratio of t under a normal
+    /// mixture of true differences, against none, of which the chance to be ever above 1 / p is at
+    /// most p (Ville, 1939). Formula: Lindon, Ham, Tingley and Bojinov, "Anytime-valid linear
+    /// models and regression adjusted causal inference in randomized experiments", 2022, theorem
+    /// 3.4, for one coefficient; Wang and Ramdas, "Anytime-valid t-tests and confidence sequences
+    /// for Gaussian means with unknown variance", 2023.
     fn at_every_look(mean: f64, variance: f64, freedom: f64) -> Estimate {
         let error = variance.sqrt();
         let n = freedom + 1.0;
@@ -238,16 +250,20 @@ impl Estimate {
     }
 }
 
-/// How many standard errors of the mean of `n` values are half of the interval that holds at every look: where the chance is `alpha`. With very
-/// few values it never is, and nothing is excluded.
+/// How many standard errors of the mean of `n` values are half of the interval that holds at every
+/// look: where the chance is `alpha`. With very few values it never is, and nothing is excluded.
 fn beyond_at_every_look(n: f64, alpha: f64) -> f64 {
     let shrunk = 1.0 / (1.0 + n * MIXED_OVER);
     let inner = (alpha * alpha * shrunk).powf(1.0 / n);
-    if inner > shrunk { ((n - 1.0) * (1.0 - inner) / (inner - shrunk)).sqrt() } else { f64::INFINITY }
+    if inner > shrunk {
+        ((n - 1.0) * (1.0 - inner) / (inner - shrunk)).sqrt()
+    } else {
+        f64::INFINITY
+    }
 }
 
-/// How many standard errors are half of the interval of the mean of `n` values, and are a difference that is found in four of five.
-/// Infinite for one value, which has no scatter.
+/// How many standard errors are half of the interval of the mean of `n` values, and are a
+/// difference that is found in four of five. Infinite for one value, which has no scatter.
 #[must_use]
 pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
     if n < 2 {
@@ -290,7 +306,8 @@ const SKEWED: f64 = 1.96;
 /// that hold at every look take values for symmetric.
 #[must_use]
 pub(crate) fn are_skewed(ratios: &[f64]) -> bool {
-    let Some(logs) = Moments::of(PAIRS_TO_TELL_APART, ratios).filter(|logs| logs.variance > 0.0) else {
+    let Some(logs) = Moments::of(PAIRS_TO_TELL_APART, ratios).filter(|logs| logs.variance > 0.0)
+    else {
         return false;
     };
     let n = logs.n;
@@ -300,9 +317,10 @@ pub(crate) fn are_skewed(ratios: &[f64]) -> bool {
     (third / variance.powf(1.5)).abs() > SKEWED * error
 }
 
-/// The 95 % interval of what was computed of all launches, by what comes out without each of them: the jackknife's standard error, with
-/// Student's t (Tukey, "Bias and confidence in not quite large samples", 1958). Resampling covers less with few launches, as of
-/// their mean. `None`: too few launches, or a value is no number.
+/// The 95 % interval of what was computed of all launches, by what comes out without each of them:
+/// the jackknife's standard error, with Student's t (Tukey, "Bias and confidence in not quite large
+/// samples", 1958). Resampling covers less with few launches, as of their mean. `None`: too few
+/// launches, or a value is no number.
 #[must_use]
 pub fn jackknife(of_all: f64, without: &[f64]) -> Option<(f64, f64)> {
     let n = without.len() as f64;
@@ -311,12 +329,14 @@ pub fn jackknife(of_all: f64, without: &[f64]) -> Option<(f64, f64)> {
     }
     let mean = without.iter().sum::<f64>() / n;
     let squares: f64 = without.iter().map(|value| (value - mean).powi(2)).sum();
-    let half = standard_errors(Looks::AtTheEnd, without.len() as u32).0 * (squares * (n - 1.0) / n).sqrt();
+    let half =
+        standard_errors(Looks::AtTheEnd, without.len() as u32).0 * (squares * (n - 1.0) / n).sqrt();
     Some((of_all - half, of_all + half))
 }
 
-/// The values of p of several tests, so that the chance of one false alarm among all of them is as asked (Holm, "A simple
-/// sequentially rejective multiple test procedure", 1979). In the order of `ps`.
+/// The values of p of several tests, so that the chance of one false alarm among all of them is as
+/// asked (Holm, "A simple sequentially rejective multiple test procedure", 1979). In the order of
+/// `ps`.
 #[must_use]
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
@@ -365,7 +385,8 @@ mod tests {
         for (starts, rounds) in [(1, 5), (1, 12), (3, 8), (4, 10)] {
             let held = share(starts as u64 * 100 + rounds as u64, |normal| {
                 let of_starts: Vec<f64> = (0..starts).map(|_| 0.05 * normal.draw()).collect();
-                let of_start = |log: &f64| (0..rounds).map(|_| (log + 0.03 * normal.draw()).exp()).collect();
+                let of_start =
+                    |log: &f64| (0..rounds).map(|_| (log + 0.03 * normal.draw()).exp()).collect();
                 let all: Vec<Vec<f64>> = of_starts.iter().map(of_start).collect();
                 let truth = (of_starts.iter().sum::<f64>() / starts as f64).exp();
                 let estimate = Estimate::of_rounds(&all).unwrap();
@@ -374,8 +395,15 @@ mod tests {
             assert!((0.93..=0.97).contains(&held), "{starts} starts of {rounds} rounds: {held}");
         }
         let even = Estimate::of_rounds(&[vec![1.02; 3], vec![1.04; 3]]).unwrap();
-        assert!(even.low == even.high && (even.ratio - (1.02f64 * 1.04).sqrt()).abs() < 1e-12, "{even:?}");
-        assert_eq!(Estimate::of_rounds(&[vec![1.0; 4], vec![1.0]]), None, "of one round nothing is known");
+        assert!(
+            even.low == even.high && (even.ratio - (1.02f64 * 1.04).sqrt()).abs() < 1e-12,
+            "{even:?}"
+        );
+        assert_eq!(
+            Estimate::of_rounds(&[vec![1.0; 4], vec![1.0]]),
+            None,
+            "of one round nothing is known"
+        );
         assert_eq!(Estimate::of_rounds(&[vec![1.0; 4]]), None);
         assert_eq!(Estimate::of_rounds(&[]), None);
     }
@@ -406,7 +434,8 @@ mod tests {
         for n in [5, 6, 7, 8, 10, 15, 20] {
             for spread in [0.05, 0.8] {
                 let held = share(200 + n as u64, |normal| {
-                    let (low, high) = Repeated::new(normal.values(n, 100.0, spread)).interval.unwrap();
+                    let (low, high) =
+                        Repeated::new(normal.values(n, 100.0, spread)).interval.unwrap();
                     (low..=high).contains(&100.0)
                 });
                 assert!((0.93..=0.97).contains(&held), "{n} at a spread of {spread}: {held}");
@@ -418,7 +447,8 @@ mod tests {
     fn what_would_have_been_found_is_found_four_times_of_five() {
         let found = |change: f64| {
             share(7, |normal| {
-                let (a, b) = (normal.values(10, 100.0, 0.03), normal.values(10, 100.0 * change, 0.03));
+                let (a, b) =
+                    (normal.values(10, 100.0, 0.03), normal.values(10, 100.0 * change, 0.03));
                 Estimate::of_two(&a, &b).unwrap().p < ALPHA
             })
         };
@@ -430,14 +460,16 @@ mod tests {
         let mean = (0..WORLDS).map(detectable).sum::<f64>() / WORLDS as f64;
         let power = found(mean.exp());
         assert!((0.77..=0.83).contains(&power), "{power} at a ratio of {}", mean.exp());
-        // 5 % at a spread of 3 %, ten repeats each: by the tables of Cohen (1988), d = 1.63, a power of 0.93.
+        // 5 % at a spread of 3 %, ten repeats each: by the tables of Cohen (1988), d = 1.63, a
+        // power of 0.93.
         let five = found(1.05);
         assert!((0.91..=0.96).contains(&five), "{five}");
         let alarms = found(1.0);
         assert!((0.04..=0.06).contains(&alarms), "{alarms}");
     }
 
-    /// As one of five or twenty-five that are judged together by Holm's procedure, of which nothing else differs.
+    /// As one of five or twenty-five that are judged together by Holm's procedure, of which nothing
+    /// else differs.
     #[test]
     fn what_would_have_been_found_among_others_is_found_four_times_of_five() {
         for (pairs, tests) in [(5, 5), (5, 25), (12, 5), (12, 25)] {
@@ -449,7 +481,8 @@ mod tests {
                 (e.errors.to_find(ALPHA / tests as f64), least.powi(2))
             };
             let widths: Vec<(f64, f64)> = (0..WORLDS).map(width).collect();
-            let change = (widths.iter().map(|(_, square)| square).sum::<f64>() / WORLDS as f64).sqrt();
+            let change =
+                (widths.iter().map(|(_, square)| square).sum::<f64>() / WORLDS as f64).sqrt();
             let expected = widths[0].0 * 0.03 / (pairs as f64).sqrt();
             assert!((change / expected - 1.0).abs() < 0.05, "{change} {expected}");
             let power = share(10, |normal| {
@@ -487,7 +520,8 @@ mod tests {
         }
     }
 
-    /// Whoever looks after each pair, and stops at the first that tells something, raises no more false alarms than are allowed.
+    /// Whoever looks after each pair, and stops at the first that tells something, raises no more
+    /// false alarms than are allowed.
     #[test]
     fn intervals_at_every_look_hold_at_the_look_that_stops() {
         let stops = |normal: &mut Normal, truth: f64, spread: f64| {
@@ -513,8 +547,8 @@ mod tests {
             !(e.low..=e.high).contains(&1.05)
         });
         assert!(missed <= 0.05, "{missed}");
-        // A difference as large as the spread is found by all but a few, in fewer pairs than a fixed number would take that has to be planned
-        // for the worst.
+        // A difference as large as the spread is found by all but a few, in fewer pairs than a
+        // fixed number would take that has to be planned for the worst.
         let mut taken = Vec::new();
         let found = share(42, |normal| {
             let (found, _, n) = stops(normal, 1.05, 0.05);
@@ -545,7 +579,8 @@ mod tests {
             (0..40).map(|_| (normal.draw().exp() - 0.5f64.exp()).exp()).collect()
         };
         let stops = |ratios: &[f64]| {
-            (5..=40).any(|n| Estimate::of_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap().p < ALPHA)
+            (5..=40)
+                .any(|n| Estimate::of_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap().p < ALPHA)
         };
         let alarms = share(60, |normal| stops(&skewed_pairs(normal)));
         assert!((0.15..=0.3).contains(&alarms), "{alarms}");
@@ -607,9 +642,11 @@ mod tests {
             near(e.p, &case["p"]);
         }
         for case in all["holm"].as_array().unwrap() {
-            holm(&list(&case["p"])).iter().zip(list(&case["adjusted"])).for_each(|(own, theirs)| {
-                assert!((own - theirs).abs() < 1e-12, "{own} and {theirs}");
-            });
+            holm(&list(&case["p"])).iter().zip(list(&case["adjusted"])).for_each(
+                |(own, theirs)| {
+                    assert!((own - theirs).abs() < 1e-12, "{own} and {theirs}");
+                },
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! Statistics over repeats. The unit of replication is a fresh start of the subject, never a request.
+//! Statistics over repeats. The unit of replication is a fresh start of the subject, never a
+//! request.
 
 pub mod changes;
 #[cfg(test)]
@@ -18,8 +19,8 @@ pub(crate) use estimate::{are_skewed, scatter};
 pub use quantile::ranks;
 pub use trend::Trend;
 
-/// Fewest repeats, or pairs of repeats, for a confidence interval: rank statistics of fewer say next to nothing (Kalibera
-/// and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
+/// Fewest repeats, or pairs of repeats, for a confidence interval: rank statistics of fewer say
+/// next to nothing (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
 pub const REPEATS_FOR_INTERVAL: usize = 5;
 
 /// One quantity over all repeats.
@@ -27,7 +28,8 @@ pub const REPEATS_FOR_INTERVAL: usize = 5;
 pub struct Repeated {
     /// One value per repeat that has one, in the order of the blocks.
     pub values: Vec<f64>,
-    /// `None`: no values, or the middle falls among repeats whose percentile lies among the unanswered.
+    /// `None`: no values, or the middle falls among repeats whose percentile lies among the
+    /// unanswered.
     pub median: Option<f64>,
     pub min: Option<f64>,
     /// `None`: no values, or a repeat's percentile lies among the unanswered.
@@ -69,9 +71,10 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// 95 % interval of the median, between order statistics (Hettmansperger and Sheather, "Confidence intervals based on interpolated
-/// order statistics", 1986). It asks nothing of the distribution. Of five values it is their range, which holds the median in 93.75 %.
-/// A bootstrap's percentiles, which stood here before, held it in 88 % of samples of seven.
+/// 95 % interval of the median, between order statistics (Hettmansperger and Sheather, "Confidence
+/// intervals based on interpolated order statistics", 1986). It asks nothing of the distribution.
+/// Of five values it is their range, which holds the median in 93.75 %. A bootstrap's percentiles,
+/// which stood here before, held it in 88 % of samples of seven.
 fn interval(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < REPEATS_FOR_INTERVAL {
         return None;
@@ -96,9 +99,11 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((low, high))
 }
 
-/// The chance that the median lies between the kth value from below and the kth from above, for k from 1 to half of `n`.
+/// The chance that the median lies between the kth value from below and the kth from above, for k
+/// from 1 to half of `n`.
 fn covered_by_order_statistics(n: usize) -> Vec<f64> {
-    // Of n tosses of a coin: the chance of exactly k heads, as a logarithm because it may be below all numbers, and of fewer.
+    // Of n tosses of a coin: the chance of exactly k heads, as a logarithm because it may be below
+    // all numbers, and of fewer.
     let mut exactly = -(n as f64) * std::f64::consts::LN_2;
     let mut fewer = 0.0;
     let step = |k: usize| {
@@ -109,11 +114,12 @@ fn covered_by_order_statistics(n: usize) -> Vec<f64> {
     (0..n / 2).map(step).collect()
 }
 
-/// Fewest pairs that can tell two subjects apart: two of two in the same direction is a coin tossed twice.
+/// Fewest pairs that can tell two subjects apart: two of two in the same direction is a coin tossed
+/// twice.
 pub const PAIRS_TO_TELL_APART: usize = 3;
 
-/// With three or four pairs: the ratio that each pair must exceed. Three of three lie in the same direction by chance once
-/// in four (sign test), so the direction alone is not enough.
+/// With three or four pairs: the ratio that each pair must exceed. Three of three lie in the same
+/// direction by chance once in four (sign test), so the direction alone is not enough.
 const FEW_PAIRS_APART: f64 = 1.05;
 
 /// Ratios of pairs: of the launches of one block, and, where these took turns, of rounds of turns.
@@ -139,12 +145,14 @@ pub enum Looks {
 pub enum Over {
     /// Starts of the servers: what differs between them is in the interval.
     Launches,
-    /// Rounds of turns within too few starts: the interval is that of these starts, and says nothing of others.
+    /// Rounds of turns within too few starts: the interval is that of these starts, and says
+    /// nothing of others.
     Rounds,
 }
 
 impl Pairs {
-    /// The ratio with its interval: over launches where there are enough, else over rounds. `None`: there are too few of both.
+    /// The ratio with its interval: over launches where there are enough, else over rounds. `None`:
+    /// there are too few of both.
     #[must_use]
     pub fn estimate(&self, looks: Looks) -> Option<(Estimate, Over)> {
         let of_launches =
@@ -152,21 +160,24 @@ impl Pairs {
         of_launches.or_else(|| Some((Estimate::of_rounds(&self.rounds)?, Over::Rounds)))
     }
 
-    /// The chance of such launches if there is no difference. Rounds have no say: two equal servers whose starts differ by 2 % would be
-    /// told apart by those of any few starts. `None`: fewer than three launches, or one has no ratio.
+    /// The chance of such launches if there is no difference. Rounds have no say: two equal servers
+    /// whose starts differ by 2 % would be told apart by those of any few starts. `None`: fewer
+    /// than three launches, or one has no ratio.
     #[must_use]
     pub fn chance(&self, looks: Looks) -> Option<f64> {
         Estimate::chance(looks, &self.launches)
     }
 
-    /// Whether they tell two subjects apart. `p`: the chance of such launches ([`Pairs::chance`]), with all others allowed for that are
-    /// looked at beside them; it decides. With three or four launches it takes very even ones, so that such are enough, too, that all lie
-    /// in the same direction, each by more than 5 %.
+    /// Whether they tell two subjects apart. `p`: the chance of such launches ([`Pairs::chance`]),
+    /// with all others allowed for that are looked at beside them; it decides. With three or four
+    /// launches it takes very even ones, so that such are enough, too, that all lie in the same
+    /// direction, each by more than 5 %.
     #[must_use]
     pub fn are_apart(&self, p: Option<f64>) -> bool {
         let logs: Vec<f64> = self.launches.iter().map(|ratio| ratio.ln()).collect();
-        let by_more_than =
-            |least: f64| logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least);
+        let by_more_than = |least: f64| {
+            logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least)
+        };
         let is_shown = p.is_some_and(|p| p < ALPHA);
         match logs.len() {
             n if n < PAIRS_TO_TELL_APART || logs.iter().any(|log| !log.is_finite()) => false,
@@ -196,7 +207,10 @@ mod tests {
     #[test]
     fn three_repeats_have_a_range_and_no_interval() {
         let three = Repeated::new(vec![3.0, 1.0, 2.0]);
-        assert_eq!((three.median, three.spread(), three.interval), (Some(2.0), Some((1.0, 3.0)), None));
+        assert_eq!(
+            (three.median, three.spread(), three.interval),
+            (Some(2.0), Some((1.0, 3.0)), None)
+        );
         let none = Repeated::new(vec![]);
         assert_eq!((none.median, none.spread()), (None, None));
         assert_eq!(median(&[1.0, 2.0, 3.0, 10.0]), Some(2.5));
@@ -218,7 +232,8 @@ mod tests {
             (&[0.9, 0.9, 0.9, 1.1], false),
             (&[f64::NAN, 0.0, 2.0, 2.0], false),
             (&[f64::INFINITY, 2.0, 2.0], false),
-            // From five pairs on the interval decides: the same direction for all is neither needed nor enough.
+            // From five pairs on the interval decides: the same direction for all is neither needed
+            // nor enough.
             (&[1.02, 1.03, 1.02, 1.03, 1.02], true),
             (&[1.2, 1.3, 1.25, 1.2, 0.99], true),
             (&[1.01, 3.0, 1.01, 1.01, 1.01], false),
@@ -239,7 +254,8 @@ mod tests {
         let (low, high) = Repeated::new(values.clone()).interval.unwrap();
         // The median's ranks by the binomial distribution: 50 ± 1.96 · √99 / 2.
         assert!((low - 40.25).abs() < 2.0 && (high - 59.75).abs() < 2.0, "{low} {high}");
-        // Of ten values the 2nd and the 9th hold 97.85 %, the 3rd and the 8th 89.06 %: 0.6577 of the way from one to the other.
+        // Of ten values the 2nd and the 9th hold 97.85 %, the 3rd and the 8th 89.06 %: 0.6577 of
+        // the way from one to the other.
         let (low, high) = interval(&[10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]).unwrap();
         assert!((low - 2.6577).abs() < 1e-4 && (high - 8.3423).abs() < 1e-4, "{low} {high}");
         assert_eq!(interval(&[5.0, 1.0, 2.0, 4.0, 3.0]), Some((1.0, 5.0)), "the range");

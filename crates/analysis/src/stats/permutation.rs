@@ -1,16 +1,19 @@
-//! Tests that ask nothing of a distribution but that it would be the same if the sides changed places (Fisher 1935, Pitman 1937).
+//! Tests that ask nothing of a distribution but that it would be the same if the sides changed
+//! places (Fisher 1935, Pitman 1937).
 
 use statrs::function::factorial::ln_factorial;
 
-/// Most arrangements that are all looked at: 2¹⁶. With more, a test of normal logarithms says the same.
+/// Most arrangements that are all looked at: 2¹⁶. With more, a test of normal logarithms says the
+/// same.
 const ARRANGEMENTS: u64 = 1 << 16;
 
-/// Means that differ by less than this share of the observed one are the same: sums in another order are not equal to the last bit.
+/// Means that differ by less than this share of the observed one are the same: sums in another
+/// order are not equal to the last bit.
 const ROUNDING: f64 = 1e-9;
 
-/// The chance that differences of pairs have a mean at least as far from 0 as theirs, if each may as well have the other sign. All
-/// signs are looked at. With n pairs it is never below 2^(1 − n), so that five cannot be below 5 %. `None`: no pairs, more than 16, or
-/// one is no number.
+/// The chance that differences of pairs have a mean at least as far from 0 as theirs, if each may
+/// as well have the other sign. All signs are looked at. With n pairs it is never below 2^(1 − n),
+/// so that five cannot be below 5 %. `None`: no pairs, more than 16, or one is no number.
 #[must_use]
 pub fn of_pairs(differences: &[f64]) -> Option<f64> {
     let n = differences.len();
@@ -25,8 +28,9 @@ pub fn of_pairs(differences: &[f64]) -> Option<f64> {
     Some(as_far as f64 / (1u64 << n) as f64)
 }
 
-/// The chance that two samples have means at least as far apart as theirs, if each value may as well be of the other. All divisions
-/// are looked at. `None`: one is empty, there are more than 65,536 divisions, or a value is no number.
+/// The chance that two samples have means at least as far apart as theirs, if each value may as
+/// well be of the other. All divisions are looked at. `None`: one is empty, there are more than
+/// 65,536 divisions, or a value is no number.
 #[must_use]
 pub fn of_two(a: &[f64], b: &[f64]) -> Option<f64> {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
@@ -49,15 +53,17 @@ pub fn of_two(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(as_far as f64 / looked_at as f64)
 }
 
-/// The chance that so many more of the second's are marked, by all ways to give the marks to both; for both directions, so twice that of one (Fisher's exact test). Each: how many
-/// are marked, and of how many.
+/// The chance that so many more of the second's are marked, by all ways to give the marks to both;
+/// for both directions, so twice that of one (Fisher's exact test). Each: how many are marked, and
+/// of how many.
 #[must_use]
 pub fn of_counts((marked_a, all_a): (usize, usize), (marked_b, all_b): (usize, usize)) -> f64 {
     let (all, marked) = ((all_a + all_b) as u64, (marked_a + marked_b) as u64);
     let ln_choices = |n: u64, of: u64| ln_factorial(n) - ln_factorial(of) - ln_factorial(n - of);
     let chance = |in_b: u64| {
-        (ln_choices(all_b as u64, in_b) + ln_choices(all_a as u64, marked - in_b) - ln_choices(all, marked))
-            .exp()
+        (ln_choices(all_b as u64, in_b) + ln_choices(all_a as u64, marked - in_b)
+            - ln_choices(all, marked))
+        .exp()
     };
     let least = (marked_b as u64).max(marked.saturating_sub(all_a as u64));
     let of_one: f64 = (least..=marked.min(all_b as u64)).map(chance).sum();

@@ -4,12 +4,13 @@ use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Norma
 
 use super::ALPHA;
 
-/// The ranks, counted from 1, of the two values between which the quantile `q` (0 to 1) of a distribution lies in 95 of 100 samples of
-/// `n`, whatever the distribution (Thompson 1936; Conover, "Practical nonparametric statistics", §3.2). `None`: no value of so small a
-/// sample bounds it on that side.
+/// The ranks, counted from 1, of the two values between which the quantile `q` (0 to 1) of a
+/// distribution lies in 95 of 100 samples of `n`, whatever the distribution (Thompson 1936;
+/// Conover, "Practical nonparametric statistics", §3.2). `None`: no value of so small a sample
+/// bounds it on that side.
 ///
-/// It takes values that do not depend on each other. Response times of one load do: a stall is in many of them. So this is the least
-/// that a percentile of one load may be off.
+/// It takes values that do not depend on each other. Response times of one load do: a stall is in
+/// many of them. So this is the least that a percentile of one load may be off.
 #[must_use]
 pub fn ranks(n: u64, q: f64) -> (Option<u64>, Option<u64>) {
     if n > EXACT {
@@ -17,7 +18,8 @@ pub fn ranks(n: u64, q: f64) -> (Option<u64>, Option<u64>) {
     }
     let Ok(below) = Binomial::new(q, n) else { return (None, None) };
     let tail = ALPHA / 2.0;
-    // The largest rank whose value is above the quantile seldom enough: no more than the tail has fewer values below the quantile.
+    // The largest rank whose value is above the quantile seldom enough: no more than the tail has
+    // fewer values below the quantile.
     let first_above = below.inverse_cdf(tail);
     let low = if below.cdf(first_above) <= tail { first_above + 1 } else { first_above };
     // The smallest rank whose value is below the quantile seldom enough.
@@ -26,8 +28,8 @@ pub fn ranks(n: u64, q: f64) -> (Option<u64>, Option<u64>) {
     ((low >= 1).then_some(low), (high <= n).then_some(high))
 }
 
-/// The largest sample whose ranks are those of the binomial distribution. Of larger ones they are those of the normal distribution near it, a
-/// few ranks of a million off.
+/// The largest sample whose ranks are those of the binomial distribution. Of larger ones they are
+/// those of the normal distribution near it, a few ranks of a million off.
 const EXACT: u64 = 1_000_000;
 
 fn near(n: f64, q: f64) -> (Option<u64>, Option<u64>) {
@@ -45,7 +47,8 @@ mod tests {
     /// Made by `tests/vectors/verdicts.py` with scipy.
     #[test]
     fn ranks_are_those_of_scipy() {
-        let all: Value = serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
+        let all: Value =
+            serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
         let cases = all["quantiles"].as_array().unwrap();
         assert!(cases.len() >= 10);
         for case in cases {
@@ -61,7 +64,10 @@ mod tests {
         for q in [0.5, 0.99, 0.999] {
             let (exact, near) = (ranks(EXACT, q), near(EXACT as f64, q));
             let apart = |a: Option<u64>, b: Option<u64>| a.unwrap().abs_diff(b.unwrap());
-            assert!(apart(exact.0, near.0) <= 3 && apart(exact.1, near.1) <= 3, "{q}: {exact:?} {near:?}");
+            assert!(
+                apart(exact.0, near.0) <= 3 && apart(exact.1, near.1) <= 3,
+                "{q}: {exact:?} {near:?}"
+            );
         }
         let all = ranks(u64::MAX, 0.5);
         assert!(all.0.is_some() && all.1.is_some());
@@ -69,7 +75,11 @@ mod tests {
 
     #[test]
     fn a_sample_too_small_has_no_bound() {
-        assert_eq!(ranks(5, 0.5), (None, None), "all five lie below the median in 3 of 100 samples");
+        assert_eq!(
+            ranks(5, 0.5),
+            (None, None),
+            "all five lie below the median in 3 of 100 samples"
+        );
         assert_eq!(ranks(6, 0.5), (Some(1), Some(6)));
         assert_eq!(ranks(0, 0.5), (None, None));
     }

@@ -4,8 +4,8 @@ use statrs::distribution::ContinuousCDF as _;
 
 use super::{ALPHA, median, student};
 
-/// The Universal Scalability Law (Gunther, "Guerrilla Capacity Planning", 2007): with `n` at once, throughput is
-/// λn / (1 + σ(n − 1) + κn(n − 1)).
+/// The Universal Scalability Law (Gunther, "Guerrilla Capacity Planning", 2007): with `n` at once,
+/// throughput is λn / (1 + σ(n − 1) + κn(n − 1)).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Law {
     /// Throughput with one.
@@ -22,12 +22,15 @@ impl Law {
         self.lambda * n / slowed(n, self.sigma, self.kappa)
     }
 
-    /// Where throughput is the highest: 1 where each more takes from the first. `None`: it never falls.
+    /// Where throughput is the highest: 1 where each more takes from the first. `None`: it never
+    /// falls.
     #[must_use]
     pub fn peak(&self) -> Option<f64> {
         let falls = self.kappa > 0.0 || self.sigma > 1.0;
         // Where the derivative is 0.
-        falls.then(|| ((1.0 - self.sigma).max(0.0) / self.kappa.max(f64::MIN_POSITIVE)).sqrt().max(1.0))
+        falls.then(|| {
+            ((1.0 - self.sigma).max(0.0) / self.kappa.max(f64::MIN_POSITIVE)).sqrt().max(1.0)
+        })
     }
 
     /// Throughput that it nears or reaches, however many; `None`: it grows for ever.
@@ -39,8 +42,9 @@ impl Law {
         }
     }
 
-    /// The law that points (how many, throughput) follow the closest, by the squares of the logarithms' residuals. No coefficient is
-    /// negative. `None`: there are fewer than three levels, or a value is not a positive number.
+    /// The law that points (how many, throughput) follow the closest, by the squares of the
+    /// logarithms' residuals. No coefficient is negative. `None`: there are fewer than three
+    /// levels, or a value is not a positive number.
     #[must_use]
     pub fn fit(points: &[(f64, f64)]) -> Option<Law> {
         let mut levels: Vec<f64> = points.iter().map(|(n, _)| *n).collect();
@@ -56,7 +60,8 @@ impl Law {
         Some(Law::closest(points, &starts, Search::EXACT))
     }
 
-    /// The law of points that nearly follow this one, such as some of those that it was fitted to: to three digits or more, and quicker.
+    /// The law of points that nearly follow this one, such as some of those that it was fitted to:
+    /// to three digits or more, and quicker.
     #[must_use]
     pub fn refitted(&self, points: &[(f64, f64)]) -> Law {
         let start = (self.sigma.max(1e-6), self.kappa.max(1e-9));
@@ -69,12 +74,9 @@ impl Law {
         let tries = free
             .into_iter()
             .flat_map(|free| starts.iter().map(move |start| descend(points, *start, free, search)));
-        let best = tries.fold(
-            (0.0, 0.0),
-            |best, next| {
-                if cost(points, next) < cost(points, best) { next } else { best }
-            },
-        );
+        let best = tries.fold((0.0, 0.0), |best, next| {
+            if cost(points, next) < cost(points, best) { next } else { best }
+        });
         Law { lambda: lambda(points, best), sigma: best.0, kappa: best.1 }
     }
 }
@@ -96,7 +98,8 @@ fn slowed(n: f64, sigma: f64, kappa: f64) -> f64 {
     1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
 }
 
-/// The logarithm of λ that suits the coefficients best is the mean of what it would be by each point.
+/// The logarithm of λ that suits the coefficients best is the mean of what it would be by each
+/// point.
 fn log_lambda(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> f64 {
     let by_point = points.iter().map(|(n, x)| (x * slowed(*n, sigma, kappa) / n).ln());
     by_point.sum::<f64>() / points.len() as f64
@@ -116,7 +119,8 @@ fn residuals(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> impl Iterator
     points.iter().map(move |(n, x)| (x * slowed(*n, sigma, kappa) / n).ln() - mean)
 }
 
-/// Steps of Levenberg and Marquardt from a start, on the logarithms of the coefficients that are free, which keeps them positive.
+/// Steps of Levenberg and Marquardt from a start, on the logarithms of the coefficients that are
+/// free, which keeps them positive.
 fn descend(
     points: &[(f64, f64)],
     start: (f64, f64),
@@ -128,7 +132,8 @@ fn descend(
     for _ in 0..search.steps {
         let (gradient, curvature) = slopes(points, at);
         let step = solve(curvature, gradient, damping, (free_s, free_k));
-        let next = (at.0 * (-step.0).clamp(-5.0, 5.0).exp(), at.1 * (-step.1).clamp(-5.0, 5.0).exp());
+        let next =
+            (at.0 * (-step.0).clamp(-5.0, 5.0).exp(), at.1 * (-step.1).clamp(-5.0, 5.0).exp());
         let then = cost(points, next);
         if then <= now {
             let is_done = now - then <= search.tolerance * now.max(1e-300) && damping < 1e-4;
@@ -146,7 +151,8 @@ fn descend(
     at
 }
 
-/// The gradient of half the cost by the logarithms of the coefficients, and Gauss and Newton's part of its curvature: (σσ, σκ, κκ).
+/// The gradient of half the cost by the logarithms of the coefficients, and Gauss and Newton's part
+/// of its curvature: (σσ, σκ, κκ).
 fn slopes(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> ((f64, f64), (f64, f64, f64)) {
     let by = |n: f64| {
         let slowed = slowed(n, sigma, kappa);
@@ -166,7 +172,12 @@ fn slopes(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> ((f64, f64), (f6
     (gradient, curvature)
 }
 
-fn solve((ss, sk, kk): (f64, f64, f64), (s, k): (f64, f64), damping: f64, free: (bool, bool)) -> (f64, f64) {
+fn solve(
+    (ss, sk, kk): (f64, f64, f64),
+    (s, k): (f64, f64),
+    damping: f64,
+    free: (bool, bool),
+) -> (f64, f64) {
     let (ss, kk) = (ss * (1.0 + damping) + 1e-300, kk * (1.0 + damping) + 1e-300);
     match free {
         (true, true) => {
@@ -182,10 +193,11 @@ fn solve((ss, sk, kk): (f64, f64, f64), (s, k): (f64, f64), damping: f64, free: 
 /// One measured value of a curve: its block, how many at once, and the throughput.
 pub type Measured = (u32, f64, f64);
 
-/// The knee of a curve of throughput: the level from which on more at once brings little. It is the point that lies the farthest above
-/// the line from the first to the last that rises, both scaled to 1 (Satopää et al., "Finding a kneedle in a haystack", 2011), levels
-/// by their logarithm. `None`: fewer than four levels, no rise by 5 %, no point above the line by a
-/// tenth of the rise, or none by more than the noise; the noise of a single repeat is not known.
+/// The knee of a curve of throughput: the level from which on more at once brings little. It is the
+/// point that lies the farthest above the line from the first to the last that rises, both scaled
+/// to 1 (Satopää et al., "Finding a kneedle in a haystack", 2011), levels by their logarithm.
+/// `None`: fewer than four levels, no rise by 5 %, no point above the line by a tenth of the rise,
+/// or none by more than the noise; the noise of a single repeat is not known.
 #[must_use]
 pub fn knee(points: &[Measured]) -> Option<f64> {
     const ABOVE: f64 = 0.1;
@@ -223,7 +235,9 @@ struct Level {
 impl Curve {
     /// `None`: a value is not positive, or there is none.
     fn new(points: &[Measured]) -> Option<Curve> {
-        if points.is_empty() || points.iter().any(|(_, n, x)| !(*n > 0.0 && *x > 0.0 && x.is_finite())) {
+        if points.is_empty()
+            || points.iter().any(|(_, n, x)| !(*n > 0.0 && *x > 0.0 && x.is_finite()))
+        {
             return None;
         }
         let mut levels: Vec<f64> = points.iter().map(|(_, n, _)| *n).collect();
@@ -233,14 +247,18 @@ impl Curve {
         blocks.sort_unstable();
         blocks.dedup();
         let mean = |logs: Vec<f64>| logs.iter().sum::<f64>() / logs.len() as f64;
-        let means: Vec<f64> = levels.iter().map(|level| mean(logs_at(points, *level).collect())).collect();
-        let place = |n: f64| levels.iter().position(|level| *level == n).expect("each has its level");
+        let means: Vec<f64> =
+            levels.iter().map(|level| mean(logs_at(points, *level).collect())).collect();
+        let place =
+            |n: f64| levels.iter().position(|level| *level == n).expect("each has its level");
         let of_block = |block: u32| {
             let own = points.iter().filter(|(own, ..)| *own == block);
             mean(own.map(|(_, n, x)| x.ln() - means[place(*n)]).collect())
         };
-        let freed: Vec<Measured> =
-            points.iter().map(|(block, n, x)| (*block, *n, (x.ln() - of_block(*block)).exp())).collect();
+        let freed: Vec<Measured> = points
+            .iter()
+            .map(|(block, n, x)| (*block, *n, (x.ln() - of_block(*block)).exp()))
+            .collect();
         let squares: f64 = freed.iter().map(|(_, n, x)| (x.ln() - means[place(*n)]).powi(2)).sum();
         let freedom = (points.len() + 1) as f64 - (levels.len() + blocks.len()) as f64;
         let level = |n: &f64| {
@@ -257,7 +275,8 @@ impl Curve {
     fn chance(&self, parts: &[(f64, Level)]) -> Option<f64> {
         let (noise, freedom) = self.noise?;
         let levels = self.levels.len() as f64;
-        let variance: f64 = parts.iter().map(|(weight, at)| (weight * at.rps).powi(2) / at.repeats).sum();
+        let variance: f64 =
+            parts.iter().map(|(weight, at)| (weight * at.rps).powi(2) / at.repeats).sum();
         let quantile = student(freedom).inverse_cdf(1.0 - ALPHA / (levels * (levels - 1.0)));
         Some(quantile * noise * (variance * std::f64::consts::FRAC_PI_2).sqrt())
     }
@@ -283,7 +302,8 @@ mod tests {
     /// Made by `tests/vectors/verdicts.py` with scipy.
     #[test]
     fn fits_are_those_of_scipy() {
-        let all: Value = serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
+        let all: Value =
+            serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
         let cases = all["usl"].as_array().unwrap();
         assert!(cases.len() >= 8);
         for case in cases {
@@ -314,7 +334,9 @@ mod tests {
             Law { lambda: 7e5, sigma: 0.0, kappa: 2e-5 },
         ] {
             let law = Law::fit(&points(truth)).unwrap();
-            LEVELS.iter().for_each(|n| assert!((law.at(*n) / truth.at(*n) - 1.0).abs() < 1e-6, "{law:?}"));
+            LEVELS
+                .iter()
+                .for_each(|n| assert!((law.at(*n) / truth.at(*n) - 1.0).abs() < 1e-6, "{law:?}"));
         }
         let law = Law { lambda: 1000.0, sigma: 0.02, kappa: 1e-4 };
         assert!((law.peak().unwrap() - 98.99).abs() < 0.01);
@@ -322,7 +344,8 @@ mod tests {
         let grows = Law { lambda: 10.0, sigma: 0.0, kappa: 0.0 };
         assert_eq!((grows.peak(), grows.most()), (None, None));
         assert_eq!(Law { sigma: 0.5, ..grows }.most(), Some(20.0));
-        // One that is full with a single request: whatever noise makes of its coefficient, it falls from there on.
+        // One that is full with a single request: whatever noise makes of its coefficient, it falls
+        // from there on.
         for sigma in [1.0, 1.5] {
             let full = Law { sigma, kappa: 1e-3, ..grows };
             assert_eq!((full.peak(), full.most()), (Some(1.0), Some(full.lambda)));
@@ -342,7 +365,9 @@ mod tests {
             let noisy: Vec<(f64, f64)> =
                 LEVELS.iter().map(|n| (*n, truth.at(*n) * (0.02 * normal.draw()).exp())).collect();
             let law = Law::fit(&noisy).unwrap();
-            LEVELS.iter().for_each(|n| assert!((law.at(*n) / truth.at(*n)).ln().abs() < 0.08, "{law:?}"));
+            LEVELS
+                .iter()
+                .for_each(|n| assert!((law.at(*n) / truth.at(*n)).ln().abs() < 0.08, "{law:?}"));
         }
     }
 
@@ -358,7 +383,8 @@ mod tests {
         let of_block = |block: u32| {
             let start = (0.05 * normal.draw()).exp();
             let each = LEVELS.into_iter().zip(values);
-            each.map(|(n, x)| (block, n, x * start * (noise * normal.draw()).exp())).collect::<Vec<_>>()
+            each.map(|(n, x)| (block, n, x * start * (noise * normal.draw()).exp()))
+                .collect::<Vec<_>>()
         };
         (0..repeats).flat_map(of_block).collect()
     }
@@ -370,7 +396,11 @@ mod tests {
         assert!(near(of(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1]), 8.0));
         assert!(near(of(&[1.0, 2.0, 4.0, 8.0, 8.0, 7.0, 6.0, 4.0]), 8.0));
         assert_eq!(of(&[5.0; 8]), None, "full with one");
-        assert_eq!(of(&[5.0, 5.1, 5.2, 5.2, 5.2, 5.2, 5.2, 5.2]), None, "full with one but for 4 %");
+        assert_eq!(
+            of(&[5.0, 5.1, 5.2, 5.2, 5.2, 5.2, 5.2, 5.2]),
+            None,
+            "full with one but for 4 %"
+        );
         assert_eq!(of(&[1.0, 2.0, 3.0]), None);
         assert_eq!(of(&[8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), None);
         let one = repeats(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1], 1e-4, 1, &mut Normal(1));
@@ -382,13 +412,15 @@ mod tests {
     fn share_of_knees(values: &[f64], noise: f64, launches: u32) -> f64 {
         const WORLDS: u32 = 1000;
         let mut normal = Normal(u64::from(launches) + (noise * 1e4) as u64);
-        let found = (0..WORLDS).filter(|_| knee(&repeats(values, noise, launches, &mut normal)).is_some());
+        let found =
+            (0..WORLDS).filter(|_| knee(&repeats(values, noise, launches, &mut normal)).is_some());
         found.count() as f64 / f64::from(WORLDS)
     }
 
     #[test]
     fn flat_and_straight_curves_have_no_knee() {
-        let straight: Vec<f64> = (0..8).map(|doubling| 100.0 + 20.0 * f64::from(doubling)).collect();
+        let straight: Vec<f64> =
+            (0..8).map(|doubling| 100.0 + 20.0 * f64::from(doubling)).collect();
         for (noise, launches) in [(0.01, 5), (0.05, 5), (0.1, 3), (0.05, 2), (0.02, 10)] {
             let flat = share_of_knees(&[100.0; 8], noise, launches);
             assert!(flat <= 0.05, "{noise} {launches}: {flat}");
@@ -405,7 +437,8 @@ mod tests {
             assert!(found >= 0.95, "{noise} {launches}: {found}");
         }
         // A small one beside little noise.
-        let found = share_of_knees(&[100.0, 110.0, 120.0, 121.0, 121.0, 121.0, 121.0, 121.0], 0.01, 5);
+        let found =
+            share_of_knees(&[100.0, 110.0, 120.0, 121.0, 121.0, 121.0, 121.0, 121.0], 0.01, 5);
         assert!(found >= 0.95, "{found}");
     }
 }

@@ -7,16 +7,19 @@ use super::{ALPHA, REPEATS_FOR_INTERVAL};
 /// A trend over repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// What the last repeat is to the first by the line through the logarithms of all (least squares), and its 95 % interval.
+    /// What the last repeat is to the first by the line through the logarithms of all (least
+    /// squares), and its 95 % interval.
     pub ratio: f64,
     pub low: f64,
     pub high: f64,
-    /// Chance of a slope at least as steep if there is none: 0 to 1, two-sided (Student's t of the slope).
+    /// Chance of a slope at least as steep if there is none: 0 to 1, two-sided (Student's t of the
+    /// slope).
     pub p: f64,
 }
 
 impl Trend {
-    /// Of values in the order of their repeats. `None`: fewer than five, or one is not a positive number.
+    /// Of values in the order of their repeats. `None`: fewer than five, or one is not a positive
+    /// number.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Trend> {
         let are_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
@@ -39,7 +42,12 @@ impl Trend {
             error => 2.0 * student.cdf(-(slope / error).abs()),
         };
         let over_all = |slope: f64| (slope * (n - 1.0)).exp();
-        Some(Trend { ratio: over_all(slope), low: over_all(slope - half), high: over_all(slope + half), p })
+        Some(Trend {
+            ratio: over_all(slope),
+            low: over_all(slope - half),
+            high: over_all(slope + half),
+            p,
+        })
     }
 }
 
@@ -52,8 +60,9 @@ mod tests {
     fn chance_looks_like_a_trend_as_seldom_as_it_says() {
         for n in [5, 8, 20] {
             let mut normal = Normal(n as u64);
-            let alarms =
-                (0..4000).filter(|_| Trend::of(&normal.values(n, 100.0, 0.05)).unwrap().p < ALPHA).count();
+            let alarms = (0..4000)
+                .filter(|_| Trend::of(&normal.values(n, 100.0, 0.05)).unwrap().p < ALPHA)
+                .count();
             assert!((140..=260).contains(&alarms), "{n}: {alarms} of 4000");
         }
     }
@@ -64,7 +73,8 @@ mod tests {
         let trend = Trend::of(&rising).unwrap();
         assert!((trend.ratio - 1.02f64.powi(5)).abs() < 1e-9 && trend.p < 1e-6, "{trend:?}");
         let mut normal = Normal(7);
-        let noisy: Vec<f64> = rising.iter().map(|value| value * normal.values(1, 1.0, 0.005)[0]).collect();
+        let noisy: Vec<f64> =
+            rising.iter().map(|value| value * normal.values(1, 1.0, 0.005)[0]).collect();
         let trend = Trend::of(&noisy).unwrap();
         assert!(trend.low < 1.104 && 1.104 < trend.high && trend.low > 1.0, "{trend:?}");
         assert_eq!(Trend::of(&[1.0; 5]).unwrap().p, 1.0);

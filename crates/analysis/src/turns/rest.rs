@@ -22,7 +22,8 @@ pub(super) fn left_out(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
         let [from, to] = pair else { continue };
         let middle = since(from).midpoint(since(to));
         let is_rest = !turns.is_own(middle);
-        let is_known = rest.add_machine(from, to, turns.rest_share(since(from), since(to))).is_some();
+        let is_known =
+            rest.add_machine(from, to, turns.rest_share(since(from), since(to))).is_some();
         // Nothing is compared with samples from before the window.
         rest.is_unknown |= is_rest && !is_known && middle > record.window_ns.0;
         if is_rest {
@@ -81,9 +82,11 @@ impl Rest {
             self.threads.entry(key(thread)).or_default().run_ns += run_ns;
         }
         let (now, then) = (to.host.as_ref()?, from.host.as_ref()?);
-        let beside = |sample: &Sample| sample.beside.as_ref().map_or(Some(0), |beside| beside.cpu_ns);
+        let beside =
+            |sample: &Sample| sample.beside.as_ref().map_or(Some(0), |beside| beside.cpu_ns);
         let (beside_now, beside_then) = (beside(to)?, beside(from)?);
-        let servers = to.parties.iter().map(|used| used.party).filter(|party| !is_generator(*party));
+        let servers =
+            to.parties.iter().map(|used| used.party).filter(|party| !is_generator(*party));
         let servers_s: f64 =
             servers.map(|party| Used::between(party, from, to)?.cpu_s).sum::<Option<f64>>()?;
         self.servers_ns += (servers_s * share * 1e9).round() as u64;
@@ -116,14 +119,17 @@ impl Rest {
                 thread.run_ns = thread.run_ns.saturating_sub(rest.run_ns);
                 thread.run_delay_ns = without(thread.run_delay_ns, Some(rest.run_delay_ns));
                 if let Some(seen) = &mut thread.seen {
-                    State::ALL.into_iter().for_each(|state| seen.states.take(state, rest.states.get(state)));
+                    State::ALL
+                        .into_iter()
+                        .for_each(|state| seen.states.take(state, rest.states.get(state)));
                 }
             }
         }
         if let Some(beside) = &mut sample.beside {
             beside.cpu_ns = without(beside.cpu_ns, Some(self.beside_ns));
         }
-        sample.host = sample.host.take().filter(|_| !self.is_unknown).map(|host| self.of_own(&host));
+        sample.host =
+            sample.host.take().filter(|_| !self.is_unknown).map(|host| self.of_own(&host));
     }
 
     /// The machine's counters that grow, without the rest.
@@ -167,7 +173,9 @@ fn threads<'a>(
 ) -> impl Iterator<Item = (&'a ThreadUse, Option<&'a ThreadUse>)> {
     to.parties.iter().filter(move |used| is_wanted(used.party)).flat_map(|used| {
         let before = from.of(used.party).map_or(&[][..], |before| &before.threads);
-        used.threads.iter().map(|thread| (thread, before.iter().find(|before| key(before) == key(thread))))
+        used.threads
+            .iter()
+            .map(|thread| (thread, before.iter().find(|before| key(before) == key(thread))))
     })
 }
 

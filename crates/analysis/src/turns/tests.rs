@@ -7,11 +7,12 @@ use crate::server::server_use;
 
 const MS: u64 = 1_000_000;
 
-/// Two rounds of two loads in turns of 400 ms, of which the first has the order A B B A, B A A B; A's view. In each quarter of
-/// a turn A answers 10 requests, and 4 more right after its turn; each costs 1 ms. Where it is idle it uses `idle_ms` in each
-/// quarter.
+/// Two rounds of two loads in turns of 400 ms, of which the first has the order A B B A, B A A B;
+/// A's view. In each quarter of a turn A answers 10 requests, and 4 more right after its turn; each
+/// costs 1 ms. Where it is idle it uses `idle_ms` in each quarter.
 fn record(idle_ms: u64) -> LoadRecord {
-    let slices = vec![(0, 400 * MS), (1200 * MS, 1600 * MS), (2000 * MS, 2400 * MS), (2400 * MS, 2800 * MS)];
+    let slices =
+        vec![(0, 400 * MS), (1200 * MS, 1600 * MS), (2000 * MS, 2400 * MS), (2400 * MS, 2800 * MS)];
     let mut record = LoadRecord {
         began_ns: 77 * MS,
         window_ns: (0, 3200 * MS),
@@ -74,7 +75,8 @@ fn own_time_has_no_gaps_and_loses_no_answer() {
     assert_eq!(own.intervals[3].answers(), 14);
     let at: Vec<u64> = own.samples.iter().map(|sample| sample.at_ns - 77 * MS).collect();
     assert!(at.is_sorted_by(|a, b| a < b), "{at:?}");
-    let used = cpu_between(own.samples.first().unwrap(), own.samples.last().unwrap(), Party::SUBJECT);
+    let used =
+        cpu_between(own.samples.first().unwrap(), own.samples.last().unwrap(), Party::SUBJECT);
     assert_eq!(used, Some((16 * 10 + 3 * 4) * MS));
 }
 
@@ -110,7 +112,8 @@ fn machine_record(idle_ms: u64) -> LoadRecord {
     for (quarters, sample) in record.samples.iter_mut().enumerate() {
         let at_ns = sample.at_ns - 77 * MS;
         let quarters = quarters as u64;
-        let thread = |tid, run_ms| ThreadUse { pid: 1, tid, run_ns: run_ms * MS, ..ThreadUse::default() };
+        let thread =
+            |tid, run_ms| ThreadUse { pid: 1, tid, run_ns: run_ms * MS, ..ThreadUse::default() };
         let server = sample.of_mut(Party::SUBJECT);
         let waited = Some((2 * own + 9 * rest) * MS);
         let server_ns = server.cgroup.as_ref().unwrap().cpu_ns.unwrap();
@@ -118,7 +121,8 @@ fn machine_record(idle_ms: u64) -> LoadRecord {
         sample.of_mut(Party::GENERATOR).threads = vec![thread(1, 5 * own), thread(2, 7 * rest)];
         sample.beside = Some(BesideUse { cpu_ns: Some(30 * rest * MS), ..BesideUse::default() });
         let busy_ns = server_ns + (5 * own + 37 * rest + 20 * quarters) * MS;
-        let pressure = PressureUse { cpu_ns: Some((own + 50 * rest) * MS), ..PressureUse::default() };
+        let pressure =
+            PressureUse { cpu_ns: Some((own + 50 * rest) * MS), ..PressureUse::default() };
         sample.host = Some(HostUse {
             busy_ns,
             idle_ns: 199 * quarters * MS - busy_ns,
@@ -170,8 +174,9 @@ fn other_programs_count_in_own_turns_of_few_samples() {
 fn counters_of_the_machine_leave_out_the_rest() {
     let own = in_own_time(&machine_record(5)).into_owned();
     let (first, last) = (own.samples.first().unwrap(), own.samples.last().unwrap());
-    let grown =
-        |pick: fn(&HostUse) -> Option<u64>| Some(pick(last.host.as_ref()?)? - pick(first.host.as_ref()?)?);
+    let grown = |pick: fn(&HostUse) -> Option<u64>| {
+        Some(pick(last.host.as_ref()?)? - pick(first.host.as_ref()?)?)
+    };
     assert_eq!(grown(|host| host.births), Some(16 * 3));
     assert_eq!(grown(|host| host.interrupts), Some(16 * 10));
     assert_eq!(grown(|host| Some(host.context_switches)), Some(16 * 100));

@@ -93,8 +93,9 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
     };
     let polling = arms(&|t| polls(&t.load, &t.server).is_some());
     let idle = arms(&|t| t.server.cpu_utilisation.is_some_and(|used| used < SERVER_IDLE));
-    let is_full =
-        |t: &&TrialResult| t.valid && t.server.cpu_utilisation.is_some_and(|used| used >= SERVER_BUSY);
+    let is_full = |t: &&TrialResult| {
+        t.valid && t.server.cpu_utilisation.is_some_and(|used| used >= SERVER_BUSY)
+    };
     // The lowest and the highest throughput at which it was full.
     let mut ranges: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
     for trial in trials.iter().filter(is_full) {
@@ -106,20 +107,26 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
         let is_of_cpu = matches!(t.limiter.resource, Resource::ServerCpu | Resource::ServerThread);
         let is_sure = t.limiter.confidence == Confidence::High;
         let is_wide = |(least, most): &(f64, f64)| *most >= GROWS_MUCH * least;
-        let is_as_full = || ranges.get(&server(t)).is_some_and(is_wide) && !idle.contains(&t.cell.arm);
+        let is_as_full =
+            || ranges.get(&server(t)).is_some_and(is_wide) && !idle.contains(&t.cell.arm);
         t.valid && is_of_cpu && is_sure && (polling.contains(&t.cell.arm) || is_as_full())
     };
     for trial in trials.iter_mut().filter(|trial| is_doubtful(trial)) {
         let own = &trial.limiter;
         let doubt = match polling.contains(&trial.cell.arm) {
-            true => "But this server polls, as another of its steps shows, so that its CPU is always full.",
+            true => {
+                "But this server polls, as another of its steps shows, so that its CPU is always \
+                 full."
+            }
             false => {
-                "But its CPU was as full at throughputs that differ by half and more, as that of a server that polls is."
+                "But its CPU was as full at throughputs that differ by half and more, as that of a \
+                 server that polls is."
             }
         };
         let sentence = format!("{} {doubt}", own.sentence);
-        trial.limiter = Limiter::new(own.resource, Confidence::Medium, sentence, own.evidence.clone())
-            .with_confidence_said();
+        trial.limiter =
+            Limiter::new(own.resource, Confidence::Medium, sentence, own.evidence.clone())
+                .with_confidence_said();
     }
 }
 
@@ -132,7 +139,8 @@ fn curves(trials: &[TrialResult]) -> BTreeMap<Along, Vec<usize>> {
     for (i, trial) in trials.iter().enumerate() {
         let is_closed = trial.load.config.model == Model::Closed && trial.step.rate.is_none();
         if is_closed && trial.valid && trial.duet.is_none() {
-            let along = (trial.cell.arm, trial.cell.workload, trial.step.streams, trial.step.pipeline);
+            let along =
+                (trial.cell.arm, trial.cell.workload, trial.step.streams, trial.step.pipeline);
             all.entry(along).or_default().push(i);
         }
     }
@@ -163,7 +171,8 @@ struct Level {
 
 impl Level {
     fn new(planned: u64, trials: &[&TrialResult]) -> Option<Level> {
-        let quiet: Vec<&TrialResult> = trials.iter().copied().filter(|t| !is_disturbed(t)).collect();
+        let quiet: Vec<&TrialResult> =
+            trials.iter().copied().filter(|t| !is_disturbed(t)).collect();
         let trials = if quiet.is_empty() { trials } else { &quiet[..] };
         let middle = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
             median(&trials.iter().filter_map(|trial| of(trial)).collect::<Vec<_>>())
@@ -180,9 +189,13 @@ impl Level {
             resource: leading.limiter.resource,
             confidence: leading.limiter.confidence,
             cpu,
-            has_room: [cpu, need].into_iter().all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
+            has_room: [cpu, need]
+                .into_iter()
+                .all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
             asleep: middle(&|t| asleep_threads(&t.server)),
-            waiting: middle(&|t| t.server.working.as_ref().map(|w| w.share(State::Lock) * w.threads as f64)),
+            waiting: middle(&|t| {
+                t.server.working.as_ref().map(|w| w.share(State::Lock) * w.threads as f64)
+            }),
             is_disturbed: quiet.is_empty(),
         })
     }
@@ -212,8 +225,10 @@ impl Curve {
         }
         let levels = by_level.iter().filter_map(|(planned, trials)| Level::new(*planned, trials));
         let mut curve = Curve { levels: levels.collect() };
-        let refuted: Vec<bool> = curve.levels.iter().map(|l| curve.are_workers_refuted(l)).collect();
-        for (level, _) in curve.levels.iter_mut().zip(refuted).filter(|(_, is_refuted)| *is_refuted) {
+        let refuted: Vec<bool> =
+            curve.levels.iter().map(|l| curve.are_workers_refuted(l)).collect();
+        for (level, _) in curve.levels.iter_mut().zip(refuted).filter(|(_, is_refuted)| *is_refuted)
+        {
             level.resource = Resource::Elsewhere;
         }
         curve
@@ -222,7 +237,10 @@ impl Curve {
     /// Whether threads that are asleep are no workers that requests wait for: they are more than
     /// the requests that are served at a time, so that some of them have none.
     fn are_workers_refuted(&self, level: &Level) -> bool {
-        let many = level.asleep.zip(self.width(level)).is_some_and(|(asleep, width)| asleep > ALIKE * width);
+        let many = level
+            .asleep
+            .zip(self.width(level))
+            .is_some_and(|(asleep, width)| asleep > ALIKE * width);
         level.resource == Resource::Workers && many
     }
 
@@ -250,21 +268,25 @@ impl Curve {
         // grow beyond it.
         let lower = self.levels.iter().rev().find(|to| APART * to.in_flight <= from.in_flight);
         match lower {
-            Some(lower) if from.throughput_rps <= FLAT * lower.throughput_rps => Course::Flat(lower),
+            Some(lower) if from.throughput_rps <= FLAT * lower.throughput_rps => {
+                Course::Flat(lower)
+            }
             _ => Course::Unknown,
         }
     }
 
     /// Whether requests take no longer at this level than with the fewest in flight.
     fn has_no_queue(&self, level: &Level) -> bool {
-        let fewest = self.levels.first().filter(|fewest| APART * fewest.in_flight <= level.in_flight);
+        let fewest =
+            self.levels.first().filter(|fewest| APART * fewest.in_flight <= level.in_flight);
         fewest.is_some_and(|fewest| level.response_us <= NO_QUEUE * fewest.response_us)
     }
 
     /// Whether most requests have threads that wait for each other although few are served at a
     /// time. Those that are served may be asleep in the same way.
     fn waits_for_turn(&self, level: &Level) -> bool {
-        let without_turn = level.waiting.zip(self.width(level)).map(|(waiting, width)| waiting - width);
+        let without_turn =
+            level.waiting.zip(self.width(level)).map(|(waiting, width)| waiting - width);
         without_turn.is_some_and(|threads| threads >= (MOST_REQUESTS * level.in_flight).max(1.0))
     }
 
@@ -279,7 +301,9 @@ impl Curve {
         let level = self.level(trial.step.in_flight)?;
         let own = &trial.limiter;
         match own.resource {
-            Resource::Concurrency | Resource::Unknown | Resource::Elsewhere => self.of_idle(trial, level),
+            Resource::Concurrency | Resource::Unknown | Resource::Elsewhere => {
+                self.of_idle(trial, level)
+            }
             // Other programs that do not make requests take longer are no limit.
             Resource::OtherPrograms if own.confidence == Confidence::Low => {
                 self.has_no_queue(level).then(|| self.no_queue(trial, level))
@@ -304,15 +328,17 @@ impl Curve {
 
     /// Of a server that was idle, or nearly.
     fn of_idle(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
-        let is_busy =
-            level.cpu.is_none_or(|used| used >= SERVER_BUSY) && polls(&trial.load, &trial.server).is_none();
+        let is_busy = level.cpu.is_none_or(|used| used >= SERVER_BUSY)
+            && polls(&trial.load, &trial.server).is_none();
         if let Some(full) = self.of_nearly_full(trial, level) {
             return Some(full);
         }
         match self.course(level) {
             Course::Grows(more) if !is_busy => Some(Self::too_few(trial, level, more)),
             // A higher step that filled a side found the limit of that side.
-            Course::Flat(other) if level.has_room && other.has_room => Some(self.queue(trial, level, other)),
+            Course::Flat(other) if level.has_room && other.has_room => {
+                Some(self.queue(trial, level, other))
+            }
             Course::Unknown if level.has_room && self.has_no_queue(level) => {
                 Some(self.no_queue(trial, level))
             }
@@ -324,7 +350,8 @@ impl Curve {
     /// throughput grew.
     fn of_nearly_full(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
         let used = level.cpu.filter(|used| *used >= SERVER_IDLE)?;
-        let is_full = |l: &&Level| l.in_flight > level.in_flight && l.resource == Resource::ServerCpu;
+        let is_full =
+            |l: &&Level| l.in_flight > level.in_flight && l.resource == Resource::ServerCpu;
         let full = self.levels.iter().find(is_full)?;
         let confidence = match self.course(level) {
             Course::Flat(_) => full.confidence,
@@ -332,7 +359,8 @@ impl Curve {
             Course::Grows(_) => return None,
         };
         let sentence = format!(
-            "The server's CPU: it used {} of it, and with {} in flight it used {} and served {:.0} per second instead of {:.0}.",
+            "The server's CPU: it used {} of it, and with {} in flight it used {} and served {:.0} \
+             per second instead of {:.0}.",
             percent(used),
             full.planned,
             percent(full.cpu?),
@@ -345,8 +373,13 @@ impl Curve {
     /// More requests in flight were served faster, so nothing serves only so many at a time.
     fn too_few(trial: &TrialResult, level: &Level, more: &Level) -> Limiter {
         let sentence = format!(
-            "Too few requests in flight: with {} at a time the server served {:.0} per second, and with {} it served {:.0}. Each waits {:.0} µs for its response.",
-            level.planned, level.throughput_rps, more.planned, more.throughput_rps, level.response_us
+            "Too few requests in flight: with {} at a time the server served {:.0} per second, and \
+             with {} it served {:.0}. Each waits {:.0} µs for its response.",
+            level.planned,
+            level.throughput_rps,
+            more.planned,
+            more.throughput_rps,
+            level.response_us
         );
         Self::told(trial, Resource::Concurrency, Confidence::High, sentence, level, more)
     }
@@ -355,7 +388,8 @@ impl Curve {
     fn no_queue(&self, trial: &TrialResult, level: &Level) -> Limiter {
         let fewest = &self.levels[0];
         let sentence = format!(
-            "Too few requests in flight: with {} at a time each takes {:.0} µs, and with {} it takes {:.0} µs, so that none waits for another.",
+            "Too few requests in flight: with {} at a time each takes {:.0} µs, and with {} it \
+             takes {:.0} µs, so that none waits for another.",
             level.planned, level.response_us, fewest.planned, fewest.response_us
         );
         Self::told(trial, Resource::Concurrency, Confidence::High, sentence, level, fewest)
@@ -367,12 +401,16 @@ impl Curve {
             let name = name_of_queue(l.resource)?;
             matches!(self.course(l), Course::Flat(_)).then_some((l, name))
         });
-        let (fewer, more) = if level.planned < other.planned { (level, other) } else { (other, level) };
+        let (fewer, more) =
+            if level.planned < other.planned { (level, other) } else { (other, level) };
         let width = self.width(more).map_or(String::new(), |width| {
-            format!(" About {width:.1} are served at a time (throughput × response time of one alone).")
+            format!(
+                " About {width:.1} are served at a time (throughput × response time of one alone)."
+            )
         });
         let grew = format!(
-            "with {} in flight the server served {:.0} per second, and with {} it served {:.0}, each after {:.0} instead of {:.0} µs.{width}",
+            "with {} in flight the server served {:.0} per second, and with {} it served {:.0}, \
+             each after {:.0} instead of {:.0} µs.{width}",
             fewer.planned,
             fewer.throughput_rps,
             more.planned,
@@ -390,13 +428,17 @@ impl Curve {
             None if behind.is_empty() && self.waits_for_turn(more) => (
                 Resource::Lock,
                 Confidence::Medium,
-                format!("A lock, or a pool in the server, for which its threads wait (futex): {grew}"),
+                format!(
+                    "A lock, or a pool in the server, for which its threads wait (futex): {grew}"
+                ),
             ),
             None if behind.is_empty() => (
                 Resource::Elsewhere,
                 confidence_of_elsewhere(&trial.server),
                 format!(
-                    "A queue in the server or behind it: {grew} It is a lock, a pool or a limit of the server, or a service that dyno does not watch: name those as `[[backends]]`."
+                    "A queue in the server or behind it: {grew} It is a lock, a pool or a limit of \
+                     the server, or a service that dyno does not watch: name those as \
+                     `[[backends]]`."
                 ),
             ),
             None => (
@@ -422,19 +464,29 @@ impl Curve {
             }
             _ => "",
         };
-        let said = own.sentence.strip_suffix(own.confidence.sentence(own.resource)).unwrap_or(&own.sentence);
+        let said = own
+            .sentence
+            .strip_suffix(own.confidence.sentence(own.resource))
+            .unwrap_or(&own.sentence);
         let sentence = format!("{said} About {width:.1} are served at a time.{doubt}");
         Some(Limiter::new(own.resource, confidence, sentence, evidence).with_confidence_said())
     }
 
     /// How sure a queue that a step names is by what all steps tell: a lock serves one at a time,
     /// and each request that workers serve has one of them.
-    fn confidence_of_queue(&self, resource: Resource, own: Confidence, level: &Level) -> Confidence {
+    fn confidence_of_queue(
+        &self,
+        resource: Resource,
+        own: Confidence,
+        level: &Level,
+    ) -> Confidence {
         match resource {
             Resource::Lock if self.width(level).is_some_and(|width| width > ALIKE) => {
                 own.max(Confidence::Medium)
             }
-            Resource::Workers if self.are_workers_confirmed(level) && !level.is_disturbed => Confidence::High,
+            Resource::Workers if self.are_workers_confirmed(level) && !level.is_disturbed => {
+                Confidence::High
+            }
             _ => own,
         }
     }
@@ -450,14 +502,16 @@ impl Curve {
         let mut evidence = trial.limiter.evidence.clone();
         evidence["steps"] = steps(level, other);
         let is_sure = confidence == Confidence::High && !level.is_disturbed && !other.is_disturbed;
-        let confidence = if is_sure { Confidence::High } else { confidence.max(Confidence::Medium) };
+        let confidence =
+            if is_sure { Confidence::High } else { confidence.max(Confidence::Medium) };
         Limiter::new(resource, confidence, sentence, evidence).with_confidence_said()
     }
 }
 
 /// A verdict of a step that its server's other steps do not bear out: likely at most.
 fn with_doubt(own: &Limiter) -> Limiter {
-    let said = own.sentence.strip_suffix(own.confidence.sentence(own.resource)).unwrap_or(&own.sentence);
+    let said =
+        own.sentence.strip_suffix(own.confidence.sentence(own.resource)).unwrap_or(&own.sentence);
     let confidence = own.confidence.max(Confidence::Medium);
     Limiter::new(own.resource, confidence, said.into(), own.evidence.clone()).with_confidence_said()
 }
@@ -465,7 +519,8 @@ fn with_doubt(own: &Limiter) -> Limiter {
 /// How sure it is that nothing that dyno can name is the queue. Where threads are seen, they wait
 /// for peers, and not for time to pass.
 fn confidence_of_elsewhere(server: &ServerUse) -> Confidence {
-    let waits_for_time = server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= A_TIMER_EACH);
+    let waits_for_time =
+        server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= A_TIMER_EACH);
     let waits_for_peers =
         server.working.as_ref().is_none_or(|working| working.share(State::Network) >= MOST_OF_TIME);
     if waits_for_peers && !waits_for_time { Confidence::High } else { Confidence::Medium }
@@ -487,7 +542,8 @@ const fn name_of_queue(resource: Resource) -> Option<&'static str> {
 fn steps(level: &Level, other: &Level) -> serde_json::Value {
     let all = [level, other].map(|l| {
         json!({
-            "in_flight": l.in_flight, "throughput_rps": l.throughput_rps, "response_time_us": l.response_us,
+            "in_flight": l.in_flight, "throughput_rps": l.throughput_rps,
+            "response_time_us": l.response_us,
         })
     });
     json!(all)

@@ -73,7 +73,11 @@ struct Levels {
 }
 
 impl Levels {
-    fn new(levels: impl Iterator<Item = (f64, f64, f64)>, unit: &'static str, noise: f64) -> Levels {
+    fn new(
+        levels: impl Iterator<Item = (f64, f64, f64)>,
+        unit: &'static str,
+        noise: f64,
+    ) -> Levels {
         let all = levels.map(|(start_s, end_s, value)| Level { start_s, end_s, value }).collect();
         Levels { all, unit, noise }
     }
@@ -162,26 +166,35 @@ impl Step<'_> {
         if !is_told || rises && is_expected {
             return None;
         }
-        let mean = format!("The mean, {} requests/s, is none of these levels.", number(load.throughput_rps));
+        let mean = format!(
+            "The mean, {} requests/s, is none of these levels.",
+            number(load.throughput_rps)
+        );
         let (timeline, cost) = (levels.timeline(), self.cost_meanwhile());
         let (code, message) = match of.pattern {
             Pattern::Slowdown => (
                 Code::Slowdown,
                 format!(
-                    "Throughput fell within the measured window, to {:.2} times its highest level: {timeline}. {mean}{cost} See in the explorer what else changed then, and repeat the step.",
+                    "Throughput fell within the measured window, to {:.2} times its highest level: \
+                     {timeline}. {mean}{cost} See in the explorer what else changed then, and \
+                     repeat the step.",
                     levels.last().value / levels.highest().value
                 ),
             ),
             Pattern::Cyclic => (
                 Code::Cyclic,
                 format!(
-                    "Throughput went up and down within the measured window: {timeline}. {mean} How much of each it holds is chance.{cost} Measure several periods (a longer `duration`, or `-d`)."
+                    "Throughput went up and down within the measured window: {timeline}. {mean} \
+                     How much of each it holds is chance.{cost} Measure several periods (a longer \
+                     `duration`, or `-d`)."
                 ),
             ),
             Pattern::WarmUp | Pattern::None => (
                 Code::Speedup,
                 format!(
-                    "Throughput rose within the measured window, to {:.2} times its lowest level: {timeline}. {mean}{cost} Warm the server up for longer (`warmup` under `[load]`, or `--warmup`), and measure its last level alone.",
+                    "Throughput rose within the measured window, to {:.2} times its lowest level: \
+                     {timeline}. {mean}{cost} Warm the server up for longer (`warmup` under \
+                     `[load]`, or `--warmup`), and measure its last level alone.",
                     levels.last().value / levels.lowest().value
                 ),
             ),
@@ -249,7 +262,8 @@ impl Step<'_> {
                     "fell within the measured window, to {:.2} times its highest level",
                     times(costs.highest())
                 ),
-                "Warm the server up for longer (`warmup` under `[load]`), and measure its last level alone.",
+                "Warm the server up for longer (`warmup` under `[load]`), and measure its last \
+                 level alone.",
             ),
             Pattern::Cyclic => (
                 "went up and down within the measured window".into(),
@@ -257,9 +271,9 @@ impl Step<'_> {
             ),
             Pattern::Flat => return None,
         };
-        let mean = server
-            .cpu_us_per_request
-            .map_or_else(String::new, |us| format!(" The mean, {} µs, is none of these levels.", number(us)));
+        let mean = server.cpu_us_per_request.map_or_else(String::new, |us| {
+            format!(" The mean, {} µs, is none of these levels.", number(us))
+        });
         let message = format!("{last} {did}: {}.{mean} {action}", costs.timeline());
         let evidence = json!({"pieces": self.steadiness.cost.as_ref().map(|cost| &cost.pieces)});
         Some(Caveat::new(Code::CostLevels, self.severity(falls), message, evidence))
@@ -275,15 +289,23 @@ impl Step<'_> {
         let seen = steadiness::intervals(load, &ServerUse::default());
         let medians: Option<Vec<f64>> = seen.iter().map(|one: &Seen| one.response_us).collect();
         let Fit { pieces, noise } = steadiness::fit(&seen, &medians?)?;
-        let levels = Levels::new(pieces.into_iter().map(|(from, to, us)| (from, to, us / 1e3)), "ms", noise);
+        let levels =
+            Levels::new(pieces.into_iter().map(|(from, to, us)| (from, to, us / 1e3)), "ms", noise);
         let ratio = levels.ratio();
-        let is_told = levels.all.len() == 2 && ratio >= RESPONSE && ratio.ln() >= RESPONSE_STANDS_OUT * noise;
+        let is_told =
+            levels.all.len() == 2 && ratio >= RESPONSE && ratio.ln() >= RESPONSE_STANDS_OUT * noise;
         is_told.then(|| {
             let message = format!(
-                "Response times changed their level within the measured window: the median was {}. Percentiles of the whole window mix both levels. Measure one of them alone: warm the server up for longer (`warmup`), or look for what changed then.",
+                "Response times changed their level within the measured window: the median was {}. \
+                 Percentiles of the whole window mix both levels. Measure one of them alone: warm \
+                 the server up for longer (`warmup`), or look for what changed then.",
                 levels.timeline()
             );
-            let level = |level: &Level| json!({"start_s": level.start_s, "end_s": level.end_s, "p50_us": level.value * 1e3});
+            let level = |level: &Level| {
+                json!({
+                    "start_s": level.start_s, "end_s": level.end_s, "p50_us": level.value * 1e3,
+                })
+            };
             let evidence = json!({"pieces": levels.all.iter().map(level).collect::<Vec<_>>()});
             Caveat::new(Code::ResponseLevels, Severity::Warning, message, evidence)
         })
@@ -294,7 +316,8 @@ impl Step<'_> {
     fn is_machines(&self, slow: Level, fast: Level) -> bool {
         let ratio = (slow.value / fast.value).max(fast.value / slow.value);
         let generators = self.generator_us(slow).zip(self.generator_us(fast));
-        ratio < LARGE && generators.is_some_and(|(slow, fast)| slow / fast >= ratio.powf(OF_MACHINE))
+        ratio < LARGE
+            && generators.is_some_and(|(slow, fast)| slow / fast >= ratio.powf(OF_MACHINE))
     }
 
     /// CPU time of the busiest thread of the generator per response, in a stretch of the window;
@@ -302,8 +325,9 @@ impl Step<'_> {
     fn generator_us(&self, level: Level) -> Option<f64> {
         /// Starts and ends are nanoseconds as seconds.
         const ROUNDING_S: f64 = 1e-6;
-        let is_within =
-            |start_s: f64| start_s >= level.start_s - ROUNDING_S && start_s < level.end_s - ROUNDING_S;
+        let is_within = |start_s: f64| {
+            start_s >= level.start_s - ROUNDING_S && start_s < level.end_s - ROUNDING_S
+        };
         let measured = self.load.intervals.iter().filter(|i| i.phase == Phase::Measured);
         let (mut busy_s, mut responses) = (0.0, 0);
         for interval in measured.filter(|interval| is_within(interval.start_s)) {
@@ -319,7 +343,10 @@ fn last_level(steadiness: &Steadiness, evidence: Value) -> Option<Caveat> {
     let from_s = steadiness.counts_from_s?;
     let last = steadiness.pieces.last()?;
     let message = format!(
-        "The server became {:.2} times as fast within the measured window and stayed so: what counts are the last {:.1} s of it, from {from_s:.1} s after the load began. The generator's own use, the kernel's counters of segments, frames of HTTP/2 and the peak of memory are of all of it.",
+        "The server became {:.2} times as fast within the measured window and stayed so: what \
+         counts are the last {:.1} s of it, from {from_s:.1} s after the load began. The \
+         generator's own use, the kernel's counters of segments, frames of HTTP/2 and the peak of \
+         memory are of all of it.",
         steadiness.last_to_first,
         last.end_s - from_s,
     );
@@ -381,7 +408,12 @@ mod tests {
     }
 
     /// Medians of the response times of M/M/1 by Lindley's recursion (1952), by interval of 0.1 s.
-    fn medians(rate: f64, utilisation: f64, intervals: usize, draw: &mut Normal) -> Vec<Option<f64>> {
+    fn medians(
+        rate: f64,
+        utilisation: f64,
+        intervals: usize,
+        draw: &mut Normal,
+    ) -> Vec<Option<f64>> {
         let mut exponential = |mean: f64| -mean * draw.uniform().max(1e-300).ln();
         let (mut clock, mut free) = (-1.0f64, -1.0f64);
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); intervals];
@@ -433,10 +465,12 @@ mod tests {
     #[test]
     fn a_jump_is_told_through_noise() {
         let (load, mut draw) = (load(), Normal(42));
-        for (first, last, code) in [(400.0, 1900.0, Code::Speedup), (1900.0, 400.0, Code::Slowdown)] {
+        for (first, last, code) in [(400.0, 1900.0, Code::Speedup), (1900.0, 400.0, Code::Slowdown)]
+        {
             for noise in [0.0, 0.05, 0.15] {
                 let is_told = |_: &usize| {
-                    let rates = [draw.values(12, first, noise), draw.values(18, last, noise)].concat();
+                    let rates =
+                        [draw.values(12, first, noise), draw.values(18, last, noise)].concat();
                     let found = steadiness::steadiness(&seen(&rates, 0.1)).expect("enough");
                     let all = caveats(&load, &ServerUse::default(), &found, &[]);
                     matches!(&all[..], [one] if one.code == code)

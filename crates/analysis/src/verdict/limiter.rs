@@ -21,7 +21,8 @@ use crate::machine::MachineResult;
 use crate::server::ServerUse;
 use crate::words::{cpus, percent};
 
-/// From this many requests in flight on, an idle server is not short of requests: something else holds it up.
+/// From this many requests in flight on, an idle server is not short of requests: something else
+/// holds it up.
 const MANY_IN_FLIGHT: f64 = 64.0;
 
 /// Below this many requests in flight a closed loop is expected to leave a server idle.
@@ -157,11 +158,17 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
     let share = server.role_share("jit").filter(|share| *share > JIT_SHARE)?;
     let sentence = format!(
-        "The JIT compiler: it used {} of the server's CPU time, and the server {} of what it may use.",
+        "The JIT compiler: it used {} of the server's CPU time, and the server {} of what it may \
+         use.",
         percent(share),
         percent(used)
     );
-    verdict(Resource::Jit, Confidence::High, sentence, json!({"jit_share": share, "cpu_utilisation": used}))
+    verdict(
+        Resource::Jit,
+        Confidence::High,
+        sentence,
+        json!({"jit_share": share, "cpu_utilisation": used}),
+    )
 }
 
 /// The kernel sums throttled time over CPUs, so only periods give a share.
@@ -184,13 +191,16 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let pace = load.pace()?;
     // A server that is full was the limit, even if it has nearly kept up: its queue grows.
     (pace.is_kept && !is_full(load, server)).then(|| {
-        let polls = polls(load, server).map_or(String::new(), |how| format!(" It polls: {}.", how.clause()));
+        let polls = polls(load, server)
+            .map_or(String::new(), |how| format!(" It polls: {}.", how.clause()));
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
             "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}",
             rate_of(pace.offered_rps()),
             pace.when(),
-            server.cpu_utilisation.map_or(String::new(), |u| format!(" with {} of its CPU", percent(u)))
+            server
+                .cpu_utilisation
+                .map_or(String::new(), |u| format!(" with {} of its CPU", percent(u)))
         );
         verdict(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
     })?
@@ -202,16 +212,20 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         let allowed = server.cpu_allowed_s.unwrap_or(0.0) / server.window_s;
         // Of several CPUs one thread cannot fill most.
         let busiest = server.busiest_thread_utilisation.map(|share| share / (used * allowed));
-        let in_one = busiest.filter(|share| *share >= SERVER_BUSY && server.threads.is_some_and(|n| n > 1));
-        let of_thread = in_one
-            .map_or(String::new(), |share| format!(", {} of that in one thread", percent(share.min(1.0))));
+        let in_one =
+            busiest.filter(|share| *share >= SERVER_BUSY && server.threads.is_some_and(|n| n > 1));
+        let of_thread = in_one.map_or(String::new(), |share| {
+            format!(", {} of that in one thread", percent(share.min(1.0)))
+        });
         let sentence = format!(
             "The server's CPU: it used {} of the {} it may use{of_thread}.",
             percent(used),
             cpus(allowed)
         );
-        let evidence =
-            json!({"cpu_utilisation": used, "busiest_thread_utilisation": server.busiest_thread_utilisation});
+        let evidence = json!({
+            "cpu_utilisation": used,
+            "busiest_thread_utilisation": server.busiest_thread_utilisation,
+        });
         verdict(Resource::ServerCpu, Confidence::High, sentence, evidence)
     })?
 }
@@ -221,7 +235,8 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation?;
     (busiest >= SERVER_BUSY).then(|| {
         let sentence = format!(
-            "One thread of the server: it was busy for {} of the time, while the server used {} of its CPU in all.",
+            "One thread of the server: it was busy for {} of the time, while the server used {} of \
+             its CPU in all.",
             percent(busiest),
             percent(used)
         );
@@ -239,12 +254,16 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let (behind, used) = busiest;
     let of_server = server.cpu_utilisation;
     if used >= SERVER_BUSY {
-        let beside =
-            of_server.map_or(String::new(), |own| format!(", while the server used {}", percent(own)));
-        let sentence =
-            format!("The back end {}: it used {} of the CPU it may use{beside}.", behind.name, percent(used));
-        let evidence =
-            json!({"backend": behind.name, "backend_utilisation": used, "server_utilisation": of_server});
+        let beside = of_server
+            .map_or(String::new(), |own| format!(", while the server used {}", percent(own)));
+        let sentence = format!(
+            "The back end {}: it used {} of the CPU it may use{beside}.",
+            behind.name,
+            percent(used)
+        );
+        let evidence = json!({
+            "backend": behind.name, "backend_utilisation": used, "server_utilisation": of_server,
+        });
         return verdict(Resource::Backend, Confidence::High, sentence, evidence);
     }
     if let Some(waits) = waiting_backend(backends) {
@@ -254,7 +273,9 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let together = shared.chain([of_server]).sum::<Option<f64>>()?;
     (behind.shares_cpus && together >= SERVER_BUSY).then(|| {
         let sentence = format!(
-            "The CPU that the server and its back end {} share: together they used {} of it, the server {} and {} {}. Give the back end CPUs of its own (`cpuset` in `[[backends]]`) to see either alone.",
+            "The CPU that the server and its back end {} share: together they used {} of it, the \
+             server {} and {} {}. Give the back end CPUs of its own (`cpuset` in `[[backends]]`) \
+             to see either alone.",
             behind.name,
             percent(together),
             of_server.map_or_else(|| "an unknown part".into(), percent),
@@ -262,14 +283,15 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
             percent(used)
         );
         let evidence = json!({
-            "backend": behind.name, "backend_utilisation": used, "server_utilisation": of_server, "together": together,
+            "backend": behind.name, "backend_utilisation": used, "server_utilisation": of_server,
+            "together": together,
         });
         verdict(Resource::Backend, Confidence::High, sentence, evidence)
     })?
 }
 
-/// A service behind the server that would fill its CPUs if nobody else used them: the time that its threads wait for one counts as
-/// used.
+/// A service behind the server that would fill its CPUs if nobody else used them: the time that its
+/// threads wait for one counts as used.
 fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let demand = |behind: &BackendUse| {
         let (used, allowed_s) = (behind.server.cpu_utilisation?, behind.server.cpu_allowed_s?);
@@ -279,21 +301,25 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let of_any = |behind| demand(behind).map(|of| (behind, of));
     let (behind, (used, waited)) = backends.iter().find_map(of_any)?;
     let sentence = format!(
-        "The CPUs of the back end {}: it used {} of them, and waited for them for {}, while others used them. Give it CPUs of its own (`cpuset` in `[[backends]]`), or more of them.",
+        "The CPUs of the back end {}: it used {} of them, and waited for them for {}, while others \
+         used them. Give it CPUs of its own (`cpuset` in `[[backends]]`), or more of them.",
         behind.name,
         percent(used),
         percent(waited)
     );
-    let evidence = json!({"backend": behind.name, "backend_utilisation": used, "backend_waiting": waited});
+    let evidence =
+        json!({"backend": behind.name, "backend_utilisation": used, "backend_waiting": waited});
     verdict(Resource::Backend, Confidence::Medium, sentence, evidence)
 }
 
-/// A network device of the machine that is full, while server and generator have room. What it carries may be somebody else's.
+/// A network device of the machine that is full, while server and generator have room. What it
+/// carries may be somebody else's.
 fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Option<Limiter> {
     let used = both_idle(load, server)?;
     let link = machine.busiest_link.as_ref().filter(|link| link.utilisation >= LINK_FULL)?;
     let sentence = format!(
-        "A network link: {} carried {} of the {} Mbit/s that it can, while the server used {} of its CPU.",
+        "A network link: {} carried {} of the {} Mbit/s that it can, while the server used {} of \
+         its CPU.",
         link.name,
         percent(link.utilisation),
         link.bits_per_s / 1e6,
@@ -306,11 +332,12 @@ fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Optio
     verdict(Resource::Link, Confidence::Medium, sentence, evidence)
 }
 
-/// The server's CPU utilisation, if server and generator both had room and nobody else took their CPUs. If others took them,
-/// requests may wait for nothing but a CPU.
+/// The server's CPU utilisation, if server and generator both had room and nobody else took their
+/// CPUs. If others took them, requests may wait for nothing but a CPU.
 fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
-    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !is_robbed(load, server)).then_some(used)
+    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !is_robbed(load, server))
+        .then_some(used)
 }
 
 /// Whether a side may have had no room without what others took of its CPU time. The generator's
@@ -347,7 +374,8 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let waiting = load.at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
-            "Something else: {waiting:.0} requests were in flight on average, and the server used {} of its CPU. {}",
+            "Something else: {waiting:.0} requests were in flight on average, and the server used \
+             {} of its CPU. {}",
             percent(used),
             waits_in_words(server)
         );
@@ -360,7 +388,8 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     (load.config.model == Model::Closed && load.at_server() < MANY_IN_FLIGHT).then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);
         let sentence = format!(
-            "Too few requests in flight: with {:.0} at a time each waits for a round trip of {round_trip:.0} µs, and the server used {} of its CPU.",
+            "Too few requests in flight: with {:.0} at a time each waits for a round trip of \
+             {round_trip:.0} µs, and the server used {} of its CPU.",
             load.in_flight.mean,
             percent(used)
         );
@@ -393,9 +422,12 @@ fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
 /// What is known of what the server waits for, and what would tell more.
 fn waits_in_words(server: &ServerUse) -> String {
     let Some(working) = &server.working else {
-        return "It waits for a lock, a disk, a database, or a limit of its own on threads or connections; `--observe states` tells which.".into();
+        return "It waits for a lock, a disk, a database, or a limit of its own on threads or \
+                connections; `--observe states` tells which."
+            .into();
     };
-    let waits = [State::Network, State::Lock, State::Disk, State::Sleep, State::Runnable, State::Other];
+    let waits =
+        [State::Network, State::Lock, State::Disk, State::Sleep, State::Runnable, State::Other];
     let most = waits.into_iter().max_by(|a, b| working.share(*a).total_cmp(&working.share(*b)));
     let said = most.map_or(String::new(), |state| {
         let what = match state {
@@ -406,10 +438,14 @@ fn waits_in_words(server: &ServerUse) -> String {
             State::Sleep => "for time to pass",
             _ => "in other system calls",
         };
-        format!("The threads that serve waited {} of their time {what}. ", percent(working.share(state)))
+        format!(
+            "The threads that serve waited {} of their time {what}. ",
+            percent(working.share(state))
+        )
     });
     format!(
-        "{said}It has a limit of its own, or waits for what dyno does not watch: name the services behind it as `[[backends]]`."
+        "{said}It has a limit of its own, or waits for what dyno does not watch: name the services \
+         behind it as `[[backends]]`."
     )
 }
 
@@ -424,19 +460,22 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     let busy = load.client.busiest_thread_utilisation;
     let sentence = match (server.cpu_utilisation, starved(server)) {
         (Some(used), Some(waited_s)) => format!(
-            "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s in {:.2} s for CPUs, while something else used {:.2} s of this machine's.",
+            "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s in \
+             {:.2} s for CPUs, while something else used {:.2} s of this machine's.",
             percent(used),
             server.window_s,
             server.others_cpu_s.unwrap_or(0.0)
         ),
         (Some(used), None) => format!(
-            "Unknown: the server used {} of its CPU and the generator's busiest thread {}; neither is full. {}",
+            "Unknown: the server used {} of its CPU and the generator's busiest thread {}; neither \
+             is full. {}",
             percent(used),
             percent(busy),
             would_tell(load, server)
         ),
         (None, _) if server.unread_counters.is_some() => {
-            "Unknown: threads or processes of the server ended before their CPU time was read.".into()
+            "Unknown: threads or processes of the server ended before their CPU time was read."
+                .into()
         }
         (None, _) => "Unknown: the server's CPU could not be observed.".into(),
     };
@@ -453,12 +492,14 @@ fn would_tell(load: &LoadResult, server: &ServerUse) -> String {
     // What a server waits for means nothing while somebody else takes the time of its machine.
     if let Some(share) = server.steal_share.filter(|share| *share > STEAL) {
         return format!(
-            "The hypervisor gave {} of this machine's CPU time to others, and whoever waited for that looks idle: a quieter machine would tell.",
+            "The hypervisor gave {} of this machine's CPU time to others, and whoever waited for \
+             that looks idle: a quieter machine would tell.",
             percent(share)
         );
     }
     if is_generator_starved(load) {
-        return "The generator waited for a CPU that something else used, and a server that it does not ask looks idle: a quieter machine would tell.".into();
+        return "The generator waited for a CPU that something else used, and a server that it does \
+                not ask looks idle: a quieter machine would tell.".into();
     }
     let is_looked_at = server.by_thread_role.values().any(|role| role.states_s.is_some());
     if is_looked_at {

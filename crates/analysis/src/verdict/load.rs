@@ -17,7 +17,11 @@ use crate::trial::sort_by_gravity;
 use crate::words::percent;
 
 /// Every reason to distrust this result, the gravest first.
-pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Context<'_>) -> Vec<Caveat> {
+pub(super) fn caveats(
+    result: &LoadResult,
+    record: &LoadRecord,
+    context: &Context<'_>,
+) -> Vec<Caveat> {
     let mut all: Vec<Caveat> = [
         books(record),
         dropped_packets(record),
@@ -52,9 +56,9 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
         clumped(result),
         ceiling(result),
         partly_checked(result),
-        record
-            .cut_short
-            .then(|| info(Code::CutShort, "This load was ended early: the window is shorter than planned.")),
+        record.cut_short.then(|| {
+            info(Code::CutShort, "This load was ended early: the window is shorter than planned.")
+        }),
         tcp_not_measured(result),
         short_window(result),
         threads_ended_apart(result),
@@ -74,7 +78,8 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
 fn books(record: &LoadRecord) -> Option<Caveat> {
     let evidence = serde_json::to_value(record.books).expect("numbers only");
     (!record.books.balance()).then(|| {
-        let message = "The books do not balance, which is a fault of dyno: do not use this result, and please report it.";
+        let message = "The books do not balance, which is a fault of dyno: do not use this result, \
+                       and please report it.";
         Caveat::new(Code::Books, Severity::Invalid, message.into(), evidence)
     })
 }
@@ -86,13 +91,17 @@ fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     let caveat = |severity, message| Caveat::new(Code::DroppedPackets, severity, message, evidence);
     if let Some(Explained { causes, remedies }) = drops.explained() {
         let message = format!(
-            "The machine dropped packets while this step ran: {causes}. That makes connections stall or time out, whatever the server does. {remedies}"
+            "The machine dropped packets while this step ran: {causes}. That makes connections \
+             stall or time out, whatever the server does. {remedies}"
         );
         return Some(caveat(Severity::Invalid, message));
     }
     let evicted = drops.tracking_evictions.filter(|n| *n > 0)?;
     let message = format!(
-        "The table of tracked connections was full while this step ran: the kernel evicted {evicted} unanswered connections to make room. The next connections may be dropped. Exempt loopback from connection tracking, or raise `net.netfilter.nf_conntrack_max`: `dyno doctor` prints the commands."
+        "The table of tracked connections was full while this step ran: the kernel evicted \
+         {evicted} unanswered connections to make room. The next connections may be dropped. \
+         Exempt loopback from connection tracking, or raise `net.netfilter.nf_conntrack_max`: \
+         `dyno doctor` prints the commands."
     );
     Some(caveat(Severity::Warning, message))
 }
@@ -103,13 +112,21 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
     let off = (by_littles_law - mean).abs();
     (off > LITTLE_TOLERANCE * mean && off > resolution && off > LITTLE_LEAST).then(|| {
         let message = format!(
-            "By the times that the distributions hold {by_littles_law:.2} requests were in flight on average, by their count {mean:.2}: times are missing, or counts are wrong. That is a fault of dyno: do not use this step, and please report it."
+            "By the times that the distributions hold {by_littles_law:.2} requests were in flight \
+             on average, by their count {mean:.2}: times are missing, or counts are wrong. That is \
+             a fault of dyno: do not use this step, and please report it."
         );
-        Caveat::new(Code::LittlesLaw, Severity::Invalid, message, json!({"in_flight": mean, "by_law": by_littles_law}))
+        Caveat::new(
+            Code::LittlesLaw,
+            Severity::Invalid,
+            message,
+            json!({"in_flight": mean, "by_law": by_littles_law}),
+        )
     })
 }
 
-/// If the median is longer than the window, most requests seen in it began before it or end after it.
+/// If the median is longer than the window, most requests seen in it began before it or end after
+/// it.
 fn longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let (answers, missing) = response_times(record);
     let window_us = result.duration_s * 1e6;
@@ -120,7 +137,8 @@ fn longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     let is_beyond = median_us > window_us && result.config.requests.is_none() && window_us > 0.0;
     is_beyond.then(|| {
         let message = format!(
-            "Half of the requests took longer than the measured window of {:.2} s ({:.2} s and more): it shows little of them. Measure for longer, or with fewer requests in flight.",
+            "Half of the requests took longer than the measured window of {:.2} s ({:.2} s and \
+             more): it shows little of them. Measure for longer, or with fewer requests in flight.",
             result.duration_s,
             median_us / 1e6
         );
@@ -134,12 +152,18 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
     let (status, header, body) =
         (of(Outcome::UnexpectedStatus), of(Outcome::UnexpectedHeader), of(Outcome::UnexpectedBody));
     (status + header + body > 0).then(|| {
-        let mut message = format!("{status} answers had an unexpected status and {body} an unexpected body");
+        let mut message =
+            format!("{status} answers had an unexpected status and {body} an unexpected body");
         if header > 0 {
             message.push_str(&format!(", {header} unexpected headers"));
         }
-        message.push_str(": the server did not do the work that is measured here. Ask for one answer by hand and mend the server, or the expectation.");
-        let evidence = json!({"unexpected_status": status, "unexpected_header": header, "unexpected_body": body});
+        message.push_str(
+            ": the server did not do the work that is measured here. Ask for one answer by hand \
+             and mend the server, or the expectation.",
+        );
+        let evidence = json!({
+            "unexpected_status": status, "unexpected_header": header, "unexpected_body": body,
+        });
         Caveat::new(Code::WrongAnswers, Severity::Invalid, message, evidence)
     })
 }
@@ -209,11 +233,13 @@ fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
     );
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
     // A wrong answer means wrong work. No answer in time may only mean that the server was full.
-    let severity = if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
+    let severity =
+        if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
     Some(Caveat::new(Code::ChecksFailed, severity, message, json!({"failed": names})))
 }
 
-/// Largest share of due requests that may get no answer. With more, the rest is not the load that was asked for.
+/// Largest share of due requests that may get no answer. With more, the rest is not the load that
+/// was asked for.
 pub(crate) const MOST_LOST: f64 = 0.01;
 
 fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
@@ -222,8 +248,10 @@ fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let share = lost as f64 / exchanges.due().max(1) as f64;
     let is_due = exchanges.failed > 0 || share > MOST_LOST;
     (is_due && !is_refused(result, context)).then(|| {
-        let at_end = [(exchanges.in_flight_at_end, "in flight at the end"), (exchanges.dropped, "dropped")];
-        let at_end = at_end.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+        let at_end =
+            [(exchanges.in_flight_at_end, "in flight at the end"), (exchanges.dropped, "dropped")];
+        let at_end =
+            at_end.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
         let classes: Vec<String> = result
             .outcomes
             .not_ok()
@@ -239,11 +267,14 @@ fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
         let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
         if result.outcomes.of(Outcome::AddressExhausted) > 0 {
             message.push_str(
-                " No local port was left to connect from (EADDRNOTAVAIL): keep connections alive, connect from more addresses (`--source 127.0.0.2,127.0.0.3`), or widen net.ipv4.ip_local_port_range.",
+                " No local port was left to connect from (EADDRNOTAVAIL): keep connections alive, \
+                 connect from more addresses (`--source 127.0.0.2,127.0.0.3`), or widen \
+                 net.ipv4.ip_local_port_range.",
             );
         }
         if let Some(tls) = result.tls.as_ref().filter(|tls| !tls.errors.is_empty()) {
-            let kinds: Vec<String> = tls.errors.iter().map(|(name, n)| format!("{n} {name}")).collect();
+            let kinds: Vec<String> =
+                tls.errors.iter().map(|(name, n)| format!("{n} {name}")).collect();
             message.push_str(&format!(" TLS: {}.", kinds.join(", ")));
         }
         let evidence = json!({"failed": exchanges.failed, "lost": lost, "share": share});
@@ -255,7 +286,8 @@ fn unanswered(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.in_flight_at_end;
     (n > 0).then(|| {
         let message = format!(
-            "{n} requests were still unanswered at the end. In percentiles they rank above every right answer. Load longer, or less, to see them end."
+            "{n} requests were still unanswered at the end. In percentiles they rank above every \
+             right answer. Load longer, or less, to see them end."
         );
         Caveat::new(Code::Unanswered, Severity::Warning, message, json!({"in_flight_at_end": n}))
     })
@@ -265,7 +297,8 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.dropped;
     (n > 0).then(|| {
         let message = format!(
-            "{n} arrivals were dropped because too many were waiting for a connection already. Offer less, or give more connections."
+            "{n} arrivals were dropped because too many were waiting for a connection already. \
+             Offer less, or give more connections."
         );
         Caveat::new(Code::Dropped, Severity::Warning, message, json!({"dropped": n}))
     })
@@ -275,7 +308,8 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
     let pace = result.pace()?;
     (!pace.is_kept).then(|| {
         let message = format!(
-            "{} requests per second were answered of {} offered{}: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections.",
+            "{} requests per second were answered of {} offered{}: the response times are those of \
+             an overloaded server or of too few connections. Offer less, or give more connections.",
             rate_of(pace.answered_rps()),
             rate_of(pace.offered_rps()),
             pace.when()
@@ -288,7 +322,9 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
 fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
     let pace = result.worked_off()?;
     let message = format!(
-        "{} requests per second were answered of {} offered: when the window opened, requests of the warm-up were unanswered. Throughput is above the offered rate, and the percentiles leave these requests out. Use a longer warm-up (`--warmup`, or `warmup` in a suite).",
+        "{} requests per second were answered of {} offered: when the window opened, requests of \
+         the warm-up were unanswered. Throughput is above the offered rate, and the percentiles \
+         leave these requests out. Use a longer warm-up (`--warmup`, or `warmup` in a suite).",
         rate_of(pace.answered_rps()),
         rate_of(pace.offered_rps())
     );
@@ -304,9 +340,16 @@ fn connections(result: &LoadResult) -> Option<Caveat> {
     let are_replaced = end_by_design && result.exchanges.failed == 0;
     (established < asked && !are_replaced).then(|| {
         let message = format!(
-            "{established} of {asked} connections were open at the end of the window: fewer requests were in flight than asked for at times. Look at the errors and at who closed: `connections.closed_by_server`."
+            "{established} of {asked} connections were open at the end of the window: fewer \
+             requests were in flight than asked for at times. Look at the errors and at who \
+             closed: `connections.closed_by_server`."
         );
-        Caveat::new(Code::Connections, Severity::Warning, message, json!({"asked": asked, "established": established}))
+        Caveat::new(
+            Code::Connections,
+            Severity::Warning,
+            message,
+            json!({"asked": asked, "established": established}),
+        )
     })
 }
 
@@ -316,7 +359,9 @@ fn unsolicited(result: &LoadResult) -> Option<Caveat> {
         let after = result.connections.unsolicited_after;
         let earlier = after.map_or_else(|| "earlier".into(), |after| format!("{after} earlier"));
         let message = format!(
-            "The server sent bytes that answer no request, and dyno closed these connections ({n}). It is unknown which requests the {earlier} responses on them answer. Check the responses to HEAD, Content-Length, and responses that are sent twice."
+            "The server sent bytes that answer no request, and dyno closed these connections \
+             ({n}). It is unknown which requests the {earlier} responses on them answer. Check the \
+             responses to HEAD, Content-Length, and responses that are sent twice."
         );
         let evidence = json!({"connections": n, "responses_before": after});
         Caveat::new(Code::Unsolicited, Severity::Invalid, message, evidence)
@@ -332,7 +377,10 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     (early.responses > 0).then(|| {
         let unsent = early.unsent_bytes as f64 / early.responses as f64;
         let message = format!(
-            "{} of {completed} responses were complete before their request had been sent in full; {unsent:.0} bytes of it were left on average. The server did not wait for the whole requests, so the throughput is not a rate of uploads. Check that it reads the body before it responds, or send a smaller one.",
+            "{} of {completed} responses were complete before their request had been sent in full; \
+             {unsent:.0} bytes of it were left on average. The server did not wait for the whole \
+             requests, so the throughput is not a rate of uploads. Check that it reads the body \
+             before it responds, or send a smaller one.",
             early.responses
         );
         // Servers that refuse a request may do so from its head alone.
@@ -340,7 +388,8 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
         let share = early.responses.saturating_sub(refused) as f64 / completed.max(1) as f64;
         let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
         let evidence = json!({
-            "responses": early.responses, "unsent_bytes": early.unsent_bytes, "completed": completed,
+            "responses": early.responses, "unsent_bytes": early.unsent_bytes,
+            "completed": completed,
         });
         Caveat::new(Code::AnsweredEarly, severity, message, evidence)
     })
@@ -351,9 +400,14 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
     let config = &result.config;
     // Without a response nothing was chosen.
     let has_responses = result.exchanges.completed > 0;
-    if has_responses && config.protocol == Protocol::Auto && config.streams > 1 && result.http2.is_none() {
+    if has_responses
+        && config.protocol == Protocol::Auto
+        && config.streams > 1
+        && result.http2.is_none()
+    {
         let message = format!(
-            "The server chose HTTP/1.1, which has no streams: each connection had one request in flight instead of {}. Give more connections, or turn HTTP/2 on in the server.",
+            "The server chose HTTP/1.1, which has no streams: each connection had one request in \
+             flight instead of {}. Give more connections, or turn HTTP/2 on in the server.",
             config.streams
         );
         return Some(Caveat::new(
@@ -370,7 +424,8 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
             _ => "the server chose something else by ALPN",
         };
         let message = format!(
-            "{n} connections were to speak HTTP/2 and spoke HTTP/1.1: {how}. Turn HTTP/2 on in the server, or ask for the protocol h1 and call it that."
+            "{n} connections were to speak HTTP/2 and spoke HTTP/1.1: {how}. Turn HTTP/2 on in the \
+             server, or ask for the protocol h1 and call it that."
         );
         Caveat::new(Code::FellBack, Severity::Invalid, message, json!({"connections": n}))
     })
@@ -380,7 +435,9 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
     let streams = result.http2.as_ref()?.streams;
     let granted = streams.granted.filter(|granted| *granted < streams.asked)?;
     let message = format!(
-        "The server allows {granted} streams at once on a connection, of {} that were asked for: fewer requests were in flight. Give more connections, or raise the server's limit (SETTINGS_MAX_CONCURRENT_STREAMS).",
+        "The server allows {granted} streams at once on a connection, of {} that were asked for: \
+         fewer requests were in flight. Give more connections, or raise the server's limit \
+         (SETTINGS_MAX_CONCURRENT_STREAMS).",
         streams.asked
     );
     Some(Caveat::new(
@@ -401,17 +458,21 @@ fn queueing(result: &LoadResult) -> Option<Caveat> {
         let why = match (is_full, is_late) {
             (true, false) => "More connections would show the server's own limit.".to_string(),
             (_, true) => format!(
-                "The generator was late, and {in_flight:.1} of {places} places were in use on average: give it a CPU of its own (`--cpus`), or a quieter machine."
+                "The generator was late, and {in_flight:.1} of {places} places were in use on \
+                 average: give it a CPU of its own (`--cpus`), or a quieter machine."
             ),
             (false, false) => format!(
-                "Of {places} places {in_flight:.1} were in use on average: they were full for moments only, in which the server stalled or requests came in clumps."
+                "Of {places} places {in_flight:.1} were in use on average: they were full for \
+                 moments only, in which the server stalled or requests came in clumps."
             ),
         };
         let message = format!(
-            "Most of the response time's tail is waiting before the sending: p99 is {response:.0} µs from the intended start, {service:.0} µs from the sending. {why}"
+            "Most of the response time's tail is waiting before the sending: p99 is {response:.0} \
+             µs from the intended start, {service:.0} µs from the sending. {why}"
         );
         let evidence = json!({
-            "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight, "places": places,
+            "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight,
+            "places": places,
         });
         Caveat::new(Code::Queueing, Severity::Info, message, evidence)
     })
@@ -421,9 +482,16 @@ fn generator_late(result: &LoadResult) -> Option<Caveat> {
     let (late, median) = (result.client.wake_lag_us.p99?, result.response_time_us.p50?);
     (late > 0.1 * median && late > 100.0).then(|| {
         let message = format!(
-            "The generator woke up to {late:.0} µs late (p99), against a median response time of {median:.0} µs: some of what looks like the server is this machine. Measure on a quieter one."
+            "The generator woke up to {late:.0} µs late (p99), against a median response time of \
+             {median:.0} µs: some of what looks like the server is this machine. Measure on a \
+             quieter one."
         );
-        Caveat::new(Code::GeneratorLate, Severity::Warning, message, json!({"wake_lag_p99_us": late}))
+        Caveat::new(
+            Code::GeneratorLate,
+            Severity::Warning,
+            message,
+            json!({"wake_lag_p99_us": late}),
+        )
     })
 }
 
@@ -432,11 +500,18 @@ fn generator_starved(result: &LoadResult) -> Option<Caveat> {
     let share = waited_for_cpu(result)?;
     (share > room::MOST_WAITING).then(|| {
         let message = format!(
-            "The generator waited for {} of the time for a CPU that something else used{}: throughput is a lower bound, and response times include the wait. Give it a CPU of its own (`--cpus`), or a quieter machine.",
+            "The generator waited for {} of the time for a CPU that something else used{}: \
+             throughput is a lower bound, and response times include the wait. Give it a CPU of \
+             its own (`--cpus`), or a quieter machine.",
             percent(share),
             room::by_whom(result)
         );
-        Caveat::new(Code::GeneratorStarved, Severity::Warning, message, json!({"run_delay_share": share}))
+        Caveat::new(
+            Code::GeneratorStarved,
+            Severity::Warning,
+            message,
+            json!({"run_delay_share": share}),
+        )
     })
 }
 
@@ -445,16 +520,24 @@ fn waited_for_cpu(result: &LoadResult) -> Option<f64> {
     Some(result.client.run_delay_s? / result.duration_s / result.client.threads.max(1) as f64)
 }
 
-/// Requests that leave in clumps are another load than evenly or randomly spread ones: the server's queue is longer.
+/// Requests that leave in clumps are another load than evenly or randomly spread ones: the server's
+/// queue is longer.
 fn clumped(result: &LoadResult) -> Option<Caveat> {
     const MOST: f64 = 0.25;
     let gaps = result.gaps.as_ref()?;
     let (wanted, got) = (gaps.intended_cv?, gaps.achieved_cv?);
     (got > wanted + MOST).then(|| {
         let message = format!(
-            "Requests left in clumps: the gaps between them have a coefficient of variation of {got:.2}, and {wanted:.2} was intended. Few connections, a slow server or a late generator do that. Look at the send lag; give more connections or a quieter machine."
+            "Requests left in clumps: the gaps between them have a coefficient of variation of \
+             {got:.2}, and {wanted:.2} was intended. Few connections, a slow server or a late \
+             generator do that. Look at the send lag; give more connections or a quieter machine."
         );
-        Caveat::new(Code::Clumped, Severity::Warning, message, json!({"intended_cv": wanted, "achieved_cv": got}))
+        Caveat::new(
+            Code::Clumped,
+            Severity::Warning,
+            message,
+            json!({"intended_cv": wanted, "achieved_cv": got}),
+        )
     })
 }
 
@@ -467,7 +550,8 @@ fn ceiling(result: &LoadResult) -> Option<Caveat> {
         Code::Ceiling,
         Severity::Info,
         format!(
-            "That is {} of the {:.0} requests per second that this generator reached on this machine against the null responder (`dyno calibrate`).",
+            "That is {} of the {:.0} requests per second that this generator reached on this \
+             machine against the null responder (`dyno calibrate`).",
             percent(result.throughput_rps / ceiling.throughput_rps),
             ceiling.throughput_rps
         ),
@@ -483,7 +567,9 @@ fn partly_checked(result: &LoadResult) -> Option<Caveat> {
         "Expectations that need the whole answer were checked before the load only.".into()
     } else {
         format!(
-            "Of {completed} answers {checked} were checked in full; all of them for their status, and for their exact body where one is expected and it is not encoded. `--check-one-in 1` checks every one."
+            "Of {completed} answers {checked} were checked in full; all of them for their status, \
+             and for their exact body where one is expected and it is not encoded. `--check-one-in \
+             1` checks every one."
         )
     };
     Some(Caveat::new(
@@ -513,14 +599,18 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
     let few = requests.filter(|n| result.config.model == Model::Open && *n < FEWEST);
     let message = match (few, requests) {
         (Some(n), _) => format!(
-            "The measured window ends with the last response to so few requests ({n}), so throughput appears above the offered rate. Use at least `-n {FEWEST}`, or a duration (`-d 10s`)."
+            "The measured window ends with the last response to so few requests ({n}), so \
+             throughput appears above the offered rate. Use at least `-n {FEWEST}`, or a duration \
+             (`-d 10s`)."
         ),
         (None, _) if result.duration_s >= 1.0 => return None,
         (None, Some(_)) => {
-            "The measured window is shorter than a second: expect noise. Use more requests (`-n`).".into()
+            "The measured window is shorter than a second: expect noise. Use more requests (`-n`)."
+                .into()
         }
         (None, None) => {
-            "The measured window is shorter than a second: expect noise. Use a longer duration.".into()
+            "The measured window is shorter than a second: expect noise. Use a longer duration."
+                .into()
         }
     };
     Some(info(Code::ShortWindow, message))
@@ -536,16 +626,20 @@ fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
     let is_closed = result.config.model == Model::Closed;
     (divides && is_closed && mean < LEAST_BUSY * places).then(|| {
         let message = format!(
-            "The requests were divided among the generator's threads before the load, and not all threads had work until its end: {mean:.2} of {places:.0} requests were in flight on average, and throughput is lower by about as much. Use one thread (`--threads 1`), or a duration instead of a number of requests (`-d 10s`)."
+            "The requests were divided among the generator's threads before the load, and not all \
+             threads had work until its end: {mean:.2} of {places:.0} requests were in flight on \
+             average, and throughput is lower by about as much. Use one thread (`--threads 1`), or \
+             a duration instead of a number of requests (`-d 10s`)."
         );
-        let evidence = json!({"in_flight": mean, "places": places, "threads": result.client.threads});
+        let evidence =
+            json!({"in_flight": mean, "places": places, "threads": result.client.threads});
         Caveat::new(Code::ThreadsEndedApart, Severity::Warning, message, evidence)
     })
 }
 
 /// If nobody watched the server, nothing is known of its CPU.
 fn nobody_watched(context: &Context<'_>) -> Option<Caveat> {
-    let message =
-        "The server's CPU is not known: run it as a subject under `dyno run` to see what limited it.";
+    let message = "The server's CPU is not known: run it as a subject under `dyno run` to see what \
+                   limited it.";
     context.server.is_none().then(|| info(Code::ServerNotObserved, message))
 }

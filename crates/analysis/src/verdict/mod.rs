@@ -1,5 +1,5 @@
-//! Verdicts: caveats (reasons to distrust a number) and limiters (what bound a step). They read results and write sentences;
-//! no metric is computed here.
+//! Verdicts: caveats (reasons to distrust a number) and limiters (what bound a step). They read
+//! results and write sentences; no metric is computed here.
 
 mod curve;
 mod levels;
@@ -87,7 +87,10 @@ pub fn load(record: &LoadRecord, config: Config, context: &Context<'_>) -> LoadR
 }
 
 /// A result with other caveats, and whether it may be used with these.
-pub(crate) fn with_caveats(load: LoadResult, of: impl FnOnce(Vec<Caveat>) -> Vec<Caveat>) -> LoadResult {
+pub(crate) fn with_caveats(
+    load: LoadResult,
+    of: impl FnOnce(Vec<Caveat>) -> Vec<Caveat>,
+) -> LoadResult {
     let caveats = of(load.caveats);
     LoadResult { valid: is_valid(&caveats), caveats, ..load }
 }
@@ -115,8 +118,13 @@ pub(crate) struct Beside<'a> {
     pub(crate) steadiness: Option<&'a Steadiness>,
 }
 
-/// Every reason to distrust a trial, its load's included, the gravest first. `server`: as in [`Context`].
-pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Beside<'_>) -> Vec<Caveat> {
+/// Every reason to distrust a trial, its load's included, the gravest first. `server`: as in
+/// [`Context`].
+pub(crate) fn trial(
+    load: &LoadResult,
+    server: Option<&ServerUse>,
+    beside: &Beside<'_>,
+) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
     all.extend(checks_waived(load, beside));
     all.extend(beside.is_out_of_turn.then(out_of_turn));
@@ -125,11 +133,14 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(server::caveats(server, beside.record, beside.party));
     let company = match (beside.duet, beside.turns.zip(beside.pace.as_deref())) {
         (Some(_), _) => warming::AlsoLoaded::AtOnce,
-        (None, Some((turns, pace))) => warming::AlsoLoaded::InTurns { round_s: 2.0 * turns.slice_s, pace },
+        (None, Some((turns, pace))) => {
+            warming::AlsoLoaded::InTurns { round_s: 2.0 * turns.slice_s, pace }
+        }
         (None, None) => warming::AlsoLoaded::None,
     };
     all.extend(warming::caveats(load, server, beside.part, company));
-    let levels = beside.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &all));
+    let levels =
+        beside.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &all));
     all.extend(levels.into_iter().flatten());
     all.extend(tick_accounting(server, beside.facts));
     all.extend(many_writes(load, server));
@@ -144,9 +155,9 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
 
 /// A trial whose companions failed, or that a resumed run measured alone.
 fn out_of_turn() -> Caveat {
-    let message = "This server was loaded alone, and in other repeats of this step in turns with others. \
-                   Without the others its caches stay warm, so this repeat is not comparable. Run the \
-                   suite again.";
+    let message = "This server was loaded alone, and in other repeats of this step in turns with \
+                   others. Without the others its caches stay warm, so this repeat is not \
+                   comparable. Run the suite again.";
     Caveat::new(Code::OutOfTurn, Severity::Invalid, message.into(), json!({}))
 }
 
@@ -157,19 +168,22 @@ fn at_once(beside: &Beside<'_>, server: Option<&ServerUse>, all: Vec<Caveat>) ->
     duet::without_waiting(all).into_iter().chain([duet::at_once(duet)]).chain(idle).collect()
 }
 
-/// Share of what a server uses in its own turns that it may use in all of others' without a word. dyno's own checks cost a fast server a few
-/// thousandths.
+/// Share of what a server uses in its own turns that it may use in all of others' without a word.
+/// dyno's own checks cost a fast server a few thousandths.
 const BUSY_AT_REST: f64 = 0.02;
 
 /// A server that takes CPU time from those whose turn it is.
 fn busy_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
     let share = turns.carried_share.filter(|share| *share >= BUSY_AT_REST)?;
     let message = format!(
-        "In others' turns this server still used {:.1} % of the CPU that it used in its own: it took that from them, and part of its own work is not in its turns. Load the subjects one after the other (`order = \"random\"`), or ask for longer turns (`slice`).",
+        "In others' turns this server still used {:.1} % of the CPU that it used in its own: it \
+         took that from them, and part of its own work is not in its turns. Load the subjects one \
+         after the other (`order = \"random\"`), or ask for longer turns (`slice`).",
         share * 100.0
     );
-    let evidence =
-        json!({"carried_share": share, "idle_share": turns.idle_share, "idle_cpus": turns.idle_cpus});
+    let evidence = json!({
+        "carried_share": share, "idle_share": turns.idle_share, "idle_cpus": turns.idle_cpus,
+    });
     Some(Caveat::new(Code::BusyInOthersTurns, Severity::Warning, message, evidence))
 }
 
@@ -182,7 +196,9 @@ fn longer_than_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
     let share = service_s / turns.slice_s;
     (share >= LONG_IN_TURN).then(|| {
         let message = format!(
-            "Requests took {:.1} ms on average, {:.1} % of a turn: so many are answered in another server's turn, beside its load, and response times hold that. Ask for longer turns (`slice`), or for fewer connections.",
+            "Requests took {:.1} ms on average, {:.1} % of a turn: so many are answered in another \
+             server's turn, beside its load, and response times hold that. Ask for longer turns \
+             (`slice`), or for fewer connections.",
             service_s * 1e3,
             share * 100.0
         );
@@ -199,14 +215,19 @@ fn contaminated(machine: &MachineResult) -> Option<Caveat> {
     let others = machine.others.as_ref()?;
     let cpus = machine.others_cpus()?;
     (cpus >= FOREIGN_CPUS).then(|| {
-        let names: Vec<String> =
-            others.iter().take(3).map(|o| format!("{} (process {}) {:.2}", o.name, o.pid, o.cpus)).collect();
+        let names: Vec<String> = others
+            .iter()
+            .take(3)
+            .map(|o| format!("{} (process {}) {:.2}", o.name, o.pid, o.cpus))
+            .collect();
         let more = if others.len() > 3 { ", and others" } else { "" };
         let message = format!(
-            "Something else used {cpus:.2} CPUs of this machine while the step ran: {}{more}. What is measured beside that is not the server alone: end it, and repeat the step.",
+            "Something else used {cpus:.2} CPUs of this machine while the step ran: {}{more}. What \
+             is measured beside that is not the server alone: end it, and repeat the step.",
             names.join(", ")
         );
-        let evidence = json!({"cpus": cpus, "names": others.iter().map(|o| &o.name).collect::<Vec<_>>()});
+        let evidence =
+            json!({"cpus": cpus, "names": others.iter().map(|o| &o.name).collect::<Vec<_>>()});
         Caveat::new(Code::Contaminated, Severity::Warning, message, evidence)
     })
 }
@@ -218,7 +239,8 @@ const THROTTLED_FOR_HEAT: f64 = 0.02;
 fn thermal_throttling(machine: &MachineResult) -> Option<Caveat> {
     let share = machine.throttled_for_heat.filter(|share| *share > THROTTLED_FOR_HEAT)?;
     let message = format!(
-        "Heat made a CPU of this machine slower for up to {} of the time of the step: give it time to cool, or fix the clock below its turbo, and repeat the step.",
+        "Heat made a CPU of this machine slower for up to {} of the time of the step: give it time \
+         to cool, or fix the clock below its turbo, and repeat the step.",
         percent(share)
     );
     Some(Caveat::new(Code::ThermalThrottling, Severity::Warning, message, json!({"share": share})))
@@ -230,7 +252,8 @@ fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
     let segments = load.tcp.data_segments_per_response?;
     (writes >= waits::SEVERAL_WRITES && segments >= waits::SEVERAL_WRITES).then(|| {
         let message = format!(
-            "The server makes {writes:.2} writes per response, and each leaves by itself ({segments:.2} segments per response): one write would cost both sides less."
+            "The server makes {writes:.2} writes per response, and each leaves by itself \
+             ({segments:.2} segments per response): one write would cost both sides less."
         );
         let evidence = json!({"writes_per_response": writes, "segments_per_response": segments});
         Caveat::new(Code::ManyWrites, Severity::Info, message, evidence)
@@ -240,9 +263,12 @@ fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
 /// A server that is let off a promise is no equal of those that keep it: every trial of it says so.
 fn checks_waived(load: &LoadResult, beside: &Beside<'_>) -> Option<Caveat> {
     let protocol = load.config.protocol;
-    let of_start =
-        beside.part.into_iter().flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
-    let is_broken = |c: &&CheckResult| c.waived && !c.ok && c.answered && c.counts_over().contains(&protocol);
+    let of_start = beside
+        .part
+        .into_iter()
+        .flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
+    let is_broken =
+        |c: &&CheckResult| c.waived && !c.ok && c.answered && c.counts_over().contains(&protocol);
     let waived = of_start.chain(beside.checks).filter(is_broken);
     let names: BTreeSet<&str> = waived.map(|check| check.name.as_str()).collect();
     let first = names.first()?;
@@ -251,7 +277,8 @@ fn checks_waived(load: &LoadResult, beside: &Beside<'_>) -> Option<Caveat> {
         n => format!(" and {} more", n - 1),
     };
     let message = format!(
-        "The server breaks a promise of its contract, {first:?}{more}, which its own file lets it: what it serves here is not quite what the others serve."
+        "The server breaks a promise of its contract, {first:?}{more}, which its own file lets it: \
+         what it serves here is not quite what the others serve."
     );
     Some(Caveat::new(Code::ChecksWaived, Severity::Warning, message, json!({"waived": names})))
 }
@@ -259,8 +286,8 @@ fn checks_waived(load: &LoadResult, beside: &Beside<'_>) -> Option<Caveat> {
 /// The kernel's tick is some milliseconds long: over short windows the split is coarse.
 fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
     let is_split = server.cpu_user_s.is_some() && server.cpu_split_by != Some(SplitBy::Entries);
-    let message =
-        "The split of CPU time into user and system is sampled by the kernel's tick; the sum is exact.";
+    let message = "The split of CPU time into user and system is sampled by the kernel's tick; the \
+                   sum is exact.";
     (facts.tick_accounting == Some(true) && is_split).then(|| info(Code::TickAccounting, message))
 }
 
@@ -270,7 +297,8 @@ pub(crate) fn is_valid(caveats: &[Caveat]) -> bool {
     nothing_is_wrong(caveats) && !is_refusal(caveats)
 }
 
-/// Whether a result says nothing about answers, and nothing is wrong: all was refused where all is to be.
+/// Whether a result says nothing about answers, and nothing is wrong: all was refused where all is
+/// to be.
 #[must_use]
 pub(crate) fn is_refused(caveats: &[Caveat]) -> bool {
     nothing_is_wrong(caveats) && is_refusal(caveats)

@@ -19,11 +19,15 @@ const MANY_TIMES: f64 = 10.0;
 /// A generator that stood still: stopped, frozen, suspended, or without a CPU. It sends nothing
 /// meanwhile and stamps late.
 pub(super) fn generator_stopped(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
-    let longest_ns = longest_pause(record).max(control_pause(result, record)).max(suspended(record));
+    let longest_ns =
+        longest_pause(record).max(control_pause(result, record)).max(suspended(record));
     (longest_ns > most_pause(record)).then(|| {
         let seconds = longest_ns as f64 / 1e9;
         let message = format!(
-            "The generator did not run for {seconds:.2} s of the {:.2} s of the window: it was stopped, frozen or suspended, or had no CPU. It sent nothing meanwhile, and its times include the pause. Repeat the step on a machine that is not suspended or overcommitted, and do not stop dyno.",
+            "The generator did not run for {seconds:.2} s of the {:.2} s of the window: it was \
+             stopped, frozen or suspended, or had no CPU. It sent nothing meanwhile, and its times \
+             include the pause. Repeat the step on a machine that is not suspended or \
+             overcommitted, and do not stop dyno.",
             result.duration_s
         );
         let evidence = json!({
@@ -69,7 +73,8 @@ fn control_pause(result: &LoadResult, record: &LoadRecord) -> u64 {
         let edge = record.began_ns + edge;
         let first = record.samples.iter().position(|sample| sample.at_ns >= edge)?;
         // Reading the counters of many threads takes its time.
-        let before = first.checked_sub(1).map_or(0, |n| record.samples[n].at_ns + record.samples[n].took_ns);
+        let before =
+            first.checked_sub(1).map_or(0, |n| record.samples[n].at_ns + record.samples[n].took_ns);
         Some(record.samples[first].at_ns.saturating_sub(edge.max(before)))
     };
     let is_as_planned =
@@ -95,7 +100,8 @@ pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     let ordinary_ns = median_ns(record)? as f64;
     let least_ns = (MANY_TIMES * ordinary_ns).max(STALL_NS);
     let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clipped(record.window_ns));
-    let stalls: Vec<Silence> = silences.filter(|silence| silence.length_ns() as f64 > least_ns).collect();
+    let stalls: Vec<Silence> =
+        silences.filter(|silence| silence.length_ns() as f64 > least_ns).collect();
     let longest = stalls.iter().max_by_key(|silence| silence.length_ns())?;
     let lengths: Vec<u64> = stalls.iter().map(Silence::length_ns).collect();
     let (window_ns, length_ns) = (own_time(record), longest.length_ns());
@@ -111,7 +117,10 @@ pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
         n => format!("it was the longest of {n} such stalls, which took"),
     };
     let message = format!(
-        "Nothing was answered for {}, from {:.2} s after the load began, although {} requests were in flight; {others} {} of the window. A closed loop sends nothing meanwhile, so its percentiles hardly show them. Estimate, which is in none of the histograms: with arrivals at the same rate p99 would be at least {}. Measure it with `--rate`.",
+        "Nothing was answered for {}, from {:.2} s after the load began, although {} requests were \
+         in flight; {others} {} of the window. A closed loop sends nothing meanwhile, so its \
+         percentiles hardly show them. Estimate, which is in none of the histograms: with arrivals \
+         at the same rate p99 would be at least {}. Measure it with `--rate`.",
         duration(length_ns as f64),
         seconds(longest.start_ns as f64),
         longest.in_flight,
@@ -172,14 +181,22 @@ mod tests {
     #[test]
     fn the_estimate_is_what_arrivals_would_wait() {
         const WINDOW: u64 = 100_000;
-        for stalls in
-            [vec![1500], vec![5000, 5000], vec![40_000, 2000, 30], vec![900], vec![], vec![600, 500, 7]]
-        {
+        for stalls in [
+            vec![1500],
+            vec![5000, 5000],
+            vec![40_000, 2000, 30],
+            vec![900],
+            vec![],
+            vec![600, 500, 7],
+        ] {
             let wait = exceeded(&stalls, WINDOW as f64 * SHARE);
             let longer: u64 = stalls.iter().map(|length| length.saturating_sub(wait as u64)).sum();
             let total: u64 = stalls.iter().sum();
             let expected = total.min((WINDOW as f64 * SHARE) as u64);
-            assert!(longer.abs_diff(expected) <= stalls.len() as u64, "{stalls:?}: {wait}, {longer}");
+            assert!(
+                longer.abs_diff(expected) <= stalls.len() as u64,
+                "{stalls:?}: {wait}, {longer}"
+            );
         }
     }
 }

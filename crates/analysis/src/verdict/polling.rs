@@ -43,13 +43,18 @@ impl Polling {
     pub(super) fn clause(self) -> String {
         match self {
             Polling::IdleCalls { per_response } => {
-                format!("{per_response:.0} calls per response asked for something to do and got nothing")
+                format!(
+                    "{per_response:.0} calls per response asked for something to do and got nothing"
+                )
             }
             Polling::WithoutRequest { in_flight } => {
-                format!("it computed although only {in_flight:.2} requests were in flight on average")
+                format!(
+                    "it computed although only {in_flight:.2} requests were in flight on average"
+                )
             }
             Polling::WithoutSleep { switches_per_response } => format!(
-                "its threads slept {switches_per_response:.2} times per response, and one that waits for the next request sleeps once"
+                "its threads slept {switches_per_response:.2} times per response, and one that \
+                 waits for the next request sleeps once"
             ),
         }
     }
@@ -68,13 +73,17 @@ pub(super) fn polls(load: &LoadResult, server: &ServerUse) -> Option<Polling> {
     }
     let switches_per_response = sleeps_per_response(load, server)?;
     let is_alone = load.config.model == Model::Closed && in_flight <= ONE_REQUEST;
-    (is_alone && switches_per_response < NO_SLEEP).then_some(Polling::WithoutSleep { switches_per_response })
+    (is_alone && switches_per_response < NO_SLEEP)
+        .then_some(Polling::WithoutSleep { switches_per_response })
 }
 
 /// The share of its CPU that the server used, or of one CPU that its busiest thread used, whichever
 /// is higher.
 fn busiest(server: &ServerUse) -> Option<f64> {
-    [server.cpu_utilisation, server.busiest_thread_utilisation].into_iter().flatten().reduce(f64::max)
+    [server.cpu_utilisation, server.busiest_thread_utilisation]
+        .into_iter()
+        .flatten()
+        .reduce(f64::max)
 }
 
 /// Voluntary context switches per response. `None`: not known.

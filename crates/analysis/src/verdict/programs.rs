@@ -52,10 +52,12 @@ pub(super) fn of_generator(
     let others = share_waited_for(load, server)?;
     let used = server.cpu_utilisation;
     (!is_full(load, server) && others >= MOSTLY_OTHERS * room.busy?).then(|| {
-        let of_server =
-            used.map_or(String::new(), |used| format!(" The server used {} of its CPU.", percent(used)));
+        let of_server = used.map_or(String::new(), |used| {
+            format!(" The server used {} of its CPU.", percent(used))
+        });
         let sentence = format!(
-            "Other programs{}: they used {} of the generator's CPUs, and the generator waited for them.{of_server} {REMEDY}",
+            "Other programs{}: they used {} of the generator's CPUs, and the generator waited for \
+             them.{of_server} {REMEDY}",
             named(machine),
             percent(others),
         );
@@ -70,8 +72,13 @@ pub(super) fn of_generator(
 
 /// Other programs used CPUs while the server, or the generator, waited for one. Asked where nothing
 /// else is known to be the limit.
-pub(super) fn of_server(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Option<Limiter> {
-    let others_s = server.others_cpu_s.filter(|used_s| *used_s >= WORTH_NAMING * server.window_s)?;
+pub(super) fn of_server(
+    load: &LoadResult,
+    server: &ServerUse,
+    machine: &MachineResult,
+) -> Option<Limiter> {
+    let others_s =
+        server.others_cpu_s.filter(|used_s| *used_s >= WORTH_NAMING * server.window_s)?;
     let waited_s = starved(server);
     let is_taken = waited_s.is_some() || is_generator_starved(load);
     // The hypervisor's other guests are no programs of this machine.
@@ -81,7 +88,10 @@ pub(super) fn of_server(load: &LoadResult, server: &ServerUse, machine: &Machine
     }
     let waits = match waited_s {
         Some(waited_s) => {
-            format!("the server's threads waited {waited_s:.2} s in {:.2} s for CPUs", server.window_s)
+            format!(
+                "the server's threads waited {waited_s:.2} s in {:.2} s for CPUs",
+                server.window_s
+            )
         }
         None => "the generator waited for CPUs".into(),
     };
@@ -91,8 +101,10 @@ pub(super) fn of_server(load: &LoadResult, server: &ServerUse, machine: &Machine
     );
     let used = server.cpu_utilisation;
     // With that time it would have been full.
-    let demand =
-        used.zip(waited_s).zip(server.cpu_allowed_s).map(|((used, waited), all)| used + waited / all);
+    let demand = used
+        .zip(waited_s)
+        .zip(server.cpu_allowed_s)
+        .map(|((used, waited), all)| used + waited / all);
     let is_likely = demand.is_some_and(|demand| demand >= SERVER_BUSY);
     let confidence = if is_likely { Confidence::Medium } else { Confidence::Low };
     let evidence = json!({
@@ -117,5 +129,9 @@ fn names(machine: &MachineResult) -> Vec<&str> {
 /// ` (rustc, python3)`, or that none can be seen.
 fn named(machine: &MachineResult) -> String {
     let names = names(machine);
-    if names.is_empty() { " (none is visible from here)".into() } else { format!(" ({})", names.join(", ")) }
+    if names.is_empty() {
+        " (none is visible from here)".into()
+    } else {
+        format!(" ({})", names.join(", "))
+    }
 }

@@ -143,43 +143,57 @@ impl Resource {
     #[must_use]
     pub const fn refutation(self) -> &'static str {
         match self {
-            Resource::Failure => "Refuted if the same load gets right responses from the same server.",
+            Resource::Failure => {
+                "Refuted if the same load gets right responses from the same server."
+            }
             Resource::DroppedPackets => {
                 "Refuted if the step gives the same errors while the machine drops no packet."
             }
             Resource::Refusal => "Refuted if a connection to the port succeeds.",
-            Resource::OtherPrograms => "Refuted if throughput stays the same while no other program runs.",
+            Resource::OtherPrograms => {
+                "Refuted if throughput stays the same while no other program runs."
+            }
             Resource::Generator => {
                 "Refuted if the generator with more CPUs or threads gets no more from the server."
             }
             Resource::Jit => {
-                "Refuted if throughput stays the same after a longer warm-up, when the compiler is idle."
+                "Refuted if throughput stays the same after a longer warm-up, when the compiler is \
+                 idle."
             }
             Resource::CpuQuota => "Refuted if throughput stays the same with a larger quota.",
             Resource::ServerCpu => {
-                "Refuted if throughput stays the same with more CPUs, or grows with more requests in flight."
+                "Refuted if throughput stays the same with more CPUs, or grows with more requests \
+                 in flight."
             }
             Resource::ServerThread => {
                 "Refuted if throughput grows while the busiest thread has no more CPU time."
             }
             Resource::OfferedRate => "Refuted if throughput stays the same at a higher rate.",
-            Resource::Concurrency => "Refuted if throughput does not grow with more requests in flight.",
+            Resource::Concurrency => {
+                "Refuted if throughput does not grow with more requests in flight."
+            }
             Resource::Backend => "Refuted if throughput stays the same with a faster back end.",
             Resource::Gc => {
-                "Refuted if throughput stays the same with more memory, when the collector works less."
+                "Refuted if throughput stays the same with more memory, when the collector works \
+                 less."
             }
             Resource::DelayedAck => "Refuted if response times stay at 40 ms with TCP_NODELAY set.",
             Resource::AcceptQueue => {
-                "Refuted if throughput stays the same with a longer backlog, or with kept connections."
+                "Refuted if throughput stays the same with a longer backlog, or with kept \
+                 connections."
             }
             Resource::Link => "Refuted if throughput stays the same over a faster link.",
             Resource::Memory => "Refuted if throughput stays the same with more memory.",
-            Resource::Disk => "Refuted if throughput stays the same with the files in memory (tmpfs).",
+            Resource::Disk => {
+                "Refuted if throughput stays the same with the files in memory (tmpfs)."
+            }
             Resource::Lock => {
-                "Refuted if throughput grows with more requests in flight, or if no thread holds the lock while others wait."
+                "Refuted if throughput grows with more requests in flight, or if no thread holds \
+                 the lock while others wait."
             }
             Resource::Workers => {
-                "Refuted if throughput stays the same with more workers, or grows with more requests in flight."
+                "Refuted if throughput stays the same with more workers, or grows with more \
+                 requests in flight."
             }
             Resource::Elsewhere => "Refuted if throughput grows with more requests in flight.",
             Resource::Unknown => "",
@@ -203,13 +217,18 @@ mod tests {
     #[test]
     fn all_but_the_unknown_can_be_refuted() {
         for resource in Resource::ALL {
-            assert_eq!(resource.refutation().is_empty(), resource == Resource::Unknown, "{resource:?}");
+            assert_eq!(
+                resource.refutation().is_empty(),
+                resource == Resource::Unknown,
+                "{resource:?}"
+            );
         }
     }
 
     #[test]
     fn a_name_says_how_sure_it_is_if_there_is_one() {
-        let marks = |of| [Confidence::High, Confidence::Medium, Confidence::Low].map(|sure| sure.mark(of));
+        let marks =
+            |of| [Confidence::High, Confidence::Medium, Confidence::Low].map(|sure| sure.mark(of));
         assert_eq!(marks(Resource::ServerCpu), ["", " (likely)", " (a guess)"]);
         assert_eq!(marks(Resource::Unknown), ["", "", ""]);
     }

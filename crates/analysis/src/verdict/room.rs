@@ -16,7 +16,8 @@ const CPUS_FULL: f64 = 0.95;
 /// Share of the window that a thread may wait for a CPU.
 pub(super) const MOST_WAITING: f64 = 0.05;
 
-/// Share of a quota's periods in which it may hold the generator back. Small, because such a pause may last a whole period.
+/// Share of a quota's periods in which it may hold the generator back. Small, because such a pause
+/// may last a whole period.
 const MOST_THROTTLED: f64 = 0.02;
 
 /// Share of the generator's CPUs, used by others, above which a caveat is given.
@@ -65,7 +66,8 @@ impl Bound {
     pub fn clause(self) -> String {
         match self {
             Bound::Quota { cpus, throttled } => format!(
-                "the CPU quota of dyno's own control group, {cpus:.2} CPUs, held it back in {} of its periods",
+                "the CPU quota of dyno's own control group, {cpus:.2} CPUs, held it back in {} of \
+                 its periods",
                 percent(throttled)
             ),
             Bound::Thread { work } => {
@@ -100,9 +102,12 @@ impl Bound {
     fn mend(self, result: &LoadResult, context: &Context<'_>) -> String {
         let more = result.config.threads + 1;
         match self {
-            Bound::Quota { .. } => "Give dyno's group more, or run it outside of that group.".to_string(),
+            Bound::Quota { .. } => {
+                "Give dyno's group more, or run it outside of that group.".to_string()
+            }
             Bound::Thread { .. } if context.server.is_some() => format!(
-                "Give it another CPU: a machine with more of them, and `threads = {more}` under `[load]`."
+                "Give it another CPU: a machine with more of them, and `threads = {more}` under \
+                 `[load]`."
             ),
             Bound::Thread { .. } => format!("Give it another CPU: `--threads {more}`."),
             Bound::Waiting { .. } | Bound::Cpu { .. } | Bound::Crowded { .. } => format!(
@@ -113,8 +118,8 @@ impl Bound {
     }
 }
 
-/// Full CPUs, for which the generator waited. They do no harm to a schedule that was kept: late requests show in response
-/// times, and have caveats of their own.
+/// Full CPUs, for which the generator waited. They do no harm to a schedule that was kept: late
+/// requests show in response times, and have caveats of their own.
 fn crowded(result: &LoadResult) -> Option<Bound> {
     let room = &result.client.room;
     let busy = room.busy.filter(|busy| *busy >= CPUS_FULL)?;
@@ -128,21 +133,26 @@ fn crowded(result: &LoadResult) -> Option<Bound> {
     })
 }
 
-/// The generator may have been the limit. That refuses a step only if the server may have had room: a server that used all
-/// of its CPU was the limit, whatever the generator did; and a control is there to show the generator's limit.
+/// The generator may have been the limit. That refuses a step only if the server may have had room:
+/// a server that used all of its CPU was the limit, whatever the generator did; and a control is
+/// there to show the generator's limit.
 pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let bound = Bound::of(result)?;
     let clause = bound.clause();
     let message = match context.full_server(result) {
         _ if context.control => format!(
-            "The generator's end: {clause}. This control shows the most that it can do on this machine."
+            "The generator's end: {clause}. This control shows the most that it can do on this \
+             machine."
         ),
         Some(used) => format!(
-            "The generator may have been the limit too: {clause}. But the server used {} of its CPU: it was at its limit all the same. More CPUs for the generator would leave no doubt.",
+            "The generator may have been the limit too: {clause}. But the server used {} of its \
+             CPU: it was at its limit all the same. More CPUs for the generator would leave no \
+             doubt.",
             percent(used)
         ),
         None => format!(
-            "The generator may have been the limit: {clause}. Throughput is a lower bound of what the server can do. {}",
+            "The generator may have been the limit: {clause}. Throughput is a lower bound of what \
+             the server can do. {}",
             bound.mend(result, context)
         ),
     };
@@ -161,14 +171,21 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
     let threads = result.client.threads;
     (cpus > 0 && threads > cpus).then(|| {
         let message = format!(
-            "{threads} threads of the generator share {cpus} CPU{}: they wait for each other, up to a time slice of the scheduler each time. Ask for no more threads than CPUs: `--threads {cpus}`.",
+            "{threads} threads of the generator share {cpus} CPU{}: they wait for each other, up \
+             to a time slice of the scheduler each time. Ask for no more threads than CPUs: \
+             `--threads {cpus}`.",
             if cpus == 1 { "" } else { "s" }
         );
         let severity = match Bound::of(result) {
             Some(_) => context.weight_of_room(result),
             None => Severity::Warning,
         };
-        Caveat::new(Code::Oversubscribed, severity, message, json!({"threads": threads, "cpus": cpus}))
+        Caveat::new(
+            Code::Oversubscribed,
+            severity,
+            message,
+            json!({"threads": threads, "cpus": cpus}),
+        )
     })
 }
 
@@ -177,8 +194,15 @@ pub(super) fn priority_refused(record: &LoadRecord, result: &LoadResult) -> Opti
     let is_refused =
         result.config.priority == Priority::Realtime && record.client.priority == Priority::Normal;
     is_refused.then(|| {
-        let message = "The generator was to run in real time, and the kernel did not let it: it takes turns with whatever else runs on its CPUs. Run dyno as root, or with CAP_SYS_NICE.";
-        Caveat::new(Code::PriorityRefused, Severity::Warning, message.into(), json!({"asked": "realtime", "given": "normal"}))
+        let message = "The generator was to run in real time, and the kernel did not let it: it \
+                       takes turns with whatever else runs on its CPUs. Run dyno as root, or with \
+                       CAP_SYS_NICE.";
+        Caveat::new(
+            Code::PriorityRefused,
+            Severity::Warning,
+            message.into(),
+            json!({"asked": "realtime", "given": "normal"}),
+        )
     })
 }
 
@@ -187,7 +211,8 @@ pub(super) fn others(result: &LoadResult) -> Option<Caveat> {
     let room = &result.client.room;
     let share = room.others.filter(|share| *share > OTHERS_WORTH_TELLING)?;
     let message = format!(
-        "Something else used {} of the generator's CPUs{}. If it is the server, each slows the other: `--cpus` sets the generator apart.",
+        "Something else used {} of the generator's CPUs{}. If it is the server, each slows the \
+         other: `--cpus` sets the generator apart.",
         percent(share),
         room.named()
     );
@@ -197,9 +222,11 @@ pub(super) fn others(result: &LoadResult) -> Option<Caveat> {
 /// A quota that has not held the generator back may do so at the next step.
 pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
     let room = &result.client.room;
-    let cpus = room.quota_cpus.filter(|_| room.throttled.is_none_or(|share| share <= MOST_THROTTLED))?;
+    let cpus =
+        room.quota_cpus.filter(|_| room.throttled.is_none_or(|share| share <= MOST_THROTTLED))?;
     let message = format!(
-        "dyno's own control group may use {cpus:.2} CPUs at most, and was held back in {} of the periods.",
+        "dyno's own control group may use {cpus:.2} CPUs at most, and was held back in {} of the \
+         periods.",
         percent(room.throttled.unwrap_or(0.0))
     );
     Some(Caveat::new(

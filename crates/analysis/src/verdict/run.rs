@@ -40,7 +40,9 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     let mut all = Vec::new();
     let placements = || plan.arms.iter().map(|arm| &arm.conditions.placement);
     if let Some(shared) = placements().find(|placement| !placement.is_disjoint()) {
-        let message = "Server and generator share CPUs, because this machine offers too few of them: each slows the other, and numbers of different subjects compare only roughly. Use a machine with two CPUs or more.";
+        let message = "Server and generator share CPUs, because this machine offers too few of \
+                       them: each slows the other, and numbers of different subjects compare only \
+                       roughly. Use a machine with two CPUs or more.";
         all.push(Caveat::new(
             Code::SharedCpus,
             Severity::Warning,
@@ -56,15 +58,21 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
         let apart = if (plan.repeats as usize) < PAIRS_TO_TELL_APART {
             "no subject is told apart from another by throughput"
         } else {
-            "subjects are told apart only where all pairs within blocks differ the same way, each by more than 5 % or by so nearly the same that chance does not (p below 0.05)"
+            "subjects are told apart only where all pairs within blocks differ the same way, each \
+             by more than 5 % or by so nearly the same that chance does not (p below 0.05)"
         };
         let message = format!(
-            "{too_few} for confidence intervals: ranges are over the repeats, and {apart}. Ask for {REPEATS_FOR_INTERVAL} or more repeats for intervals."
+            "{too_few} for confidence intervals: ranges are over the repeats, and {apart}. Ask for \
+             {REPEATS_FOR_INTERVAL} or more repeats for intervals."
         );
         all.push(info(Code::FewRepeats, message));
     }
     if run.starts.iter().any(|s| s.resumed) {
-        all.push(info(Code::Resumed, "This run was interrupted and resumed: some trials were served by a process that was started again."));
+        all.push(info(
+            Code::Resumed,
+            "This run was interrupted and resumed: some trials were served by a process that was \
+             started again.",
+        ));
     }
     all.extend(started_for_profiles(run));
     all.extend(not_started(run));
@@ -86,19 +94,30 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
 /// What was measured is of servers that can be profiled.
 fn started_for_profiles(run: &Run) -> Option<Caveat> {
     let is_taken = run.profiles.iter().any(|profile| profile.failure.is_none());
-    is_taken.then(|| info(Code::StartedForProfiles, "Profiles were taken, so servers whose runtimes compile as they run were started with what gives their functions names ([profile] of their subject.toml). That may cost them some throughput in all that is told here; compare servers by a run without."))
+    is_taken.then(|| {
+        info(
+            Code::StartedForProfiles,
+            "Profiles were taken, so servers whose runtimes compile as they run were started with \
+             what gives their functions names ([profile] of their subject.toml). That may cost \
+             them some throughput in all that is told here; compare servers by a run without.",
+        )
+    })
 }
 
 /// A server that dyno loaded and did not start.
 fn not_started(run: &Run) -> Option<Caveat> {
-    let was_there =
-        run.starts.iter().any(|s| !s.has_subject() && run.trials.iter().any(|t| t.start == s.start));
-    let message = "dyno did not start this server, but loaded it where it was: nothing is known of its start-up, its CPU time, its memory and its checks. Run it as a subject under `dyno run` to see them.";
+    let was_there = run
+        .starts
+        .iter()
+        .any(|s| !s.has_subject() && run.trials.iter().any(|t| t.start == s.start));
+    let message = "dyno did not start this server, but loaded it where it was: nothing is known of \
+                   its start-up, its CPU time, its memory and its checks. Run it as a subject \
+                   under `dyno run` to see them.";
     was_there.then(|| info(Code::ServerNotObserved, message))
 }
 
-/// A load that the user ended early and that is still a result. Runs of suites keep no such trial: they run it again when
-/// they are resumed.
+/// A load that the user ended early and that is still a result. Runs of suites keep no such trial:
+/// they run it again when they are resumed.
 fn ended_early(run: &Run) -> Option<Caveat> {
     let cut = run.trials.iter().find(|trial| trial.load.cut_short)?;
     let (opens, closes) = cut.load.window_ns;
@@ -121,23 +140,30 @@ fn done_again(run: &Run) -> Option<Caveat> {
         .map(|record| {
             let planned = &plan.trials[record.trial];
             json!({
-                "subject": plan.arms[planned.arm].name, "workload": plan.workloads[planned.workload].name, "step": planned.step,
+                "subject": plan.arms[planned.arm].name,
+                "workload": plan.workloads[planned.workload].name, "step": planned.step,
                 "block": plan.launches[planned.launch].block, "trial": record.trial,
             })
         })
         .collect();
     let message = match places.len() {
         0 => return None,
-        1 => "One step was measured again, because something else used the machine meanwhile, or heat slowed it. The second measurement counts, whatever it says".to_string(),
-        n => format!("{n} steps were measured again, because something else used the machine meanwhile, or heat slowed it, or had to be with others of their turn. The second measurement counts, whatever it says"),
+        1 => "One step was measured again, because something else used the machine meanwhile, or \
+              heat slowed it. The second measurement counts, whatever it says"
+            .to_string(),
+        n => format!(
+            "{n} steps were measured again, because something else used the machine meanwhile, or \
+             heat slowed it, or had to be with others of their turn. The second measurement \
+             counts, whatever it says"
+        ),
     };
     let mut message = format!("{message}; the first is in the archive (`contaminated/`).");
     // Older versions measured also those again in which the server had failed.
-    let after_warmup = run
-        .contaminated
-        .iter()
-        .flat_map(|record| record.load.intervals.iter().filter(|interval| interval.phase != Phase::Warmup));
-    let failed: u64 = after_warmup.flat_map(|interval| interval.outcomes.not_ok()).map(|(_, n)| n).sum();
+    let after_warmup = run.contaminated.iter().flat_map(|record| {
+        record.load.intervals.iter().filter(|interval| interval.phase != Phase::Warmup)
+    });
+    let failed: u64 =
+        after_warmup.flat_map(|interval| interval.outcomes.not_ok()).map(|(_, n)| n).sum();
     if failed > 0 {
         message += &format!(
             " In what was measured first, {failed} {} failed or got a wrong response.",
@@ -145,7 +171,12 @@ fn done_again(run: &Run) -> Option<Caveat> {
         );
     }
     let severity = if failed > 0 { Severity::Warning } else { Severity::Info };
-    Some(Caveat::new(Code::DoneAgain, severity, message, json!({"trials": places, "failed": failed})))
+    Some(Caveat::new(
+        Code::DoneAgain,
+        severity,
+        message,
+        json!({"trials": places, "failed": failed}),
+    ))
 }
 
 /// A run that the user resumed although something had changed: its parts are not one experiment.
@@ -172,17 +203,23 @@ fn mixed(run: &Run) -> Option<Caveat> {
     let versions = |subjects: &[Subject]| -> Value {
         subjects.iter().map(|s| (s.id(), json!(s.version))).collect::<Map<_, _>>().into()
     };
-    let subjects =
-        std::iter::once(&header.plan.subjects).chain(header.resumptions.iter().map(|r| &r.subjects));
-    let started = std::iter::once(&header.started).chain(header.resumptions.iter().map(|r| &r.started));
+    let subjects = std::iter::once(&header.plan.subjects)
+        .chain(header.resumptions.iter().map(|r| &r.subjects));
+    let started =
+        std::iter::once(&header.started).chain(header.resumptions.iter().map(|r| &r.started));
     let evidence: Vec<_> = parts
         .iter()
         .zip(subjects.zip(started))
-        .map(|(trials, (s, started))| json!({"started": started, "trials": trials, "versions": versions(s)}))
+        .map(|(trials, (s, started))| {
+            json!({
+                "started": started, "trials": trials, "versions": versions(s),
+            })
+        })
         .collect();
     let counts: Vec<String> = parts.iter().map(|trials| trials.len().to_string()).collect();
     let message = format!(
-        "This run was interrupted and resumed although not everything was as before, so that its parts ({} trials) are not one experiment, and a subject's row joins both. {}.",
+        "This run was interrupted and resumed although not everything was as before, so that its \
+         parts ({} trials) are not one experiment, and a subject's row joins both. {}.",
         counts.join(" and "),
         all.join("; ")
     );
@@ -190,7 +227,8 @@ fn mixed(run: &Run) -> Option<Caveat> {
     Some(Caveat::new(Code::Mixed, Severity::Warning, message, evidence))
 }
 
-/// Workloads that some subjects did not get: their rows are missing for a reason. Those of one reason are named together.
+/// Workloads that some subjects did not get: their rows are missing for a reason. Those of one
+/// reason are named together.
 fn not_served(plan: &Plan) -> Option<Caveat> {
     let mut alike: Vec<(&NotServed, Vec<String>)> = Vec::new();
     for not in &plan.not_served {
@@ -220,7 +258,8 @@ fn not_served(plan: &Plan) -> Option<Caveat> {
     (!each.is_empty()).then(|| info(Code::NotServed, format!("{}.", each.join(". "))))
 }
 
-/// How many times as long a fixed piece of work may take before one start as before another without a word.
+/// How many times as long a fixed piece of work may take before one start as before another without
+/// a word.
 const CHANGED: f64 = 1.15;
 
 /// A machine that was not the same all the time.
@@ -228,21 +267,29 @@ fn machine_changed(run: &Run, design: Design) -> Option<Caveat> {
     let canary = canary(run).filter(|canary| canary.slowest_to_fastest >= CHANGED)?;
     let (fastest, slowest) = (canary.fastest_us / 1e3, canary.slowest_us / 1e3);
     let message = format!(
-        "The machine itself was not the same all the time: a fixed piece of work took {fastest:.1} ms before one start and {slowest:.1} ms before another on the same CPU. {} Ranges over the repeats contain the changes of the machine.",
+        "The machine itself was not the same all the time: a fixed piece of work took {fastest:.1} \
+         ms before one start and {slowest:.1} ms before another on the same CPU. {} Ranges over \
+         the repeats contain the changes of the machine.",
         match design {
             Design::Single | Design::Concurrent | Design::Balanced =>
                 "Starts of one block are close in time and compare.",
             Design::Unbalanced | Design::Fixed =>
-                "The order of starts does not balance such changes, so differences between subjects contain a part of them.",
+                "The order of starts does not balance such changes, so differences between \
+                 subjects contain a part of them.",
         }
     );
-    let evidence = json!({"slowest_to_fastest": canary.slowest_to_fastest, "piece_us": canary.piece_us});
+    let evidence =
+        json!({"slowest_to_fastest": canary.slowest_to_fastest, "piece_us": canary.piece_us});
     Some(Caveat::new(Code::MachineChanged, Severity::Warning, message, evidence))
 }
 
 fn limits_not_set(run: &Run) -> Option<Caveat> {
-    let unset =
-        run.starts.iter().flat_map(|s| &s.parts).flat_map(|p| &p.limits).find(|l| l.read_back.is_none())?;
+    let unset = run
+        .starts
+        .iter()
+        .flat_map(|s| &s.parts)
+        .flat_map(|p| &p.limits)
+        .find(|l| l.read_back.is_none())?;
     let message = format!(
         "The limit of {} ({}) could not be set: {}. `dyno doctor` says how to get it.",
         unset.kind.name(),
@@ -263,18 +310,23 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
         return None;
     }
     let has_workloads = peaks.iter().any(|peak| peak.workload != peaks[0].workload);
-    let each: Vec<String> = open.iter().take(LISTED).map(|peak| open_peak(peak, has_workloads)).collect();
+    let each: Vec<String> =
+        open.iter().take(LISTED).map(|peak| open_peak(peak, has_workloads)).collect();
     let more = match open.len().saturating_sub(LISTED) {
         0 => String::new(),
         n => format!("; and {n} more"),
     };
     let message = format!(
-        "Some peaks are lower bounds (≥): {}{more}. These servers may do more, so none of them is ranked below another. {}",
+        "Some peaks are lower bounds (≥): {}{more}. These servers may do more, so none of them is \
+         ranked below another. {}",
         each.join("; "),
         remedy(&open)
     );
     let evidence = open.iter().map(|peak| {
-        json!({"subject": peak.subject, "workload": peak.workload, "at_least_rps": peak.most_rps, "steps": peak.open})
+        json!({
+            "subject": peak.subject, "workload": peak.workload, "at_least_rps": peak.most_rps,
+            "steps": peak.open,
+        })
     });
     let evidence = json!({"peaks": evidence.collect::<Vec<Value>>()});
     Some(Caveat::new(Code::PeakLowerBound, Severity::Warning, message, evidence))
@@ -283,14 +335,20 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
 /// How to measure peaks that are lower bounds, by the reasons of their steps.
 fn remedy(open: &[&Peak<'_>]) -> String {
     const QUIET: &str = "end the other programs, or have dyno wait for them (`--wait-quiet 5m`)";
-    const CPUS: &str = "give the generator more CPUs and the servers fewer: `cpuset` under `[limits]` names the servers' CPUs, and the generator gets the others, with a thread on each";
+    const CPUS: &str = "give the generator more CPUs and the servers fewer: `cpuset` under \
+                        `[limits]` names the servers' CPUs, and the generator gets the others, \
+                        with a thread on each";
     let reasons = || open.iter().flat_map(|peak| peak.open).filter_map(|step| step.reason);
     let is_of_others = reasons().any(|code| code == Code::Contaminated);
     match (is_of_others, reasons().any(is_of_generator)) {
-        (true, true) => format!("To measure them, {QUIET}. Where the generator was the limit, {CPUS}."),
+        (true, true) => {
+            format!("To measure them, {QUIET}. Where the generator was the limit, {CPUS}.")
+        }
         (true, false) => format!("To measure them, {QUIET}."),
         (false, true) => format!("To measure them, {CPUS}."),
-        (false, false) => "To measure them, finish the run (`--resume`) or raise `repeats`, so that at least three repeats per step count.".into(),
+        (false, false) => "To measure them, finish the run (`--resume`) or raise `repeats`, so \
+                           that at least three repeats per step count."
+            .into(),
     }
 }
 
@@ -310,8 +368,8 @@ fn open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
     format!("{}{with}{rate}: {}", peak.subject, steps.join(", "))
 }
 
-/// Four or more servers whose peaks with a workload lie within 3 % of each other: something they share may be what is
-/// measured. Variants of one server are expected to be alike.
+/// Four or more servers whose peaks with a workload lie within 3 % of each other: something they
+/// share may be what is measured. Variants of one server are expected to be alike.
 fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let mut workloads: Vec<&str> = peaks.iter().map(|peak| peak.workload).collect();
     workloads.dedup();
@@ -321,7 +379,8 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
         let names = alike(own.filter_map(|peak| Some((peak.rps?, peak))).collect())?;
         let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
         let message = format!(
-            "{} have nearly the same peak throughput{with}, which different servers rarely have: look at what limited each.",
+            "{} have nearly the same peak throughput{with}, which different servers rarely have: \
+             look at what limited each.",
             names.join(", ")
         );
         Some(Caveat::new(Code::SameNumbers, Severity::Warning, message, json!({"subjects": names})))
@@ -331,10 +390,13 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
 /// Subjects that every block starts in the same order.
 fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
     let names: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
-    let message = "Every block started the subjects in the same order (`order = \"fixed\"` under `[suite]`), so a drift of the machine is part of every difference between them. This report ranks no subject and names no cause. Use `order = \"random\"` to compare subjects.";
-    design
-        .is_fixed()
-        .then(|| Caveat::new(Code::FixedOrder, Severity::Warning, message.into(), json!({"order": names})))
+    let message = "Every block started the subjects in the same order (`order = \"fixed\"` under \
+                   `[suite]`), so a drift of the machine is part of every difference between them. \
+                   This report ranks no subject and names no cause. Use `order = \"random\"` to \
+                   compare subjects.";
+    design.is_fixed().then(|| {
+        Caveat::new(Code::FixedOrder, Severity::Warning, message.into(), json!({"order": names}))
+    })
 }
 
 /// What a trend means for comparisons of subjects.
@@ -342,30 +404,41 @@ const fn trend_consequence(design: Design) -> &'static str {
     match design {
         Design::Single => "Medians over repeats and their intervals contain that.",
         Design::Concurrent => {
-            "Comparisons of pairs within a block take that out; medians over repeats and their intervals do not."
+            "Comparisons of pairs within a block take that out; medians over repeats and their \
+             intervals do not."
         }
         Design::Balanced => {
-            "Each pair of subjects ran in both orders equally often, so a steady trend cancels in comparisons; medians over repeats and their intervals contain it."
+            "Each pair of subjects ran in both orders equally often, so a steady trend cancels in \
+             comparisons; medians over repeats and their intervals contain it."
         }
         Design::Unbalanced => {
-            "Some pairs of subjects ran in one order more often than in the other, so comparisons contain a part of that, as do medians over repeats. Run the suite again: orders are balanced now."
+            "Some pairs of subjects ran in one order more often than in the other, so comparisons \
+             contain a part of that, as do medians over repeats. Run the suite again: orders are \
+             balanced now."
         }
         Design::Fixed => {
-            "Subjects ran in the same order in each block, so comparisons contain a part of that, as do medians over repeats. Use `order = \"random\"`."
+            "Subjects ran in the same order in each block, so comparisons contain a part of that, \
+             as do medians over repeats. Use `order = \"random\"`."
         }
     }
 }
 
-/// A subject whose throughput rises or falls over the run. All are allowed for together (Holm); the steepest is told.
+/// A subject whose throughput rises or falls over the run. All are allowed for together (Holm); the
+/// steepest is told.
 fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
-    let trends: Vec<(&Peak<'_>, Trend)> =
-        peaks.iter().filter(|p| p.is_complete).filter_map(|p| Some((p, Trend::of(p.repeats)?))).collect();
+    let trends: Vec<(&Peak<'_>, Trend)> = peaks
+        .iter()
+        .filter(|p| p.is_complete)
+        .filter_map(|p| Some((p, Trend::of(p.repeats)?)))
+        .collect();
     let chances = holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<f64>>());
     let shown = trends.iter().zip(chances).filter(|(_, p)| *p < ALPHA).map(|(trend, _)| trend);
-    let (peak, trend) = shown.max_by(|a, b| a.1.ratio.ln().abs().total_cmp(&b.1.ratio.ln().abs()))?;
+    let (peak, trend) =
+        shown.max_by(|a, b| a.1.ratio.ln().abs().total_cmp(&b.1.ratio.ln().abs()))?;
     let did = if trend.ratio > 1.0 { "rose" } else { "fell" };
     let message = format!(
-        "The throughput of {} with {} {did} over the run: in the last repeat it was {:.3} times that in the first ({:.3} to {:.3}), by more than chance. {}",
+        "The throughput of {} with {} {did} over the run: in the last repeat it was {:.3} times \
+         that in the first ({:.3} to {:.3}), by more than chance. {}",
         peak.subject,
         peak.workload,
         trend.ratio,
@@ -373,12 +446,13 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
         trend.high,
         trend_consequence(design)
     );
-    let evidence = json!({"subject": peak.subject, "workload": peak.workload, "last_to_first": trend.ratio});
+    let evidence =
+        json!({"subject": peak.subject, "workload": peak.workload, "last_to_first": trend.ratio});
     Some(Caveat::new(Code::Trend, Severity::Warning, message, evidence))
 }
 
-/// Subjects of four different servers whose peaks lie within 3 % of the lowest; of several such groups the one with the
-/// lowest peaks.
+/// Subjects of four different servers whose peaks lie within 3 % of the lowest; of several such
+/// groups the one with the lowest peaks.
 fn alike<'a>(mut peaks: Vec<(f64, &Peak<'a>)>) -> Option<Vec<&'a str>> {
     const ALIKE: f64 = 0.03;
     const ENOUGH: usize = 4;

@@ -13,7 +13,8 @@ use crate::words::{cpus, percent};
 /// Longest time that all threads together may wait for a CPU, as a share of the allowed CPU time.
 pub(super) const MOST_WAITING: f64 = 0.1;
 
-/// Least CPU time of others on the machine for the server to have waited for them, as a share of its allowed CPU time.
+/// Least CPU time of others on the machine for the server to have waited for them, as a share of
+/// its allowed CPU time.
 pub(super) const OTHERS: f64 = 0.1;
 
 /// Reasons to distrust the server's numbers.
@@ -24,14 +25,18 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     if !observed {
         all.push(info(
             Code::ServerNotObserved,
-            "The server's CPU and memory are not known for this step: no sample of it could be taken.",
+            "The server's CPU and memory are not known for this step: no sample of it could be \
+             taken.",
         ));
         return all;
     }
     if seen().all(|s| s.cgroup.is_none()) {
         all.push(info(
             Code::NoCgroup,
-            "No control group could be made for the server. CPU time is summed over its threads and processes (in clock ticks where some of them ended), memory is their anonymous and shared memory, and peak memory and throttled time are unknown. `dyno doctor` says how to get a control group.",
+            "No control group could be made for the server. CPU time is summed over its threads \
+             and processes (in clock ticks where some of them ended), memory is their anonymous \
+             and shared memory, and peak memory and throttled time are unknown. `dyno doctor` says \
+             how to get a control group.",
         ));
     }
     all.extend(counters_unread(server));
@@ -48,7 +53,8 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     all.extend(retransmissions(server));
     if let Some(share) = server.steal_share.filter(|s| *s > STEAL) {
         let message = format!(
-            "The hypervisor gave {} of this machine's CPU time to somebody else during the step: repeat it.",
+            "The hypervisor gave {} of this machine's CPU time to somebody else during the step: \
+             repeat it.",
             percent(share)
         );
         all.push(Caveat::new(Code::Steal, Severity::Warning, message, json!({"share": share})));
@@ -62,14 +68,17 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
     let refused = probes.refused.iter().find(|refused| counts(refused.probe));
     let message = match refused {
         _ if server.calls.is_some() => return None,
-        Some(refused) => format!("System calls were not counted: {}. {}", refused.why, refused.mend),
+        Some(refused) => {
+            format!("System calls were not counted: {}. {}", refused.why, refused.mend)
+        }
         None if probes.attached.iter().copied().any(counts) => {
-            "System calls were counted, but no answer came while they were, or none of the server's was seen: they are not told per answer."
+            "System calls were counted, but no answer came while they were, or none of the \
+             server's was seen: they are not told per answer."
                 .into()
         }
-        None => {
-            "System calls were not counted: nobody asked for it. `--observe default` has them counted.".into()
-        }
+        None => "System calls were not counted: nobody asked for it. `--observe default` has them \
+                 counted."
+            .into(),
     };
     let evidence = json!({"refused": refused.map(|refused| &refused.why)});
     Some(Caveat::new(Code::SyscallsNotMeasured, Severity::Info, message, evidence))
@@ -78,8 +87,10 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
 /// Why there is nothing of what the server's runtime said; `None`: there is, or it says nothing.
 fn runtime_not_measured(record: &LoadRecord, party: Party) -> Option<Caveat> {
     let lack = Runtime::over(record).err().filter(|_| party == Party::SUBJECT)?;
-    let message =
-        format!("The values that the server reports of itself are not known here: {}.", lack.in_words()?);
+    let message = format!(
+        "The values that the server reports of itself are not known here: {}.",
+        lack.in_words()?
+    );
     Some(info(Code::RuntimeNotMeasured, message))
 }
 
@@ -91,7 +102,9 @@ fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
         None => return syn_queue_full(network.syn_queue_drops?),
     };
     let message = format!(
-        "{overflows} connections found a queue of connections full in the network that the server is in, and tried again a second later: connection times include that. Let the server listen with a longer backlog."
+        "{overflows} connections found a queue of connections full in the network that the server \
+         is in, and tried again a second later: connection times include that. Let the server \
+         listen with a longer backlog."
     );
     Some(Caveat::new(
         Code::AcceptQueueFull,
@@ -105,7 +118,10 @@ fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
 fn syn_queue_full(drops: u64) -> Option<Caveat> {
     (drops > 0).then(|| {
         let message = format!(
-            "{drops} connections found a queue of half-open connections full in the network that the server is in, and were dropped: connection times include a second or more of waiting. Let the server listen with a longer backlog, or set `net.ipv4.tcp_syncookies=1`."
+            "{drops} connections found a queue of half-open connections full in the network that \
+             the server is in, and were dropped: connection times include a second or more of \
+             waiting. Let the server listen with a longer backlog, or set \
+             `net.ipv4.tcp_syncookies=1`."
         );
         let evidence = json!({"syn_queue_drops": drops});
         Caveat::new(Code::AcceptQueueFull, Severity::Warning, message, evidence)
@@ -120,11 +136,16 @@ fn retransmissions(server: &ServerUse) -> Option<Caveat> {
     let (again, out) = (network.segments_retransmitted?, network.segments_out.filter(|n| *n > 0)?);
     let share = again as f64 / out as f64;
     (share >= RETRANSMITTED).then(|| {
-        let timeouts = network.retransmit_timeouts.map_or(String::new(), |n| format!(", {n} of them after a time-out"));
+        let timeouts = network
+            .retransmit_timeouts
+            .map_or(String::new(), |n| format!(", {n} of them after a time-out"));
         let message = format!(
-            "{again} of {out} segments were sent again{timeouts} in the network that the server is in: the tail of the response times holds the wait for them."
+            "{again} of {out} segments were sent again{timeouts} in the network that the server is \
+             in: the tail of the response times holds the wait for them."
         );
-        let evidence = json!({"retransmitted": again, "segments_out": out, "timeouts": network.retransmit_timeouts});
+        let evidence = json!({
+            "retransmitted": again, "segments_out": out, "timeouts": network.retransmit_timeouts,
+        });
         Caveat::new(Code::Retransmissions, Severity::Warning, message, evidence)
     })
 }
@@ -138,17 +159,27 @@ fn probes_refused(probes: &ProbesUse) -> Option<Caveat> {
         .collect();
     let first = others.first()?;
     let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
-    let message = format!("Not looked at here: {}, because {}. {}", names.join(", "), first.why, first.mend);
-    Some(Caveat::new(Code::ProbeRefused, Severity::Info, message, json!({"probes": names, "why": first.why})))
+    let message =
+        format!("Not looked at here: {}, because {}. {}", names.join(", "), first.why, first.mend);
+    Some(Caveat::new(
+        Code::ProbeRefused,
+        Severity::Info,
+        message,
+        json!({"probes": names, "why": first.why}),
+    ))
 }
 
-/// Busy threads that take turns on too few CPUs: the tail of the response times is that of the scheduler's time slices.
+/// Busy threads that take turns on too few CPUs: the tail of the response times is that of the
+/// scheduler's time slices.
 fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
-    let (busy, allowed_s, waited_s) = (server.busy_threads?, server.cpu_allowed_s?, server.run_delay_s?);
+    let (busy, allowed_s, waited_s) =
+        (server.busy_threads?, server.cpu_allowed_s?, server.run_delay_s?);
     let count = allowed_s / server.window_s;
     (busy as f64 > count.ceil() && waited_s > MOST_WAITING * allowed_s).then(|| {
         let message = format!(
-            "{busy} busy threads of the server took turns on {}, and waited {waited_s:.2} s for a CPU in {:.2} s: high percentiles are those of the scheduler's time slices. Start it with no more threads than CPUs: a subject's command may name {{cpus}}.",
+            "{busy} busy threads of the server took turns on {}, and waited {waited_s:.2} s for a \
+             CPU in {:.2} s: high percentiles are those of the scheduler's time slices. Start it \
+             with no more threads than CPUs: a subject's command may name {{cpus}}.",
             cpus(count),
             server.window_s
         );
@@ -157,8 +188,9 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
     })
 }
 
-/// Seconds that a server's threads waited for CPUs while others used some of the machine. `None`: not known, too few, or the
-/// server waits for itself, because it fills its CPUs, is held back by its quota, or is alone on the machine.
+/// Seconds that a server's threads waited for CPUs while others used some of the machine. `None`:
+/// not known, too few, or the server waits for itself, because it fills its CPUs, is held back by
+/// its quota, or is alone on the machine.
 pub(super) fn starved(server: &ServerUse) -> Option<f64> {
     let (waited_s, allowed_s) = (server.run_delay_s?, server.cpu_allowed_s?);
     let waits_for_itself = server.cpu_utilisation? >= SERVER_FULL
@@ -171,7 +203,9 @@ pub(super) fn starved(server: &ServerUse) -> Option<f64> {
 fn server_starved(server: &ServerUse) -> Option<Caveat> {
     let waited_s = starved(server).filter(|_| !fills_its_cpus(server))?;
     let message = format!(
-        "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU, while something else used {:.2} s of this machine's: throughput may be a lower bound, and response times include the wait. Give it CPUs that nobody else uses, or a quieter machine.",
+        "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU, while something else \
+         used {:.2} s of this machine's: throughput may be a lower bound, and response times \
+         include the wait. Give it CPUs that nobody else uses, or a quieter machine.",
         server.window_s,
         server.others_cpu_s.unwrap_or(0.0)
     );
@@ -179,8 +213,8 @@ fn server_starved(server: &ServerUse) -> Option<Caveat> {
     Some(Caveat::new(Code::ServerStarved, Severity::Warning, message, evidence))
 }
 
-/// Whether a server has more busy threads than CPUs and fills most of them. Such threads wait for each other, and nothing
-/// tells how much of the wait others caused.
+/// Whether a server has more busy threads than CPUs and fills most of them. Such threads wait for
+/// each other, and nothing tells how much of the wait others caused.
 fn fills_its_cpus(server: &ServerUse) -> bool {
     let is_busy = server.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE);
     is_busy && more_threads_than_cpus(server).is_some()
@@ -190,11 +224,14 @@ fn fills_its_cpus(server: &ServerUse) -> bool {
 /// kernel does not show.
 fn counters_unread(server: &ServerUse) -> Option<Caveat> {
     let unread = server.unread_counters.as_ref()?;
-    let used = unread
-        .cpu_s
-        .map_or_else(|| "an unknown CPU time".into(), |seconds| format!("{seconds:.2} s of CPU time"));
+    let used = unread.cpu_s.map_or_else(
+        || "an unknown CPU time".into(),
+        |seconds| format!("{seconds:.2} s of CPU time"),
+    );
     let message = format!(
-        "Threads or processes of the server ended before their counters were read, and {used} with them: {} threads and {} processes between two samples. Unknown counters: {}. Use keep-alive connections or a server that keeps its threads.",
+        "Threads or processes of the server ended before their counters were read, and {used} with \
+         them: {} threads and {} processes between two samples. Unknown counters: {}. Use \
+         keep-alive connections or a server that keeps its threads.",
         unread.threads,
         unread.processes,
         unread.unknown.join(", ")
@@ -211,7 +248,10 @@ fn left_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
     let strays = strays::of(record, party);
     (strays > 0).then(|| {
         let message = format!(
-            "Processes of the server ({strays}) left the control group in which it was started, so that its counters lack what they used, and its limits do not hold for them. CPU time, memory and threads of this step are unknown. Start the server itself instead of by a service manager or container engine, or have it not write to `cgroup.procs`."
+            "Processes of the server ({strays}) left the control group in which it was started, so \
+             that its counters lack what they used, and its limits do not hold for them. CPU time, \
+             memory and threads of this step are unknown. Start the server itself instead of by a \
+             service manager or container engine, or have it not write to `cgroup.procs`."
         );
         Caveat::new(Code::LeftGroup, Severity::Warning, message, json!({"processes": strays}))
     })
@@ -219,8 +259,9 @@ fn left_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
 
 /// Names the counters that are empty although the server was observed.
 fn not_measured(server: &ServerUse) -> Option<Caveat> {
-    let unread =
-        |name: &str| server.unread_counters.as_ref().is_some_and(|unread| unread.unknown.contains(&name));
+    let unread = |name: &str| {
+        server.unread_counters.as_ref().is_some_and(|unread| unread.unknown.contains(&name))
+    };
     let missing: Vec<&str> = [
         ("cpu_user_s and cpu_sys_s", server.cpu_user_s.is_none() && !unread("CPU time")),
         ("throttled_s", server.throttled_s.is_none()),
@@ -229,7 +270,10 @@ fn not_measured(server: &ServerUse) -> Option<Caveat> {
         ("memory_file_bytes", server.memory_file_bytes.is_none()),
         ("rss_bytes", server.rss_bytes.is_none()),
         ("run_delay_s", server.run_delay_s.is_none() && !unread("run delay")),
-        ("context switches", server.context_switches_voluntary.is_none() && !unread("context switches")),
+        (
+            "context switches",
+            server.context_switches_voluntary.is_none() && !unread("context switches"),
+        ),
         ("steal_share", server.steal_share.is_none()),
     ]
     .into_iter()
@@ -237,7 +281,8 @@ fn not_measured(server: &ServerUse) -> Option<Caveat> {
     .collect();
     (!missing.is_empty()).then(|| {
         let message = format!(
-            "Not measured here, because the kernel does not show it to this user: {}. `dyno doctor` says how to get it.",
+            "Not measured here, because the kernel does not show it to this user: {}. `dyno \
+             doctor` says how to get it.",
             missing.join(", ")
         );
         Caveat::new(Code::NotMeasured, Severity::Info, message, json!({"missing": missing}))

@@ -11,7 +11,8 @@ use crate::load::LoadResult;
 use crate::server::{Call, ServerUse, Working};
 use crate::words::percent;
 
-/// Share of their time that threads wait for one thing from which on that is what holds requests up.
+/// Share of their time that threads wait for one thing from which on that is what holds requests
+/// up.
 const MOST_OF_TIME: f64 = 0.5;
 
 /// Share of their time that threads wait for a disk from which on it matters.
@@ -36,7 +37,8 @@ const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
 /// Least share of new connections that found the queue full which holds a load up.
 const LEAST_OVERFLOWS: f64 = 0.001;
 
-/// Share of the requests in flight that wait in a listener's queue from which on that holds them up.
+/// Share of the requests in flight that wait in a listener's queue from which on that holds them
+/// up.
 const MOST_QUEUED: f64 = 0.5;
 
 /// Sleeping calls per response from which on requests sleep. Slices of the window count them, so
@@ -57,15 +59,22 @@ pub(super) fn gc(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
     let share = server.role_share("gc").filter(|share| *share > GC_SHARE)?;
     let sentence = format!(
-        "The garbage collector: it used {} of the server's CPU time, and the server {} of what it may use. Give it more memory, or have it make less garbage.",
+        "The garbage collector: it used {} of the server's CPU time, and the server {} of what it \
+         may use. Give it more memory, or have it make less garbage.",
         percent(share),
         percent(used)
     );
-    verdict(Resource::Gc, Confidence::High, sentence, json!({"gc_share": share, "cpu_utilisation": used}))
+    verdict(
+        Resource::Gc,
+        Confidence::High,
+        sentence,
+        json!({"gc_share": share, "cpu_utilisation": used}),
+    )
 }
 
-/// Nagle's algorithm at the server waits for an acknowledgement that the client delays: each answer is written in parts, the
-/// first is sent, and the second waits for 40 ms (RFC 896, RFC 1122 4.2.3.2).
+/// Nagle's algorithm at the server waits for an acknowledgement that the client delays: each answer
+/// is written in parts, the first is sent, and the second waits for 40 ms (RFC 896, RFC 1122
+/// 4.2.3.2).
 pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     has_room(server)?;
     // Of few responses there is no percentile.
@@ -77,11 +86,13 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
         && load.config.pipeline == 1
         && within(service, DELAYED_ACK_US)
         && within(rate, DELAYED_ACK_RATE);
-    let writes = server.calls.as_ref().and_then(|calls| calls.writes).map(|writes| writes.per_response);
+    let writes =
+        server.calls.as_ref().and_then(|calls| calls.writes).map(|writes| writes.per_response);
     let nodelay = server.sockets.as_ref().and_then(|sockets| sockets.nodelay);
     let segments = load.tcp.data_segments_per_response;
     let in_parts = |n: Option<f64>| n.is_none_or(|n| n >= SEVERAL_WRITES);
-    // Where it is set, or an answer is written and comes in one piece, nothing waits for an acknowledgement.
+    // Where it is set, or an answer is written and comes in one piece, nothing waits for an
+    // acknowledgement.
     if nodelay.is_some_and(|share| share > 0.5) || !in_parts(writes) || !in_parts(segments) {
         return None;
     }
@@ -90,10 +101,16 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
     is_alike.then(|| {
         let written = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
         let sentence = format!(
-            "Nagle's algorithm against delayed acknowledgements: each connection gets {rate:.0} answers per second{written}, half of them after {:.0} ms, which is how long Linux delays an acknowledgement. The server is to set TCP_NODELAY, or to write each answer at once.",
+            "Nagle's algorithm against delayed acknowledgements: each connection gets {rate:.0} \
+             answers per second{written}, half of them after {:.0} ms, which is how long Linux \
+             delays an acknowledgement. The server is to set TCP_NODELAY, or to write each answer \
+             at once.",
             service / 1e3
         );
-        let evidence = json!({"service_p50_us": service, "rate_per_connection": rate, "writes_per_response": writes, "segments_per_response": segments, "nodelay": nodelay});
+        let evidence = json!({
+            "service_p50_us": service, "rate_per_connection": rate, "writes_per_response": writes,
+            "segments_per_response": segments, "nodelay": nodelay,
+        });
         verdict(Resource::DelayedAck, confidence, sentence, evidence)
     })?
 }
@@ -104,7 +121,8 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
     if used.is_some_and(|used| used >= SERVER_BUSY) {
         return None;
     }
-    // Where connections live on, a queue that was full once limits nothing; nor do a few of very many.
+    // Where connections live on, a queue that was full once limits nothing; nor do a few of very
+    // many.
     load.config.requests_per_connection?;
     let is_many = |n: &u64| *n > 0 && *n as f64 >= LEAST_OVERFLOWS * load.connections.opened as f64;
     let overflows = server.network.and_then(|network| network.listen_overflows).filter(is_many);
@@ -119,8 +137,12 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
         (None, None) => return None,
     };
     let sentence = format!(
-        "The server's queue of connections: {seen}{}. Let it listen with a longer backlog (net.core.somaxconn is the most), or accept faster.",
-        used.map_or(String::new(), |used| format!(", while the server used {} of its CPU", percent(used)))
+        "The server's queue of connections: {seen}{}. Let it listen with a longer backlog \
+         (net.core.somaxconn is the most), or accept faster.",
+        used.map_or(String::new(), |used| format!(
+            ", while the server used {} of its CPU",
+            percent(used)
+        ))
     );
     // A full CPU would be why it accepts no faster.
     let confidence = if used.is_some() { Confidence::Medium } else { Confidence::Low };
@@ -131,7 +153,8 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
 /// Connections that waited to be accepted when the sockets were looked at. `None`: they were fewer
 /// than half of the requests in flight, or are not known.
 fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
-    let queued: u64 = server.sockets.as_ref()?.listeners.iter().map(|listener| listener.queued).sum();
+    let queued: u64 =
+        server.sockets.as_ref()?.listeners.iter().map(|listener| listener.queued).sum();
     (queued > 1 && queued as f64 >= MOST_QUEUED * load.in_flight.mean).then_some(queued)
 }
 
@@ -151,13 +174,18 @@ pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             Confidence::High,
             format!(", and the threads that serve waited {} of their time for it", percent(share)),
         ),
-        None => (Confidence::Medium, each.map_or(String::new(), |each| format!(", {each:.1} per response"))),
+        None => (
+            Confidence::Medium,
+            each.map_or(String::new(), |each| format!(", {each:.1} per response")),
+        ),
     };
     let sentence = format!(
-        "Memory: {faults:.0} page faults per second were served from a disk{wait}. Give the server more memory."
+        "Memory: {faults:.0} page faults per second were served from a disk{wait}. Give the server \
+         more memory."
     );
-    let evidence =
-        json!({"major_faults_per_s": faults, "major_faults_per_response": each, "disk_share": waited});
+    let evidence = json!({
+        "major_faults_per_s": faults, "major_faults_per_response": each, "disk_share": waited,
+    });
     verdict(Resource::Memory, confidence, sentence, evidence)
 }
 
@@ -178,12 +206,14 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let (confidence, advice) = if !wait.is_each_with_a_request() {
         (
             Confidence::Medium,
-            " It may also be work that they wait for, which something that dyno does not watch holds up.",
+            " It may also be work that they wait for, which something that dyno does not watch \
+             holds up.",
         )
     } else if holders < MOST_OF_TIME {
         (
             Confidence::Medium,
-            " No thread is seen that holds it: it may also be an answer that they wait for, of something that dyno does not watch.",
+            " No thread is seen that holds it: it may also be an answer that they wait for, of \
+             something that dyno does not watch.",
         )
     } else if holders > ONE_HOLDER {
         (
@@ -222,8 +252,9 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     if load.config.model != Model::Closed {
         return None;
     }
-    let sentence =
-        format!("Too few requests in flight: each waits for time to pass. The server's {wait} asleep");
+    let sentence = format!(
+        "Too few requests in flight: each waits for time to pass. The server's {wait} asleep"
+    );
     // Where requests both sleep and wait for other threads, one may sleep while it holds a lock.
     let confidence = match Timed::of(server) {
         Timed::OncePerResponse => Confidence::Low,
@@ -250,7 +281,9 @@ impl Timed {
         let waits = futex_waits(server).and_then(|call| Some((call, timed(call)?)));
         match waits {
             Some((call, timed)) if timed > 0 && 2 * timed >= call.count => Timed::Most,
-            Some((call, timed)) if per_response(call, timed) >= A_SLEEP_EACH => Timed::OncePerResponse,
+            Some((call, timed)) if per_response(call, timed) >= A_SLEEP_EACH => {
+                Timed::OncePerResponse
+            }
             _ => Timed::Few,
         }
     }
@@ -279,7 +312,8 @@ fn per_response(call: &Call, part: u64) -> f64 {
 /// not once per response. `None`: calls were not counted.
 fn is_sleep_of_requests(server: &ServerUse) -> Option<bool> {
     let calls = server.calls.as_ref()?;
-    let sleeps = ["nanosleep", "clock_nanosleep"].into_iter().filter_map(|name| calls.by_name.get(name));
+    let sleeps =
+        ["nanosleep", "clock_nanosleep"].into_iter().filter_map(|name| calls.by_name.get(name));
     let each: f64 = sleeps.map(|call| call.per_response).sum();
     Some(each >= A_SLEEP_EACH)
 }
@@ -289,7 +323,8 @@ fn has_room(server: &ServerUse) -> Option<f64> {
     server.cpu_utilisation.filter(|used| *used < SERVER_BUSY)
 }
 
-/// Most of the time of the threads that serve, spent in one way: without the time of those for which no request was there.
+/// Most of the time of the threads that serve, spent in one way: without the time of those for
+/// which no request was there.
 struct Wait<'a> {
     working: &'a Working,
     share: f64,
@@ -311,7 +346,8 @@ impl<'a> Wait<'a> {
         let working = server.working.as_ref()?;
         let share: f64 = states.map(|state| working.share(*state)).sum();
         let requests = load.at_server();
-        // With fewer requests than threads some of them have nothing to do, and wait for work: so much of the time is theirs.
+        // With fewer requests than threads some of them have nothing to do, and wait for work: so
+        // much of the time is theirs.
         let idle = (1.0 - requests / working.threads as f64).max(0.0);
         let is_held_up = share - idle >= MOST_OF_TIME;
         let futex_waits = futex_waits(server).map(|call| call.per_response);
@@ -324,7 +360,8 @@ impl<'a> Wait<'a> {
         if Timed::of(server) != Timed::Few {
             return Wait::of(load, server, &[State::Sleep, State::Lock]);
         }
-        Wait::of(load, server, &[State::Sleep]).filter(|_| is_sleep_of_requests(server) != Some(false))
+        Wait::of(load, server, &[State::Sleep])
+            .filter(|_| is_sleep_of_requests(server) != Some(false))
     }
 
     /// Whether so many more requests than threads were there that some waited for one.
@@ -336,7 +373,8 @@ impl<'a> Wait<'a> {
     /// holder, which computes, sleeps or waits for a disk meanwhile.
     fn at_work(&self, server: &ServerUse) -> f64 {
         let held = [State::Running, State::Runnable, State::Sleep, State::Disk, State::Other];
-        let held_s: f64 = held.iter().map(|state| self.working.share(*state) * self.working.lived_s()).sum();
+        let held_s: f64 =
+            held.iter().map(|state| self.working.share(*state) * self.working.lived_s()).sum();
         held_s / server.window_s
     }
 
@@ -348,7 +386,8 @@ impl<'a> Wait<'a> {
         advice: &str,
     ) -> Option<Limiter> {
         let sentence = format!(
-            "{sentence} for {} of {} time, while {} requests were there on average and the server used {} of its CPU.{advice}",
+            "{sentence} for {} of {} time, while {} requests were there on average and the server \
+             used {} of its CPU.{advice}",
             percent(self.share),
             if self.working.threads == 1 { "its" } else { "their" },
             if self.requests < 10.0 {
@@ -358,12 +397,13 @@ impl<'a> Wait<'a> {
             },
             percent(self.used)
         );
-        let confidence = if self.is_disturbed { confidence.max(Confidence::Medium) } else { confidence };
+        let confidence =
+            if self.is_disturbed { confidence.max(Confidence::Medium) } else { confidence };
         verdict(resource, confidence, sentence, self.evidence())
     }
 
-    /// Whether the threads that wait make up most of the requests that are there: each waits for its turn. Threads of a pool that wait for
-    /// work have no request.
+    /// Whether the threads that wait make up most of the requests that are there: each waits for
+    /// its turn. Threads of a pool that wait for work have no request.
     fn is_each_with_a_request(&self) -> bool {
         self.share * self.working.threads as f64 >= self.requests / 2.0
     }
@@ -371,8 +411,12 @@ impl<'a> Wait<'a> {
     fn evidence(&self) -> Value {
         let all = self.working.lived_s();
         let share = |s: f64| if all > 0.0 { s / all } else { 0.0 };
-        let states: serde_json::Map<String, Value> =
-            self.working.states_s.iter().map(|(state, s)| ((*state).into(), json!(share(*s)))).collect();
+        let states: serde_json::Map<String, Value> = self
+            .working
+            .states_s
+            .iter()
+            .map(|(state, s)| ((*state).into(), json!(share(*s))))
+            .collect();
         json!({
             "threads": self.working.threads, "states": states, "in_flight": self.requests,
             "server_utilisation": self.used, "futex_waits_per_response": self.futex_waits,

@@ -15,22 +15,24 @@ use crate::stats::median;
 use crate::steady::{self, JudgedBy, State};
 use crate::words::percent;
 
-/// Growth (median of the window's last third ÷ that of its first) from which on a server counts as warming up, in windows of
-/// six intervals or more.
+/// Growth (median of the window's last third ÷ that of its first) from which on a server counts as
+/// warming up, in windows of six intervals or more.
 const GROWTH: f64 = 1.25;
 
-/// The same for three to five intervals, whose thirds are one or two intervals: noise moves those further.
+/// The same for three to five intervals, whose thirds are one or two intervals: noise moves those
+/// further.
 const GROWTH_OF_FEW: f64 = 1.5;
 
-/// Least share of the growth, in logarithms, in each of the two steps between the thirds. If all of it is in one of them,
-/// the machine changed its speed.
+/// Least share of the growth, in logarithms, in each of the two steps between the thirds. If all of
+/// it is in one of them, the machine changed its speed.
 const EACH_STEP: f64 = 0.2;
 
 /// Largest ratio between the rates of a window's thirds that counts as one rate.
 const ONE_RATE: f64 = 1.1;
 
-/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per request. A server that only
-/// gets more of a busy machine does the same work per request as before.
+/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per
+/// request. A server that only gets more of a busy machine does the same work per request as
+/// before.
 const IN_CPU: f64 = 0.5;
 
 /// System calls that return nothing, per response, from which on a server polls. One that blocks
@@ -65,7 +67,11 @@ pub(crate) fn caveats(
     of_step.into_iter().chain(of_start).collect()
 }
 
-fn still_warming(jit_share: Option<f64>, growth: Option<f64>, means: StillWarming) -> Option<Caveat> {
+fn still_warming(
+    jit_share: Option<f64>,
+    growth: Option<f64>,
+    means: StillWarming,
+) -> Option<Caveat> {
     let jit = jit_share.filter(|share| *share > JIT_SHARE);
     let seen = match (jit, growth) {
         (None, None) => return None,
@@ -79,30 +85,38 @@ fn still_warming(jit_share: Option<f64>, growth: Option<f64>, means: StillWarmin
     let evidence = json!({"jit_share": jit_share, "growth": growth});
     if means == StillWarming::Measured {
         let message = format!(
-            "The server got warmer: within the measured window {seen}. That is what is measured here (`warmup = \"measured\"` under `[load]`): its numbers are of this stage of its life, and a warm server's are others."
+            "The server got warmer: within the measured window {seen}. That is what is measured \
+             here (`warmup = \"measured\"` under `[load]`): its numbers are of this stage of its \
+             life, and a warm server's are others."
         );
         return Some(Caveat::new(Code::StillWarming, Severity::Info, message, evidence));
     }
     let message = format!(
-        "The server was still warming up: within the measured window {seen}. Its numbers are of a server that is not there yet. Warm it until it is steady (`warmup = \"auto\"` under `[load]`, with a higher `warmup_limit` if that was reached), or longer."
+        "The server was still warming up: within the measured window {seen}. Its numbers are of a \
+         server that is not there yet. Warm it until it is steady (`warmup = \"auto\"` under \
+         `[load]`, with a higher `warmup_limit` if that was reached), or longer."
     );
     Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
 }
 
-/// Factor by which the server got faster within the measured window. `None`: it did not, beyond noise.
+/// Factor by which the server got faster within the measured window. `None`: it did not, beyond
+/// noise.
 fn growth_in_window(load: &LoadResult, server: &ServerUse, company: AlsoLoaded<'_>) -> Option<f64> {
     // A machine that gets back what the hypervisor took makes every server faster.
     if server.steal_share.is_some_and(|share| share > STEAL) {
         return None;
     }
     let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
-    let used: Vec<Option<f64>> = window.iter().map(|i| server.cpu_within((i.start_s, i.end_s))).collect();
+    let used: Vec<Option<f64>> =
+        window.iter().map(|i| server.cpu_within((i.start_s, i.end_s))).collect();
     if !tells_of_work(server, &used) {
         return None;
     }
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
-    let cheapness: Option<Vec<f64>> =
-        window.iter().map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?)).collect();
+    let cheapness: Option<Vec<f64>> = window
+        .iter()
+        .map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?))
+        .collect();
     match company {
         // Among others a server gets faster where they get slower.
         AlsoLoaded::AtOnce => growth(&throughput, cheapness.as_deref(), By::CpuAlone),
@@ -110,7 +124,8 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, company: AlsoLoaded<'
         AlsoLoaded::InTurns { round_s, pace } => {
             let own = growth(&throughput, cheapness.as_deref(), told_by(load, &throughput)?)?;
             let opens_s = window.first()?.start_s;
-            let others = |i: &&IntervalResult| pace.get(((i.start_s - opens_s) / round_s + 1e-6) as usize);
+            let others =
+                |i: &&IntervalResult| pace.get(((i.start_s - opens_s) / round_s + 1e-6) as usize);
             let beside: Option<Vec<f64>> =
                 window.iter().map(|i| Some(i.throughput_rps / others(i)?)).collect();
             beside.map_or(Some(own), |beside| beyond_others(own, &beside))
@@ -130,13 +145,16 @@ fn beyond_others(own: f64, beside: &[f64]) -> Option<f64> {
 /// be such a one, which matters if others used the machine meanwhile.
 fn tells_of_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
     let allowed = server.cpu_allowed_s.map(|allowed_s| allowed_s / server.window_s);
-    let is_full = |used: &Option<f64>| used.zip(allowed).is_some_and(|(used, all)| used >= SERVER_FULL * all);
+    let is_full =
+        |used: &Option<f64>| used.zip(allowed).is_some_and(|(used, all)| used >= SERVER_FULL * all);
     if used.is_empty() || !used.iter().all(is_full) {
         return true;
     }
     match server.calls.as_ref().and_then(idle_calls) {
         Some(idle) => idle < POLLS,
-        None => !server.others_cpu_s.zip(server.cpu_allowed_s).is_some_and(|(o, all)| o >= OTHERS * all),
+        None => {
+            !server.others_cpu_s.zip(server.cpu_allowed_s).is_some_and(|(o, all)| o >= OTHERS * all)
+        }
     }
 }
 
@@ -153,8 +171,9 @@ fn idle_calls(calls: &Calls) -> Option<f64> {
     calls.by_name.iter().filter_map(idle).reduce(|a, b| a + b)
 }
 
-/// Which numbers can show that this load's server gets faster; `None`: none. On any server CPU time per request depends on
-/// the rate, so where that changes over the window a warm server may look as if it were warming up.
+/// Which numbers can show that this load's server gets faster; `None`: none. On any server CPU time
+/// per request depends on the rate, so where that changes over the window a warm server may look as
+/// if it were warming up.
 fn told_by(load: &LoadResult, throughput: &[f64]) -> Option<By> {
     if is_ramped(load) {
         return is_one_rate(throughput).then_some(By::CpuAlone);
@@ -190,12 +209,13 @@ fn is_one_rate(rates: &[f64]) -> bool {
 enum By {
     /// Throughput and CPU time per request.
     Both,
-    /// CPU time per request. Throughput follows the offered rate, the opening of connections, or what others leave.
+    /// CPU time per request. Throughput follows the offered rate, the opening of connections, or
+    /// what others leave.
     CpuAlone,
 }
 
-/// Factor by which a server gets faster over a window; `None`: it does not. `throughput` and `cheapness` (answers per CPU
-/// second, if known) are per interval.
+/// Factor by which a server gets faster over a window; `None`: it does not. `throughput` and
+/// `cheapness` (answers per CPU second, if known) are per interval.
 fn growth(throughput: &[f64], cheapness: Option<&[f64]>, by: By) -> Option<f64> {
     match (by, cheapness) {
         (By::Both, None) => growth_over_thirds(throughput),
@@ -216,7 +236,8 @@ fn growth_over_thirds(values: &[f64]) -> Option<f64> {
     (growth >= needed && middle / first >= step && last / middle >= step).then_some(growth)
 }
 
-/// The medians of the first, second and last third. `None`: fewer than three values, or a median of 0.
+/// The medians of the first, second and last third. `None`: fewer than three values, or a median of
+/// 0.
 fn thirds(values: &[f64]) -> Option<[f64; 3]> {
     let n = values.len();
     let third = |i: usize| median(&values[i * n / 3..(i + 1) * n / 3]).filter(|m| *m > 0.0);
@@ -235,7 +256,8 @@ fn limit_reached(warmup: &WarmUp) -> Option<Caveat> {
         WarmUpEnd::Limit => not_steady(steady::state(&steady::rounds(&warmup.slices))),
     };
     let message = format!(
-        "The warm-up of this start ended after {seconds:.1} s without the server being steady: {seen}. Raise `warmup_limit`, or look at what keeps it from being steady."
+        "The warm-up of this start ended after {seconds:.1} s without the server being steady: \
+         {seen}. Raise `warmup_limit`, or look at what keeps it from being steady."
     );
     Some(Caveat::new(Code::WarmupLimit, Severity::Warning, message, json!({"took_s": seconds})))
 }
@@ -247,7 +269,9 @@ fn not_steady(state: State) -> String {
             format!("throughput still grew, by a factor of {growth:.2} over the last slices")
         }
         State::Cheaper(growth) => {
-            format!("CPU time per request still fell, by a factor of {growth:.2} over the last slices")
+            format!(
+                "CPU time per request still fell, by a factor of {growth:.2} over the last slices"
+            )
         }
         State::Compiling(share) => {
             format!("its compiler (JIT) still used {} of its CPU time", percent(share))
@@ -262,7 +286,8 @@ fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
     (by == JudgedBy::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
             Code::WarmupWithoutCpu,
-            "When the server was warm was judged by its throughput alone: of fewer than half of the last rounds the CPU time is known.",
+            "When the server was warm was judged by its throughput alone: of fewer than half of \
+             the last rounds the CPU time is known.",
         )
     })
 }
@@ -408,7 +433,8 @@ mod tests {
     #[test]
     fn a_trend_within_the_window_is_warming_up_and_noise_is_not() {
         for case in CASES {
-            let cheapness: Option<Vec<f64>> = case.cpu.map(|cpu| case.rps.iter().map(|r| r / cpu).collect());
+            let cheapness: Option<Vec<f64>> =
+                case.cpu.map(|cpu| case.rps.iter().map(|r| r / cpu).collect());
             let found = growth(case.rps, cheapness.as_deref(), case.by);
             assert_eq!(found.is_some(), case.warming, "{}: {found:?}", case.name);
         }
@@ -447,7 +473,10 @@ mod tests {
         assert!(!is_told(None, 0.8), "may poll, and others were there");
         assert!(is_told(None, 0.0), "a full server that is alone gets faster by itself");
         let partly = [Some(1.0), Some(0.5), Some(1.0)];
-        assert!(tells_of_work(&full_server(Some(40_000), 0.8), &partly), "it is not full all the time");
+        assert!(
+            tells_of_work(&full_server(Some(40_000), 0.8), &partly),
+            "it is not full all the time"
+        );
         assert!(tells_of_work(&full_server(Some(40_000), 0.8), &[None, None, None]));
     }
 

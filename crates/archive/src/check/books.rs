@@ -55,12 +55,15 @@ fn coverage(load: &LoadRecord) -> Checked {
         // A load that was cut before its window, or never began, has a window of no length.
         return match opens == closes {
             true => Ok(()),
-            false => Err(format!("its window is from {opens} to {closes} ns, and no interval is in it")),
+            false => {
+                Err(format!("its window is from {opens} to {closes} ns, and no interval is in it"))
+            }
         };
     };
     if (first.start_ns, reached) != (opens, closes) {
         return Err(format!(
-            "its window is from {opens} to {closes} ns, and the intervals of its window are from {} to {reached} ns",
+            "its window is from {opens} to {closes} ns, and the intervals of its window are from \
+             {} to {reached} ns",
             first.start_ns
         ));
     }
@@ -84,7 +87,8 @@ fn interval(interval: &Interval) -> Checked {
     no_more(&at("times of first bytes"), times.first_byte.count(), "its correct responses", ok)?;
     no_more(&at("kernel's stamps"), interval.kernel_response.count(), "its correct responses", ok)?;
     // Interim responses, the first class, complete nothing.
-    let statuses = [&interval.outcomes, &interval.carried].into_iter().flat_map(|o| &o.statuses[1..]).sum();
+    let statuses =
+        [&interval.outcomes, &interval.carried].into_iter().flat_map(|o| &o.statuses[1..]).sum();
     equal(&at("statuses"), statuses, "its complete responses", interval.answers())?;
     no_more(
         &at("responses checked in full"),
@@ -104,7 +108,12 @@ fn after_warmup(load: &LoadRecord, pick: impl Fn(&Interval) -> u64) -> u64 {
 fn outcomes(load: &LoadRecord) -> Checked {
     let completed = after_warmup(load, |i| i.outcomes.completed());
     let failed = after_warmup(load, |i| i.outcomes.total() - i.outcomes.completed());
-    equal("the complete responses in its intervals", completed, "those in its books", load.books.completed)?;
+    equal(
+        "the complete responses in its intervals",
+        completed,
+        "those in its books",
+        load.books.completed,
+    )?;
     equal("the failures in its intervals", failed, "those in its books", load.books.failed)
 }
 
@@ -123,8 +132,9 @@ fn ages(load: &LoadRecord) -> Checked {
     }
     let at_end = load.books.in_flight_at_end;
     equal("the ages of unanswered requests", of(Unanswered::AT_END), "those in its books", at_end)?;
-    let is_known =
-        |name: &str| name == Unanswered::AT_END || Outcome::from_name(name).is_some_and(|o| o != Outcome::Ok);
+    let is_known = |name: &str| {
+        name == Unanswered::AT_END || Outcome::from_name(name).is_some_and(|o| o != Outcome::Ok)
+    };
     match ages.keys().find(|name| !is_known(name)) {
         Some(name) => Err(format!("it has ages of {name:?}, which is no outcome")),
         None => Ok(()),
@@ -138,7 +148,12 @@ fn starts(load: &LoadRecord) -> Checked {
     let ended = sum(|i| i.outcomes.total() + i.carried.total());
     no_more("the requests that ended in its intervals", ended, "those that started", started)?;
     let books = &load.books;
-    no_more("the requests that started in its books", books.started, "those in its intervals", started)?;
+    no_more(
+        "the requests that started in its books",
+        books.started,
+        "those in its intervals",
+        started,
+    )?;
     no_more(
         "the arrivals dropped in its books",
         books.dropped,
@@ -146,13 +161,23 @@ fn starts(load: &LoadRecord) -> Checked {
         sum(|i| i.dropped),
     )?;
     let unended = started - ended;
-    no_more("the requests in flight at the end", books.in_flight_at_end, "those that have not ended", unended)
+    no_more(
+        "the requests in flight at the end",
+        books.in_flight_at_end,
+        "those that have not ended",
+        unended,
+    )
 }
 
 fn bytes(load: &LoadRecord) -> Checked {
     let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
     let received = sum(|i| i.bytes_received);
-    no_more("the bytes of its bodies", sum(|i| i.body_received), "those that were received", received)?;
+    no_more(
+        "the bytes of its bodies",
+        sum(|i| i.body_received),
+        "those that were received",
+        received,
+    )?;
     // The shortest head of HTTP/2 takes a frame's header and one byte; HTTP/1.1 takes more.
     let responses = sum(Interval::answers);
     no_more(
@@ -169,8 +194,8 @@ const SHORTEST: u64 = 10;
 /// Silences do not overlap.
 fn silences(load: &LoadRecord) -> Checked {
     let all = load.silences.as_deref().unwrap_or_default();
-    let is_good =
-        all.iter().all(|s| s.start_ns < s.end_ns) && all.is_sorted_by(|a, b| a.end_ns <= b.start_ns);
+    let is_good = all.iter().all(|s| s.start_ns < s.end_ns)
+        && all.is_sorted_by(|a, b| a.end_ns <= b.start_ns);
     if is_good { Ok(()) } else { Err("its silences are not in order".into()) }
 }
 
@@ -178,7 +203,8 @@ fn silences(load: &LoadRecord) -> Checked {
 fn by_request(load: &LoadRecord) -> Checked {
     let mixed = || load.intervals.iter().filter(|i| !i.by_request.is_empty());
     for interval in mixed() {
-        let at = |what: &str| format!("{what} by request of the interval from {} ns", interval.start_ns);
+        let at =
+            |what: &str| format!("{what} by request of the interval from {} ns", interval.start_ns);
         let mut sum = Outcomes::default();
         for share in &interval.by_request {
             sum.add(&share.outcomes);
@@ -191,7 +217,12 @@ fn by_request(load: &LoadRecord) -> Checked {
             equal(&what, sum.of(outcome), "those of all", interval.outcomes.of(outcome))?;
         }
         let carried = interval.by_request.iter().map(|share| share.carried_ok).sum();
-        no_more(&at("carried responses"), carried, "those of all", interval.carried.of(Outcome::Ok))?;
+        no_more(
+            &at("carried responses"),
+            carried,
+            "those of all",
+            interval.carried.of(Outcome::Ok),
+        )?;
     }
     if mixed().next().is_none() {
         return Ok(());
@@ -202,12 +233,29 @@ fn by_request(load: &LoadRecord) -> Checked {
 }
 
 fn connections(load: &LoadRecord) -> Checked {
-    let count = |pick: fn(&Interval) -> &Times| load.intervals.iter().map(|i| pick(i).count()).sum::<u64>();
+    let count =
+        |pick: fn(&Interval) -> &Times| load.intervals.iter().map(|i| pick(i).count()).sum::<u64>();
     let connections = &load.connections;
-    equal("its connect times", count(|i| &i.connect), "the connections opened", connections.opened)?;
-    let handshakes = load.tls.as_ref().map_or(0, |tls| tls.handshakes_full + tls.handshakes_resumed);
-    equal("its times of TLS handshakes", count(|i| &i.tls_handshake), "the handshakes", handshakes)?;
-    no_more("the connections open at the end", connections.established, "those opened", connections.opened)
+    equal(
+        "its connect times",
+        count(|i| &i.connect),
+        "the connections opened",
+        connections.opened,
+    )?;
+    let handshakes =
+        load.tls.as_ref().map_or(0, |tls| tls.handshakes_full + tls.handshakes_resumed);
+    equal(
+        "its times of TLS handshakes",
+        count(|i| &i.tls_handshake),
+        "the handshakes",
+        handshakes,
+    )?;
+    no_more(
+        "the connections open at the end",
+        connections.established,
+        "those opened",
+        connections.opened,
+    )
 }
 
 fn pages(load: &LoadRecord) -> Checked {

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Checked;
 use crate::sample::{
-    CallUse, CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, PressureUse, ProcessUse, Seen, ThreadUse,
+    CallUse, CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, PressureUse, ProcessUse, Seen,
+    ThreadUse,
 };
 use crate::{Party, Sample};
 
@@ -59,7 +60,8 @@ fn machine(before: &HostUse, now: &HostUse) -> Checked {
     };
     none_falls("the machine", &time(before), &time(now), TICKS_NS)?;
     let counts = |host: &HostUse| {
-        let pressure = host.pressure.unwrap_or(PressureUse { cpu_ns: None, memory_ns: None, io_ns: None });
+        let pressure =
+            host.pressure.unwrap_or(PressureUse { cpu_ns: None, memory_ns: None, io_ns: None });
         vec![
             ("context_switches", Some(host.context_switches)),
             ("interrupts", host.interrupts),
@@ -79,12 +81,15 @@ fn devices(before: &HostUse, now: &HostUse) -> Checked {
     let mut all: BTreeMap<&str, [Counters<'_>; 2]> = BTreeMap::new();
     for (turn, host) in [before, now].into_iter().enumerate() {
         for disk in host.disks.iter().flatten() {
-            let counters =
-                vec![("bytes_read", Some(disk.bytes_read)), ("bytes_written", Some(disk.bytes_written))];
+            let counters = vec![
+                ("bytes_read", Some(disk.bytes_read)),
+                ("bytes_written", Some(disk.bytes_written)),
+            ];
             all.entry(&disk.name).or_default()[turn] = counters;
         }
         for link in host.links.iter().flatten() {
-            let counters = vec![("bytes_in", Some(link.bytes_in)), ("bytes_out", Some(link.bytes_out))];
+            let counters =
+                vec![("bytes_in", Some(link.bytes_in)), ("bytes_out", Some(link.bytes_out))];
             all.entry(&link.name).or_default()[turn] = counters;
         }
     }
@@ -141,7 +146,9 @@ impl<'a> Latest<'a> {
     /// A process that ends while it is read shows nothing but zeros (`do_task_stat` in the kernel's
     /// fs/proc/array.c, once its signals are gone).
     fn see_process(&mut self, now: &'a ProcessUse) -> Checked {
-        let Some(before) = self.processes.insert((now.pid, now.began_ticks), now) else { return Ok(()) };
+        let Some(before) = self.processes.insert((now.pid, now.began_ticks), now) else {
+            return Ok(());
+        };
         let (before, counters) = (of_process(before), of_process(now));
         if is_anew(&before, &counters) {
             return Ok(());
@@ -151,12 +158,15 @@ impl<'a> Latest<'a> {
 
     fn see_thread(&mut self, at_ns: u64, now: &'a ThreadUse) -> Checked {
         let key = (now.pid, now.tid, now.began_ticks);
-        let Some((before_ns, before)) = self.threads.insert(key, (at_ns, now)) else { return Ok(()) };
+        let Some((before_ns, before)) = self.threads.insert(key, (at_ns, now)) else {
+            return Ok(());
+        };
         let name = format!("thread {}", now.tid);
         let falls = none_falls(&name, &of_thread(before), &of_thread(now), 0);
         // Without its beginning another thread of the same number looks like this one. It cannot
         // have run for longer than since the sample before.
-        let has_begun_since = now.began_ticks.is_none() && now.run_ns <= at_ns.saturating_sub(before_ns);
+        let has_begun_since =
+            now.began_ticks.is_none() && now.run_ns <= at_ns.saturating_sub(before_ns);
         if has_begun_since { Ok(()) } else { falls }
     }
 }
@@ -247,6 +257,8 @@ fn calls(before: &CallsUse, now: &CallsUse) -> Checked {
     };
     now.by_name.iter().try_for_each(|(name, now)| {
         let before = before.by_name.get(name);
-        before.map_or(Ok(()), |before| none_falls(&format!("the calls {name:?}"), &of(before), &of(now), 0))
+        before.map_or(Ok(()), |before| {
+            none_falls(&format!("the calls {name:?}"), &of(before), &of(now), 0)
+        })
     })
 }

@@ -19,18 +19,22 @@ pub(super) fn check_blocks(plan: &Plan) -> Checked {
         for arm in &launch.arms {
             if let Some(other) = launches.insert((launch.block, *arm), number) {
                 let block = launch.block;
-                return Err(format!("block {block} starts arm {arm} in launches {other} and {number}"));
+                return Err(format!(
+                    "block {block} starts arm {arm} in launches {other} and {number}"
+                ));
             }
         }
     }
     // The first that is missing ends the search, however many repeats the plan claims.
-    let mut planned = (0..plan.arms.len()).flat_map(|arm| (0..plan.repeats).map(move |block| (block, arm)));
+    let mut planned =
+        (0..plan.arms.len()).flat_map(|arm| (0..plan.repeats).map(move |block| (block, arm)));
     if let Some((block, arm)) = planned.find(|started| !launches.contains_key(started)) {
         return Err(format!("block {block} does not start arm {arm}"));
     }
     let mut loads: BTreeMap<(usize, usize), BTreeSet<(usize, usize)>> = BTreeMap::new();
     for (number, trial) in plan.trials.iter().enumerate() {
-        if !loads.entry((trial.arm, trial.launch)).or_default().insert((trial.workload, trial.step)) {
+        if !loads.entry((trial.arm, trial.launch)).or_default().insert((trial.workload, trial.step))
+        {
             return Err(format!("trial {number} of its plan repeats an earlier trial of the plan"));
         }
     }
@@ -61,8 +65,8 @@ pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> Checked {
     let (opens, closes) = load.window_ns;
     // Loads in turns and side by side have their time together.
     let is_alone = load.slices_ns.is_none() && load.at_once.is_none();
-    let is_timed =
-        duration_ns > 0 && !matches!(step.arrivals, Arrivals::Shaped { .. } | Arrivals::Trace { .. });
+    let is_timed = duration_ns > 0
+        && !matches!(step.arrivals, Arrivals::Shaped { .. } | Arrivals::Trace { .. });
     if is_alone && is_timed && closes - opens > duration_ns {
         return Err(format!("its window has {} ns, and its plan {duration_ns} ns", closes - opens));
     }
@@ -85,7 +89,8 @@ fn scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> Checked {
     let least = if may_be_fewer { 0.0 } else { expected - slack };
     if !(least..=expected + slack).contains(&(scheduled as f64)) {
         return Err(format!(
-            "the requests scheduled in its books are {scheduled}, and those of its rate {expected:.0}"
+            "the requests scheduled in its books are {scheduled}, and those of its rate \
+             {expected:.0}"
         ));
     }
     Ok(())
@@ -100,7 +105,8 @@ fn used_between(facts: &Facts, before: &Sample, now: &Sample) -> Checked {
     let at = |what: String| Err(format!("{what} in its sample at {} ns", now.at_ns));
     let most_ns = (now.at_ns + now.took_ns - before.at_ns).saturating_mul(u64::from(facts.cpus));
     for used in &now.parties {
-        let of = |sample: &Sample| sample.of(used.party).and_then(|used| used.cgroup.as_ref()?.cpu_ns);
+        let of =
+            |sample: &Sample| sample.of(used.party).and_then(|used| used.cgroup.as_ref()?.cpu_ns);
         if let (Some(from), Some(to)) = (of(before), of(now))
             && facts.cpus > 0
             && to.saturating_sub(from) > most_ns
@@ -115,7 +121,10 @@ fn used_between(facts: &Facts, before: &Sample, now: &Sample) -> Checked {
         if let (Some(memory), Some(most)) = (memory, facts.memory_bytes)
             && memory > most
         {
-            return at(format!("{} uses {memory} bytes of memory, and the machine has {most}", used.party));
+            return at(format!(
+                "{} uses {memory} bytes of memory, and the machine has {most}",
+                used.party
+            ));
         }
     }
     Ok(())
@@ -144,7 +153,8 @@ fn copies(all: &[&TrialRecord]) -> Checked {
 }
 
 fn turns(all: &[&TrialRecord]) -> Checked {
-    let in_turns = || all.iter().filter_map(|trial| Some((trial.trial, trial.load.slices_ns.as_ref()?)));
+    let in_turns =
+        || all.iter().filter_map(|trial| Some((trial.trial, trial.load.slices_ns.as_ref()?)));
     let mut slices: Vec<(u64, u64)> = in_turns().flat_map(|(_, slices)| slices).copied().collect();
     slices.sort_unstable();
     if slices.is_sorted_by(|a, b| a.1 <= b.0) {

@@ -11,10 +11,16 @@ pub(super) fn of_plan(plan: &mut Value) {
     let arms = subjects.enumerate().filter_map(|(index, subject)| {
         let subject = subject.as_object_mut()?;
         let conditions = json!({
-            "limits": limits, "placement": placement, "env": subject.remove("env").unwrap_or_else(|| json!({})),
-            "inherit": subject.remove("inherit").unwrap_or_else(|| json!([])), "load": {}, "observe": []
+            "limits": limits, "placement": placement,
+            "env": subject.remove("env").unwrap_or_else(|| json!({
+
+            })),
+            "inherit": subject.remove("inherit").unwrap_or_else(|| json!([])), "load": {},
+            "observe": []
         });
-        Some(json!({"name": id(subject), "level": null, "subject": index, "conditions": conditions}))
+        Some(json!({
+            "name": id(subject), "level": null, "subject": index, "conditions": conditions,
+        }))
     });
     let arms: Vec<Value> = arms.collect();
     let of_launch = launches(plan);
@@ -37,7 +43,8 @@ pub(super) fn conditions(plan: &mut Value) {
     }
 }
 
-/// Names the arms that were loaded at the same time, where a plan said only that some were: all but those of controls.
+/// Names the arms that were loaded at the same time, where a plan said only that some were: all but
+/// those of controls.
 pub(super) fn duet(plan: &mut Value) {
     let Some(was) = plan.get("duet").and_then(Value::as_bool) else { return };
     let is_control = |arm: &Value| {
@@ -112,7 +119,8 @@ mod tests {
         assert_eq!(plan, once, "once is enough");
         let arm = |name: &str, subject: usize, env: Value, inherit: Value| {
             json!({"name": name, "level": null, "subject": subject, "conditions": {
-                "limits": {"cpus": 0.5}, "placement": {"subject": [0], "generator": [1]}, "env": env,
+                "limits": {"cpus": 0.5}, "placement": {"subject": [0], "generator": [1]},
+                "env": env,
                 "inherit": inherit, "load": {}, "observe": []
             }})
         };
@@ -125,7 +133,9 @@ mod tests {
             plan,
             json!({
                 "subjects": [{"name": "a", "variant": null}, {"name": "b", "variant": "fast"}],
-                "arms": [arm("a", 0, json!({"X": "1"}), json!(["Y"])), arm("b/fast", 1, json!({}), json!([]))],
+                "arms": [arm("a", 0, json!({
+                    "X": "1",
+                }), json!(["Y"])), arm("b/fast", 1, json!({}), json!([]))],
                 "launches": [{"arms": [1], "block": 0}, {"arms": [0], "block": 0}],
                 // The last one's launch is not there, which the check of the archive tells.
                 "trials": [{"launch": 0, "arm": 1}, {"launch": 1, "arm": 0}, {"launch": 7}]

@@ -1,4 +1,5 @@
-//! Keys that were added within a version, each with what their absence meant. Keys that may be `null` need no entry.
+//! Keys that were added within a version, each with what their absence meant. Keys that may be
+//! `null` need no entry.
 
 use serde_json::{Value, json};
 
@@ -112,7 +113,8 @@ fn devices(host: &mut Value) {
     for (all, each) in [("disk", "disks"), ("traffic", "links")] {
         if let Some(Value::Object(mut of_all)) = host.remove(all) {
             of_all.insert("name".into(), json!("all"));
-            // It was that of the disk which had been busy the longest since the machine began: of no use.
+            // It was that of the disk which had been busy the longest since the machine began: of
+            // no use.
             of_all.remove("disk_busy_ns");
             host.insert(each.into(), json!([of_all]));
         }
@@ -137,11 +139,15 @@ fn interval(interval: &mut Value) {
     // A distribution of nothing.
     fill(
         interval,
-        &["window_stall", "page", "intended_gap", "send_gap", "kernel_response"].map(|key| (key, json!(""))),
+        &["window_stall", "page", "intended_gap", "send_gap", "kernel_response"]
+            .map(|key| (key, json!(""))),
     );
     fill(interval, &[("by_request", json!([])), ("workers", json!({}))]);
     for share in each(interval.get_mut("by_request")) {
-        fill(share, &["carried_ok", "never_ended", "longest_failure_ns"].map(|key| (key, json!(0))));
+        fill(
+            share,
+            &["carried_ok", "never_ended", "longest_failure_ns"].map(|key| (key, json!(0))),
+        );
     }
 }
 
@@ -165,7 +171,8 @@ mod tests {
 
     #[test]
     fn devices_that_nobody_told_apart_are_one() {
-        let mut host = json!({"busy_ns": 1, "disk": {"bytes_read": 7, "disk_busy_ns": 2}, "traffic": null});
+        let mut host =
+            json!({"busy_ns": 1, "disk": {"bytes_read": 7, "disk_busy_ns": 2}, "traffic": null});
         devices(&mut host);
         let once = host.clone();
         devices(&mut host);

@@ -7,7 +7,9 @@ const OF_TRIAL: [&str; 3] = ["trial", "start", "checks"];
 
 /// Moves what is of the load into it.
 pub(super) fn of_trial(trial: &mut Value) {
-    let Some(record) = trial.as_object_mut().filter(|record| !record.contains_key("load")) else { return };
+    let Some(record) = trial.as_object_mut().filter(|record| !record.contains_key("load")) else {
+        return;
+    };
     let failure = record.remove("subject_failure").unwrap_or_default();
     record.insert("server_failure".into(), failure);
     let (own, load): (Map<String, Value>, Map<String, Value>) =
@@ -18,7 +20,9 @@ pub(super) fn of_trial(trial: &mut Value) {
 
 /// Gives the use of the generator's CPUs its name of today.
 pub(super) fn machine(trial: &mut Value) {
-    let Some(client) = trial.pointer_mut("/load/client").and_then(Value::as_object_mut) else { return };
+    let Some(client) = trial.pointer_mut("/load/client").and_then(Value::as_object_mut) else {
+        return;
+    };
     if let Some(machine) = client.remove("ground") {
         client.insert("machine".into(), machine);
     }
@@ -31,14 +35,18 @@ mod tests {
 
     #[test]
     fn what_is_of_the_load_moves_into_it() {
-        let mut trial = json!({"trial": 3, "start": 1, "checks": [], "books": {}, "subject_failure": "left"});
+        let mut trial =
+            json!({"trial": 3, "start": 1, "checks": [], "books": {}, "subject_failure": "left"});
         of_trial(&mut trial);
         let upgraded = trial.clone();
         of_trial(&mut trial);
         assert_eq!(trial, upgraded, "once is enough");
         assert_eq!(
             trial,
-            json!({"trial": 3, "start": 1, "checks": [], "load": {"books": {}, "server_failure": "left"}})
+            json!({
+                "trial": 3, "start": 1, "checks": [],
+                "load": {"books": {}, "server_failure": "left"},
+            })
         );
     }
 

@@ -18,7 +18,8 @@ fn request(workload: &mut Map<String, Value>) -> Value {
     let mut take = |key: &str| workload.remove(key).unwrap_or_default();
     let (status, body) = (take("expect_status"), take("expect_body"));
     let expect = json!({
-        "status": status, "body": body, "headers": [], "body_sha256": null, "body_contains": null, "json": []
+        "status": status, "body": body, "headers": [], "body_sha256": null, "body_contains": null,
+        "json": []
     });
     let [method, path, headers, body] = ["method", "path", "headers", "body"].map(take);
     let name = workload.get("name").cloned().unwrap_or_default();
@@ -42,7 +43,8 @@ mod tests {
     fn plans_of_before_mixes_are_read() {
         let old = json!({
             "name": "plaintext", "protocol": "h1", "method": "GET", "path": "/plaintext",
-            "headers": [["Accept", "*/*"]], "body": null, "expect_status": 200, "expect_body": "Hello, World!"
+            "headers": [["Accept", "*/*"]], "body": null, "expect_status": 200,
+            "expect_body": "Hello, World!"
         });
         let upgraded = upgraded(&json!({"workloads": [old]}));
         let workload: Workload = serde_json::from_value(upgraded["workloads"][0].clone()).unwrap();
@@ -64,12 +66,14 @@ mod tests {
     #[test]
     fn loads_of_before_are_read_and_gaps_of_today_are_not() {
         let old = json!({
-            "warmup_ns": 0, "duration_ns": 1, "interval_ns": 1, "timeout_ns": 1, "connect_timeout_ns": 1,
+            "warmup_ns": 0, "duration_ns": 1, "interval_ns": 1, "timeout_ns": 1,
+            "connect_timeout_ns": 1,
             "requests_per_connection": null, "threads": 1, "driver": "epoll",
             "steps": [{"connections": 1, "streams": 1, "pipeline": 1, "arrivals": {"model": "poisson", "rate": 5.0}}]
         });
         assert!(serde_json::from_value::<Load>(old.clone()).is_err(), "a key is missing");
-        let load: Load = serde_json::from_value(upgraded(&json!({"load": old}))["load"].clone()).unwrap();
+        let load: Load =
+            serde_json::from_value(upgraded(&json!({"load": old}))["load"].clone()).unwrap();
         assert_eq!((load.check_one_in, load.spin), (1, Spin::Never));
         assert_eq!(load.http2, Http2::default());
         assert_eq!(load.steps[0].arrivals.rate(), Some(5.0));
@@ -77,9 +81,13 @@ mod tests {
 
     #[test]
     fn what_is_no_plan_stays_none() {
-        for nonsense in
-            [json!(null), json!(3), json!([]), json!({"workloads": 3}), json!({"workloads": [3, {}]})]
-        {
+        for nonsense in [
+            json!(null),
+            json!(3),
+            json!([]),
+            json!({"workloads": 3}),
+            json!({"workloads": [3, {}]}),
+        ] {
             assert!(serde_json::from_value::<Plan>(upgraded(&nonsense)).is_err());
         }
     }

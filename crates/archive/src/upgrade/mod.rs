@@ -1,7 +1,8 @@
 //! What archives of before said, in today's words: value by value, before they are read.
 //!
-//! Each file of a run is a JSON value that is brought up to date here, oldest change first, whatever version it is of: keys
-//! were added within versions, too. Today's types know nothing of yesterday's gaps.
+//! Each file of a run is a JSON value that is brought up to date here, oldest change first,
+//! whatever version it is of: keys were added within versions, too. Today's types know nothing of
+//! yesterday's gaps.
 
 mod arms;
 mod gaps;

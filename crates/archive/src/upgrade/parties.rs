@@ -1,4 +1,5 @@
-//! Starts and samples of before there were parties: a start had one process, and a sample the subject and the generator.
+//! Starts and samples of before there were parties: a start had one process, and a sample the
+//! subject and the generator.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +8,9 @@ const OF_START: [&str; 5] = ["start", "launch", "resumed", "parts", "failure"];
 
 /// Makes the process of a start its only part.
 pub(super) fn of_start(start: &mut Value) {
-    let Some(record) = start.as_object_mut().filter(|record| !record.contains_key("parts")) else { return };
+    let Some(record) = start.as_object_mut().filter(|record| !record.contains_key("parts")) else {
+        return;
+    };
     let (own, mut part): (Map<String, Value>, Map<String, Value>) =
         std::mem::take(record).into_iter().partition(|(key, _)| OF_START.contains(&key.as_str()));
     part.insert("party".into(), json!({"subject": 0}));
@@ -45,23 +48,29 @@ mod tests {
     #[test]
     fn a_process_becomes_the_part_of_its_start() {
         let old = json!({
-            "start": 4, "launch": 2, "resumed": false, "pid": 7, "startup": null, "checks_before": [],
+            "start": 4, "launch": 2, "resumed": false, "pid": 7, "startup": null,
+            "checks_before": [],
             "checks_after": [], "limits": [], "stop": null, "failure": null, "log_tail": "oops"
         });
         let start: StartRecord = serde_json::from_value(super::super::start(old)).unwrap();
         assert_eq!((start.start, start.launch, start.parts.len()), (4, 2, 1));
         let part = start.subject().unwrap();
-        assert_eq!((part.pid, part.log_tail.as_deref(), part.warmup.as_ref()), (Some(7), Some("oops"), None));
+        assert_eq!(
+            (part.pid, part.log_tail.as_deref(), part.warmup.as_ref()),
+            (Some(7), Some("oops"), None)
+        );
     }
 
     #[test]
     fn who_was_sampled_becomes_a_party() {
         let thread = json!({
-            "pid": 1, "tid": 2, "name": "t", "run_ns": 5, "user_ns": 0, "sys_ns": 0, "run_delay_ns": null,
+            "pid": 1, "tid": 2, "name": "t", "run_ns": 5, "user_ns": 0, "sys_ns": 0,
+            "run_delay_ns": null,
             "switches_voluntary": null, "switches_involuntary": null
         });
         let old = json!({
-            "at_ns": 1, "took_ns": 1, "cgroup": null, "threads": [thread], "generator": [thread, thread],
+            "at_ns": 1, "took_ns": 1, "cgroup": null, "threads": [thread],
+            "generator": [thread, thread],
             "processes": 3, "rss_bytes": 9, "host": null
         });
         let mut trial = json!({"load": {"samples": [old]}});

@@ -1,5 +1,5 @@
-//! Runs of before contracts were files and back ends could be asked for: expectations had no expressions, checks one text for
-//! all, and every subject came from one folder.
+//! Runs of before contracts were files and back ends could be asked for: expectations had no
+//! expressions, checks one text for all, and every subject came from one folder.
 
 use serde_json::{Map, Value, json};
 
@@ -41,9 +41,12 @@ pub(super) fn of_trial(trial: &mut Value) {
     lists(trial, "checks").for_each(check);
 }
 
-/// Names ended with the protocol, but over plain HTTP/1.1; one text said what was asked, expected and seen.
+/// Names ended with the protocol, but over plain HTTP/1.1; one text said what was asked, expected
+/// and seen.
 fn check(check: &mut Value) {
-    let Some(check) = check.as_object_mut().filter(|check| !check.contains_key("protocol")) else { return };
+    let Some(check) = check.as_object_mut().filter(|check| !check.contains_key("protocol")) else {
+        return;
+    };
     let name = check.get("name").and_then(Value::as_str).unwrap_or_default();
     let suffix = |protocol: &&Protocol| name.ends_with(&format!(" over {protocol}"));
     let protocol = Protocol::OF_SERVERS.iter().find(suffix).copied();
@@ -88,7 +91,10 @@ mod tests {
             ("json over h2c-upgrade", "json", Protocol::H2cUpgrade),
             ("json over all", "json over all", Protocol::H1),
         ] {
-            let mut value = json!({"name": name, "ok": true, "answered": true, "of_life": false, "detail": "as expected"});
+            let mut value = json!({
+                "name": name, "ok": true, "answered": true, "of_life": false,
+                "detail": "as expected",
+            });
             check(&mut value);
             let once = value.clone();
             check(&mut value);
@@ -116,8 +122,9 @@ mod tests {
                 "workloads": [{"requests": [{"expect": {"status": 200, "headers_match": [], "json_match": []}}]}]
             })
         );
-        let mut start =
-            json!({"parts": [{"startup": {"listening_ns": 1, "first_answer_ns": 2}}, {"startup": null}]});
+        let mut start = json!({
+            "parts": [{"startup": {"listening_ns": 1, "first_answer_ns": 2}}, {"startup": null}],
+        });
         of_start(&mut start);
         assert_eq!(start["parts"][0]["startup"]["ready_ns"], 2);
     }

@@ -6,8 +6,9 @@ use crate::load::Unanswered;
 use crate::outcome::Outcome;
 use crate::times::Times;
 
-/// A trial of `dyno.run/2` or before. There response times held right answers, time-outs at no less than their limit, and,
-/// apart, the ages of what was in flight at the end; nothing else that had waited was kept.
+/// A trial of `dyno.run/2` or before. There response times held right answers, time-outs at no less
+/// than their limit, and, apart, the ages of what was in flight at the end; nothing else that had
+/// waited was kept.
 pub(super) fn trial_of_2(mut trial: Value) -> Value {
     let Some(record) = trial.as_object_mut() else { return trial };
     let at_end = record.get_mut("unanswered").map(Value::take).unwrap_or_default();
@@ -27,8 +28,9 @@ pub(super) fn trial_of_2(mut trial: Value) -> Value {
     trial
 }
 
-/// Time-outs are the longest of an interval's times: no right answer takes longer than the limit, but for what waited for a
-/// connection, which was there with them. Returns how long those of the measured window had taken.
+/// Time-outs are the longest of an interval's times: no right answer takes longer than the limit,
+/// but for what waited for a connection, which was there with them. Returns how long those of the
+/// measured window had taken.
 fn take_time_outs_out(interval: &mut Value) -> Times {
     let timed_out = |outcomes: &Value| -> u64 {
         let kinds = Outcome::ALL.iter().filter(|outcome| outcome.is_timeout());
@@ -75,14 +77,22 @@ mod tests {
                 "times": {"response": times(&[5, 7, 1000]), "service": times(&[4, 6, 900])}
             })
         };
-        let old =
-            json!({"unanswered": times(&[50]), "intervals": [interval("warmup"), interval("measured")]});
+        let old = json!({
+            "unanswered": times(&[50]), "intervals": [interval("warmup"), interval("measured")],
+        });
         let new = trial_of_2(old);
         let ages = &new["unanswered"]["ages"];
-        assert_eq!(serde_json::from_value::<Times>(ages["timeout"].clone()).unwrap(), times(&[1000]));
-        assert_eq!(serde_json::from_value::<Times>(ages[Unanswered::AT_END].clone()).unwrap(), times(&[50]));
+        assert_eq!(
+            serde_json::from_value::<Times>(ages["timeout"].clone()).unwrap(),
+            times(&[1000])
+        );
+        assert_eq!(
+            serde_json::from_value::<Times>(ages[Unanswered::AT_END].clone()).unwrap(),
+            times(&[50])
+        );
         for interval in new["intervals"].as_array().unwrap() {
-            let response: Times = serde_json::from_value(interval["times"]["response"].clone()).unwrap();
+            let response: Times =
+                serde_json::from_value(interval["times"]["response"].clone()).unwrap();
             assert_eq!(response, times(&[5, 7]));
         }
     }
@@ -102,7 +112,10 @@ mod tests {
             json!({"intervals": [{"by_request": [3], "outcomes": {}}]}),
             json!({"intervals": [{"outcomes": {"timeout": 1}}]}),
         ] {
-            assert!(serde_json::from_value::<crate::TrialRecord>(super::super::trial(1, nonsense)).is_err());
+            assert!(
+                serde_json::from_value::<crate::TrialRecord>(super::super::trial(1, nonsense))
+                    .is_err()
+            );
         }
     }
 }

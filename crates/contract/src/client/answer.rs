@@ -37,7 +37,8 @@ impl Answer {
         };
         if keep == Keep::Whole && data.len() > room {
             return Err(io::Error::other(format!(
-                "the answer is longer than {} MiB, and dyno compares none that long outside of a load; let a shorter one be asked for",
+                "the answer is longer than {} MiB, and dyno compares none that long outside of a \
+                 load; let a shorter one be asked for",
                 BODY_BYTES >> 20
             )));
         }

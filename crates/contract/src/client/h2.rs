@@ -31,14 +31,19 @@ pub(super) struct Asked<'a> {
 impl<'a> Asked<'a> {
     pub(super) fn of(request: &'a CompiledRequest) -> io::Result<Asked<'a>> {
         match &request.stream {
-            Some(StreamTemplate::Fixed { block, body }) => Ok(Asked { block, body, kind: request.kind }),
-            _ => Err(Error::other("the request differs from time to time, or has no form for HTTP/2")),
+            Some(StreamTemplate::Fixed { block, body }) => {
+                Ok(Asked { block, body, kind: request.kind })
+            }
+            _ => Err(Error::other(
+                "the request differs from time to time, or has no form for HTTP/2",
+            )),
         }
     }
 }
 
 impl Session {
-    /// Begins to speak on a connection on which nothing has been said. `traffic`: what will be asked.
+    /// Begins to speak on a connection on which nothing has been said. `traffic`: what will be
+    /// asked.
     pub(super) fn new(transport: Transport, traffic: &Traffic) -> Session {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
@@ -48,7 +53,8 @@ impl Session {
 
     /// Asks, and reads the whole answer.
     pub(super) fn ask(&mut self, asked: Asked<'_>, keep: Keep) -> io::Result<Answer> {
-        let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
+        let mut answer =
+            Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
         let mut buffer = [0; 16 * 1024];
         let mut is_open = self.open(asked);
         loop {
@@ -94,7 +100,8 @@ impl Session {
                     answer.status = status;
                     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
                     let fields = self.client.data_and_fields(stream).1.iter();
-                    answer.headers = fields.map(|(name, value)| (text(name), text(value))).collect();
+                    answer.headers =
+                        fields.map(|(name, value)| (text(name), text(value))).collect();
                     end.then_some(stream)
                 }
                 Event::Body { stream, data, end } => {

@@ -1,4 +1,5 @@
-//! A plain blocking HTTP client for readiness probes and contract checks. Load never goes through it.
+//! A plain blocking HTTP client for readiness probes and contract checks. Load never goes through
+//! it.
 
 mod answer;
 mod h2;
@@ -61,7 +62,8 @@ impl Connection {
     }
 
     fn read_answer(&mut self, kind: RequestKind, keep: Keep) -> io::Result<Answer> {
-        let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: false };
+        let mut answer =
+            Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: false };
         loop {
             let (used, done) = take(&mut self.reader, &self.unread, kind, keep, &mut answer)?;
             self.unread.drain(..used);
@@ -164,7 +166,8 @@ enum Speaks {
 }
 
 impl Session {
-    /// Asks, and reads the whole answer. An error of the kind `InvalidData` is an answer that breaks its protocol's rules.
+    /// Asks, and reads the whole answer. An error of the kind `InvalidData` is an answer that
+    /// breaks its protocol's rules.
     pub fn ask(&mut self, request: &CompiledRequest, keep: Keep) -> io::Result<Answer> {
         match &mut self.0 {
             Speaks::H1(connection) => {
@@ -203,14 +206,16 @@ impl ProbeClient {
     /// One cannot be sent; as a sentence.
     pub fn compile(&self, requests: Vec<Request>) -> Result<Traffic, String> {
         let protocol = self.listener.protocol;
-        let workload =
-            Workload { name: String::new(), protocol, requests, page: None, requests_per_connection: None };
-        compile::compile(
-            &workload,
-            &self.listener.host(),
-            &Http2::default(),
-            &|_| Err("no files here".into()),
-        )
+        let workload = Workload {
+            name: String::new(),
+            protocol,
+            requests,
+            page: None,
+            requests_per_connection: None,
+        };
+        compile::compile(&workload, &self.listener.host(), &Http2::default(), &|_| {
+            Err("no files here".into())
+        })
     }
 
     /// Connects within `timeout`, which is for everything that is done on the connection, too.
@@ -224,11 +229,18 @@ impl ProbeClient {
         Ok(Connection::on(Transport::new(stream, self.tls.as_ref(), timeout)?))
     }
 
-    fn session_on(&self, stream: TcpStream, traffic: &Traffic, timeout: Duration) -> io::Result<Session> {
+    fn session_on(
+        &self,
+        stream: TcpStream,
+        traffic: &Traffic,
+        timeout: Duration,
+    ) -> io::Result<Session> {
         let transport = Transport::new(stream, self.tls.as_ref(), timeout)?;
         Ok(Session(match self.listener.protocol {
             // An upgrade begins so, and a server that declines it answers.
-            Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => Speaks::H1(Connection::on(transport)),
+            Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => {
+                Speaks::H1(Connection::on(transport))
+            }
             Protocol::H2 | Protocol::Auto | Protocol::H2c => {
                 Speaks::H2(Box::new(h2::Session::new(transport, traffic)))
             }
@@ -241,8 +253,15 @@ impl ProbeClient {
     }
 
     /// GETs `path` on a fresh connection to the listener, within `timeout`.
-    pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
-        let request = Request { weight: 1, method: "GET".into(), path: path.into(), ..Request::default() };
+    pub fn get(
+        &self,
+        stream: TcpStream,
+        path: &str,
+        timeout: Duration,
+        keep: Keep,
+    ) -> io::Result<Answer> {
+        let request =
+            Request { weight: 1, method: "GET".into(), path: path.into(), ..Request::default() };
         let traffic = self.compile(vec![request]).map_err(io::Error::other)?;
         self.session_on(stream, &traffic, timeout)?.ask(&traffic.requests()[0], keep)
     }
@@ -267,9 +286,12 @@ mod tests {
             let _ = stream.read(&mut [0; 1024]);
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n");
             // Who asks may have had enough before its end.
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&vec![b'x'; bytes]));
+            let _ = stream
+                .write_all(head.as_bytes())
+                .and_then(|()| stream.write_all(&vec![b'x'; bytes]));
         });
-        let client = ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap();
+        let client =
+            ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap();
         let answer = client.ask("/", Duration::from_secs(600), keep);
         server.join().unwrap();
         answer

@@ -16,20 +16,29 @@ pub(super) enum Transport {
 
 impl Transport {
     /// `timeout` is for everything that is done on this connection, a handshake included.
-    pub(super) fn new(stream: TcpStream, tls: Option<&Tls>, timeout: Duration) -> io::Result<Transport> {
+    pub(super) fn new(
+        stream: TcpStream,
+        tls: Option<&Tls>,
+        timeout: Duration,
+    ) -> io::Result<Transport> {
         stream.set_nodelay(true)?;
         // No result is a time here: it only ends what takes too long.
         let socket = Socket { stream, deadline: Instant::now() + timeout };
         let Some(tls) = tls else { return Ok(Transport::Plain(socket)) };
         let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
         // The handshake is made with the first write.
-        Ok(Transport::Tls(Box::new(StreamOwned::new(connection.map_err(io::Error::other)?, socket))))
+        Ok(Transport::Tls(Box::new(StreamOwned::new(
+            connection.map_err(io::Error::other)?,
+            socket,
+        ))))
     }
 
     pub(super) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Transport::Plain(socket) => socket.write_all(bytes),
-            Transport::Tls(stream) => stream.write_all(bytes).and_then(|()| stream.flush()).map_err(in_words),
+            Transport::Tls(stream) => {
+                stream.write_all(bytes).and_then(|()| stream.flush()).map_err(in_words)
+            }
         }
     }
 
@@ -41,8 +50,8 @@ impl Transport {
     }
 }
 
-/// A connected socket that ends whatever is done on it at a deadline: a peer that takes or gives a byte now and then does not
-/// hold it up.
+/// A connected socket that ends whatever is done on it at a deadline: a peer that takes or gives a
+/// byte now and then does not hold it up.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: TcpStream,
@@ -63,7 +72,8 @@ impl Socket {
             }
             wait(&self.stream, Some(left))?;
             return match act(&mut self.stream) {
-                // A ring of a load that has just ended is still being taken down, which interrupts this thread.
+                // A ring of a load that has just ended is still being taken down, which interrupts
+                // this thread.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(late()),
                 done => done,
@@ -121,7 +131,9 @@ mod tests {
         let (mut peer, _) = listener.accept().unwrap();
         let (ended, is_over) = mpsc::channel::<()>();
         let reader = thread::spawn(move || {
-            while is_over.recv_timeout(Duration::from_millis(5)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            while is_over.recv_timeout(Duration::from_millis(5))
+                == Err(mpsc::RecvTimeoutError::Timeout)
+            {
                 let _ = peer.read(&mut [0; 4096]);
             }
         });

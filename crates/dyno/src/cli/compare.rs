@@ -7,9 +7,23 @@ use clap::{Args, ValueEnum};
 use super::{Choices, Places};
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno compare runs/before runs/after\n  dyno compare runs/hello-20260102-030405:nginx runs/hello-20260102-030405:h2o\n  dyno compare runs/before runs/after --fail-on 'cpu_us_per_request>+3%,p99>+10%' --format junit -o compare.xml\n  dyno compare --rev main --rev HEAD suite.toml\n\nRatios are B ÷ A. Two subjects of one run are compared in pairs of repeats; of two runs each subject with that of the same name. A verdict takes five repeats of each. Runs that differ in more than their servers (machine, dyno, load, limits, services behind) are refused.\n\nWith --rev the server of a suite is measured in two revisions of its Git repository: each is checked out in a work tree of its own, which is gone afterwards, and built; both are loaded in turn. The suite, its files and what stands behind the server are those that lie here. The run is kept.\n\nExit status: 0 every gate is held, 1 a gate is missed, or, with --rev, a revision answers wrong or has no valid step, 2 wrong usage, no run, or runs that differ, 3 a gate is undecided and none is missed (0 with --undecided pass), or, with --rev, the machine or the server failed, or it was ended early, 141 the output pipe was closed."
-)]
+#[command(after_help = "Examples:\n  dyno compare runs/before runs/after\n  dyno compare \
+                        runs/hello-20260102-030405:nginx runs/hello-20260102-030405:h2o\n  dyno \
+                        compare runs/before runs/after --fail-on 'cpu_us_per_request>+3%,p99>+10%' \
+                        --format junit -o compare.xml\n  dyno compare --rev main --rev HEAD \
+                        suite.toml\n\nRatios are B ÷ A. Two subjects of one run are compared in \
+                        pairs of repeats; of two runs each subject with that of the same name. A \
+                        verdict takes five repeats of each. Runs that differ in more than their \
+                        servers (machine, dyno, load, limits, services behind) are \
+                        refused.\n\nWith --rev the server of a suite is measured in two revisions \
+                        of its Git repository: each is checked out in a work tree of its own, \
+                        which is gone afterwards, and built; both are loaded in turn. The suite, \
+                        its files and what stands behind the server are those that lie here. The \
+                        run is kept.\n\nExit status: 0 every gate is held, 1 a gate is missed, or, \
+                        with --rev, a revision answers wrong or has no valid step, 2 wrong usage, \
+                        no run, or runs that differ, 3 a gate is undecided and none is missed (0 \
+                        with --undecided pass), or, with --rev, the machine or the server failed, \
+                        or it was ended early, 141 the output pipe was closed.")]
 pub struct CompareArgs {
     /// Folder of a run, or RUN:SUBJECT; with --rev the suite file.
     #[arg(value_name = "A")]
@@ -17,8 +31,8 @@ pub struct CompareArgs {
     /// What is set against it: folder of a run, or RUN:SUBJECT; not with --rev.
     #[arg(value_name = "B", required_unless_present = "rev", conflicts_with = "rev")]
     pub b: Option<String>,
-    /// Measure the suite's server as it is in this revision, and in that of a second --rev, or, without one, as it lies in the work
-    /// tree.
+    /// Measure the suite's server as it is in this revision, and in that of a second --rev, or,
+    /// without one, as it lies in the work tree.
     #[arg(long, value_name = "REVISION")]
     pub rev: Vec<String>,
     /// Fail on significant changes beyond these limits, such as
@@ -34,8 +48,8 @@ pub struct CompareArgs {
     /// Call two values the same if the interval of their ratio lies within this, such as `2%`.
     #[arg(long, value_name = "SHARE")]
     pub same_within: Option<String>,
-    /// Compare runs all the same that differ in more than their servers; every line says so. With --rev: measure revisions that
-    /// have the same server.
+    /// Compare runs all the same that differ in more than their servers; every line says so. With
+    /// --rev: measure revisions that have the same server.
     #[arg(long)]
     pub anyway: bool,
     /// For whom [default: text].

@@ -5,9 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno profile runs/hello-20260102-030405\n  dyno profile runs/hello-20260102-030405 --trial 3 | less\n  dyno profile runs/hello-20260102-030405 --trial 3 --format pprof -o h2o.pb.gz\n  dyno profile runs/after --trial 3 --beside runs/before --format html -o difference.html\n\nA run has profiles where its suite says `profile = true` under [observe], or with `dyno run --observe default,profile`.\n\nExit status: 0 it is written, 2 wrong usage, no run, or no such profile, 141 nobody read it to its end."
-)]
+#[command(after_help = "Examples:\n  dyno profile runs/hello-20260102-030405\n  dyno profile \
+                        runs/hello-20260102-030405 --trial 3 | less\n  dyno profile \
+                        runs/hello-20260102-030405 --trial 3 --format pprof -o h2o.pb.gz\n  dyno \
+                        profile runs/after --trial 3 --beside runs/before --format html -o \
+                        difference.html\n\nA run has profiles where its suite says `profile = \
+                        true` under [observe], or with `dyno run --observe \
+                        default,profile`.\n\nExit status: 0 it is written, 2 wrong usage, no run, \
+                        or no such profile, 141 nobody read it to its end.")]
 pub struct ProfileArgs {
     /// Folder of the run. Without more, a list of its profiles.
     pub run: PathBuf,
@@ -17,8 +22,8 @@ pub struct ProfileArgs {
     /// Where threads waited, instead of where they ran.
     #[arg(long)]
     pub off_cpu: bool,
-    /// Set it beside a profile of this run: of the trial of the same number, or of `--beside-trial`. As a page, or as stacks with two
-    /// counts.
+    /// Set it beside a profile of this run: of the trial of the same number, or of
+    /// `--beside-trial`. As a page, or as stacks with two counts.
     #[arg(long, value_name = "RUN")]
     pub beside: Option<PathBuf>,
     /// Set it beside the profile of this trial, of the same run unless there is `--beside`.

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno report runs/hello-20260102-030405\n  dyno report runs/hello-20260102-030405 --format csv -o trials.csv\n\nExit status: that of the run: 0 it is valid, 1 some of it is not, 3 the machine or a subject failed, or it was ended early; 2 wrong usage or no run, 141 nobody read the report to its end."
-)]
+#[command(after_help = "Examples:\n  dyno report runs/hello-20260102-030405\n  dyno report \
+                        runs/hello-20260102-030405 --format csv -o trials.csv\n\nExit status: that \
+                        of the run: 0 it is valid, 1 some of it is not, 3 the machine or a subject \
+                        failed, or it was ended early; 2 wrong usage or no run, 141 nobody read \
+                        the report to its end.")]
 pub struct ReportArgs {
     /// Folder of the run.
     pub run: PathBuf,

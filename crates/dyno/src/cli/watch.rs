@@ -9,7 +9,12 @@ use super::{Ns, PlanFormat, duration};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno watch --port 8080\n  dyno watch --pid 4711 --duration 30s --report server.html\n  dyno watch --cgroup /sys/fs/cgroup/system.slice/nginx.service --format json\n\nIt changes nothing of the server: it may be loaded by whomever, as it is.\n\nExit status: 0 it was watched, 2 wrong usage or no such server, 3 it ended meanwhile, 141 nobody read the result to its end."
+    after_help = "Examples:\n  dyno watch --port 8080\n  dyno watch --pid 4711 --duration 30s \
+                  --report server.html\n  dyno watch --cgroup \
+                  /sys/fs/cgroup/system.slice/nginx.service --format json\n\nIt changes nothing of \
+                  the server: it may be loaded by whomever, as it is.\n\nExit status: 0 it was \
+                  watched, 2 wrong usage or no such server, 3 it ended meanwhile, 141 nobody read \
+                  the result to its end."
 )]
 pub struct WatchArgs {
     #[command(flatten)]

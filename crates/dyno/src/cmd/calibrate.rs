@@ -1,4 +1,5 @@
-//! `dyno calibrate`: measures against controls what the generator itself can do on this machine, and how late it is.
+//! `dyno calibrate`: measures against controls what the generator itself can do on this machine,
+//! and how late it is.
 
 mod known;
 mod verdicts;
@@ -22,7 +23,8 @@ use crate::terminal::{self, Third};
 
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     // Before a minute is spent on measuring.
-    if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output))) {
+    if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output)))
+    {
         crate::result_file::check(output)?;
     }
     if args.probes {
@@ -65,7 +67,9 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
 
 /// Refuses the result where the ceilings are kept: one would replace the other.
 fn check_place(output: Option<&Path>, kept: &Path) -> anyhow::Result<()> {
-    let Some(output) = output.filter(|output| !is_standard_output(Some(output))) else { return Ok(()) };
+    let Some(output) = output.filter(|output| !is_standard_output(Some(output))) else {
+        return Ok(());
+    };
     let is = crate::result_file::check(output)?;
     if is.is_some() && is == crate::result_file::check(kept)? {
         let output = output.display();
@@ -117,7 +121,8 @@ fn say(event: &Event<'_>) {
 
 /// The file of the ceilings, and the variable that later loads need to find it, if any.
 fn where_kept(args: &CalibrateArgs, kept: &Path) -> String {
-    let found = args.cache.is_none() || std::env::var_os("DYNO_CACHE").map(PathBuf::from) == args.cache;
+    let found =
+        args.cache.is_none() || std::env::var_os("DYNO_CACHE").map(PathBuf::from) == args.cache;
     match &args.cache {
         Some(folder) if !found => {
             format!(

@@ -19,7 +19,13 @@ use crate::terminal;
 
 pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let asked = Asked {
-        gates: args.fail_on.as_deref().map(Gate::parse).transpose().map_err(bad)?.unwrap_or_default(),
+        gates: args
+            .fail_on
+            .as_deref()
+            .map(Gate::parse)
+            .transpose()
+            .map_err(bad)?
+            .unwrap_or_default(),
         same_within: args.same_within.as_deref().map(same_within).transpose()?,
         on_undecided: match args.undecided {
             Undecided::Fail => OnUndecided::Fail,
@@ -31,7 +37,9 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     check_output(args.output.as_deref(), |inputs| {
         [&a, &b].into_iter().for_each(|of| inputs.add_run(&of.folder));
     })?;
-    if a.run.header == b.run.header && a.arm.is_none_or(|arm| b.arm.is_none_or(|other| arm == other)) {
+    if a.run.header == b.run.header
+        && a.arm.is_none_or(|arm| b.arm.is_none_or(|other| arm == other))
+    {
         return Err(bad(format!(
             "{} and {} are the same; name two subjects of the run, as {}:{}",
             args.a, other, a.run.header.id, a.run.header.plan.arms[0].name
@@ -41,7 +49,8 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     check((&args.a, other), args.anyway, &compared)?;
     if !asked.gates.is_empty() && compared.gates.is_empty() {
         return Err(bad(
-            "--fail-on has nothing to judge: all that the two have in common are controls; name the two sides, as RUN:SUBJECT",
+            "--fail-on has nothing to judge: all that the two have in common are controls; name \
+             the two sides, as RUN:SUBJECT",
         ));
     }
     write(args, &compared, [&a.report, &b.report])?;
@@ -56,7 +65,8 @@ fn exit(compared: &Compared) -> Exit {
         Outcome::Missed => Exit::Invalid,
         Outcome::Undecided => {
             terminal::say(&format!(
-                "dyno compare: {} of {} gates undecided\nhint: measure more repeats, or accept undecided gates with `--undecided pass`",
+                "dyno compare: {} of {} gates undecided\nhint: measure more repeats, or accept \
+                 undecided gates with `--undecided pass`",
                 compared.undecided,
                 compared.gates.len()
             ));
@@ -87,7 +97,8 @@ fn write(args: &CompareArgs, compared: &Compared, reports: [&Report; 2]) -> anyh
 fn check((a, b): (&str, &str), anyway: bool, compared: &Compared) -> anyhow::Result<()> {
     if compared.rows.is_empty() {
         return Err(bad(format!(
-            "{a} and {b} have nothing in common that could be compared: no subject of the same name with the same step; name them, as RUN:SUBJECT"
+            "{a} and {b} have nothing in common that could be compared: no subject of the same \
+             name with the same step; name them, as RUN:SUBJECT"
         )));
     }
     if anyway || compared.differences.is_empty() {
@@ -98,7 +109,8 @@ fn check((a, b): (&str, &str), anyway: bool, compared: &Compared) -> anyhow::Res
         _ => format!("  {}\n", difference.what),
     });
     Err(bad(format!(
-        "the runs differ in more than their servers:\n{}what differs between them may be that; measure both alike, or add --anyway",
+        "the runs differ in more than their servers:\n{}what differs between them may be that; \
+         measure both alike, or add --anyway",
         each.collect::<String>()
     )))
 }
@@ -118,8 +130,10 @@ impl Of {
         let is_run = |at: &usize| Path::new(&text[..*at]).is_dir();
         let colons = || text.rmatch_indices(':').map(|(at, _)| at);
         let at = colons().find(is_run).or_else(|| colons().next());
-        let named = at.map(|at| (&text[..at], &text[at + 1..])).filter(|_| !Path::new(text).exists());
-        let (folder, subject) = named.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
+        let named =
+            at.map(|at| (&text[..at], &text[at + 1..])).filter(|_| !Path::new(text).exists());
+        let (folder, subject) =
+            named.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
         let run = RunDir::open(Path::new(folder))?.read()?;
         let arm = subject.map(|subject| arm(&run, folder, subject)).transpose()?;
         Ok(Of { folder: folder.into(), report: dyno_analysis::report::report(&run), run, arm })

@@ -41,11 +41,16 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     let end = match findings.iter().filter(|f| !f.good).count() {
         0 => "This machine can measure everything that this version of dyno knows of.".into(),
         n => format!(
-            "{n} of {} things are not as they could be. What cannot be measured is left out of reports and named there.",
+            "{n} of {} things are not as they could be. What cannot be measured is left out of \
+             reports and named there.",
             findings.len()
         ),
     };
-    print_text(&format!("dyno {} on {}\n\n{told}\n{end}\n", here::VERSION, here::machine_name(&facts)))?;
+    print_text(&format!(
+        "dyno {} on {}\n\n{told}\n{end}\n",
+        here::VERSION,
+        here::machine_name(&facts)
+    ))?;
     Ok(Exit::Valid)
 }
 
@@ -110,7 +115,8 @@ fn driver() -> Finding {
             None => "usable, with multishot receive and provided buffers".into(),
             Some(error) => format!("not usable ({error}); loads go over {}", kind.name()),
         },
-        mend: "Linux 6.0 or later, with kernel.io_uring_disabled = 0; containers often forbid it by seccomp."
+        mend: "Linux 6.0 or later, with kernel.io_uring_disabled = 0; containers often forbid it \
+               by seccomp."
             .into(),
     }
 }
@@ -121,9 +127,9 @@ fn inside() -> Finding {
         good: refusal.is_none(),
         what: "system calls and waits of servers".into(),
         seen: match &refusal {
-            None => {
-                "may be looked at from within the kernel; `dyno run --help` lists the probes (--observe), `dyno calibrate --probes` tells the price".into()
-            }
+            None => "may be looked at from within the kernel; `dyno run --help` lists the probes \
+                     (--observe), `dyno calibrate --probes` tells the price"
+                .into(),
             Some(refusal) if dyno_observer::probes::counts_calls() => {
                 format!("calls may be counted by name, and nothing else: {}", refusal.why)
             }
@@ -139,7 +145,10 @@ fn stacks() -> Finding {
         good: refusal.is_none(),
         what: "stacks of servers, for flame graphs".into(),
         seen: match &refusal {
-            None => "may be taken: `profile = true` under `[observe]`, or `--observe default,profile`".into(),
+            None => {
+                "may be taken: `profile = true` under `[observe]`, or `--observe default,profile`"
+                    .into()
+            }
             Some(refusal) => refusal.why.clone(),
         },
         mend: refusal.map_or(String::new(), |refusal| refusal.mend.into()),
@@ -155,9 +164,9 @@ fn networks() -> Finding {
             Ok(()) => "may be made: `isolation = \"netns\"` under `[suite]`".into(),
             Err(why) => why.clone(),
         },
-        mend:
-            "Run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN), with `veth` in the kernel and /proc/sys writable."
-                .into(),
+        mend: "Run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN), with `veth` in the kernel and \
+               /proc/sys writable."
+            .into(),
     }
 }
 
@@ -166,8 +175,10 @@ fn cpus(facts: &Facts) -> Finding {
         good: facts.cpus >= 2,
         what: "CPUs apart for server and load".into(),
         seen: format!("{} may be used", facts.cpus),
-        mend: "Measure on a machine with two CPUs or more: server and generator slow each other on one."
-            .into(),
+        mend:
+            "Measure on a machine with two CPUs or more: server and generator slow each other on \
+             one."
+                .into(),
     }
 }
 
@@ -180,13 +191,18 @@ fn groups(facts: &Facts) -> Finding {
         seen: match (layout.version(), good) {
             (CgroupVersion::None, _) => "none with the cpu and memory controllers".into(),
             (version, true) => format!("{}, may be made", version.name()),
-            (version, false) => format!("{}, but this user may not make any: no limits, no exact CPU and memory of a subject", version.name()),
+            (version, false) => format!(
+                "{}, but this user may not make any: no limits, no exact CPU and memory of a \
+                 subject",
+                version.name()
+            ),
         },
-        mend: facts
-            .missing
-            .iter()
-            .find(|m| m.what.starts_with("CPU and memory limits"))
-            .map_or("Run dyno as root, or in a delegated group: `systemd-run --user --scope -p Delegate=yes dyno run …`.".into(), |m| m.mend.clone()),
+        mend: facts.missing.iter().find(|m| m.what.starts_with("CPU and memory limits")).map_or(
+            "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p \
+             Delegate=yes dyno run …`."
+                .into(),
+            |m| m.mend.clone(),
+        ),
     }
 }
 
@@ -201,8 +217,11 @@ fn files(facts: &Facts) -> Finding {
 }
 
 fn ports(facts: &Facts) -> Finding {
-    let range =
-        facts.sysctls.iter().find(|(n, _)| n == "net.ipv4.ip_local_port_range").map(|(_, v)| v.clone());
+    let range = facts
+        .sysctls
+        .iter()
+        .find(|(n, _)| n == "net.ipv4.ip_local_port_range")
+        .map(|(_, v)| v.clone());
     let ports = range.as_ref().and_then(|r| {
         let (from, to) = r.split_once(' ')?;
         Some(to.parse::<u32>().ok()? - from.parse::<u32>().ok()?)
@@ -211,7 +230,9 @@ fn ports(facts: &Facts) -> Finding {
         good: ports.is_some_and(|p| p >= 20_000),
         what: "local ports".into(),
         seen: ports.map_or("not known".into(), |p| format!("{p} for connections to one address")),
-        mend: "Widen them: `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects get ports outside of that range.".into(),
+        mend: "Widen them: `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects get \
+               ports outside of that range."
+            .into(),
     }
 }
 
@@ -224,7 +245,9 @@ fn tracked(table: &Table) -> Finding {
         seen: match (table.has_loopback, tracked) {
             (Some(false), _) => "netfilter does not track them".into(),
             (_, Some(tracked)) => format!(
-                "tracked (netfilter), which costs time per packet: {} of {} entries are used; a closed connection stays for {} s, so {:.0} new connections/s fill the table, and packets are dropped then",
+                "tracked (netfilter), which costs time per packet: {} of {} entries are used; a \
+                 closed connection stays for {} s, so {:.0} new connections/s fill the table, and \
+                 packets are dropped then",
                 tracked.entries,
                 tracked.most,
                 tracked.stays_s,
@@ -246,7 +269,9 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
             let supervision = Supervision { guard, interrupts: &interrupts };
             let here = Prerequisites::new(&supervision);
             let lacks = |read: &Result<Definition, FileError>| match read {
-                Ok(definition) => folders.iter().any(|folders| folders.lack(definition, &here).is_some()),
+                Ok(definition) => {
+                    folders.iter().any(|folders| folders.lack(definition, &here).is_some())
+                }
                 Err(_) => true,
             };
             let unmet: Vec<&str> =
@@ -257,7 +282,12 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
                 seen: if unmet.is_empty() {
                     format!("all {} can be built here", all.len())
                 } else {
-                    format!("{} of {} cannot be built here: {}", unmet.len(), all.len(), unmet.join(", "))
+                    format!(
+                        "{} of {} cannot be built here: {}",
+                        unmet.len(),
+                        all.len(),
+                        unmet.join(", ")
+                    )
                 },
                 mend: "`dyno subjects list` says what each needs.".into(),
             }

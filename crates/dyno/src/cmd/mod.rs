@@ -48,8 +48,10 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
                     std::process::exit(0);
                 });
             }
-            let to_all = answer
-                .map(|answer| dyno_responder::Content { media: answer_type, body: answer.into_bytes() });
+            let to_all = answer.map(|answer| dyno_responder::Content {
+                media: answer_type,
+                body: answer.into_bytes(),
+            });
             dyno_responder::serve(port, write.into(), to_all.as_ref(), work)?;
             Ok(Exit::Valid)
         }
@@ -69,8 +71,8 @@ impl Choices {
 }
 
 impl SubjectsPlace {
-    /// The folders of the subjects: those of `--subjects`, or else of `DYNO_SUBJECTS`; the first folder `subjects` beside or above
-    /// the suite; that in or above the current folder.
+    /// The folders of the subjects: those of `--subjects`, or else of `DYNO_SUBJECTS`; the first
+    /// folder `subjects` beside or above the suite; that in or above the current folder.
     fn find(&self, suite: Option<&Path>) -> anyhow::Result<Folders> {
         self.find_all(suite).map(|(folders, _)| folders)
     }
@@ -87,16 +89,20 @@ impl SubjectsPlace {
         let mut given = 0;
         for folder in self.given() {
             let found = folder.canonicalize();
-            given = add(found.map_err(|error| bad(format!("--subjects {}: {error}", folder.display())))?);
+            given =
+                add(found
+                    .map_err(|error| bad(format!("--subjects {}: {error}", folder.display())))?);
         }
-        let beside =
-            suite.and_then(Path::parent).map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
+        let beside = suite
+            .and_then(Path::parent)
+            .map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
         for place in beside.into_iter().chain([Path::new(".")]) {
             dyno_runner::suite::find_upwards(place, "subjects").map(&mut add);
         }
         if all.is_empty() {
             return Err(bad(
-                "there is no folder `subjects` beside or above the suite or the current folder; name it with `--subjects FOLDER`",
+                "there is no folder `subjects` beside or above the suite or the current folder; \
+                 name it with `--subjects FOLDER`",
             ));
         }
         Ok((Folders(all), given))
@@ -119,21 +125,31 @@ impl Places {
     }
 }
 
-/// Makes the folder in which builds and calibrations are kept: the one that was asked for, or the user's own.
+/// Makes the folder in which builds and calibrations are kept: the one that was asked for, or the
+/// user's own.
 fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(folder) = asked {
-        return std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize()).map_err(|error| {
-            bad(format!("--cache {}: {error}; name a folder that can be written", folder.display()))
-        });
+        return std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize()).map_err(
+            |error| {
+                bad(format!(
+                    "--cache {}: {error}; name a folder that can be written",
+                    folder.display()
+                ))
+            },
+        );
     }
     let folder = here::default_cache_folder();
     dyno_launch::folder::make_own(&folder).map_err(|error| {
-        anyhow::anyhow!("{} cannot be made: {error}; name another folder with `--cache`", folder.display())
+        anyhow::anyhow!(
+            "{} cannot be made: {error}; name another folder with `--cache`",
+            folder.display()
+        )
     })?;
     Ok(folder)
 }
 
-/// Makes the archive that `--save` asks for. Called before the load, so that nothing is measured that cannot be kept.
+/// Makes the archive that `--save` asks for. Called before the load, so that nothing is measured
+/// that cannot be kept.
 fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     RunDir::create_among(folder, header(plan)).and_then(RunDir::held).map_err(|error| {
         let (folder, why) = (folder.display(), anyhow::Error::new(error));

@@ -9,7 +9,8 @@ use dyno_analysis::report::report;
 use dyno_analysis::stats::{Looks, standard_errors};
 use dyno_archive::dir::Run;
 use dyno_archive::plan::{
-    Arrivals, Backend, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, Stop, Workload,
+    Arrivals, Backend, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, Stop,
+    Workload,
 };
 use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
@@ -35,7 +36,9 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let overrides = args.choices.overrides();
     let here = Prerequisites::new(&supervision);
     let plan_of = |suite: SuiteFile| {
-        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| here.unmet(subject))
+        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
+            here.unmet(subject)
+        })
     };
     if let Some(Ns(ns)) = args.budget {
         let plan_of = |suite: SuiteFile| Ok(plan_of(suite)?.plan);
@@ -84,7 +87,8 @@ fn describe(plan: &Plan, found: Option<String>) -> String {
         add("step", format!("{}{}", describe_step(step), describe_whose(plan, i)));
     }
     for not in &plan.not_served {
-        let (subject, workload) = (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
+        let (subject, workload) =
+            (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
         add("not asked", format!("{subject:<22} {workload}: {}", not.reason));
     }
     if let Some(stop) = &plan.stop {
@@ -133,7 +137,8 @@ fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
             return Some("no differences: one repeat tells no scatter; ask for 5 or more".into());
         }
         return Some(format!(
-            "differences {} times the scatter of pairs of repeats; after a run of this suite with {PILOT} repeats or more this line tells how much that is",
+            "differences {} times the scatter of pairs of repeats; after a run of this suite with \
+             {PILOT} repeats or more this line tells how much that is",
             number(errors / f64::from(plan.repeats).sqrt())
         ));
     };
@@ -142,7 +147,8 @@ fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
         format!("not known: in {id} no two servers have {PILOT} valid repeats of one step")
     } else {
         format!(
-            "differences of {}, in four of five such runs (median over comparisons, by what varied in {id})",
+            "differences of {}, in four of five such runs (median over comparisons, by what varied \
+             in {id})",
             differences(&least)
         )
     })
@@ -163,7 +169,9 @@ fn describe_search(plan: &Plan) -> Option<String> {
 }
 
 fn describe_stop(stop: &Stop) -> String {
-    let same = stop.same_within.map_or(String::new(), |s| format!(", or are the same within {}", percent(s)));
+    let same = stop
+        .same_within
+        .map_or(String::new(), |s| format!(", or are the same within {}", percent(s)));
     format!("as soon as it is known whether subjects differ in {}{same}", stop.metrics.join(", "))
 }
 
@@ -190,7 +198,9 @@ fn describe_shares(shares: &[String]) -> String {
         return String::new();
     }
     format!(
-        "\n  This is what comes first, with 3 repeats at most: it tells what the slowest subject can do. The run itself offers {} of that, as an open loop, and takes about as long for each.\n",
+        "\n  This is what comes first, with 3 repeats at most: it tells what the slowest subject \
+         can do. The run itself offers {} of that, as an open loop, and takes about as long for \
+         each.\n",
         shares.join(", ")
     )
 }
@@ -208,16 +218,22 @@ fn describe_blocks(plan: &Plan) -> String {
     if let Some(slice_ns) = plan.slice_ns {
         let slice = Duration::from_nanos(slice_ns);
         return format!(
-            "{repeats} of all subjects, up at once and loaded in turns of {slice:?}, at all steps {steps}, seed {seed}"
+            "{repeats} of all subjects, up at once and loaded in turns of {slice:?}, at all steps \
+             {steps}, seed {seed}"
         );
     }
     if !plan.duet.is_empty() {
         let is_alone = |arm: &usize| !plan.duet.contains(arm) && plan.takes_part(*arm);
         let alone: Vec<&str> =
             (0..plan.arms.len()).filter(is_alone).map(|arm| &*plan.arms[arm].name).collect();
-        let alone = if alone.is_empty() { String::new() } else { format!(" (alone: {})", alone.join(", ")) };
+        let alone = if alone.is_empty() {
+            String::new()
+        } else {
+            format!(" (alone: {})", alone.join(", "))
+        };
         return format!(
-            "{repeats} of all subjects, up at once and loaded at the same time{alone}, at all steps {steps}, seed {seed}"
+            "{repeats} of all subjects, up at once and loaded at the same time{alone}, at all \
+             steps {steps}, seed {seed}"
         );
     }
     format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")
@@ -239,7 +255,8 @@ fn limited(limits: &Limits) -> String {
 fn placements(plan: &Plan) -> Vec<String> {
     let of_arm = |index: usize| {
         let Conditions { limits, placement, .. } = &plan.arms[index].conditions;
-        let (subject, generator) = (cpu_list_text(&placement.subject), cpu_list_text(&placement.generator));
+        let (subject, generator) =
+            (cpu_list_text(&placement.subject), cpu_list_text(&placement.generator));
         let load = plan.load_of(index);
         format!(
             "on CPU {subject}{}; generator on CPU {generator} ({} × {})",
@@ -251,7 +268,9 @@ fn placements(plan: &Plan) -> Vec<String> {
     let all: Vec<String> = (0..plan.arms.len()).map(of_arm).collect();
     match agreed(&all) {
         Some(all) => vec![format!("subjects {all}")],
-        None => plan.arms.iter().zip(all).map(|(arm, own)| format!("{:<22} {own}", arm.name)).collect(),
+        None => {
+            plan.arms.iter().zip(all).map(|(arm, own)| format!("{:<22} {own}", arm.name)).collect()
+        }
     }
 }
 
@@ -261,18 +280,24 @@ fn describe_step(step: &Step) -> String {
         streams => format!("{streams} streams"),
     };
     let pass = if step.pass > 1 { format!(" ({})", step.pass) } else { String::new() };
-    format!("{} connections × {each}, {}{pass}", step.connections, describe_arrivals(&step.arrivals))
+    format!(
+        "{} connections × {each}, {}{pass}",
+        step.connections,
+        describe_arrivals(&step.arrivals)
+    )
 }
 
 /// ` · json, h2`: the workloads that have a step; empty if all have it.
 fn describe_whose(plan: &Plan, step: usize) -> String {
-    let has = |workload: usize| plan.trials.iter().any(|t| t.workload == workload && t.step == step);
+    let has =
+        |workload: usize| plan.trials.iter().any(|t| t.workload == workload && t.step == step);
     let asked = |workload: usize| plan.trials.iter().any(|t| t.workload == workload);
     let all = 0..plan.workloads.len();
     if all.clone().filter(|w| asked(*w)).all(has) {
         return String::new();
     }
-    let names: Vec<&str> = all.filter(|w| has(*w)).map(|w| plan.workloads[w].name.as_str()).collect();
+    let names: Vec<&str> =
+        all.filter(|w| has(*w)).map(|w| plan.workloads[w].name.as_str()).collect();
     format!(" · {}", names.join(", "))
 }
 
@@ -305,8 +330,12 @@ fn describe_arrivals(arrivals: &Arrivals) -> String {
     match arrivals {
         Arrivals::Closed => "closed loop".into(),
         Arrivals::Constant { rate } => format!("open loop, {} requests/s", number(*rate)),
-        Arrivals::Poisson { rate } => format!("open loop, {} requests/s at random times", number(*rate)),
-        Arrivals::Trace { file, count, .. } => format!("open loop, {count} recorded times from {file}"),
+        Arrivals::Poisson { rate } => {
+            format!("open loop, {} requests/s at random times", number(*rate))
+        }
+        Arrivals::Trace { file, count, .. } => {
+            format!("open loop, {count} recorded times from {file}")
+        }
         Arrivals::Shaped { segments, .. } => {
             let stretch = |s: &Segment| {
                 let length = micros(s.duration_ns as f64 / 1e3);

@@ -19,17 +19,24 @@ use crate::terminal;
 pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     let run = RunDir::open(&args.run)?.read()?;
     check_output(args.output.as_deref(), |inputs| {
-        [Some(&args.run), args.beside.as_ref()].into_iter().flatten().for_each(|run| inputs.add_run(run));
+        [Some(&args.run), args.beside.as_ref()]
+            .into_iter()
+            .flatten()
+            .for_each(|run| inputs.add_run(run));
     })?;
     if run.profiles.is_empty() {
         return Err(bad(format!(
-            "{} has no profiles; they are taken with `profile = true` under [observe] of the suite, or `dyno run --observe default,profile`",
+            "{} has no profiles; they are taken with `profile = true` under [observe] of the \
+             suite, or `dyno run --observe default,profile`",
             args.run.display()
         )));
     }
     let Some(trial) = args.trial else {
         if args.asks_for_one() {
-            return Err(bad(format!("which of these? Say it with `--trial N`:\n{}", list(&run).trim_end())));
+            return Err(bad(format!(
+                "which of these? Say it with `--trial N`:\n{}",
+                list(&run).trim_end()
+            )));
         }
         terminal::print_text(&list(&run))?;
         return Ok(Exit::Valid);
@@ -58,7 +65,8 @@ impl Chosen<'_> {
         let profile = run.profiles.iter().find(|profile| profile.trial + 1 == trial).ok_or_else(|| {
             let path = path.display();
             bad(format!(
-                "{path} has no profile of a trial {trial}; `dyno profile {path}` lists those that it has"
+                "{path} has no profile of a trial {trial}; `dyno profile {path}` lists those that \
+                 it has"
             ))
         })?;
         if let Some(why) = &profile.failure {
@@ -92,8 +100,11 @@ fn list(run: &Run) -> String {
                 )
             }
         };
-        line(&format!("--trial {:<4} {}: {told}", profile.trial + 1, name(&run.header.plan, profile.trial)))
-            + "\n"
+        line(&format!(
+            "--trial {:<4} {}: {told}",
+            profile.trial + 1,
+            name(&run.header.plan, profile.trial)
+        )) + "\n"
     };
     run.profiles.iter().map(row).collect()
 }
@@ -107,14 +118,21 @@ fn write(args: &ProfileArgs, here: &Chosen<'_>, there: Option<&Chosen<'_>>) -> a
     let period_ns = side.of(here.profile).period_ns;
     let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), there) {
         (ProfileFormat::Collapsed, None) => collapsed(&here.lines(side)),
-        (ProfileFormat::Collapsed, Some(there)) => collapsed_beside(&here.lines(side), &there.lines(side)),
+        (ProfileFormat::Collapsed, Some(there)) => {
+            collapsed_beside(&here.lines(side), &there.lines(side))
+        }
         (ProfileFormat::Html, there) => html(here, there, side)?,
         (ProfileFormat::Speedscope, None) => speedscope(&here.title, &here.lines(side), period_ns),
         (ProfileFormat::Pprof, None) => {
-            return write_bytes(args, &pprof(&here.lines(side), side, period_ns, here.profile.length_ns)?);
+            return write_bytes(
+                args,
+                &pprof(&here.lines(side), side, period_ns, here.profile.length_ns)?,
+            );
         }
         (ProfileFormat::Speedscope | ProfileFormat::Pprof, Some(_)) => {
-            return Err(bad("this format has no differences; `--format html` and `--format collapsed` have"));
+            return Err(bad(
+                "this format has no differences; `--format html` and `--format collapsed` have",
+            ));
         }
     };
     write_out(args.output.as_deref(), &for_reader(args.output.as_deref(), &text))
@@ -126,7 +144,9 @@ fn html(here: &Chosen<'_>, there: Option<&Chosen<'_>>, side: Side) -> anyhow::Re
     let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };
     if side == Side::Waiting {
         return Err(bad(
-            "where threads waited cannot be set beside another profile as a page: one long wait is many samples, and nothing tells a difference from chance; `--format collapsed` has the counts of both",
+            "where threads waited cannot be set beside another profile as a page: one long wait is \
+             many samples, and nothing tells a difference from chance; `--format collapsed` has \
+             the counts of both",
         ));
     }
     let difference = difference(here.profile, there.profile, side).ok_or_else(none)?;

@@ -87,9 +87,11 @@ pub fn work_of(run: &Run, report: &Report) -> Work {
         return Work::Done;
     }
     let is_whole = |record: &&TrialRecord| !was_cut(run, record);
-    let done: BTreeSet<usize> = run.trials.iter().filter(is_whole).map(|record| record.trial).collect();
-    let takes_part =
-        |launch: usize| plan.arms_of(launch).all(|arm| plan.subjects[arm.subject].skipped.is_none());
+    let done: BTreeSet<usize> =
+        run.trials.iter().filter(is_whole).map(|record| record.trial).collect();
+    let takes_part = |launch: usize| {
+        plan.arms_of(launch).all(|arm| plan.subjects[arm.subject].skipped.is_none())
+    };
     let mut wanted = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
     let is_built = plan.backends.iter().all(|backend| backend.build_failed.is_none());
     if is_built && wanted.all(|(i, _)| done.contains(&i)) { Work::Done } else { Work::Missing }
@@ -114,8 +116,8 @@ pub fn exit(report: &Report, work: Work) -> Exit {
     }
 }
 
-/// A form for programs. If it goes to a terminal, control characters are made visible: the terminal would obey them.
-/// Text for people must not go through here: it is safe already, and has colours.
+/// A form for programs. If it goes to a terminal, control characters are made visible: the terminal
+/// would obey them. Text for people must not go through here: it is safe already, and has colours.
 pub fn for_reader<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
     if is_seen(output) { shown(text) } else { Cow::Borrowed(text) }
 }

@@ -39,12 +39,14 @@ impl Mixing {
         if self == Mixing::Anyway || differences.is_empty() {
             return Ok(());
         }
-        let items: Vec<String> =
-            differences.iter().map(|d| format!("  {}: {} then, {} now", d.what, d.before, d.now)).collect();
+        let items: Vec<String> = differences
+            .iter()
+            .map(|d| format!("  {}: {} then, {} now", d.what, d.before, d.now))
+            .collect();
         let path = crate::terminal::quoted(&path.display().to_string());
         Err(bad(format!(
-            "{path} cannot be gone on with as the same experiment:\n{}\nPut this back as it was, begin a new run, or let \
-             the report mark both halves: dyno run --resume {path} --anyway",
+            "{path} cannot be gone on with as the same experiment:\n{}\nPut this back as it was, \
+             begin a new run, or let the report mark both halves: dyno run --resume {path} --anyway",
             items.join("\n")
         )))
     }
@@ -69,14 +71,15 @@ pub(super) fn resume(
     }
     if !run.header.plan.suite.is_of_a_file() {
         return Err(bad(format!(
-            "{} was kept by --save, and is no run of a suite: there is nothing to go on with; measure again, with --save for \
-             another archive",
+            "{} was kept by --save, and is no run of a suite: there is nothing to go on with; \
+             measure again, with --save for another archive",
             path.display()
         )));
     }
     if run.header.plan.subjects.iter().any(|subject| subject.revision.is_some()) {
         return Err(bad(format!(
-            "{} compares revisions, whose work trees are gone; compare them anew, with dyno compare --rev",
+            "{} compares revisions, whose work trees are gone; compare them anew, with dyno \
+             compare --rev",
             path.display()
         )));
     }
@@ -87,7 +90,8 @@ pub(super) fn resume(
     let mut differences = of_facts(&run.header.facts, &facts);
     differences.extend(of_files(&run.header.plan));
     for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
-        let then = Then { id: subject.id(), definition: &subject.definition, build: &subject.build };
+        let then =
+            Then { id: subject.id(), definition: &subject.definition, build: &subject.build };
         differences.extend(of_definition(&then, definition, supervision));
     }
     for (backend, definition) in run.header.plan.backends.iter().zip(&planned.backends) {
@@ -103,7 +107,11 @@ pub(super) fn resume(
     }
     for (i, definition) in planned.backends.iter().enumerate() {
         let parts = run.starts.iter().filter_map(|start| start.part(Party::Backend(i)));
-        differences.extend(of_environment(&format!("back end {}", plan.backends[i].name), parts, definition));
+        differences.extend(of_environment(
+            &format!("back end {}", plan.backends[i].name),
+            parts,
+            definition,
+        ));
     }
     mixing.check(path, &differences)?;
     let built = build_all(&mut planned, cache, supervision, progress)?;
@@ -120,9 +128,15 @@ pub(super) fn resume(
     Ok((planned, built, dir))
 }
 
-/// The run's header with this resumption added. What it says of the first part stays. `back`: subjects that had no first part,
-/// because a back end could not be built.
-fn continued(run: &Run, now: &Plan, back: &[usize], facts: Facts, differences: Vec<Difference>) -> Header {
+/// The run's header with this resumption added. What it says of the first part stays. `back`:
+/// subjects that had no first part, because a back end could not be built.
+fn continued(
+    run: &Run,
+    now: &Plan,
+    back: &[usize],
+    facts: Facts,
+    differences: Vec<Difference>,
+) -> Header {
     let mut header = run.header.clone();
     header.resumptions.push(Resumption {
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
@@ -134,7 +148,8 @@ fn continued(run: &Run, now: &Plan, back: &[usize], facts: Facts, differences: V
     });
     // What could not be built then has no first part.
     let subjects = header.plan.subjects.iter_mut().zip(&now.subjects).enumerate();
-    for (_, (then, now)) in subjects.filter(|(i, (then, _))| then.build_failed.is_some() || back.contains(i))
+    for (_, (then, now)) in
+        subjects.filter(|(i, (then, _))| then.build_failed.is_some() || back.contains(i))
     {
         then.clone_from(now);
     }
@@ -145,7 +160,11 @@ fn continued(run: &Run, now: &Plan, back: &[usize], facts: Facts, differences: V
     header
 }
 
-fn difference(what: impl Into<String>, before: impl Into<String>, now: impl Into<String>) -> Difference {
+fn difference(
+    what: impl Into<String>,
+    before: impl Into<String>,
+    now: impl Into<String>,
+) -> Difference {
     Difference { what: what.into(), before: before.into(), now: now.into() }
 }
 
@@ -189,8 +208,13 @@ struct Then<'a> {
     build: &'a Option<Build>,
 }
 
-/// Differences in how a subject is started and in what it is built from, as far as known without building it.
-fn of_definition(then: &Then<'_>, definition: &Definition, supervision: &Supervision<'_>) -> Vec<Difference> {
+/// Differences in how a subject is started and in what it is built from, as far as known without
+/// building it.
+fn of_definition(
+    then: &Then<'_>,
+    definition: &Definition,
+    supervision: &Supervision<'_>,
+) -> Vec<Difference> {
     let id = &then.id;
     let mut all = Vec::new();
     let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));
@@ -200,13 +224,18 @@ fn of_definition(then: &Then<'_>, definition: &Definition, supervision: &Supervi
     if let (Some(build), Some(spec)) = (then.build, &definition.build) {
         let now = inputs_of(definition, spec, supervision).unwrap_or_else(|why| why);
         if now != build.inputs {
-            all.push(difference(format!("{id}, what it is built from"), short(&build.inputs), short(&now)));
+            all.push(difference(
+                format!("{id}, what it is built from"),
+                short(&build.inputs),
+                short(&now),
+            ));
         }
     }
     all
 }
 
-/// Differences in the variables that the starts of an arm or of a back end get from dyno's own environment.
+/// Differences in the variables that the starts of an arm or of a back end get from dyno's own
+/// environment.
 fn of_environment<'a>(
     whose: &str,
     mut parts: impl Iterator<Item = &'a PartStart>,
@@ -216,7 +245,8 @@ fn of_environment<'a>(
     let now = definition.inherited();
     // The subject's own variables are part of its definition.
     let before = part.inherited_variables(|name| !definition.start.env.contains_key(name));
-    let names: BTreeSet<&str> = before.keys().copied().chain(now.keys().map(String::as_str)).collect();
+    let names: BTreeSet<&str> =
+        before.keys().copied().chain(now.keys().map(String::as_str)).collect();
     let shown = |value: Option<&str>| value.unwrap_or("not set").to_string();
     let of_name = |name: &str| {
         let (before, now) = (before.get(name).copied(), now.get(name).map(String::as_str));
@@ -232,10 +262,15 @@ fn of_build(then: &Subject, now: &Subject) -> Option<Difference> {
     let was_there = then.skipped.is_none() && then.build_failed.is_none();
     if let Some(why) = now.build_failed.as_ref().filter(|_| was_there) {
         let why = why.lines().next().unwrap_or_default();
-        return Some(difference(format!("{}, its build", then.id()), "succeeded", format!("failed ({why})")));
+        return Some(difference(
+            format!("{}, its build", then.id()),
+            "succeeded",
+            format!("failed ({why})"),
+        ));
     }
-    (was_there && then.version != now.version)
-        .then(|| difference(format!("{}, version", then.id()), shown(&then.version), shown(&now.version)))
+    (was_there && then.version != now.version).then(|| {
+        difference(format!("{}, version", then.id()), shown(&then.version), shown(&now.version))
+    })
 }
 
 /// A difference in what a back end is: another version, or none any more.
@@ -262,8 +297,12 @@ mod tests {
 
     #[test]
     fn facts_that_differ_are_named() {
-        let then =
-            Facts { cpus: 4, kernel: Some("6.1".into()), dyno_version: "1".into(), ..Facts::default() };
+        let then = Facts {
+            cpus: 4,
+            kernel: Some("6.1".into()),
+            dyno_version: "1".into(),
+            ..Facts::default()
+        };
         let now = Facts { cpus: 2, kernel: None, dyno_version: "1".into(), ..Facts::default() };
         assert_eq!(of_facts(&then, &then), []);
         assert_eq!(

@@ -31,7 +31,8 @@ use crate::terminal::{self, Third};
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts(
-        "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C again to kill them at once",
+        "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C \
+         again to kill them at once",
         Third::Ends,
     )?;
     let mut progress = Progress::new();
@@ -61,10 +62,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     if is_cut {
         let path = terminal::quoted(&dir.path().display().to_string());
         terminal::say(&format!(
-            "\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume {path}"
+            "\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume \
+             {path}"
         ));
     }
-    // Standard output comes last: it fails if nobody reads it, and the rest must be said all the same.
+    // Standard output comes last: it fails if nobody reads it, and the rest must be said all the
+    // same.
     show(&report, &paths)?;
     Ok(exit(&report, work))
 }
@@ -86,8 +89,13 @@ fn begin(
         return beginning.begin(suite, &overrides, supervision, progress, &settled);
     }
     let first = beginning.measure_first(&suite, &overrides, supervision, progress, &settled)?;
-    let (mut planned, builds, dir) =
-        beginning.begin(suite.at(&first.capacities)?, &overrides, supervision, progress, &settled)?;
+    let (mut planned, builds, dir) = beginning.begin(
+        suite.at(&first.capacities)?,
+        &overrides,
+        supervision,
+        progress,
+        &settled,
+    )?;
     planned.plan.measured_first = Some(first);
     dir.write_header(&Header { plan: planned.plan.clone(), ..dir.header()? })?;
     Ok((planned, builds, dir))
@@ -123,7 +131,8 @@ impl<'a> Beginning<'a> {
         Beginning { path, folders, cache, runs, cpus: dyno_launch::allowed_cpus() }
     }
 
-    /// Measures in closed loops, in a run of its own, what the slowest subject can do, of which a suite's rates are shares.
+    /// Measures in closed loops, in a run of its own, what the slowest subject can do, of which a
+    /// suite's rates are shares.
     fn measure_first(
         &self,
         suite: &SuiteFile,
@@ -154,7 +163,8 @@ impl<'a> Beginning<'a> {
         let path = terminal::quoted(&dir.path().display().to_string());
         if ended == Ended::Interrupted {
             anyhow::bail!(
-                "ended before it was known what the slowest subject can do; what was measured is in {path}"
+                "ended before it was known what the slowest subject can do; what was measured is \
+                 in {path}"
             );
         }
         let plan = &run.header.plan;
@@ -164,11 +174,14 @@ impl<'a> Beginning<'a> {
                 trial.workload == *workload && plan.load.steps[trial.step].arrivals.is_closed()
             };
             !plan.trials.iter().any(is_closed)
-                || capacities.iter().any(|capacity| capacity.workload == plan.workloads[*workload].name)
+                || capacities
+                    .iter()
+                    .any(|capacity| capacity.workload == plan.workloads[*workload].name)
         };
         if let Some(unknown) = (0..plan.workloads.len()).find(|workload| !is_known(workload)) {
             anyhow::bail!(
-                "no closed-loop step of {:?} is valid, so there is no capacity that rates are shares of\nhint: `dyno report {path}` has the reasons",
+                "no closed-loop step of {:?} is valid, so there is no capacity that rates are \
+                 shares of\nhint: `dyno report {path}` has the reasons",
                 plan.workloads[unknown].name
             );
         }
@@ -178,7 +191,8 @@ impl<'a> Beginning<'a> {
         Ok(MeasuredFirst { run: run.header.id, shares, capacities })
     }
 
-    /// Plans and builds what a suite asks for, and makes the run's archive, unless `check` finds that it cannot be an answer.
+    /// Plans and builds what a suite asks for, and makes the run's archive, unless `check` finds
+    /// that it cannot be an answer.
     pub(super) fn begin(
         &self,
         suite: SuiteFile,
@@ -240,10 +254,13 @@ pub(super) fn walk(
 /// An error of a run that has begun, with the way to go on where its archive could not be written:
 /// the disk is full.
 fn with_resume(error: anyhow::Error, run: &Path) -> anyhow::Error {
-    let Some(RunError::Archive(ArchiveError::Write { .. })) = error.downcast_ref() else { return error };
+    let Some(RunError::Archive(ArchiveError::Write { .. })) = error.downcast_ref() else {
+        return error;
+    };
     let path = terminal::quoted(&run.display().to_string());
     anyhow::anyhow!(
-        "{error:#}\nhint: what is finished is kept; make room, then resume with: dyno run --resume {path}"
+        "{error:#}\nhint: what is finished is kept; make room, then resume with: dyno run --resume \
+         {path}"
     )
 }
 
@@ -271,7 +288,10 @@ mod tests {
         let full = std::io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
         let unwritten = ArchiveError::Write { path: "x".into(), source: full };
         let told = error(RunError::Archive(unwritten));
-        assert!(told.contains("No space left") && told.ends_with("dyno run --resume 'runs/a b'"), "{told}");
+        assert!(
+            told.contains("No space left") && told.ends_with("dyno run --resume 'runs/a b'"),
+            "{told}"
+        );
         assert!(!error(RunError::Machine(std::io::Error::other("x"))).contains("hint"));
     }
 }

@@ -19,7 +19,8 @@ pub fn hint(error: &clap::Error, load: &clap::Command) -> Option<String> {
     let option = context(ContextKind::InvalidArg)?;
     match error.kind() {
         ErrorKind::UnknownArgument if option.contains("://") => Some(format!(
-            "{option} is a second URL, and a load has one; use --request for several paths of a server, or --import FILE"
+            "{option} is a second URL, and a load has one; use --request for several paths of a \
+             server, or --import FILE"
         )),
         ErrorKind::UnknownArgument => unknown(option.split('=').next().unwrap_or(option)),
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
@@ -83,7 +84,8 @@ fn misused(long: &str, value: Option<&str>, load: &clap::Command) -> Option<Stri
     let arg = load.get_arguments().find(|arg| arg.get_long() == long.strip_prefix("--"))?;
     let short = arg.get_short().map(|letter| format!("-{letter}"));
     let typed = [short.as_deref(), Some(long)];
-    let (typed, elsewhere) = typed.into_iter().flatten().find_map(|typed| Some((typed, answers(typed)?)))?;
+    let (typed, elsewhere) =
+        typed.into_iter().flatten().find_map(|typed| Some((typed, answers(typed)?)))?;
     let value = value.filter(|value| !value.is_empty());
     let cannot = match value {
         Some(value) => format!("{value:?} is no value of {typed}"),

@@ -25,9 +25,11 @@ const SUMMARY: &str = "not needed: the result always has the percentiles";
 const QUIET: &str = "use --no-tui; results are the only standard output";
 const NO_REDIRECTS: &str = "not available: redirects are responses, and none is followed";
 const NO_PROXY: &str = "not available: dyno loads a server, not a proxy";
-const NO_COMPRESSION: &str = "not needed: only -H 'Accept-Encoding: …' asks for compressed responses";
+const NO_COMPRESSION: &str =
+    "not needed: only -H 'Accept-Encoding: …' asks for compressed responses";
 const NO_CIPHERS: &str = "not available: TLS versions and ciphers are chosen by the handshake";
-const NO_SNI: &str = "use --resolve HOST:PORT:ADDRESS with the name in the URL, which is also the SNI";
+const NO_SNI: &str =
+    "use --resolve HOST:PORT:ADDRESS with the name in the URL, which is also the SNI";
 const CONTENT_TYPE: &str = "use -H 'Content-Type: …'";
 const ACCEPT: &str = "use -H 'Accept: …'";
 const BASIC: &str = "use -H 'Authorization: Basic …'";
@@ -55,14 +57,16 @@ const HTTP1: &str = "use --protocol h1";
 const HTTP2: &str = "use --protocol h2 over https, --protocol h2c over http";
 const H2C: &str = "use --protocol h2c";
 const NO_HTTP3: &str = "not available: there is no HTTP/3";
-const NO_HTTP10: &str = "not available: there is no HTTP/1.0; --requests-per-connection 1 closes connections";
+const NO_HTTP10: &str =
+    "not available: there is no HTTP/1.0; --requests-per-connection 1 closes connections";
 const PROTOCOL: &str = "use --protocol";
 const INSECURE: &str = "use -k";
 const CACERT: &str = "use --cacert FILE";
 const CERT: &str = "use --cert FILE and --key FILE";
 const TLS_SESSIONS: &str = "use --tls-resumption";
 const RESOLVE: &str = "use --resolve HOST:PORT:ADDRESS";
-const NO_DNS: &str = "not available: a name is resolved once, or given by --resolve HOST:PORT:ADDRESS";
+const NO_DNS: &str =
+    "not available: a name is resolved once, or given by --resolve HOST:PORT:ADDRESS";
 const SOURCE: &str = "use --source ADDRESS";
 const UNIX: &str = "use --unix-socket PATH";
 const IMPORT: &str = "use --import FILE";
@@ -75,8 +79,10 @@ const METRICS: &str = "use --metrics ADDRESS";
 const SAVE: &str = "use --save FOLDER, which keeps the whole load for `dyno report`";
 const EXPECT: &str = "use --expect-body TEXT or --expect-contains TEXT";
 const NO_LIMIT: &str = "not available: responses are read whole";
-const NO_ABORT: &str = "not available: failures are counted and refuse the result, and do not end the load";
-const NO_LABELS: &str = "not available: name the file, with -o FILE, or the folder, with --save FOLDER";
+const NO_ABORT: &str =
+    "not available: failures are counted and refuse the result, and do not end the load";
+const NO_LABELS: &str =
+    "not available: name the file, with -o FILE, or the folder, with --save FOLDER";
 const NO_DEBUG: &str = "not available: try one request with curl -v";
 const NO_COLOR: &str = "use NO_COLOR=1 in the environment, or -o FILE";
 const VERSION: &str = "use `dyno --version`";
@@ -105,7 +111,10 @@ pub static TOOLS: [Tool; 12] = [
             ("R", RATE),
             ("s script lua", MIX),
             ("L latency", SUMMARY),
-            ("U u_latency u-latency", "not needed: the result has both service time and response time"),
+            (
+                "U u_latency u-latency",
+                "not needed: the result has both service time and response time",
+            ),
             ("B batch_latency", OMISSION),
             ("P print_all_responses p print_realtime_stats", LOG),
             ("v version", VERSION),
@@ -141,7 +150,10 @@ pub static TOOLS: [Tool; 12] = [
         name: "oha",
         spelling: Spelling::Gnu,
         options: &[
-            ("n c H insecure cacert cert key connect-timeout no-tui unix-socket method o output", SAME),
+            (
+                "n c H insecure cacert cert key connect-timeout no-tui unix-socket method o output",
+                SAME,
+            ),
             ("p parallel", STREAMS),
             ("z", DURATION),
             (
@@ -167,7 +179,10 @@ pub static TOOLS: [Tool; 12] = [
             ("F form", NO_FORMS),
             ("T", CONTENT_TYPE),
             ("a", BASIC),
-            ("aws-session aws-sigv4", "not available: sign requests beforehand, and --import FILE them"),
+            (
+                "aws-session aws-sigv4",
+                "not available: sign requests beforehand, and --import FILE them",
+            ),
             ("http-version", PROTOCOL),
             ("http2", HTTP2),
             ("host", HOST),
@@ -176,7 +191,10 @@ pub static TOOLS: [Tool; 12] = [
             ("r redirect", NO_REDIRECTS),
             ("disable-keepalive", NO_KEEPALIVE),
             ("no-pre-lookup", NO_DNS),
-            ("ipv4 ipv6", "use an address of that family in the URL, or --resolve HOST:PORT:ADDRESS"),
+            (
+                "ipv4 ipv6",
+                "use an address of that family in the URL, or --resolve HOST:PORT:ADDRESS",
+            ),
             ("connect-to", RESOLVE),
             ("vsock-addr", "not available: sockets are of TCP, or of Unix with --unix-socket PATH"),
             ("db-url", SAVE),
@@ -188,7 +206,11 @@ pub static TOOLS: [Tool; 12] = [
         name: "h2load",
         spelling: Spelling::Gnu,
         options: &[
-            ("n requests c t threads m H header window-bits connection-window-bits header-table-size", SAME),
+            (
+                "n requests c t threads m H header window-bits connection-window-bits \
+                 header-table-size",
+                SAME,
+            ),
             ("clients", CONNECTIONS),
             ("i input-file", IMPORT),
             ("max-concurrent-streams", STREAMS),
@@ -202,8 +224,14 @@ pub static TOOLS: [Tool; 12] = [
             ("duration", SAME),
             ("warm-up-time", WARMUP),
             ("T connection-active-timeout N connection-inactivity-timeout", IDLE_TIMEOUT),
-            ("timing-script-file", "use --trace FILE for the times, --import FILE for the requests"),
-            ("B base-uri", "use the URL of the server together with --import FILE, or --unix-socket PATH"),
+            (
+                "timing-script-file",
+                "use --trace FILE for the times, --import FILE for the requests",
+            ),
+            (
+                "B base-uri",
+                "use the URL of the server together with --import FILE, or --unix-socket PATH",
+            ),
             ("h1", HTTP1),
             ("encoder-header-table-size", "use --header-table-size for what the server may use"),
             ("log-file qlog-file-base", LOG),
@@ -260,7 +288,10 @@ pub static TOOLS: [Tool; 12] = [
             ("s stage stages", STAGES),
             ("rps", RATE),
             ("max-redirects", NO_REDIRECTS),
-            ("batch batch-per-host", "use --resource PATH for a page's requests, and --page-connections"),
+            (
+                "batch batch-per-host",
+                "use --resource PATH for a page's requests, and --page-connections",
+            ),
             ("user-agent", USER_AGENT),
             ("http-debug v verbose log-output log-format console-output", NO_DEBUG),
             ("insecure-skip-tls-verify", INSECURE),
@@ -272,16 +303,20 @@ pub static TOOLS: [Tool; 12] = [
             ("min-iteration-duration", "use -r, which sets when requests start"),
             ("throw w", "not needed: every failure is counted, by its outcome"),
             (
-                "no-setup no-teardown paused p execution-segment execution-segment-sequence e env include-system-env-vars compatibility-mode t type a address c config linger l profiling-enabled secret-source",
+                "no-setup no-teardown paused p execution-segment execution-segment-sequence e env \
+                 include-system-env-vars compatibility-mode t type a address c config linger l \
+                 profiling-enabled secret-source",
                 MIX,
             ),
             ("tag system-tags", NO_LABELS),
             (
                 "no-thresholds",
-                "not needed: --expect-status and the like are for responses; gates are `dyno compare`'s",
+                "not needed: --expect-status and the like are for responses; gates are `dyno \
+                 compare`'s",
             ),
             (
-                "summary-trend-stats summary-time-unit summary-mode no-summary new-machine-readable-summary",
+                "summary-trend-stats summary-time-unit summary-mode no-summary \
+                 new-machine-readable-summary",
                 SUMMARY,
             ),
             ("summary-export", "use --format json -o FILE"),
@@ -367,7 +402,8 @@ pub static TOOLS: [Tool; 12] = [
         spelling: Spelling::Gnu,
         options: &[
             (
-                "c connections timeout method b body body-file cert key k insecure H header n requests d duration r rate",
+                "c connections timeout method b body body-file cert key k insecure H header n \
+                 requests d duration r rate",
                 SAME,
             ),
             ("t", TIMEOUT),
@@ -397,7 +433,10 @@ pub static TOOLS: [Tool; 12] = [
             ("qps", RATE),
             ("t", DURATION),
             ("r", "not needed: times are recorded to 0.1 %; -r is requests per second here"),
-            ("p", "not needed: the result always has the percentiles; -p is requests in flight here"),
+            (
+                "p",
+                "not needed: the result always has the percentiles; -p is requests in flight here",
+            ),
             ("a json data-dir", "use --format json -o FILE, or --save FOLDER"),
             ("labels runid base-url", NO_LABELS),
             ("L", NO_REDIRECTS),
@@ -422,10 +461,14 @@ pub static TOOLS: [Tool; 12] = [
             ("offset", WARMUP),
             ("s", STREAMS),
             (
-                "grpc ping grpc-max-streams grpc-ping-delay grpc-port health healthservice grpc-compression grpc-metadata",
+                "grpc ping grpc-max-streams grpc-ping-delay grpc-port health healthservice \
+                 grpc-compression grpc-metadata",
                 OF_SERVER,
             ),
-            ("echo-debug-path http-port redirect-port static-dir sync sync-interval ui-path", OF_SERVER),
+            (
+                "echo-debug-path http-port redirect-port static-dir sync sync-interval ui-path",
+                OF_SERVER,
+            ),
             ("profile", NO_DEBUG),
             ("version", VERSION),
         ],
@@ -434,7 +477,10 @@ pub static TOOLS: [Tool; 12] = [
         name: "curl",
         spelling: Spelling::Gnu,
         options: &[
-            ("X H k header insecure cacert cert key resolve unix-socket connect-timeout o output", SAME),
+            (
+                "X H k header insecure cacert cert key resolve unix-socket connect-timeout o output",
+                SAME,
+            ),
             ("request", METHOD),
             (
                 "d data data-raw data-binary data-ascii data-urlencode",

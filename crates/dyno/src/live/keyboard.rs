@@ -74,7 +74,11 @@ fn state(terminal: BorrowedFd<'_>, wanted: PollFlags) -> State {
     let mut polled = [PollFd::from_borrowed_fd(terminal, wanted)];
     match poll(&mut polled, Some(&Timespec::default())) {
         Ok(0) | Err(_) => State::Idle,
-        Ok(_) if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) => {
+        Ok(_)
+            if polled[0]
+                .revents()
+                .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) =>
+        {
             State::Gone
         }
         Ok(_) => State::Ready,
@@ -116,7 +120,8 @@ mod tests {
         for quits in ["q", "Q", "\x1b", "\x03", "xq", "\x1b[Aq", "\x1b\x1b", "\x1bOA\x03"] {
             assert!(has_quit(quits.as_bytes()), "{quits:?}");
         }
-        for other in ["", "x", "\r", "\x1b[A", "\x1b[1;5C", "\x1bOQ", "\x1bx", "\x1b[", "é", "\x1b[<0;3;4M"]
+        for other in
+            ["", "x", "\r", "\x1b[A", "\x1b[1;5C", "\x1bOQ", "\x1bx", "\x1b[", "é", "\x1b[<0;3;4M"]
         {
             assert!(!has_quit(other.as_bytes()), "{other:?}");
         }

@@ -1,4 +1,5 @@
-//! The live view of `dyno load`: [`model`] is what it shows, [`view`] draws that, [`Live`] owns the terminal.
+//! The live view of `dyno load`: [`model`] is what it shows, [`view`] draws that, [`Live`] owns the
+//! terminal.
 
 mod keyboard;
 pub mod model;
@@ -31,8 +32,8 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// Whether a [`Live`] holds the terminal. It is given back once, by whoever comes first.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// The terminal while a load runs: the alternate screen on standard error, in raw mode. Given back on drop, and before
-/// a panic's message.
+/// The terminal while a load runs: the alternate screen on standard error, in raw mode. Given back
+/// on drop, and before a panic's message.
 #[derive(Debug)]
 pub struct Live {
     /// Never dropped: its drop prints to standard error if it cannot show the cursor, and panics if
@@ -82,7 +83,11 @@ impl Live {
             return Ok(());
         }
         let drawn = self.draw(model);
-        if drawn.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) { Ok(()) } else { drawn }
+        if drawn.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            Ok(())
+        } else {
+            drawn
+        }
     }
 
     fn draw(&mut self, model: &Model) -> io::Result<()> {
@@ -109,7 +114,8 @@ impl Live {
 /// Standard error's terminal, opened anew so that writes to it do not wait: a connection that hangs
 /// takes nothing for minutes.
 fn screen() -> io::Result<File> {
-    const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY).bits() as i32;
+    const NO_WAIT: i32 =
+        rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY).bits() as i32;
     let opened = File::options().write(true).custom_flags(NO_WAIT).open("/proc/self/fd/2");
     // After a change of the user the terminal is not ours to open.
     opened.or_else(|_| io::stderr().as_fd().try_clone_to_owned().map(File::from))
@@ -121,10 +127,12 @@ impl Drop for Live {
     }
 }
 
-/// Gives the terminal back if a [`Live`] holds it: for code that ends this process without unwinding. Errors are
-/// ignored, because nobody is left to see them.
+/// Gives the terminal back if a [`Live`] holds it: for code that ends this process without
+/// unwinding. Errors are ignored, because nobody is left to see them.
 pub fn give_back() {
-    if SHOWN.swap(false, Ordering::SeqCst) && Keyboard::open().is_ok_and(|keyboard| keyboard.is_ours()) {
+    if SHOWN.swap(false, Ordering::SeqCst)
+        && Keyboard::open().is_ok_and(|keyboard| keyboard.is_ours())
+    {
         let _ = screen().and_then(|mut screen| execute!(screen, LeaveAlternateScreen, Show));
         let _ = disable_raw_mode();
     }

@@ -1,9 +1,12 @@
-//! The numbers that the live view shows, without a clock. `cmd/load/watch.rs` fills them in after each interval.
+//! The numbers that the live view shows, without a clock. `cmd/load/watch.rs` fills them in after
+//! each interval.
 
-/// Points kept. More are merged in pairs: the oldest become the coarsest, the newest stay one per interval.
+/// Points kept. More are merged in pairs: the oldest become the coarsest, the newest stay one per
+/// interval.
 const POINTS_KEPT: usize = 600;
 
-/// The least ratio between the ends of a histogram. A narrower one would show gaps between the values that can be recorded.
+/// The least ratio between the ends of a histogram. A narrower one would show gaps between the
+/// values that can be recorded.
 const LEAST_RATIO: f64 = 2.0;
 
 #[derive(Clone, Debug, Default)]
@@ -17,16 +20,19 @@ pub struct Model {
     pub elapsed_s: f64,
     /// Planned time, warm-up included; `None`: the load has no set end.
     pub planned_s: Option<f64>,
-    /// Points of the warm-up and the measured window, not of the drain: back to back from 0, oldest first.
-    /// [`Model::push`] adds them, and bounds their number.
+    /// Points of the warm-up and the measured window, not of the drain: back to back from 0, oldest
+    /// first. [`Model::push`] adds them, and bounds their number.
     pub points: Vec<Point>,
-    /// Response times of right answers in the measured window so far: (nanoseconds, count), ascending, sparse.
+    /// Response times of right answers in the measured window so far: (nanoseconds, count),
+    /// ascending, sparse.
     pub histogram: Vec<(u64, u64)>,
-    /// Requests of the measured window so far that were due and got no right answer: they rank above the histogram.
+    /// Requests of the measured window so far that were due and got no right answer: they rank
+    /// above the histogram.
     pub unanswered: u64,
     /// The longest wait known of those, in microseconds.
     pub longest_wait_us: Option<f64>,
-    /// Exchanges that were not ok, without zeros: of the warm-up while it lasts, then of the measured window.
+    /// Exchanges that were not ok, without zeros: of the warm-up while it lasts, then of the
+    /// measured window.
     pub outcomes: Vec<(&'static str, u64)>,
     pub connections_open: u64,
     pub connections_asked: u64,
@@ -87,8 +93,8 @@ pub enum Wait {
 }
 
 impl Point {
-    /// This point, which began at `start_s`, and the next as one. A percentile of a union lies between those of its
-    /// parts, so the larger one never flatters.
+    /// This point, which began at `start_s`, and the next as one. A percentile of a union lies
+    /// between those of its parts, so the larger one never flatters.
     fn merged(&self, start_s: f64, next: &Point) -> Point {
         let widths = (self.end_s - start_s, next.end_s - self.end_s);
         let share = widths.0 / (widths.0 + widths.1);
@@ -212,7 +218,8 @@ impl Bins {
     }
 }
 
-/// A range of positive numbers, widened about its geometric middle so that its ends have at least `ratio` between them.
+/// A range of positive numbers, widened about its geometric middle so that its ends have at least
+/// `ratio` between them.
 pub fn widened(low: f64, high: f64, ratio: f64) -> (f64, f64) {
     let widen = (ratio * low / high).max(1.0).sqrt();
     (low / widen, high * widen)
@@ -274,7 +281,10 @@ mod tests {
     fn percentiles_come_from_the_histogram() {
         let histogram = vec![(1_000, 50), (2_000, 49), (9_000, 1)];
         let model = Model { histogram, ..Model::default() };
-        assert_eq!([0.5, 0.51, 0.99, 1.0].map(|q| model.response_us(q).unwrap()), [1.0, 2.0, 2.0, 9.0]);
+        assert_eq!(
+            [0.5, 0.51, 0.99, 1.0].map(|q| model.response_us(q).unwrap()),
+            [1.0, 2.0, 2.0, 9.0]
+        );
         assert_eq!(Model::default().response_us(0.99), None);
     }
 

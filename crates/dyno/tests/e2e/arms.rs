@@ -8,7 +8,8 @@ use dyno_runner::plan::Planned;
 
 use crate::walk::{self, define};
 
-/// Runs `front` as it is, and again in an arm with another environment, a limit, the other driver and the kernel's stamps.
+/// Runs `front` as it is, and again in an arm with another environment, a limit, the other driver
+/// and the kernel's stamps.
 fn run(launches: Vec<Launch>) -> Run {
     let place = tempfile::tempdir().unwrap();
     let subjects = place.path().join("subjects");
@@ -29,7 +30,13 @@ fn run(launches: Vec<Launch>) -> Run {
     });
     plan.arms[1].conditions.limits.open_files = Some(500);
     plan.trials = (0..launches.len())
-        .map(|launch| Trial { launch, arm: launches[launch].arms[0], workload: 0, step: 0, seed: 1 })
+        .map(|launch| Trial {
+            launch,
+            arm: launches[launch].arms[0],
+            workload: 0,
+            step: 0,
+            seed: 1,
+        })
         .collect();
     plan.launches = launches;
     walk::run(place.path(), &Planned::new(plan, definitions, Vec::new()).unwrap())

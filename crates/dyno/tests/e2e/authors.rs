@@ -31,7 +31,9 @@ fn one_file_with_mistakes_stops_no_other() {
     let listed = place.dyno(&["subjects", "list"]);
     let all = text(&listed);
     assert_eq!(listed.status.code(), Some(2), "{all}");
-    for part in ["null ", "bad ", "unknown key `languag`", "unknown value `h4`", "did you mean {port}?"] {
+    for part in
+        ["null ", "bad ", "unknown key `languag`", "unknown value `h4`", "did you mean {port}?"]
+    {
         assert!(all.contains(part), "{part}: {all}");
     }
     let checked = place.dyno(&["subjects", "check", "null"]);
@@ -54,14 +56,26 @@ fn several_folders_of_subjects_are_looked_through_and_dynos_own_stay_at_hand() {
     write(&yours, "two", &null_on("{port}", ""));
     // Of two of one name the first is meant.
     write(&yours, "one", &null_on("{port}", "").replace("\"Rust\"", "\"C\""));
-    let listed = text(&place.dyno(&["subjects", "list", "--subjects", "mine", "--subjects", "yours"]));
-    let row = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_string();
+    let listed =
+        text(&place.dyno(&["subjects", "list", "--subjects", "mine", "--subjects", "yours"]));
+    let row = |name: &str| {
+        listed.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_string()
+    };
     assert!(
-        row("one ").contains("Rust") && row("two ").contains("Rust") && row("null ").contains("yes"),
+        row("one ").contains("Rust")
+            && row("two ").contains("Rust")
+            && row("null ").contains("yes"),
         "{listed}"
     );
-    let checked =
-        text(&place.dyno(&["subjects", "check", "--all", "--subjects", "mine", "--subjects", "yours"]));
+    let checked = text(&place.dyno(&[
+        "subjects",
+        "check",
+        "--all",
+        "--subjects",
+        "mine",
+        "--subjects",
+        "yours",
+    ]));
     assert!(checked.contains("two") && !checked.contains("null  "), "{checked}");
     let all_but = |except: &str| {
         let which = ["--all", "--subjects", "mine", "--subjects", "yours", "--except", except];
@@ -89,7 +103,10 @@ fn a_server_with_a_port_of_its_own_is_asked_there_and_whoever_holds_it_is_named(
     );
     let holder = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let refused = text(&place.dyno(&["subjects", "check", "own"]));
-    assert!(refused.contains(&format!("port {port}, which own has of its own, is held by ")), "{refused}");
+    assert!(
+        refused.contains(&format!("port {port}, which own has of its own, is held by ")),
+        "{refused}"
+    );
     drop(holder);
 }
 
@@ -99,7 +116,8 @@ fn a_server_that_listens_elsewhere_is_told_so_with_what_it_printed() {
     let (subjects, port) = (place.path().join("subjects"), free_port());
     let command = format!("echo port {port} it is; exec {DYNO} serve-null --port {port}");
     let toml = format!(
-        "language = \"Rust\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"sh\", \"-c\", {command:?}]\nenv = {{ PORT = \"{{port}}\" }}\n[ready]\ndeadline = \"1s\"\n"
+        "language = \"Rust\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"sh\", \"-c\", \
+         {command:?}]\nenv = {{ PORT = \"{{port}}\" }}\n[ready]\ndeadline = \"1s\"\n"
     );
     write(&subjects, "astray", &toml);
     let output = place.dyno(&["subjects", "check", "astray"]);
@@ -111,7 +129,8 @@ fn a_server_that_listens_elsewhere_is_told_so_with_what_it_printed() {
         "{told}"
     );
     assert!(
-        told.contains("the last lines that astray wrote:") && told.contains(&format!("port {port} it is")),
+        told.contains("the last lines that astray wrote:")
+            && told.contains(&format!("port {port} it is")),
         "{told}"
     );
 }
@@ -125,7 +144,9 @@ fn a_build_that_fails_shows_how_it_ended() {
         let output = place.dyno(&["subjects", command, "broken"]);
         let told = text(&output);
         assert!(
-            output.status.code() == Some(3) && told.contains("exit status: 7") && told.contains("far away"),
+            output.status.code() == Some(3)
+                && told.contains("exit status: 7")
+                && told.contains("far away"),
             "{told}"
         );
     }
@@ -141,7 +162,8 @@ fn an_import_runs_nothing_and_lists_the_steps() {
     fs::write(folder.join("benchmark_config.json"), config).unwrap();
     let pwned = place.path().join("pwned");
     let docker = format!(
-        "FROM gcc\nRUN gcc -wrapper sh,-c,'touch {pwned}' x.c\nRUN MAKEFLAGS=--eval='$(shell touch {pwned})' \\\n    make\nCMD touch {pwned}\n",
+        "FROM gcc\nRUN gcc -wrapper sh,-c,'touch {pwned}' x.c\nRUN MAKEFLAGS=--eval='$(shell touch \
+         {pwned})' \\\n    make\nCMD touch {pwned}\n",
         pwned = pwned.display()
     );
     fs::write(folder.join("quick.dockerfile"), &docker).unwrap();
@@ -162,7 +184,11 @@ fn an_import_runs_nothing_and_lists_the_steps() {
     );
     for command in ["build", "check"] {
         let output = place.dyno(&["subjects", command, "quick", "--subjects", "frameworks"]);
-        assert!(text(&output).contains("the command that starts it is missing"), "{}", text(&output));
+        assert!(
+            text(&output).contains("the command that starts it is missing"),
+            "{}",
+            text(&output)
+        );
         assert_eq!(output.status.code(), Some(3));
     }
     assert!(!pwned.exists());
@@ -177,8 +203,15 @@ fn an_import_reads_files_of_its_folder_alone() {
     fs::write(folder.join("benchmark_config.json"), config).unwrap();
     let docker = folder.join("quick.dockerfile");
     let import = |test: &str| {
-        let output =
-            place.dyno(&["subjects", "import", "techempower", "frameworks/quick", "--force", "--test", test]);
+        let output = place.dyno(&[
+            "subjects",
+            "import",
+            "techempower",
+            "frameworks/quick",
+            "--force",
+            "--test",
+            test,
+        ]);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         text(&output)
     };
@@ -202,15 +235,27 @@ fn an_import_reads_files_of_its_folder_alone() {
 fn a_mistake_behind_one_subject_stops_no_other_check() {
     let place = Place::new();
     let subjects = place.path().join("subjects");
-    write(&subjects, "behind", &null_on("{port}", "").replace("[start]", "backends = [\"ring\"]\n[start]"));
+    write(
+        &subjects,
+        "behind",
+        &null_on("{port}", "").replace("[start]", "backends = [\"ring\"]\n[start]"),
+    );
     let ring = place.path().join("backends/ring");
     std::fs::create_dir_all(&ring).unwrap();
-    std::fs::write(ring.join("backend.toml"), "[start]\ncommand = [\"x\", \"{ring.port}\", \"{port}\"]\n")
-        .unwrap();
+    std::fs::write(
+        ring.join("backend.toml"),
+        "[start]\ncommand = [\"x\", \"{ring.port}\", \"{port}\"]\n",
+    )
+    .unwrap();
     let output = place.dyno(&["subjects", "check", "behind", "null"]);
     let told = text(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
-    let row = |name: &str| told.lines().rfind(|line| line.starts_with(name)).unwrap_or_default().to_string();
-    assert!(row("behind").contains("not started: ") && row("behind").contains("in a circle"), "{told}");
+    let row = |name: &str| {
+        told.lines().rfind(|line| line.starts_with(name)).unwrap_or_default().to_string()
+    };
+    assert!(
+        row("behind").contains("not started: ") && row("behind").contains("in a circle"),
+        "{told}"
+    );
     assert!(row("null ").contains("all right"), "{told}");
 }

@@ -1,5 +1,6 @@
-//! A server that breaks every rule a known number of times, between right answers: each must be told apart, each
-//! counted exactly, and the books must balance. Over keep-alive, pipelined and TLS, on both drivers.
+//! A server that breaks every rule a known number of times, between right answers: each must be
+//! told apart, each counted exactly, and the books must balance. Over keep-alive, pipelined and
+//! TLS, on both drivers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +20,8 @@ const OUTCOMES: &[(&str, &str)] = &[
     ("good_close", "ok"),
     ("good_until_close", "ok"),
     ("informational", "ok"),
-    // The answer is right; the one after it, which answers nothing, is counted with the connections.
+    // The answer is right; the one after it, which answers nothing, is counted with the
+    // connections.
     ("unsolicited", "ok"),
     ("status_500", "unexpected_status"),
     ("wrong_body", "unexpected_body"),
@@ -106,8 +108,9 @@ fn over_tls() {
     }
 }
 
-/// What is behind a fault on its connection is lost with it, so how often the server does what depends on the cuts:
-/// its own counts are the truth. Requests behind a closing answer are left out, for whether there are any is chance.
+/// What is behind a fault on its connection is lost with it, so how often the server does what
+/// depends on the cuts: its own counts are the truth. Requests behind a closing answer are left
+/// out, for whether there are any is chance.
 #[test]
 fn pipelined() {
     for driver in ["uring", "epoll"] {
@@ -133,11 +136,17 @@ fn pipelined() {
                 "{outcome}: {outcomes}"
             );
         }
-        // A connection that the server ends takes all that is on it along, and is itself counted once.
+        // A connection that the server ends takes all that is on it along, and is itself counted
+        // once.
         let lost = &result["connection_failures"];
-        for outcome in ["closed_early", "reset", "timeout", "timeout_first_byte", "protocol_error"] {
+        for outcome in ["closed_early", "reset", "timeout", "timeout_first_byte", "protocol_error"]
+        {
             assert!(performed(&counts, outcome) > 0, "{outcome} never happened: {counts:?}");
-            assert_eq!(lost[outcome].as_u64().unwrap(), performed(&counts, outcome), "{outcome}: {lost}");
+            assert_eq!(
+                lost[outcome].as_u64().unwrap(),
+                performed(&counts, outcome),
+                "{outcome}: {lost}"
+            );
         }
         assert_named(&result, &counts);
         assert_books(&result, n);
@@ -145,8 +154,8 @@ fn pipelined() {
     }
 }
 
-/// One number a line, the first a good one, the others shuffled: in a regular order the same faults could always be lost
-/// behind others.
+/// One number a line, the first a good one, the others shuffled: in a regular order the same faults
+/// could always be lost behind others.
 fn numbers_in_no_order() -> String {
     let once: Vec<u64> = (0..PLAIN_PERIOD).filter(|n| ![5, 7, 51].contains(n)).collect();
     let mut numbers = once.repeat(40);
@@ -173,7 +182,8 @@ fn counts(server: &Server) -> BTreeMap<String, u64> {
     without_the_first_try(serde_json::from_slice(&answer.body).unwrap())
 }
 
-/// Before the load one request is tried, for what is expected of the header; it is number 0, which is a good one.
+/// Before the load one request is tried, for what is expected of the header; it is number 0, which
+/// is a good one.
 fn without_the_first_try(mut counts: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     for name in ["good", "requests"] {
         *counts.get_mut(name).unwrap() -= 1;
@@ -191,12 +201,15 @@ fn counts_over_tls(port: u16, certificate: &str) -> BTreeMap<String, u64> {
         let builder = builder.with_safe_default_protocol_versions().unwrap();
         std::sync::Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
     };
-    let connection = rustls::ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
+    let connection =
+        rustls::ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
     let socket = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut stream = rustls::StreamOwned::new(connection, socket);
     use std::io::{Read as _, Write as _};
-    stream.write_all(b"GET /counts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /counts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     without_the_first_try(serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap())
@@ -240,9 +253,16 @@ fn assert_told_apart(result: &Value, counts: &BTreeMap<String, u64>, n: u64) {
     assert_eq!(result["connections"]["unsolicited"].as_u64().unwrap(), counts["unsolicited"]);
     let timeouts = &result["timeouts"];
     let timed_out = |class: &str| timeouts[class].as_u64().unwrap_or_default();
-    assert_eq!((timed_out("nothing"), timed_out("part_of_body")), (counts["silent"], counts["stalls"]));
+    assert_eq!(
+        (timed_out("nothing"), timed_out("part_of_body")),
+        (counts["silent"], counts["stalls"])
+    );
     if counts["stalls"] > 0 {
-        assert_eq!((timed_out("example_bytes"), timed_out("example_length")), (5, 13), "{timeouts}");
+        assert_eq!(
+            (timed_out("example_bytes"), timed_out("example_length")),
+            (5, 13),
+            "{timeouts}"
+        );
     }
     assert_named(result, counts);
     assert_books(result, n);

@@ -90,9 +90,11 @@ fn answers_behind_the_last_of_a_connection_answer_nothing() {
 #[test]
 fn exact_bodies_that_are_encoded_can_all_be_checked() {
     let place = Place::new();
-    let server = Small::start("127.0.0.1", |_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let server =
+        Small::start("127.0.0.1", |_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let url = format!("http://127.0.0.1:{}/", server.port);
-    let coded = ["load", &url, "-n", "50", "-c", "1", "--format", "json", "-H", "Accept-Encoding: gzip"];
+    let coded =
+        ["load", &url, "-n", "50", "-c", "1", "--format", "json", "-H", "Accept-Encoding: gzip"];
     let run = |more: &[&str]| {
         let output = place.dyno(&[&coded[..], &["--expect-body", "ok"], more].concat());
         // A load as short as this is not valid where something else used the machine meanwhile.
@@ -100,7 +102,11 @@ fn exact_bodies_that_are_encoded_can_all_be_checked() {
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
     let is_partly = |result: &Value| {
-        result["caveats"].as_array().unwrap().iter().any(|caveat| caveat["code"] == "partly_checked")
+        result["caveats"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|caveat| caveat["code"] == "partly_checked")
     };
     assert!(is_partly(&run(&[])));
     let all = run(&["--check-one-in", "1"]);
@@ -114,8 +120,10 @@ fn name_is_resolved_to_the_address_that_accepts() {
     let port = server.port;
     let url = format!("http://dual.test:{port}/");
     let resolve = [format!("dual.test:{port}:[::1]"), format!("dual.test:{port}:127.0.0.1")];
-    let (result, _) =
-        load(&place, &[&url, "-n", "8", "-c", "2", "--resolve", &resolve[0], "--resolve", &resolve[1]]);
+    let (result, _) = load(
+        &place,
+        &[&url, "-n", "8", "-c", "2", "--resolve", &resolve[0], "--resolve", &resolve[1]],
+    );
     assert_eq!(result["address"], format!("127.0.0.1:{port}"));
     assert_eq!(result["outcomes"]["ok"], 8);
     let (result, _) = load(&place, &[&format!("http://localhost:{port}/"), "-n", "1"]);
@@ -129,7 +137,10 @@ fn name_whose_addresses_all_refuse_is_an_error() {
     let output = place.dyno(&["load", &url, "-n", "1"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("127.0.0.1:") && error.contains("refused") && error.contains("hint: "), "{error}");
+    assert!(
+        error.contains("127.0.0.1:") && error.contains("refused") && error.contains("hint: "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -137,7 +148,8 @@ fn zone_is_not_in_the_request() {
     let place = Place::new();
     let server = Small::start("::1", |_| response("", b"ok"));
     for zone in ["%25lo", "%lo", "%251"] {
-        let (result, _) = load(&place, &[&format!("http://[::1{zone}]:{}/", server.port), "-n", "1"]);
+        let (result, _) =
+            load(&place, &[&format!("http://[::1{zone}]:{}/", server.port), "-n", "1"]);
         assert_eq!(result["outcomes"]["ok"], 1, "{zone}");
     }
     for head in server.heads() {
@@ -149,7 +161,8 @@ fn zone_is_not_in_the_request() {
 fn switching_to_websocket_is_named_truthfully() {
     let place = Place::new();
     let server = Small::start("127.0.0.1", |_| {
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n".to_vec()
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+            .to_vec()
     });
     let url = format!("http://127.0.0.1:{}/", server.port);
     let asked = ["-H", "Upgrade: websocket", "-H", "Connection: Upgrade", "-n", "4", "-c", "2"];
@@ -245,8 +258,11 @@ fn port_of_the_other_scheme_is_named() {
     let errors = result["tls"]["errors"].as_object().unwrap();
     assert!(errors.keys().any(|kind| kind.contains("use http://")), "{errors:?}");
     let key = place.path().join("k.pem");
-    fs::write(&key, "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n")
-        .unwrap();
+    fs::write(
+        &key,
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+    )
+    .unwrap();
     let key = key.display().to_string();
     let url = format!("https://127.0.0.1:{}/", plain.port);
     let output = place.dyno(&["load", &url, "-k", "--cert", &key, "--key", &key, "-n", "1"]);

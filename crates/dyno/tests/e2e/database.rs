@@ -1,5 +1,5 @@
-//! PostgreSQL behind a server, as a suite of the repository's own back end has it: started, seeded, put back, watched, and
-//! killed in the middle of a run.
+//! PostgreSQL behind a server, as a suite of the repository's own back end has it: started, seeded,
+//! put back, watched, and killed in the middle of a run.
 
 use std::fs;
 use std::path::Path;
@@ -30,13 +30,16 @@ fn define(place: &Path) {
     fs::create_dir_all(&folder).unwrap();
     fs::create_dir_all(place.join("contracts")).unwrap();
     fs::write(folder.join("worlds.py"), include_str!("worlds.py")).unwrap();
-    let contract = "[[checks]]\nname = \"row\"\npath = \"/worlds/7\"\nexpect = { json = { \"/id\" = 7, \"/randomNumber\" = 5434 } }\n";
+    let contract = "[[checks]]\nname = \"row\"\npath = \"/worlds/7\"\nexpect = \
+                    { json = { \"/id\" = 7, \"/randomNumber\" = 5434 } }\n";
     fs::write(place.join("contracts/worlds.toml"), contract).unwrap();
     let text = "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"worlds\"]\n\
-         [start]\ncommand = [\"python3\", \"{dir}/worlds.py\", \"{port}\", \"{postgres.port}\"]\n[ready]\npath = \"/worlds/1\"\n";
+         [start]\ncommand = [\"python3\", \"{dir}/worlds.py\", \"{port}\", \"{postgres.port}\"]\n\
+         [ready]\npath = \"/worlds/1\"\n";
     fs::write(folder.join("subject.toml"), text).unwrap();
     walk::define(&place.join("subjects"), "alone", &walk::null(), "");
-    let copied = Command::new("cp").arg("-r").arg(repository().join("backends")).arg(place).status();
+    let copied =
+        Command::new("cp").arg("-r").arg(repository().join("backends")).arg(place).status();
     assert!(copied.unwrap().success());
 }
 
@@ -83,7 +86,8 @@ fn postgresql_that_is_killed_is_told_as_that() {
     define(place.path());
     let suite = "subjects = [\"worlds\", \"alone\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
          [load]\nconnections = 2\nwarmup = \"100ms\"\nduration = \"1s\"\n\
-         [[workloads]]\npath = \"/worlds/1\"\nexpect = { status = 200 }\n[[workloads]]\npath = \"/plaintext\"\n";
+         [[workloads]]\npath = \"/worlds/1\"\nexpect = { status = 200 }\n[[workloads]]\n\
+         path = \"/plaintext\"\n";
     let mut left = 1;
     let run = walk::run_with(
         place.path(),
@@ -91,7 +95,13 @@ fn postgresql_that_is_killed_is_told_as_that() {
         &mut |event| {
             if left > 0 && matches!(event, Event::Interval { .. }) {
                 left -= 1;
-                assert!(Command::new("pkill").args(["-9", "-f", &cluster()]).status().unwrap().success());
+                assert!(
+                    Command::new("pkill")
+                        .args(["-9", "-f", &cluster()])
+                        .status()
+                        .unwrap()
+                        .success()
+                );
             }
         },
     );
@@ -103,7 +113,8 @@ fn postgresql_that_is_killed_is_told_as_that() {
     assert_eq!(of_alone, 2);
 }
 
-/// It takes connections all the while, as the kernel does that: the command that said it was ready says that it is not.
+/// It takes connections all the while, as the kernel does that: the command that said it was ready
+/// says that it is not.
 #[test]
 fn postgresql_that_hangs_is_told_as_that() {
     if !are_here() {
@@ -113,7 +124,8 @@ fn postgresql_that_hangs_is_told_as_that() {
     define(place.path());
     // Stopped processes do not stop when they are told to.
     let file = place.path().join("backends/postgres/backend.toml");
-    let hasty = fs::read_to_string(&file).unwrap().replace("deadline = \"20s\"", "deadline = \"100ms\"");
+    let hasty =
+        fs::read_to_string(&file).unwrap().replace("deadline = \"20s\"", "deadline = \"100ms\"");
     fs::write(file, hasty).unwrap();
     let suite = "subjects = [\"worlds\"]\n[suite]\nrepeats = 1\n\
          [load]\nconnections = 2\nwarmup = \"100ms\"\nduration = \"1s\"\n\
@@ -127,14 +139,18 @@ fn postgresql_that_hangs_is_told_as_that() {
                 left -= 1;
                 // Its children first, while it can still be told from others by its command line.
                 let script = "pid=$(pgrep -of \"$0\") && pkill -STOP -P $pid; kill -STOP $pid";
-                assert!(Command::new("sh").args(["-c", script, &cluster()]).status().unwrap().success());
+                assert!(
+                    Command::new("sh").args(["-c", script, &cluster()]).status().unwrap().success()
+                );
             }
         },
     );
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
     assert!(
-        failure.message.contains("back end postgres: alive, but its command for `ready`, run again,"),
+        failure
+            .message
+            .contains("back end postgres: alive, but its command for `ready`, run again,"),
         "{failure:?}"
     );
     assert!(run.starts[0].part(Party::Backend(0)).unwrap().stop.is_some_and(|stop| stop.killed));

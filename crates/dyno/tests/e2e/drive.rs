@@ -54,7 +54,10 @@ pub fn example(name: &str) -> PathBuf {
 }
 
 pub fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is here")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository is here")
 }
 
 /// A folder with subjects, suites and runs of one test.
@@ -104,7 +107,8 @@ impl Place {
         folder
     }
 
-    /// A subject that is the unruly server with these arguments. It has all the time that it wants to start and to stop.
+    /// A subject that is the unruly server with these arguments. It has all the time that it wants
+    /// to start and to stop.
     pub fn add_unruly(&self, name: &str, arguments: &[&str], extra: &str) {
         self.add_unruly_within("60s", name, arguments, extra);
     }
@@ -116,8 +120,10 @@ impl Place {
         let mut command = vec![unruly().display().to_string(), "--port".into(), "{port}".into()];
         command.extend(arguments.iter().map(ToString::to_string));
         let text = format!(
-            "name = {name:?}\ntitle = \"Unruly {name}\"\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
-             [start]\ncommand = {command:?}\n[stop]\ndeadline = {deadline:?}\n[ready]\npath = \"/plaintext\"\ndeadline = {deadline:?}\n{extra}"
+            "name = {name:?}\ntitle = \"Unruly {name}\"\nlanguage = \"Rust\"\n\
+             protocols = [\"h1\"]\nchecks = [\"hello\"]\n\
+             [start]\ncommand = {command:?}\n[stop]\ndeadline = {deadline:?}\n[ready]\n\
+             path = \"/plaintext\"\ndeadline = {deadline:?}\n{extra}"
         );
         fs::write(folder.join("subject.toml"), text).unwrap();
     }
@@ -125,8 +131,10 @@ impl Place {
     /// Writes `find.toml`: the highest rate of a subject is looked for at each of so many starts.
     pub fn write_search(&self, subject: &str, repeats: u32) {
         let suite = format!(
-            "subjects = [\"{subject}\"]\n[suite]\nrepeats = {repeats}\n[[workloads]]\npath = \"/plaintext\"\n\
-             [load]\nconnections = 4\nrate = \"find\"\nfind_width = \"60%\"\nwarmup = \"100ms\"\nduration = \"300ms\"\ntimeout = \"5s\"\n\
+            "subjects = [\"{subject}\"]\n[suite]\nrepeats = {repeats}\n[[workloads]]\n\
+             path = \"/plaintext\"\n\
+             [load]\nconnections = 4\nrate = \"find\"\nfind_width = \"60%\"\nwarmup = \"100ms\"\n\
+             duration = \"300ms\"\ntimeout = \"5s\"\n\
              [report]\nobjective = \"errors<1%\"\n"
         );
         fs::write(self.path().join("find.toml"), suite).unwrap();
@@ -136,8 +144,10 @@ impl Place {
         let path = self.path().join("suite.toml");
         let text = format!(
             "subjects = {subjects:?}\n{extra}\n[suite]\nrepeats = 1\norder = \"fixed\"\nseed = 7\n\
-             [[workloads]]\npath = \"/plaintext\"\nexpect = {{ status = 200, body = \"Hello, World!\" }}\n\
-             [load]\nconnections = [2, 4]\nwarmup = \"50ms\"\nduration = \"400ms\"\ninterval = \"200ms\"\ntimeout = \"5s\"\n"
+             [[workloads]]\npath = \"/plaintext\"\n\
+             expect = {{ status = 200, body = \"Hello, World!\" }}\n\
+             [load]\nconnections = [2, 4]\nwarmup = \"50ms\"\nduration = \"400ms\"\n\
+             interval = \"200ms\"\ntimeout = \"5s\"\n"
         );
         fs::write(&path, text).unwrap();
         path
@@ -168,8 +178,12 @@ impl Place {
         let mut command = self.command(&program);
         command.args(arguments).env("HOME", self.path());
         if am_root() {
-            let script = format!("chown -R {NOBODY}:{NOBODY} {0}; chmod 755 {0}", self.path().display());
-            assert!(Command::new("sh").args(["-ec", &script]).status().unwrap().success(), "{script}");
+            let script =
+                format!("chown -R {NOBODY}:{NOBODY} {0}; chmod 755 {0}", self.path().display());
+            assert!(
+                Command::new("sh").args(["-ec", &script]).status().unwrap().success(),
+                "{script}"
+            );
             command.uid(NOBODY).gid(NOBODY);
         }
         command.output().unwrap()
@@ -206,23 +220,27 @@ impl Place {
         self.assert_nothing_is_left();
     }
 
-    /// What is there of this place's own: other dynos on this machine, and other tests, leave things of theirs.
+    /// What is there of this place's own: other dynos on this machine, and other tests, leave
+    /// things of theirs.
     fn left(&self) -> Vec<String> {
         [self.processes_left(), self.folders_left(), self.groups_left()].concat()
     }
 
-    /// Whatever was started from here has this place in its environment, works in it, or was given a path of it. A guard
-    /// outlives its dyno for a moment, and what this test process has started itself is its own business.
+    /// Whatever was started from here has this place in its environment, works in it, or was given
+    /// a path of it. A guard outlives its dyno for a moment, and what this test process has started
+    /// itself is its own business.
     fn processes_left(&self) -> Vec<String> {
         let here = self.path().display().to_string();
         let left = |pid: u32| {
             let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            let [words, environment] =
-                ["cmdline", "environ"].map(|f| String::from_utf8_lossy(&read(f)).replace('\0', " "));
+            let [words, environment] = ["cmdline", "environ"]
+                .map(|f| String::from_utf8_lossy(&read(f)).replace('\0', " "));
             let folder = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-            let is_ours = words.contains(&here) || environment.contains(&here) || folder.starts_with(&here);
+            let is_ours =
+                words.contains(&here) || environment.contains(&here) || folder.starts_with(&here);
             let is_guard = words.contains(dyno_launch::guard::ARGUMENT);
-            let is_tests = dyno_observer::proc::Stat::of(pid).is_some_and(|s| s.parent == std::process::id());
+            let is_tests =
+                dyno_observer::proc::Stat::of(pid).is_some_and(|s| s.parent == std::process::id());
             (is_ours && !is_guard && !is_tests)
                 .then(|| format!("process {pid}: {words} in {}", folder.display()))
         };
@@ -230,8 +248,13 @@ impl Place {
     }
 
     fn folders_left(&self) -> Vec<String> {
-        let is_dynos = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("dyno"));
-        entries(&self.temporary()).into_iter().filter(is_dynos).map(|p| p.display().to_string()).collect()
+        let is_dynos =
+            |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("dyno"));
+        entries(&self.temporary())
+            .into_iter()
+            .filter(is_dynos)
+            .map(|p| p.display().to_string())
+            .collect()
     }
 
     /// Groups bear the process id of the dyno that made them.
@@ -268,11 +291,17 @@ pub fn soon<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Why numbers of this step or load must not be used, leaving out what only says that the machine had no room for the
-/// generator: that is true on a busy machine, and no fault of what is tested.
+/// Why numbers of this step or load must not be used, leaving out what only says that the machine
+/// had no room for the generator: that is true on a busy machine, and no fault of what is tested.
 pub fn refused_for(caveats: &Value) -> Vec<&str> {
-    const MACHINE: &[&str] =
-        &["clumped", "generator_busy", "generator_late", "generator_starved", "steal", "still_warming"];
+    const MACHINE: &[&str] = &[
+        "clumped",
+        "generator_busy",
+        "generator_late",
+        "generator_starved",
+        "steal",
+        "still_warming",
+    ];
     let invalid = caveats.as_array().unwrap().iter().filter(|c| c["severity"] == "invalid");
     invalid.map(|c| c["code"].as_str().unwrap()).filter(|code| !MACHINE.contains(code)).collect()
 }

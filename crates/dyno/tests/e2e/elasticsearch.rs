@@ -1,5 +1,5 @@
-//! Elasticsearch behind a server, as the repository's own back end has it: built with its places, started, asked, and killed in the
-//! middle of a run.
+//! Elasticsearch behind a server, as the repository's own back end has it: built with its places,
+//! started, asked, and killed in the middle of a run.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,8 @@ use crate::walk;
 
 /// Whether all is here that it is built with; it is said if not.
 fn are_here() -> bool {
-    let tool = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
+    let tool =
+        |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     let here = ["mvn", "javac", "python3"].into_iter().all(tool);
     if !here {
         not_run("Elasticsearch behind a server: no Maven, no JDK, or no python3");
@@ -22,20 +23,23 @@ fn are_here() -> bool {
     here
 }
 
-/// The repository's own Elasticsearch, which is warmed for less long, and a server that asks it for names.
+/// The repository's own Elasticsearch, which is warmed for less long, and a server that asks it for
+/// names.
 fn define(place: &Path) {
     let folder = place.join("subjects/cities");
     fs::create_dir_all(&folder).unwrap();
     fs::create_dir_all(place.join("contracts")).unwrap();
     fs::write(folder.join("cities.py"), include_str!("cities.py")).unwrap();
-    let contract =
-        "[[checks]]\nname = \"Praha\"\npath = \"/101748113\"\nexpect = { status = 200, body = \"Praha\" }\n";
+    let contract = "[[checks]]\nname = \"Praha\"\npath = \"/101748113\"\nexpect = \
+                    { status = 200, body = \"Praha\" }\n";
     fs::write(place.join("contracts/cities.toml"), contract).unwrap();
     let text = "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"cities\"]\n\
-         [start]\ncommand = [\"python3\", \"{dir}/cities.py\", \"{port}\", \"{elasticsearch.port}\"]\n[ready]\npath = \"/101748109\"\n";
+         [start]\ncommand = [\"python3\", \"{dir}/cities.py\", \"{port}\", \
+         \"{elasticsearch.port}\"]\n[ready]\npath = \"/101748109\"\n";
     fs::write(folder.join("subject.toml"), text).unwrap();
     walk::define(&place.join("subjects"), "alone", &walk::null(), "");
-    let copied = Command::new("cp").arg("-r").arg(repository().join("backends")).arg(place).status();
+    let copied =
+        Command::new("cp").arg("-r").arg(repository().join("backends")).arg(place).status();
     assert!(copied.unwrap().success());
     let file = place.join("backends/elasticsearch/backend.toml");
     let source = fs::read_to_string(&file).unwrap();
@@ -67,7 +71,9 @@ fn elasticsearch_that_is_killed_in_mid_run_is_told_as_that_and_others_results_st
                 ended += 1;
                 // It is started from a build of this test's own.
                 let ours = format!("Server {}", place.path().display());
-                assert!(Command::new("pkill").args(["-9", "-f", &ours]).status().unwrap().success());
+                assert!(
+                    Command::new("pkill").args(["-9", "-f", &ours]).status().unwrap().success()
+                );
             }
             _ => {}
         },
@@ -76,12 +82,18 @@ fn elasticsearch_that_is_killed_in_mid_run_is_told_as_that_and_others_results_st
     let failure = start.failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
     assert!(failure.message.contains("back end elasticsearch ended with signal: 9"), "{failure:?}");
-    assert!(start.subject().unwrap().checks_before.iter().all(|check| check.ok), "it was right before");
+    assert!(
+        start.subject().unwrap().checks_before.iter().all(|check| check.ok),
+        "it was right before"
+    );
     assert!(start.part(Party::Backend(0)).unwrap().seeded_ns.is_some());
     assert_eq!(run.starts[1].failure, None, "the other is none the worse");
     let report = dyno_analysis::report::report(&run);
-    let of_cities: Vec<_> = report.trials.iter().filter(|trial| trial.subject_id == "cities").collect();
+    let of_cities: Vec<_> =
+        report.trials.iter().filter(|trial| trial.subject_id == "cities").collect();
     assert_eq!((of_cities.len(), of_cities[0].load.exchanges.failed), (2, 0));
     assert!(of_cities[0].load.exchanges.completed > 0 && !of_cities[1].valid);
-    assert!(report.subjects[0].backends[0].version.as_ref().unwrap().contains("Elasticsearch 7.8.0"));
+    assert!(
+        report.subjects[0].backends[0].version.as_ref().unwrap().contains("Elasticsearch 7.8.0")
+    );
 }

@@ -27,7 +27,8 @@ fn trials(is_root: bool, load: &str) -> Vec<Value> {
     let place = Place::new();
     ["threads", "processes"].iter().for_each(|kind| add(&place, kind));
     let suite = format!(
-        "subjects = [\"threads\", \"processes\"]\n[suite]\nrepeats = 2\nseed = 7\ncontaminated = \"counts\"\n\
+        "subjects = [\"threads\", \"processes\"]\n[suite]\nrepeats = 2\nseed = 7\n\
+         contaminated = \"counts\"\n\
          [[workloads]]\npath = \"/plaintext\"\n\
          [load]\nconnections = [2]\nwarmup = \"200ms\"\nduration = \"800ms\"\n{load}"
     );
@@ -54,7 +55,9 @@ fn assert_honest(trial: &Value) {
         None => assert!(is_unread, "{trial:#}"),
     }
     // A closed loop of two has a server wait for its next request, which is a switch of contexts.
-    for (name, least) in [("/per_request/context_switches", 0.01), ("/busiest_thread_utilisation", 0.02)] {
+    for (name, least) in
+        [("/per_request/context_switches", 0.01), ("/busiest_thread_utilisation", 0.02)]
+    {
         match server.pointer(name).and_then(Value::as_f64) {
             Some(value) => assert!(value >= least, "{name} = {value}: {trial:#}"),
             None => assert!(is_unread, "{name}: {trial:#}"),

@@ -9,14 +9,17 @@ use serde_json::Value;
 
 use crate::drive::{Place, Server, text};
 
-/// dyno's own responder, with twenty microseconds of work more per answer: several times what an answer costs.
+/// dyno's own responder, with twenty microseconds of work more per answer: several times what an
+/// answer costs.
 #[test]
 fn a_toggle_is_told_with_its_reason_and_a_twin_is_no_change() {
     let place = Place::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 5\ntwin = \"null, DYNO_NULL_WORK 0\"\n\
-                 [experiment]\nkind = \"toggle\"\nfactor = \"work\"\nvary = { \"env.DYNO_NULL_WORK\" = [\"0\", \"20000\"] }\n\
+                 [experiment]\nkind = \"toggle\"\nfactor = \"work\"\n\
+                 vary = { \"env.DYNO_NULL_WORK\" = [\"0\", \"20000\"] }\n\
                  [[workloads]]\npath = \"/plaintext\"\n\
-                 [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\ntimeout = \"5s\"\n";
+                 [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\n\
+                 timeout = \"5s\"\n";
     fs::write(place.path().join("toggle.toml"), suite).unwrap();
     let output = place.dyno(&["run", "toggle.toml"]);
     assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
@@ -32,7 +35,8 @@ fn a_toggle_is_told_with_its_reason_and_a_twin_is_no_change() {
     assert_eq!(effect["to"], "null, DYNO_NULL_WORK 20000");
     let because = effect["because"].as_str().unwrap();
     assert!(because.starts_with("work"), "{because}");
-    // A machine that others use may spoil trials; from those that are left nothing is concluded then.
+    // A machine that others use may spoil trials; from those that are left nothing is concluded
+    // then.
     let are_valid = report["trials"].as_array().unwrap().iter().all(|trial| trial["valid"] == true);
     let throughput = &effect["rows"][0];
     assert_eq!(throughput["metric"], "throughput_rps");
@@ -45,11 +49,17 @@ fn a_toggle_is_told_with_its_reason_and_a_twin_is_no_change() {
             "{throughput:#}"
         );
     }
-    let [twin] = report["twins"].as_array().unwrap().as_slice() else { panic!("one twin: {report:#}") };
-    assert_eq!((&twin["from"], &twin["changed"]), (&"null, DYNO_NULL_WORK 0".into(), &Value::Array(vec![])));
+    let [twin] = report["twins"].as_array().unwrap().as_slice() else {
+        panic!("one twin: {report:#}")
+    };
+    assert_eq!(
+        (&twin["from"], &twin["changed"]),
+        (&"null, DYNO_NULL_WORK 0".into(), &Value::Array(vec![]))
+    );
     assert_eq!(report["canary"]["starts"].as_array().unwrap().len(), 15);
     let page = fs::read_to_string(place.run_folder().unwrap().join("report.html")).unwrap();
-    let reason = if throughput["verdict"] == "lower" { "Because of work" } else { "They differ in work" };
+    let reason =
+        if throughput["verdict"] == "lower" { "Because of work" } else { "They differ in work" };
     assert!(page.contains("What changes what") && page.contains(reason));
 }
 
@@ -58,9 +68,12 @@ fn a_toggle_is_told_with_its_reason_and_a_twin_is_no_change() {
 fn the_size_of_a_body_is_a_dose() {
     let place = Place::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 1\ncontaminated = \"counts\"\n\
-                 [experiment]\nkind = \"dose\"\nvary = { \"request.size\" = [64, 1000, \"16KiB\"] }\n\
-                 [[workloads]]\nmethod = \"POST\"\npath = \"/plaintext\"\nbody = \"{fill:{request.size}}\"\nexpect = { body = \"Hello, World!\" }\n\
-                 [load]\nconnections = [2]\nwarmup = \"100ms\"\nduration = \"500ms\"\ntimeout = \"5s\"\n";
+                 [experiment]\nkind = \"dose\"\n\
+                 vary = { \"request.size\" = [64, 1000, \"16KiB\"] }\n\
+                 [[workloads]]\nmethod = \"POST\"\npath = \"/plaintext\"\n\
+                 body = \"{fill:{request.size}}\"\nexpect = { body = \"Hello, World!\" }\n\
+                 [load]\nconnections = [2]\nwarmup = \"100ms\"\nduration = \"500ms\"\n\
+                 timeout = \"5s\"\n";
     fs::write(place.path().join("dose.toml"), suite).unwrap();
     let output = place.dyno(&["run", "dose.toml"]);
     assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
@@ -68,10 +81,13 @@ fn the_size_of_a_body_is_a_dose() {
     let report = place.report();
     let trials = report["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 3);
-    for (arm, least) in [("null, size 64", 64), ("null, size 1000", 1000), ("null, size 16KiB", 16_384)] {
+    for (arm, least) in
+        [("null, size 64", 64), ("null, size 1000", 1000), ("null, size 16KiB", 16_384)]
+    {
         let trial = trials.iter().find(|trial| trial["subject_id"] == arm).expect(arm);
         let of = |key: &str| trial["load"]["bytes"][key].as_u64().unwrap();
-        // Beside the body there is a head; what is under way at an edge of the window is a few requests of many.
+        // Beside the body there is a head; what is under way at an edge of the window is a few
+        // requests of many.
         let per_answer = of("sent") / of("responses");
         assert!((least..least + 400).contains(&per_answer), "{arm}: {per_answer}");
         let caveats = trial["caveats"].as_array().unwrap();
@@ -89,7 +105,8 @@ fn the_size_of_a_body_is_a_dose() {
     );
 }
 
-/// A repository in which a server got dearer by some thirty microseconds of work per answer, and its work tree as it was before.
+/// A repository in which a server got dearer by some thirty microseconds of work per answer, and
+/// its work tree as it was before.
 fn repository_of_two_commits(place: &Place) -> PathBuf {
     let repository = place.path().join("repository");
     commit_twice(&repository, &repository.join("subjects/web"));
@@ -100,21 +117,36 @@ fn repository_of_two_commits(place: &Place) -> PathBuf {
 fn commit_twice(repository: &Path, folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     let git = |words: &[&str]| {
-        let identity =
-            ["-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "init.defaultBranch=main"];
-        let output = Command::new("git").args(identity).args(words).current_dir(repository).output().unwrap();
+        let identity = [
+            "-c",
+            "user.name=x",
+            "-c",
+            "user.email=x@example.com",
+            "-c",
+            "init.defaultBranch=main",
+        ];
+        let output = Command::new("git")
+            .args(identity)
+            .args(words)
+            .current_dir(repository)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{words:?}: {}", text(&output));
     };
     let write = |work: u32| {
         let subject = format!(
-            "name = \"web\"\ntitle = \"Web\"\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
-             [start]\ncommand = [\"sh\", \"-c\", \"exec {{dyno}} serve-null --port {{port}}\"]\nenv = {{ DYNO_NULL_WORK = \"{work}\" }}\n\
+            "name = \"web\"\ntitle = \"Web\"\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\n\
+             checks = [\"hello\"]\n\
+             [start]\ncommand = [\"sh\", \"-c\", \"exec {{dyno}} serve-null --port {{port}}\"]\n\
+             env = {{ DYNO_NULL_WORK = \"{work}\" }}\n\
              [ready]\npath = \"/plaintext\"\ndeadline = \"60s\"\n"
         );
         fs::write(folder.join("subject.toml"), subject).unwrap();
     };
-    let suite = "subjects = [\"web\", \"null\"]\n[suite]\ntwin = \"web\"\n[[workloads]]\npath = \"/plaintext\"\n\
-                 [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\ntimeout = \"5s\"\n[report]\nbaseline = \"null\"\n";
+    let suite = "subjects = [\"web\", \"null\"]\n[suite]\ntwin = \"web\"\n[[workloads]]\n\
+                 path = \"/plaintext\"\n\
+                 [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\n\
+                 timeout = \"5s\"\n[report]\nbaseline = \"null\"\n";
     fs::write(repository.join("suite.toml"), suite).unwrap();
     git(&["init", "--quiet"]);
     write(8_000);
@@ -128,15 +160,18 @@ fn commit_twice(repository: &Path, folder: &Path) {
     // Hooks and monitors of files are part of the user's own work.
     for program in ["hooks/post-checkout", "monitor"] {
         let program = repository.join(".git").join(program);
-        fs::write(&program, "#!/bin/sh\ntouch \"$(git rev-parse --git-common-dir)/program-was-run\"\n")
-            .unwrap();
+        fs::write(
+            &program,
+            "#!/bin/sh\ntouch \"$(git rev-parse --git-common-dir)/program-was-run\"\n",
+        )
+        .unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
     git(&["config", "core.fsmonitor", ".git/monitor"]);
 }
 
-/// In a work tree of a repository that is the server's folder itself there is no folder of subjects, and one that leads out of it leads to the
-/// files as they lie here.
+/// In a work tree of a repository that is the server's folder itself there is no folder of
+/// subjects, and one that leads out of it leads to the files as they lie here.
 #[test]
 fn a_server_that_lies_outside_of_its_work_tree_has_no_revisions() {
     let place = Place::new();
@@ -146,18 +181,28 @@ fn a_server_that_lies_outside_of_its_work_tree_has_no_revisions() {
     let linked = place.path().join("linked");
     let repository = repository_of_two_commits(&place);
     fs::create_dir_all(linked.join("subjects")).unwrap();
-    std::os::unix::fs::symlink(repository.join("subjects/web"), linked.join("subjects/web")).unwrap();
+    std::os::unix::fs::symlink(repository.join("subjects/web"), linked.join("subjects/web"))
+        .unwrap();
     fs::copy(repository.join("suite.toml"), linked.join("suite.toml")).unwrap();
     for folder in ["alone", "linked"] {
         let suite = format!("{folder}/suite.toml");
-        let output = place.dyno(&["compare", "--rev", "before", "--rev", "main", &suite, "--anyway"]);
+        let output =
+            place.dyno(&["compare", "--rev", "before", "--rev", "main", &suite, "--anyway"]);
         assert_eq!(output.status.code(), Some(2), "{folder}: {}", text(&output));
         assert!(text(&output).contains("is found outside of the repository"), "{}", text(&output));
         place.assert_nothing_is_left();
     }
     // Nor is anything measured whose result could not be written.
-    let nowhere =
-        ["compare", "--rev", "before", "--rev", "main", "repository/suite.toml", "-o", "nowhere/a.md"];
+    let nowhere = [
+        "compare",
+        "--rev",
+        "before",
+        "--rev",
+        "main",
+        "repository/suite.toml",
+        "-o",
+        "nowhere/a.md",
+    ];
     let output = place.dyno(&nowhere);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("cannot be written"), "{}", text(&output));
@@ -219,7 +264,8 @@ fn revision_whose_server_crashed_once_is_named() {
     let definition = repository.join("subjects/web/subject.toml");
     let crashed = place.path().join("crashed");
     let first = format!(
-        "if mkdir {} 2>/dev/null; then {{dyno}} serve-null --port {{port}} & sleep 1; kill -9 $!; exit 9; fi; exec ",
+        "if mkdir {} 2>/dev/null; then {{dyno}} serve-null --port {{port}} & sleep 1; kill -9 $!; \
+         exit 9; fi; exec ",
         crashed.display()
     );
     let text_of = fs::read_to_string(&definition).unwrap();
@@ -254,7 +300,8 @@ fn revisions_that_cannot_be_compared_are_refused() {
     assert!(place.run_folder().is_none(), "nothing is measured");
 }
 
-/// A server with a millisecond of work per answer serves fewer than a thousand requests a second, whatever the machine.
+/// A server with a millisecond of work per answer serves fewer than a thousand requests a second,
+/// whatever the machine.
 #[test]
 fn a_capacity_is_a_bracket_that_loads_decided() {
     let place = Place::new();
@@ -300,7 +347,10 @@ fn a_capacity_is_a_bracket_that_loads_decided() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let judged = ["missed: ", "unknown: ", "  kept"].map(|word| said.matches(word).count());
     assert_eq!(judged.iter().sum::<usize>(), loads as usize, "{said}");
-    assert!(said.contains("the search begins at 100/s"), "50/s for 400 ms are too few requests: {said}");
+    assert!(
+        said.contains("the search begins at 100/s"),
+        "50/s for 400 ms are too few requests: {said}"
+    );
 }
 
 #[test]
@@ -324,20 +374,24 @@ fn what_a_search_cannot_have_is_refused() {
 fn a_run_ends_when_it_is_answered_and_its_report_says_so() {
     let place = Place::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 40\n[stop]\nmetrics = [\"throughput\"]\n\
-                 [experiment]\nkind = \"toggle\"\nvary = { \"env.DYNO_NULL_WORK\" = [\"8000\", \"40000\"] }\n\
+                 [experiment]\nkind = \"toggle\"\n\
+                 vary = { \"env.DYNO_NULL_WORK\" = [\"8000\", \"40000\"] }\n\
                  [[workloads]]\npath = \"/plaintext\"\n\
-                 [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"400ms\"\ntimeout = \"5s\"\n";
+                 [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"400ms\"\n\
+                 timeout = \"5s\"\n";
     fs::write(place.path().join("stop.toml"), suite).unwrap();
     let output = place.dyno(&["run", "stop.toml"]);
     place.assert_nothing_is_left();
     let report = place.report();
-    let after = report["run"]["answered_after"].as_u64().unwrap_or_else(|| panic!("{}", text(&output)));
+    let after =
+        report["run"]["answered_after"].as_u64().unwrap_or_else(|| panic!("{}", text(&output)));
     assert!((5..40).contains(&after), "{after}");
     assert_eq!(report["experiment"]["effects"][0]["rows"][0]["verdict"], "lower");
     let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("when it was known what was asked"), "{said}");
     let run = place.run_folder().unwrap().display().to_string();
-    // It is no run that was cut off: there is nothing to go on with, and the status is that of its steps.
+    // It is no run that was cut off: there is nothing to go on with, and the status is that of its
+    // steps.
     assert!([0, 1].contains(&output.status.code().unwrap()), "{}", text(&output));
     let trials = report["trials"].as_array().unwrap().len();
     let resumed = place.dyno(&["run", "--resume", &run]);
@@ -349,12 +403,18 @@ fn a_run_ends_when_it_is_answered_and_its_report_says_so() {
 fn rates_are_shares_of_what_the_slowest_can_do() {
     let place = Place::new();
     place.add_unruly("slow", &[], "");
-    let suite = "subjects = [\"slow\", \"null\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
-                 [load]\nconnections = 4\nrate = [\"10%\", \"20%\"]\nwarmup = \"100ms\"\nduration = \"400ms\"\ntimeout = \"5s\"\n\
+    let suite = "subjects = [\"slow\", \"null\"]\n[suite]\nrepeats = 1\n[[workloads]]\n\
+                 path = \"/plaintext\"\n\
+                 [load]\nconnections = 4\nrate = [\"10%\", \"20%\"]\nwarmup = \"100ms\"\n\
+                 duration = \"400ms\"\ntimeout = \"5s\"\n\
                  [report]\nobjective = \"errors<1%\"\n";
     fs::write(place.path().join("shares.toml"), suite).unwrap();
     let planned = place.dyno(&["plan", "shares.toml"]);
-    assert!(text(&planned).contains("The run itself offers 10.0 %, 20.0 % of that"), "{}", text(&planned));
+    assert!(
+        text(&planned).contains("The run itself offers 10.0 %, 20.0 % of that"),
+        "{}",
+        text(&planned)
+    );
     // Other programs may spoil the run in which the capacity is measured, which dyno reports.
     let measure = |attempt: u32| {
         let runs = format!("shares-{attempt}");
@@ -376,10 +436,17 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
     let [at_rates, closed] = reports.as_slice() else { panic!("two runs: {}", text(&output)) };
     assert_eq!(closed["run"]["suite"], "shares-capacity");
     let first = &at_rates["run"]["measured_first"];
-    assert_eq!((&first["run"], &first["capacities"][0]["subject"]), (&closed["run"]["id"], &"slow".into()));
+    assert_eq!(
+        (&first["run"], &first["capacities"][0]["subject"]),
+        (&closed["run"]["id"], &"slow".into())
+    );
     let capacity = first["capacities"][0]["rps"].as_f64().unwrap();
-    let rate = |step: usize| at_rates["run"]["load"]["steps"][step]["arrivals"]["rate"].as_f64().unwrap();
-    assert!((rate(0) / capacity - 0.1).abs() < 0.01 && (rate(1) / capacity - 0.2).abs() < 0.01, "{capacity}");
+    let rate =
+        |step: usize| at_rates["run"]["load"]["steps"][step]["arrivals"]["rate"].as_f64().unwrap();
+    assert!(
+        (rate(0) / capacity - 0.1).abs() < 0.01 && (rate(1) / capacity - 0.2).abs() < 0.01,
+        "{capacity}"
+    );
     // The second run has the CPUs of the first.
     let placement = |report: &Value| report["subjects"][0]["conditions"]["placement"].clone();
     assert_eq!(placement(at_rates), placement(closed));
@@ -393,14 +460,20 @@ fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
     place.add_unruly("slow", &[], "");
     place.write_search("slow", 2);
     let planned = place.dyno(&["plan", "find.toml"]);
-    let find = "the highest rate that keeps errors<1%, within 60.0 %, after each closed loop of each start";
+    let find = "the highest rate that keeps errors<1%, within 60.0 %, after each closed loop of \
+                each start";
     assert!(text(&planned).contains(find), "{}", text(&planned));
     let output = place.dyno(&["run", "find.toml"]);
     place.assert_nothing_is_left();
     let report = place.report();
     let bracket = &report["brackets"][0];
     let searches = report["searches"].as_array().unwrap();
-    assert_eq!((searches.len(), &bracket["searched"]["starts"]), (2, &2.into()), "{}", text(&output));
+    assert_eq!(
+        (searches.len(), &bracket["searched"]["starts"]),
+        (2, &2.into()),
+        "{}",
+        text(&output)
+    );
     for search in searches {
         let loads = search["result"]["trials"].as_array().unwrap();
         assert!(loads.len() >= 6 && loads.len() <= 80, "{}", loads.len());
@@ -412,7 +485,8 @@ fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
             assert!(answered > 0.8 * rate, "{load}");
         }
     }
-    let (kept, missed) = (bracket["kept_rps"].as_f64().unwrap(), bracket["missed_rps"].as_f64().unwrap());
+    let (kept, missed) =
+        (bracket["kept_rps"].as_f64().unwrap(), bracket["missed_rps"].as_f64().unwrap());
     assert!(kept < missed, "{bracket}");
     assert!(text(&output).contains("errors<1% is kept by slow up to"), "{}", text(&output));
     // What was searched is in the archive: without it the report has nothing of it.
@@ -460,6 +534,7 @@ fn a_trial_beside_which_others_used_the_machine_is_done_again_once_and_both_are_
     fs::write(&suite, text.replace("[suite]", "[suite]\ncontaminated = \"counts\"")).unwrap();
     place.dyno(&["run", "suite.toml", "--runs", "counted"]);
     drop(burners);
-    let counted = fs::read_dir(place.path().join("counted")).unwrap().next().unwrap().unwrap().path();
+    let counted =
+        fs::read_dir(place.path().join("counted")).unwrap().next().unwrap().unwrap().path();
     assert!(!counted.join("contaminated").exists());
 }

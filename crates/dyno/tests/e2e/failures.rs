@@ -1,4 +1,5 @@
-//! Servers that fail: each is reported as what it is, the other subject's results stand, nothing is left.
+//! Servers that fail: each is reported as what it is, the other subject's results stand, nothing is
+//! left.
 
 use std::process::Output;
 
@@ -6,7 +7,8 @@ use serde_json::Value;
 
 use crate::drive::{Place, not_run, refused_for, text};
 
-/// Runs an unruly subject beside the null responder and returns the report, after what holds for all of them.
+/// Runs an unruly subject beside the null responder and returns the report, after what holds for
+/// all of them.
 fn beside_null(arguments: &[&str], extra: &str) -> Value {
     beside_null_within("60s", arguments, extra)
 }
@@ -42,7 +44,8 @@ fn assert_books(trial: &Value) {
 
 /// The kind and message of the bad subject's failure.
 fn failure(report: &Value) -> (String, String) {
-    let subject = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
+    let subject =
+        report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
     let failure = &subject["failures"][0];
     (failure["kind"].as_str().unwrap().into(), failure["message"].as_str().unwrap().into())
 }
@@ -69,7 +72,10 @@ fn a_real_server_and_the_null_responder_are_measured() {
         let checks = subject["checks"].as_array().unwrap();
         // Eight over HTTP/1.1, and five over HTTP/2 where it is spoken.
         assert_eq!(checks.len(), if subject["id"] == "null" { 13 } else { 8 });
-        assert!(checks.iter().all(|c| c["ok"] == true && c["passed"].as_u64() >= Some(2)), "{checks:?}");
+        assert!(
+            checks.iter().all(|c| c["ok"] == true && c["passed"].as_u64() >= Some(2)),
+            "{checks:?}"
+        );
         assert!(subject["startup_ms"]["first_answer"]["median"].as_f64().unwrap() > 0.0);
     }
 }
@@ -113,7 +119,8 @@ fn a_crash_under_load_is_a_crash() {
     let (kind, message) = failure(&report);
     assert_eq!(kind, "crashed");
     assert!(message.contains("exit status: 9"), "{message}");
-    let subject = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
+    let subject =
+        report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
     assert!(subject["failures"][0]["log_tail"].as_str().unwrap().contains("out of luck"));
 }
 
@@ -138,13 +145,15 @@ fn a_server_that_ends_at_once_says_why() {
     let (kind, message) = failure(&report);
     assert_eq!(kind, "never_ready");
     assert!(message.contains("exit status: 7"), "{message}");
-    let subject = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
+    let subject =
+        report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
     assert!(subject["failures"][0]["log_tail"].as_str().unwrap().contains("line 3"));
 }
 
 #[test]
 fn a_server_that_listens_on_one_of_two_ports_is_not_ready() {
-    let report = beside_null_within("2s", &["--mode", "one-port", "--second-port", "{tls_port}"], "");
+    let report =
+        beside_null_within("2s", &["--mode", "one-port", "--second-port", "{tls_port}"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "never_ready");
     assert!(message.contains("nothing listened on port"), "{message}");
@@ -192,9 +201,13 @@ fn a_cpu_quota_is_kept_and_named_as_the_limit() {
     // A step in which a busy machine gave the server less than its quota is not limited by it.
     let trials = trials(&report, "good");
     let limited = trials.iter().filter(|trial| trial["limiter"]["resource"] == "cpu_quota");
-    let throttled = limited.map(|trial| trial["server"]["throttled_s"].as_f64().unwrap()).collect::<Vec<_>>();
+    let throttled =
+        limited.map(|trial| trial["server"]["throttled_s"].as_f64().unwrap()).collect::<Vec<_>>();
     let limiters: Vec<_> = trials.iter().map(|trial| &trial["limiter"]["sentence"]).collect();
-    assert!(!throttled.is_empty() && throttled.iter().all(|s| *s > 0.0), "{throttled:?}: {limiters:?}");
+    assert!(
+        !throttled.is_empty() && throttled.iter().all(|s| *s > 0.0),
+        "{throttled:?}: {limiters:?}"
+    );
 }
 
 #[test]
@@ -204,7 +217,8 @@ fn a_subject_whose_needs_are_not_met_is_skipped_with_the_reason() {
     place.add_unruly("needy", &[], needs);
     let (status, report) = place.run(&["needy", "null"], "");
     assert!(status <= 1, "a skip is no failure: {status}");
-    let needy = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "needy").unwrap();
+    let needy =
+        report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "needy").unwrap();
     assert_eq!(needy["skipped"], "unobtainium is missing. Dig deeper.");
     assert_eq!(trials(&report, "null").len(), 2);
 }
@@ -212,7 +226,8 @@ fn a_subject_whose_needs_are_not_met_is_skipped_with_the_reason() {
 #[test]
 fn a_build_that_fails_is_shown_and_the_others_run() {
     let place = Place::new();
-    let build = "[build]\ncommand = \"echo missing semicolon; false\"\ninputs = [\"subject.toml\"]\n";
+    let build =
+        "[build]\ncommand = \"echo missing semicolon; false\"\ninputs = [\"subject.toml\"]\n";
     place.add_unruly("bad", &[], build);
     let (status, report) = place.run(&["bad", "null"], "");
     assert_eq!(status, 3);
@@ -230,7 +245,9 @@ fn a_wrong_suite_is_status_2_and_names_the_place() {
     assert_eq!(output.status.code(), Some(2));
     let text = crate::drive::text(&output);
     assert!(
-        text.contains("suite.toml:1:") && text.contains("did you mean \"null\"?") && text.contains("^^^"),
+        text.contains("suite.toml:1:")
+            && text.contains("did you mean \"null\"?")
+            && text.contains("^^^"),
         "{text}"
     );
     assert_eq!(place.dyno(&["run", "absent.toml"]).status.code(), Some(2));
@@ -240,7 +257,8 @@ fn a_wrong_suite_is_status_2_and_names_the_place() {
 /// What a terminal would obey, in none of what was printed.
 fn assert_nothing_to_obey(output: &Output, shown: &str) {
     let printed = text(output);
-    let obeyed: Vec<char> = printed.chars().filter(|c| c.is_control() && !"\n\t".contains(*c)).collect();
+    let obeyed: Vec<char> =
+        printed.chars().filter(|c| c.is_control() && !"\n\t".contains(*c)).collect();
     assert_eq!(obeyed, [], "{printed:?}");
     assert!(printed.contains(shown), "{shown:?} is not shown: {printed}");
 }
@@ -267,7 +285,8 @@ fn what_a_server_writes_is_shown_and_never_obeyed() {
 #[test]
 fn what_a_build_writes_is_shown_and_never_obeyed() {
     let place = Place::new();
-    let build = "[build]\ninputs = []\ncommand = \"printf '\\\\033[31merror\\\\033[0m: \\\\033]0;owned\\\\007'; exit 1\"\n";
+    let build = "[build]\ninputs = []\ncommand = \"printf '\\\\033[31merror\\\\033[0m: \
+                 \\\\033]0;owned\\\\007'; exit 1\"\n";
     place.add_unruly("bad", &[], build);
     place.write_suite(&["bad", "null"], "");
     let shown = "error: ␛]0;owned␇";
@@ -279,7 +298,8 @@ fn what_a_build_writes_is_shown_and_never_obeyed() {
 #[test]
 fn what_a_file_holds_is_shown_in_errors_and_never_obeyed() {
     let place = Place::new();
-    std::fs::write(place.path().join("suite.toml"), "subjects = [\"\u{9b}2J\u{202e}x\"]\n").unwrap();
+    std::fs::write(place.path().join("suite.toml"), "subjects = [\"\u{9b}2J\u{202e}x\"]\n")
+        .unwrap();
     let output = place.dyno(&["run", "suite.toml"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert_nothing_to_obey(&output, "\\u{9b}2J");

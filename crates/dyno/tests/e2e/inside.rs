@@ -17,7 +17,8 @@ fn refusal() -> Option<String> {
 /// Runs one server at so many connections, and returns its only trial.
 fn trial_of(place: &Place, subject: &str, connections: u32, rest: &str) -> Value {
     let suite = format!(
-        "subjects = [{subject:?}]\n[suite]\nrepeats = 1\nseed = 7\n[[workloads]]\npath = \"/plaintext\"\n\
+        "subjects = [{subject:?}]\n[suite]\nrepeats = 1\nseed = 7\n[[workloads]]\n\
+         path = \"/plaintext\"\n\
          [load]\nconnections = {connections}\nwarmup = \"200ms\"\nduration = \"2s\"\n{rest}"
     );
     fs::write(place.path().join("suite.toml"), suite).unwrap();
@@ -28,7 +29,10 @@ fn trial_of(place: &Place, subject: &str, connections: u32, rest: &str) -> Value
 }
 
 fn number(value: &Value, pointer: &str) -> f64 {
-    value.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {pointer} in {value:#}"))
+    value
+        .pointer(pointer)
+        .and_then(Value::as_f64)
+        .unwrap_or_else(|| panic!("no {pointer} in {value:#}"))
 }
 
 #[test]
@@ -47,10 +51,14 @@ fn h2o_makes_three_system_calls_per_request_and_writes_what_the_generator_gets()
     }
     let all = number(calls, "/per_response");
     assert!((3.0..4.0).contains(&all), "{all}");
-    let per_response =
-        |key: &str| number(&trial, &format!("/load/bytes/{key}")) / number(&trial, "/load/bytes/responses");
+    let per_response = |key: &str| {
+        number(&trial, &format!("/load/bytes/{key}")) / number(&trial, "/load/bytes/responses")
+    };
     let (wrote, got) = (number(calls, "/writes/bytes_per_response"), per_response("received"));
-    assert!((wrote / got - 1.0).abs() < 0.01, "it wrote {wrote} bytes per response, and {got} came");
+    assert!(
+        (wrote / got - 1.0).abs() < 0.01,
+        "it wrote {wrote} bytes per response, and {got} came"
+    );
     let read = number(calls, "/by_name/read/returned_mean");
     assert!((read - per_response("sent")).abs() < 1.0, "{read}");
     let sockets = &trial["server"]["sockets"];
@@ -60,7 +68,8 @@ fn h2o_makes_three_system_calls_per_request_and_writes_what_the_generator_gets()
     assert!(number(sockets, "/listeners/0/backlog") > 0.0, "{sockets:#}");
     // Threads were somewhere all the time.
     let work = &trial["server"]["by_thread_role"]["work"];
-    let states = work["states_s"].as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
+    let states =
+        work["states_s"].as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
     let lived = number(work, "/threads") * number(&trial, "/server/window_s");
     assert!((states / lived - 1.0).abs() < 0.01, "{states} s of {lived} s");
 }
@@ -77,9 +86,12 @@ fn what_threads_wait_for_tells_the_limit() {
         place.add_unruly(mode, &["--mode", mode], "");
         // Where other programs took the CPUs nothing tells what the server waited for, and the
         // verdict says that.
-        let mut told = (0..TRIES).map(|_| trial_of(&place, mode, connections, "")["limiter"].clone());
+        let mut told =
+            (0..TRIES).map(|_| trial_of(&place, mode, connections, "")["limiter"].clone());
         let Some(told) = told.find(|told| !is_robbed(told)) else {
-            return not_run(&format!("what threads of {mode} wait for: other programs took the CPUs"));
+            return not_run(&format!(
+                "what threads of {mode} wait for: other programs took the CPUs"
+            ));
         };
         let seen = told["resource"].as_str().unwrap();
         // With one connection a slow machine may be at its CPU.
@@ -112,7 +124,10 @@ fn nothing_is_looked_at_where_nobody_asks() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     let trial = trial_of(&place, "good", 4, "[observe]\nsyscalls = false\nstates = false\n");
-    assert_eq!((&trial["server"]["calls"], &trial["server"]["working"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&trial["server"]["calls"], &trial["server"]["working"]),
+        (&Value::Null, &Value::Null)
+    );
     let caveats = trial["caveats"].as_array().unwrap();
     let told = caveats.iter().find(|c| c["code"] == "syscalls_not_measured").expect("a caveat");
     assert!(told["message"].as_str().unwrap().contains("nobody asked"), "{told}");
@@ -154,7 +169,8 @@ fn no_program_stays_in_the_kernel_when_dyno_is_killed() {
     place.assert_nothing_is_left();
 }
 
-/// Names of the functions in a flame graph, with those of any that is no more than a place in a file left out.
+/// Names of the functions in a flame graph, with those of any that is no more than a place in a
+/// file left out.
 fn functions(flame: &Value) -> Vec<String> {
     let all = flame["functions"].as_array().unwrap_or_else(|| panic!("no functions in {flame:#}"));
     all.iter().filter_map(|function| Some(function["name"].as_str()?.to_string())).collect()
@@ -176,13 +192,17 @@ fn a_profile_names_functions_of_servers_and_of_the_kernel() {
         let (running, waiting) = (&profile["running"], &profile["waiting"]);
         let names = functions(running);
         for name in wanted.iter().chain(&["tcp_sendmsg", "do_syscall_64"]) {
-            assert!(names.iter().any(|known| known.contains(name)), "{subject}: no {name} among {names:?}");
+            assert!(
+                names.iter().any(|known| known.contains(name)),
+                "{subject}: no {name} among {names:?}"
+            );
         }
         assert!(number(running, "/whole_share") > 0.9, "{subject}: {running:#}");
         // Samples stand for as much time as the kernel's account has, but for what it takes to
         // begin and to end. While the host runs other guests no clock of this one takes any.
         let stolen = trial.pointer("/server/steal_share").and_then(Value::as_f64).unwrap_or(0.0);
-        let (seen, used) = (number(running, "/us_per_request"), number(profile, "/cpu_us_per_request"));
+        let (seen, used) =
+            (number(running, "/us_per_request"), number(profile, "/cpu_us_per_request"));
         assert!(
             (0.9 - 2.0 * stolen..1.05).contains(&(seen / used)),
             "{subject}: {seen} µs in samples, and {used} µs used; stolen {stolen}"
@@ -193,7 +213,8 @@ fn a_profile_names_functions_of_servers_and_of_the_kernel() {
         );
         let run = place.run_folder().unwrap();
         let told = |more: &[&str]| {
-            let output = place.dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], more].concat());
+            let output =
+                place.dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], more].concat());
             assert!(output.status.success(), "{}", text(&output));
             output.stdout
         };
@@ -258,7 +279,10 @@ fn in_a_container_calls_are_counted_all_the_same_and_what_they_return_is_unknown
     assert!((3.0..4.0).contains(&number(calls, "/per_response")), "{calls:#}");
     assert!(calls["reads"]["bytes_per_response"].is_null(), "{calls:#}");
     let caveats = trial["caveats"].to_string();
-    assert!(caveats.contains("Not looked at here: states, because dyno is in a PID namespace"), "{caveats}");
+    assert!(
+        caveats.contains("Not looked at here: states, because dyno is in a PID namespace"),
+        "{caveats}"
+    );
 }
 
 #[test]
@@ -276,7 +300,10 @@ fn a_runtime_tells_of_itself_unless_nobody_wants_to_know() {
     let told = trial_of_node("")["server"]["runtime"].clone();
     let busy = number(&told, "/utilisation/event_loop");
     assert!((0.1..=1.0).contains(&busy), "{told:#}");
-    assert!(number(&told, "/highest/heap_bytes") > 1e6 && number(&told, "/readings") >= 2.0, "{told:#}");
+    assert!(
+        number(&told, "/highest/heap_bytes") > 1e6 && number(&told, "/readings") >= 2.0,
+        "{told:#}"
+    );
     let trial = trial_of_node("[observe]\nruntime = false\n");
     assert_eq!(trial["server"]["runtime"], Value::Null);
     let messages = trial["caveats"].to_string();

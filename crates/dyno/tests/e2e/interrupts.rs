@@ -12,7 +12,10 @@ fn long_run(place: &Place) -> Child {
     place.add_unruly("good", &[], "");
     place.write_suite(&["good", "null"], "");
     let mut command = place.command(Path::new(DYNO));
-    command.args(["run", "suite.toml", "--repeats", "20"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["run", "suite.toml", "--repeats", "20"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     if soon(|| (finished(place) > 0).then_some(())).is_none() {
         let _ = child.kill();
@@ -24,7 +27,9 @@ fn long_run(place: &Place) -> Child {
 fn finished(place: &Place) -> usize {
     let Some(folder) = place.run_folder() else { return 0 };
     let trials = std::fs::read_dir(folder.join("trials")).into_iter().flatten();
-    trials.filter(|e| e.as_ref().is_ok_and(|e| e.path().extension().is_some_and(|x| x == "json"))).count()
+    trials
+        .filter(|e| e.as_ref().is_ok_and(|e| e.path().extension().is_some_and(|x| x == "json")))
+        .count()
 }
 
 fn signal(child: &Child, signal: i32) {
@@ -101,7 +106,11 @@ fn a_resumed_run_does_only_what_is_missing() {
     std::fs::remove_file(run.join("trials/0001.json")).unwrap();
     let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    assert_eq!(std::fs::read(run.join("trials/0000.json")).unwrap(), kept, "what was there is untouched");
+    assert_eq!(
+        std::fs::read(run.join("trials/0000.json")).unwrap(),
+        kept,
+        "what was there is untouched"
+    );
     assert!(run.join("trials/0001.json").exists());
     assert_eq!(place.report()["run"]["trials_done"], 2);
 }
@@ -131,7 +140,8 @@ fn a_killed_dyno_leaves_nothing_and_loses_no_finished_trial() {
     assert_eq!(report["trials"].as_array().unwrap().len(), finished(&place));
 }
 
-/// A back end that has begun to put its data back stays on the safe side: nothing is measured, and nobody is to blame.
+/// A back end that has begun to put its data back stays on the safe side: nothing is measured, and
+/// nobody is to blame.
 #[test]
 fn ctrl_c_while_data_is_put_back_blames_nobody_and_the_run_can_be_resumed() {
     let place = Place::new();
@@ -140,7 +150,8 @@ fn ctrl_c_while_data_is_put_back_blames_nobody_and_the_run_can_be_resumed() {
     let begun = place.path().join("begun");
     let reset = format!("[ -e {0} ] || {{ touch {0}; sleep 60; }}", begun.display());
     let file = format!(
-        "[start]\ncommand = [\"{{dyno}}\", \"serve-null\", \"--port\", \"{{port}}\"]\n[reset]\ncommand = {reset:?}\ndeadline = \"90s\"\n"
+        "[start]\ncommand = [\"{{dyno}}\", \"serve-null\", \"--port\", \
+         \"{{port}}\"]\n[reset]\ncommand = {reset:?}\ndeadline = \"90s\"\n"
     );
     std::fs::write(store.join("backend.toml"), file).unwrap();
     place.write_suite(&["null"], "[[backends]]\nuse = \"store\"\n");
@@ -160,10 +171,14 @@ fn ctrl_c_while_data_is_put_back_blames_nobody_and_the_run_can_be_resumed() {
     let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     let report = place.report();
-    assert_eq!((&report["run"]["trials_done"], &report["subjects"][0]["failures"]), (&2.into(), &json!([])));
+    assert_eq!(
+        (&report["run"]["trials_done"], &report["subjects"][0]["failures"]),
+        (&2.into(), &json!([]))
+    );
 }
 
-/// What only lacked a back end's build takes part once that succeeds, and is no other experiment for it.
+/// What only lacked a back end's build takes part once that succeeds, and is no other experiment
+/// for it.
 #[test]
 fn a_resumed_run_takes_in_a_subject_whose_back_end_can_be_built_now() {
     let place = Place::new();
@@ -171,7 +186,8 @@ fn a_resumed_run_takes_in_a_subject_whose_back_end_can_be_built_now() {
     std::fs::create_dir_all(&store).unwrap();
     let compiler = place.path().join("compiler");
     let file = format!(
-        "[build]\ncommand = \"[ -e {} ]\"\ninputs = []\n[start]\ncommand = [\"{{dyno}}\", \"serve-null\", \"--port\", \"{{port}}\"]\n",
+        "[build]\ncommand = \"[ -e {} ]\"\ninputs = []\n[start]\ncommand = [\"{{dyno}}\", \
+         \"serve-null\", \"--port\", \"{{port}}\"]\n",
         compiler.display()
     );
     std::fs::write(store.join("backend.toml"), file).unwrap();
@@ -186,6 +202,9 @@ fn a_resumed_run_takes_in_a_subject_whose_back_end_can_be_built_now() {
     let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     let report = place.report();
-    assert_eq!((&report["run"]["trials_done"], &report["subjects"][0]["skipped"]), (&json!(4), &json!(null)));
+    assert_eq!(
+        (&report["run"]["trials_done"], &report["subjects"][0]["skipped"]),
+        (&json!(4), &json!(null))
+    );
     assert_eq!(report["subjects"][0]["backends"][0]["name"], "store");
 }

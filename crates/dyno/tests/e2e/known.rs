@@ -59,7 +59,10 @@ const UNSEEN: [(&str, [&[&str]; 2]); 10] = [
         ],
     ),
     // 0.9 ms of CPU time per request, in one thread.
-    ("node-cpu", [&["server_cpu", "server_thread", "concurrency"], &["server_cpu", "server_thread"]]),
+    (
+        "node-cpu",
+        [&["server_cpu", "server_thread", "concurrency"], &["server_cpu", "server_thread"]],
+    ),
     // Each request waits 20 ms, any number at once.
     ("py-await20", [&["concurrency"], &["concurrency"]]),
     // Head and body in two segments, Nagle's algorithm, and delayed acknowledgements.
@@ -93,14 +96,22 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
         .arg("--subjects")
         .arg(subjects);
     let said = text(&command.output().unwrap());
-    let run = std::fs::read_dir(place.path().join("runs")).unwrap().next().expect("a run").unwrap().path();
-    let report: Value = serde_json::from_slice(&std::fs::read(run.join("report.json")).unwrap()).unwrap();
+    let run = std::fs::read_dir(place.path().join("runs"))
+        .unwrap()
+        .next()
+        .expect("a run")
+        .unwrap()
+        .path();
+    let report: Value =
+        serde_json::from_slice(&std::fs::read(run.join("report.json")).unwrap()).unwrap();
     let trials = report["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 2 * UNSEEN.len(), "{said}");
     for trial in trials {
-        let (_, right) = UNSEEN.iter().find(|(name, _)| trial["subject_id"] == *name).expect("it is known");
+        let (_, right) =
+            UNSEEN.iter().find(|(name, _)| trial["subject_id"] == *name).expect("it is known");
         let right = right[usize::from(trial["step"]["connections"] == 16)];
-        let (verdict, confidence) = (&trial["limiter"]["resource"], &trial["limiter"]["confidence"]);
+        let (verdict, confidence) =
+            (&trial["limiter"]["resource"], &trial["limiter"]["confidence"]);
         let is_right = right.iter().any(|name| verdict == name)
             // What others did is judged apart.
             || verdict == "other_programs";

@@ -17,7 +17,8 @@ fn add(place: &Place, name: &str, script: &str, extra: &str) {
     }
     let script = script.replace("SERVER", &format!("{} --port {{port}}", server.display()));
     let text = format!(
-        "language = \"C\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n{extra}\n[start]\ncommand = [\"sh\", \"-c\", {script:?}]\n\
+        "language = \"C\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n{extra}\n[start]\n\
+         command = [\"sh\", \"-c\", {script:?}]\n\
          [ready]\npath = \"/plaintext\"\ndeadline = \"60s\"\n"
     );
     fs::write(folder.join("subject.toml"), text).unwrap();
@@ -39,11 +40,17 @@ fn daemon_of_an_ordinary_users_server_is_its_own_and_is_ended() {
 fn server_that_makes_itself_a_daemon_is_told_to_stay() {
     let place = Place::new();
     add(&place, "x", &format!("{DAEMON}; exit 0"), "");
-    let all =
-        [place.dyno_as_ordinary_user(&["subjects", "check", "x"]), place.dyno(&["subjects", "check", "x"])];
+    let all = [
+        place.dyno_as_ordinary_user(&["subjects", "check", "x"]),
+        place.dyno(&["subjects", "check", "x"]),
+    ];
     for output in all {
         assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-        assert!(text(&output).contains("hint: run the server in the foreground"), "{}", text(&output));
+        assert!(
+            text(&output).contains("hint: run the server in the foreground"),
+            "{}",
+            text(&output)
+        );
         place.assert_nothing_is_left();
     }
 }
@@ -54,24 +61,31 @@ fn server_that_leaves_its_control_group_is_measured_and_ended() {
     if !am_root() {
         return not_run("a server that leaves its control group: only root may");
     }
-    let leave = "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$f; done 2>/dev/null";
+    let leave = "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ \
+                 >$f; done 2>/dev/null";
     let script = format!("({leave}; setsid env -i SERVER &); exec sleep 86400");
     let script = script.replace("$$", "$(exec sh -c 'echo $PPID')");
     add(&place, "x", &script, "");
     let (status, report) = place.run(&["x"], "");
     assert!(status <= 1, "{report}");
     for trial in report["trials"].as_array().unwrap() {
-        assert!(trial["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.5, "{}", trial["server"]);
+        assert!(
+            trial["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.5,
+            "{}",
+            trial["server"]
+        );
     }
 }
 
 #[test]
 fn build_whose_minder_is_killed_leaves_nothing() {
     let place = Place::new();
-    let daemon =
-        "(setsid env -i sh -c 'echo >daemon; sleep 86400; true' &); until [ -e daemon ]; do sleep 0.01; done";
-    let build =
-        format!("[build]\ncommand = {:?}\ninputs = []", format!("{daemon}; kill -9 $PPID; sleep 86400"));
+    let daemon = "(setsid env -i sh -c 'echo >daemon; sleep 86400; true' &); until [ -e daemon ]; \
+                  do sleep 0.01; done";
+    let build = format!(
+        "[build]\ncommand = {:?}\ninputs = []",
+        format!("{daemon}; kill -9 $PPID; sleep 86400")
+    );
     add(&place, "x", "exec SERVER", &build);
     let output = place.dyno(&["subjects", "build", "x"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
@@ -82,9 +96,10 @@ fn build_whose_minder_is_killed_leaves_nothing() {
 fn server_whose_minder_is_killed_leaves_nothing() {
     let place = Place::new();
     add(&place, "x", &format!("{DAEMON}; sleep 1; kill -9 $PPID; exec sleep 86400"), "");
-    for output in
-        [place.dyno_as_ordinary_user(&["subjects", "check", "x"]), place.dyno(&["subjects", "check", "x"])]
-    {
+    for output in [
+        place.dyno_as_ordinary_user(&["subjects", "check", "x"]),
+        place.dyno(&["subjects", "check", "x"]),
+    ] {
         assert_ne!(output.status.code(), None, "{}", text(&output));
         place.assert_nothing_is_left();
     }
@@ -114,7 +129,8 @@ fn run_in_another_pid_namespace_is_left_alone() {
     }
     let place = Place::new();
     // The number of the run in there is nobody's out here.
-    let is_free = |pid: &u32| (0..20).all(|next| !Path::new(&format!("/proc/{}", pid + next)).exists());
+    let is_free =
+        |pid: &u32| (0..20).all(|next| !Path::new(&format!("/proc/{}", pid + next)).exists());
     let last = (20_000..32_000).step_by(50).find(is_free).unwrap();
     let script = format!("echo {last} >/proc/sys/kernel/ns_last_pid; \"$@\"; exit $?");
     let below = ["unshare", "-pf", "--kill-child", "--mount-proc", "sh", "-c", &script, "sh"];
@@ -135,7 +151,8 @@ fn folders_of_a_dyno_killed_with_its_guard_are_swept_by_the_next() {
     let is_guard = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let parent = dyno_observer::proc::Stat::of(*pid).map(|stat| stat.parent);
-        parent == Some(dyno.id()) && String::from_utf8_lossy(&words).contains(dyno_launch::guard::ARGUMENT)
+        parent == Some(dyno.id())
+            && String::from_utf8_lossy(&words).contains(dyno_launch::guard::ARGUMENT)
     };
     let guard = dyno_observer::proc::all_pids().into_iter().find(is_guard).unwrap();
     send_signal(dyno.id(), libc::SIGSTOP);
@@ -143,8 +160,10 @@ fn folders_of_a_dyno_killed_with_its_guard_are_swept_by_the_next() {
     send_signal(dyno.id(), libc::SIGKILL);
     dyno.wait().unwrap();
     let folders = || -> Vec<PathBuf> {
-        let all = fs::read_dir(place.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path());
-        all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("dyno-")).collect()
+        let all =
+            fs::read_dir(place.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path());
+        all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("dyno-"))
+            .collect()
     };
     assert!(!folders().is_empty());
     let output = place.dyno(&["run", "suite.toml", "--runs", "next"]);
@@ -182,8 +201,9 @@ fn full_disk_leaves_the_result_of_before() {
     place.run(&["null"], "");
     let run = place.run_folder().unwrap();
     let script = format!(
-        "mkdir full; mount -t tmpfs -o size=64k none full; echo before >full/result; head -c 1000000 /dev/zero >full/rest; \
-         {DYNO} report {} --format html -o full/result; echo \"status $?\"; cat full/result; ls -A full; umount full",
+        "mkdir full; mount -t tmpfs -o size=64k none full; echo before >full/result; head -c \
+         1000000 /dev/zero >full/rest; {DYNO} report {} --format html -o full/result; echo \
+         \"status $?\"; cat full/result; ls -A full; umount full",
         run.display()
     );
     let mut command = Command::new("unshare");
@@ -202,7 +222,8 @@ fn load_that_cannot_begin_leaves_its_files_as_they_are() {
     fs::write(place.path().join("old"), "before").unwrap();
     // The server has this port: the load cannot begin.
     let taken = format!("127.0.0.1:{}", server.port);
-    let arguments = ["load", &url, "-d", "100ms", "--metrics", &taken, "-o", "old", "--hgrm", "new"];
+    let arguments =
+        ["load", &url, "-d", "100ms", "--metrics", &taken, "-o", "old", "--hgrm", "new"];
     let output = place.dyno(&arguments);
     assert!(!output.status.success(), "{}", text(&output));
     assert_eq!(fs::read_to_string(place.path().join("old")).unwrap(), "before");

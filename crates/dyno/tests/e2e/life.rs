@@ -1,4 +1,5 @@
-//! Promises about a server's life: each is kept by a server that is right, and found broken in one that has just that fault.
+//! Promises about a server's life: each is kept by a server that is right, and found broken in one
+//! that has just that fault.
 
 use std::fs;
 use std::net::TcpListener;
@@ -71,15 +72,18 @@ fn run_started(place: &Path, fault: &str, keys: &str, start: &str, of_suite: &st
     let text = format!(
         "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"life\"]\n{keys}\n\
          [start]\ncommand = [\"python3\", \"{{dir}}/life.py\", \"{fault}\", \"{{port}}\"]\n\
-         env = {{ STORE = \"http://{{store.host}}:{{store.port}}\" }}\n{start}\n[stop]\ndeadline = \"1s\"\n"
+         env = {{ STORE = \"http://{{store.host}}:{{store.port}}\" }}\n{start}\n[stop]\n\
+         deadline = \"1s\"\n"
     );
     fs::write(folder.join("subject.toml"), text).unwrap();
     let store = place.join("backends/store");
     fs::create_dir_all(&store).unwrap();
-    fs::write(store.join("backend.toml"), format!("[start]\ncommand = {}\n", walk::null())).unwrap();
+    fs::write(store.join("backend.toml"), format!("[start]\ncommand = {}\n", walk::null()))
+        .unwrap();
     let suite = format!(
         "subjects = [\"front\"]\n[suite]\n{of_suite}\n\
-         [load]\nconnections = 1\nwarmup = \"0\"\nduration = \"200ms\"\n[[workloads]]\npath = \"/item\"\n"
+         [load]\nconnections = 1\nwarmup = \"0\"\nduration = \"200ms\"\n[[workloads]]\n\
+         path = \"/item\"\n"
     );
     walk::run(place, &walk::planned_with(&place.join("subjects"), &suite))
 }
@@ -177,7 +181,8 @@ fn each_fault_breaks_the_promise_that_it_is_against() {
     ] {
         let place = tempfile::tempdir().unwrap();
         let run = run(place.path(), fault, "", if fault == "silent" { 2 } else { 1 });
-        let failed: Vec<&CheckResult> = of_life(&run, 0).into_iter().filter(|check| !check.ok).collect();
+        let failed: Vec<&CheckResult> =
+            of_life(&run, 0).into_iter().filter(|check| !check.ok).collect();
         let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
         assert_eq!(names, broken, "{fault}");
         assert!(failed[0].got.contains(words), "{fault}: {}", failed[0].got);
@@ -198,7 +203,11 @@ fn a_waived_promise_keeps_the_server_in_with_a_mark() {
     assert_eq!((run.trials.len(), run.starts[0].failure.as_ref()), (2, None));
     let report = dyno_analysis::report::report(&run);
     for trial in &report.trials {
-        assert!(trial.caveats.iter().any(|c| c.code.name() == "checks_waived"), "{:?}", trial.caveats);
+        assert!(
+            trial.caveats.iter().any(|c| c.code.name() == "checks_waived"),
+            "{:?}",
+            trial.caveats
+        );
     }
 }
 
@@ -221,10 +230,18 @@ fn a_stop_with_nothing_under_way_is_no_promise_kept() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
-    let run =
-        run(place.path(), "caches", "waive = [\"asks the store each time, and for JSON once at most\"]", 1);
+    let run = run(
+        place.path(),
+        "caches",
+        "waive = [\"asks the store each time, and for JSON once at most\"]",
+        1,
+    );
     let stops = of_life(&run, 0).into_iter().find(|check| check.name == "stops").unwrap();
     assert!(!stops.ok && !stops.answered, "{stops:?}");
-    assert!(stops.got.contains("nothing was under way as it was asked to end: 200"), "{}", stops.got);
+    assert!(
+        stops.got.contains("nothing was under way as it was asked to end: 200"),
+        "{}",
+        stops.got
+    );
     assert_eq!(run.trials.len(), 1, "what could not be looked at costs nothing");
 }

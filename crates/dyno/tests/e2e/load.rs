@@ -79,7 +79,8 @@ fn load(place: &Place, url: &str, arguments: &[&str]) -> (i32, Value) {
     let mut all = vec!["load", url, "--format", "json"];
     all.extend(arguments);
     let output = place.dyno(&all);
-    let result = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)));
+    let result =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)));
     (output.status.code().unwrap(), result)
 }
 
@@ -97,7 +98,10 @@ fn the_json_has_every_key_of_the_contract() {
     }
     for times in TIMES {
         for statistic in STATISTICS {
-            assert!(at(&result, &format!("{times}.{statistic}")).is_some(), "{times}.{statistic} is missing");
+            assert!(
+                at(&result, &format!("{times}.{statistic}")).is_some(),
+                "{times}.{statistic} is missing"
+            );
         }
     }
     assert_eq!(result["schema"], "dyno.load/1");

@@ -1,4 +1,5 @@
-//! What `dyno load` writes beside its result: the stream, the histograms, the metrics, CSV, plain lines.
+//! What `dyno load` writes beside its result: the stream, the histograms, the metrics, CSV, plain
+//! lines.
 
 use std::fs;
 use std::process::Stdio;
@@ -42,10 +43,17 @@ fn every_interval_is_streamed_and_every_histogram_is_whole() {
 
     let stream: Vec<Value> =
         read("stream.ndjson").lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    assert_eq!((&stream[0]["schema"], &stream[0]["type"]), (&"dyno.stream/1".into(), &"begin".into()));
+    assert_eq!(
+        (&stream[0]["schema"], &stream[0]["type"]),
+        (&"dyno.stream/1".into(), &"begin".into())
+    );
     assert_eq!(stream[0]["config"]["rate"], 500.0);
     let ok = |phase: &str| -> u64 {
-        stream.iter().filter(|line| line["phase"] == phase).map(|line| line["ok"].as_u64().unwrap()).sum()
+        stream
+            .iter()
+            .filter(|line| line["phase"] == phase)
+            .map(|line| line["ok"].as_u64().unwrap())
+            .sum()
     };
     assert_eq!(ok("warmup") + ok("measured") + ok("drain"), 600);
     let histogram = Times::merged(
@@ -88,12 +96,15 @@ fn metrics_are_served_while_the_load_runs() {
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
     let first = soon(|| fetch(&addr));
-    let page = soon(|| fetch(&addr).filter(|page| ok(page) > first.as_deref().map_or(f64::INFINITY, ok)));
+    let page =
+        soon(|| fetch(&addr).filter(|page| ok(page) > first.as_deref().map_or(f64::INFINITY, ok)));
     // Ctrl-C ends it early, and it still reports.
-    let status = std::process::Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
+    let status =
+        std::process::Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
     assert!(status.success());
     let output = dyno.wait_with_output().unwrap();
-    let page = page.unwrap_or_else(|| panic!("no counter that grows after {first:?}: {}", text(&output)));
+    let page =
+        page.unwrap_or_else(|| panic!("no counter that grows after {first:?}: {}", text(&output)));
     assert!(page.ends_with("# EOF\n") && page.contains("dyno_response_time_seconds{"), "{page}");
     assert!(text(&output).contains("This load was ended early"), "{}", text(&output));
 }
@@ -107,14 +118,19 @@ fn fetch(addr: &str) -> Option<String> {
 #[test]
 fn calibration_measures_its_controls_and_is_quoted_afterwards() {
     let place = Place::new();
-    let output = place.dyno(&["calibrate", "-d", "1s", "--format", "json", "--save", "calibrations"]);
+    let output =
+        place.dyno(&["calibrate", "-d", "1s", "--format", "json", "--save", "calibrations"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["schema"], "dyno.calibration/1");
     assert_eq!(result["refused"]["counted"], 100);
     assert_eq!(result["ceilings"].as_array().unwrap().len(), 8);
     assert!(
-        result["ceilings"].as_array().unwrap().iter().all(|c| c["throughput_rps"].as_f64().unwrap() > 0.0)
+        result["ceilings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|c| c["throughput_rps"].as_f64().unwrap() > 0.0)
     );
     assert_eq!(result["pacing"].as_array().unwrap().len(), 6);
     for row in result["stamps"].as_array().unwrap() {
@@ -131,17 +147,27 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
     let output = place.dyno(&["load", &url, "-n", "100", "--save", "kept"]);
-    assert!(text(&output).contains("that this generator reached on this machine"), "{}", text(&output));
+    assert!(
+        text(&output).contains("that this generator reached on this machine"),
+        "{}",
+        text(&output)
+    );
     // What is kept quotes the ceiling of then, whatever is measured later.
     fs::remove_dir_all(place.path().join("cache")).unwrap();
     let kept = fs::read_dir(place.path().join("kept")).unwrap().next().unwrap().unwrap().path();
     let output = place.dyno(&["report", kept.to_str().unwrap(), "--format", "json"]);
-    assert!(text(&output).contains("that this generator reached on this machine"), "{}", text(&output));
+    assert!(
+        text(&output).contains("that this generator reached on this machine"),
+        "{}",
+        text(&output)
+    );
 }
 
-/// The archive of a calibration holds what its result was made of: the loads of the null responder, in their order.
+/// The archive of a calibration holds what its result was made of: the loads of the null responder,
+/// in their order.
 fn assert_kept(place: &Place, result: &Value) {
-    let kept = fs::read_dir(place.path().join("calibrations")).unwrap().next().unwrap().unwrap().path();
+    let kept =
+        fs::read_dir(place.path().join("calibrations")).unwrap().next().unwrap().unwrap().path();
     let output = place.dyno(&["report", kept.to_str().unwrap(), "--format", "json"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -162,7 +188,8 @@ fn assert_kept(place: &Place, result: &Value) {
         }
         assert_eq!(row["spin"], trial["load"]["config"]["spin"]);
     }
-    let stamped: Vec<&Value> = trials[14..].iter().map(|t| &t["load"]["kernel_response_time_us"]).collect();
+    let stamped: Vec<&Value> =
+        trials[14..].iter().map(|t| &t["load"]["kernel_response_time_us"]).collect();
     let stamped: Vec<&Value> = stamped.into_iter().filter(|times| !times.is_null()).collect();
     assert_eq!(stamps.iter().map(|row| &row["kernel_us"]).collect::<Vec<_>>(), stamped);
     let arms: std::collections::BTreeSet<&str> =

@@ -1,5 +1,5 @@
-//! The report in a real browser: the tests in `web/tests` open the page of a run that was just made, one of a run with many
-//! trials, and one of a run with a single workload.
+//! The report in a real browser: the tests in `web/tests` open the page of a run that was just
+//! made, one of a run with many trials, and one of a run with a single workload.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ fn the_report_of_a_real_run_works_in_chromium() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     place.add_unruly("crashing", &["--mode", "crash", "--after", "400"], "");
-    // Two workloads with the same steps: what is chosen by step must be told apart by workload, too.
+    // Two workloads with the same steps: what is chosen by step must be told apart by workload,
+    // too.
     place.run(&["good", "null", "crashing"], "[[workloads]]\npath = \"/json\"\n");
     passes_in_chromium("viewer", &place.run_folder().unwrap().join("report.html"));
 }

@@ -1,4 +1,5 @@
-//! Starts of several parts: a service behind the subject, started, loaded with data, put back, watched, killed and stopped.
+//! Starts of several parts: a service behind the subject, started, loaded with data, put back,
+//! watched, killed and stopped.
 
 use std::fs;
 use std::path::Path;
@@ -24,8 +25,10 @@ fn define_store(place: &Path, more: &str) {
     let text = format!(
         "title = \"The store\"\n[version]\ncommand = \"echo store 1.0\"\n\
          [build]\ncommand = \"echo data > {{out}}/data\"\ninputs = []\n\
-         [start]\ncommand = [\"sh\", \"-c\", \"echo start $$ >> {journal}; trap 'echo stop >> {journal}; kill $!; exit 0' TERM; {dyno} serve-null --port {{port}} & wait\"]\n\
-         [seed]\ncommand = \"cat {{out}}/data >> {journal}\"\n[reset]\ncommand = \"echo reset >> {journal}\"\n{more}"
+         [start]\ncommand = [\"sh\", \"-c\", \"echo start $$ >> {journal}; trap 'echo stop >> \
+         {journal}; kill $!; exit 0' TERM; {dyno} serve-null --port {{port}} & wait\"]\n\
+         [seed]\ncommand = \"cat {{out}}/data >> {journal}\"\n[reset]\n\
+         command = \"echo reset >> {journal}\"\n{more}"
     );
     fs::write(folder.join("backend.toml"), text).unwrap();
 }
@@ -55,22 +58,32 @@ fn a_back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_
     assert_eq!((&start.failure, &of_alone.failure), (&None, &None));
     // Its data is loaded once per start, and put back before each trial.
     assert_eq!(journal(place.path()), ["start", "data", "reset", "reset", "stop"]);
-    let parts: Vec<(Party, &str)> = start.parts.iter().map(|p| (p.party, p.name.as_str())).collect();
+    let parts: Vec<(Party, &str)> =
+        start.parts.iter().map(|p| (p.party, p.name.as_str())).collect();
     assert_eq!(parts, [(Party::Backend(0), "store"), (Party::SUBJECT, "front")]);
     assert_eq!(of_alone.parts.len(), 1, "who does not name it is alone");
     let [store, front] = start.parts.as_slice() else { unreachable!("seen above") };
-    assert!(store.pid.is_some() && store.pid != front.pid && store.seeded_ns.is_some_and(|ns| ns > 0));
+    assert!(
+        store.pid.is_some() && store.pid != front.pid && store.seeded_ns.is_some_and(|ns| ns > 0)
+    );
     // It is ready when it listens: it was asked nothing.
     let startup = store.startup.unwrap();
     assert!(startup.listening_ns.is_some() && startup.first_answer_ns.is_none());
-    assert!(start.parts.iter().all(|part| part.stop.is_some_and(|stop| !stop.killed)), "{:?}", start.parts);
+    assert!(
+        start.parts.iter().all(|part| part.stop.is_some_and(|stop| !stop.killed)),
+        "{:?}",
+        start.parts
+    );
     let files = store.limits.iter().find(|l| l.kind.name() == "open files").unwrap();
     assert_eq!(files.read_back.as_deref(), Some("512"), "its own limits hold");
     // The subject is told where it is, and it alone is checked.
     assert!(front.environment["STORE"].starts_with("127.0.0.1:"), "{:?}", front.environment);
     assert!(store.checks_before.is_empty() && front.checks_before.iter().all(|check| check.ok));
     let planned = &run.header.plan.backends[0];
-    assert_eq!((planned.title.as_str(), planned.version.as_deref()), ("The store", Some("store 1.0")));
+    assert_eq!(
+        (planned.title.as_str(), planned.version.as_deref()),
+        ("The store", Some("store 1.0"))
+    );
     for trial in run.trials.iter().filter(|trial| trial.start == start.start) {
         for sample in &trial.load.samples {
             let mut watched: Vec<Party> = sample.parties.iter().map(|used| used.party).collect();
@@ -88,9 +101,15 @@ fn in_a_network_of_its_own_a_start_keeps_its_counters_to_itself() {
     }
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "");
-    define(&place.path().join("subjects"), "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
+    define(
+        &place.path().join("subjects"),
+        "front",
+        &walk::null(),
+        "STORE = \"{store.host}:{store.port}\"",
+    );
     let suite = "subjects = [\"front\"]\n[suite]\nrepeats = 1\nisolation = \"netns\"\n\
-         [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\nrequests_per_connection = 7\n";
+         [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n\
+         requests_per_connection = 7\n";
     let planned = walk::planned_with(&place.path().join("subjects"), suite);
     let before = fs::read_link("/proc/thread-self/ns/net").unwrap();
     let run = walk::run(place.path(), &planned);
@@ -99,7 +118,8 @@ fn in_a_network_of_its_own_a_start_keeps_its_counters_to_itself() {
     assert_eq!(journal(place.path()), ["start", "data", "reset", "stop"]);
     let trial = &dyno_analysis::report::report(&run).trials[0];
     assert!(trial.load.exchanges.completed > 100, "{:?}", trial.load.exchanges);
-    // What it sends is all that is sent there: each answer once, and what opens and closes connections.
+    // What it sends is all that is sent there: each answer once, and what opens and closes
+    // connections.
     let sent = trial.server.network.as_ref().unwrap().segments_out.unwrap() as f64;
     let answered = trial.load.exchanges.completed as f64;
     assert!((1.0..3.0).contains(&(sent / answered)), "{sent} segments for {answered} answers");
@@ -117,7 +137,12 @@ fn a_back_ends_share_of_the_cost_is_reported_beside_the_subjects() {
     let [behind] = trial.backends.as_slice() else { panic!("{:?}", trial.backends) };
     assert_eq!((behind.name.as_str(), behind.server.window_s), ("store", trial.server.window_s));
     let cpu_us = |server: &dyno_analysis::server::ServerUse| server.cpu_us_per_request.unwrap();
-    assert!(cpu_us(&behind.server) < cpu_us(&trial.server), "{:?} {:?}", behind.server, trial.server);
+    assert!(
+        cpu_us(&behind.server) < cpu_us(&trial.server),
+        "{:?} {:?}",
+        behind.server,
+        trial.server
+    );
     let page = dyno_report::html::render(&report);
     assert!(page.contains("Back ends") && page.contains(">store<"), "the page shows both");
 }
@@ -143,8 +168,11 @@ fn a_back_end_that_is_killed_in_mid_run_is_told_as_that_and_others_results_stand
     let message = &run.starts[0].failure.as_ref().unwrap().message;
     assert!(message.contains("back end store ended with signal: 9"), "{message}");
     let report = dyno_analysis::report::report(&run);
-    let valid: Vec<bool> =
-        report.trials.iter().map(|t| t.caveats.iter().all(|c| c.code.name() != "subject_failed")).collect();
+    let valid: Vec<bool> = report
+        .trials
+        .iter()
+        .map(|t| t.caveats.iter().all(|c| c.code.name() != "subject_failed"))
+        .collect();
     assert_eq!(valid, [false, true, true, true], "the other starts are none the worse");
     assert_eq!(report.subjects[0].failures[0].failure.kind, FailureKind::BackendFailed);
 }
@@ -166,7 +194,10 @@ fn a_back_end_that_does_not_come_up_is_told_as_that() {
     );
     assert_eq!((start.parts.len(), run.trials.len()), (1, 0), "the subject was not started");
     let shown = &dyno_analysis::report::report(&run).subjects[0].failures[0];
-    assert_eq!((shown.log_of.as_deref(), shown.log_tail.as_deref()), (Some("store"), Some("no disk")));
+    assert_eq!(
+        (shown.log_of.as_deref(), shown.log_tail.as_deref()),
+        (Some("store"), Some("no disk"))
+    );
 }
 
 #[test]
@@ -174,15 +205,18 @@ fn data_that_cannot_be_loaded_or_put_back_fails_the_back_end() {
     for (broken, wanted) in [
         (
             "seed",
-            "back end store could not load its data: its command for `seed` ended with exit status: 3:\nno table",
+            "back end store could not load its data: its command for `seed` ended with exit \
+             status: 3:\nno table",
         ),
         ("reset", "back end store: its command for `reset` ended with exit status: 3:\nno table"),
     ] {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("backends/store");
         fs::create_dir_all(&folder).unwrap();
-        let text =
-            format!("[start]\ncommand = {}\n[{broken}]\ncommand = \"echo no table; exit 3\"\n", walk::null());
+        let text = format!(
+            "[start]\ncommand = {}\n[{broken}]\ncommand = \"echo no table; exit 3\"\n",
+            walk::null()
+        );
         fs::write(folder.join("backend.toml"), text).unwrap();
         let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
         let failure = run.starts[0].failure.as_ref().unwrap();
@@ -196,10 +230,12 @@ fn a_subject_whose_back_end_cannot_be_built_does_not_take_part() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "");
     let file = place.path().join("backends/store/backend.toml");
-    let text =
-        fs::read_to_string(&file).unwrap().replace("echo data > {out}/data", "echo no compiler; exit 1");
+    let text = fs::read_to_string(&file)
+        .unwrap()
+        .replace("echo data > {out}/data", "echo no compiler; exit 1");
     fs::write(file, text).unwrap();
-    let run = run(place.path(), "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
+    let run =
+        run(place.path(), "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
     assert_eq!((run.starts.len(), run.trials.len()), (1, 1), "the other one runs");
     let report = dyno_analysis::report::report(&run);
     let why = report.subjects[0].skipped.as_deref().unwrap();
@@ -222,8 +258,10 @@ fn a_back_end_that_loses_processes_to_its_memory_limit_is_told_as_that() {
     let eat = place.path().join("eat");
     let file = folder.join("backend.toml");
     let text = fs::read_to_string(&file).unwrap();
-    let hungry =
-        format!("while ! [ -e {} ]; do sleep 0.02; done; head -c 256M /dev/zero | tail", eat.display());
+    let hungry = format!(
+        "while ! [ -e {} ]; do sleep 0.02; done; head -c 256M /dev/zero | tail",
+        eat.display()
+    );
     fs::write(&file, text.replace("& wait\"]", &format!("& ({hungry}) & wait\"]"))).unwrap();
     let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
         if matches!(event, Event::TrialStarted { .. }) {
@@ -246,12 +284,17 @@ fn a_back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_re
         if matches!(event, Event::TrialStarted { .. }) {
             let text = fs::read_to_string(&journal).unwrap();
             let session = text.lines().find_map(|line| line.strip_prefix("start ")).unwrap();
-            assert!(Command::new("pkill").args(["-STOP", "-s", session]).status().unwrap().success());
+            assert!(
+                Command::new("pkill").args(["-STOP", "-s", session]).status().unwrap().success()
+            );
         }
     });
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
-    assert!(failure.message.starts_with("back end store: alive, but it does not answer"), "{failure:?}");
+    assert!(
+        failure.message.starts_with("back end store: alive, but it does not answer"),
+        "{failure:?}"
+    );
 }
 
 /// A command that cannot be repeated says nothing of a server that is killed for another's sake.

@@ -15,7 +15,8 @@ const DRIVERS: [&str; 2] = ["uring", "epoll"];
 
 fn load(place: &Place, arguments: &[&str]) -> Value {
     let output = place.dyno(&[&["load"], arguments, &["--format", "json"]].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
 }
 
 fn server_counts(server: &Server) -> Value {
@@ -30,15 +31,23 @@ fn a_mix_reaches_the_server_in_its_proportions_and_is_told_apart_by_name() {
         let place = Place::new();
         let server = Server::broken(&[]);
         let url = format!("http://127.0.0.1:{}", server.port);
-        let mix =
-            ["--request", "75 GET /only/good/{seq}", "--request", "25 POST /only/wrong_body/1 {\"n\":{seq}}"];
+        let mix = [
+            "--request",
+            "75 GET /only/good/{seq}",
+            "--request",
+            "25 POST /only/wrong_body/1 {\"n\":{seq}}",
+        ];
         let result = load(
             &place,
-            &[&[url.as_str(), "-n", "4000", "--expect-body", "Hello, World!", "--driver", driver], &mix[..]]
-                .concat(),
+            &[
+                &[url.as_str(), "-n", "4000", "--expect-body", "Hello, World!", "--driver", driver],
+                &mix[..],
+            ]
+            .concat(),
         );
         let counts = server_counts(&server);
-        let (good, wrong) = (counts["good"].as_u64().unwrap(), counts["wrong_body"].as_u64().unwrap());
+        let (good, wrong) =
+            (counts["good"].as_u64().unwrap(), counts["wrong_body"].as_u64().unwrap());
         assert_eq!(good + wrong, 4000);
         // The standard deviation of the count is 27.
         assert!((850..1150).contains(&wrong), "{wrong} of 4,000");
@@ -61,7 +70,8 @@ fn expectations_are_tried_in_full_before_the_load() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("the body does not contain \"Wurld\""), "{}", text(&output));
     assert_eq!(server_counts(&server)["requests"], 1, "nothing was loaded");
-    let result = load(&place, &[&url, "-n", "1000", "--expect-contains", "World", "--check-one-in", "10"]);
+    let result =
+        load(&place, &[&url, "-n", "1000", "--expect-contains", "World", "--check-one-in", "10"]);
     assert_eq!(result["outcomes"]["ok"], 1000);
     let checked = result["checked"].as_u64().unwrap();
     // The standard deviation of the count is 9.5.
@@ -87,8 +97,18 @@ fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
 
         let server = Server::broken(&[]);
         let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
-        let ramp =
-            ["-c", "10", "--ramp-connections", "500ms", "-d", "800ms", "--interval", "100ms", "-r", "200"];
+        let ramp = [
+            "-c",
+            "10",
+            "--ramp-connections",
+            "500ms",
+            "-d",
+            "800ms",
+            "--interval",
+            "100ms",
+            "-r",
+            "200",
+        ];
         let result = load(&place, &[&[url.as_str(), "--driver", driver], &ramp[..]].concat());
         let open: Vec<u64> = result["intervals"]
             .as_array()
@@ -96,7 +116,8 @@ fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
             .iter()
             .map(|i| i["connections_open"].as_u64().unwrap())
             .collect();
-        // When each is opened is a matter of the clock, which the simulated world holds still: `a_ramp_opens_connections_one_by_one`.
+        // When each is opened is a matter of the clock, which the simulated world holds still:
+        // `a_ramp_opens_connections_one_by_one`.
         assert!(open.is_sorted_by(|a, b| a <= b || *b == 0), "{open:?}");
         assert_eq!(open.iter().max(), Some(&10), "{open:?}");
         assert_eq!(result["connections"]["established"], 10);
@@ -160,7 +181,10 @@ fn serve_unix(listener: UnixListener, served: Arc<AtomicU64>) {
             std::thread::spawn(move || {
                 let mut buffer = [0; 4096];
                 while let Ok(n @ 1..) = stream.read(&mut buffer) {
-                    assert!(buffer[..n].ends_with(b"\r\n\r\n"), "requests come one by one and whole");
+                    assert!(
+                        buffer[..n].ends_with(b"\r\n\r\n"),
+                        "requests come one by one and whole"
+                    );
                     served.fetch_add(1, Ordering::SeqCst);
                     stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
                 }
@@ -181,7 +205,11 @@ fn requests_come_from_other_tools() {
                      "postData": {"mimeType": "text/plain", "text": "hi"}}},
     ]}});
     fs::write(place.path().join("session.har"), har.to_string()).unwrap();
-    fs::write(place.path().join("targets"), format!("GET {url}/1\nX-A: b\n\nPOST {url}/2\n@body\n")).unwrap();
+    fs::write(
+        place.path().join("targets"),
+        format!("GET {url}/1\nX-A: b\n\nPOST {url}/2\n@body\n"),
+    )
+    .unwrap();
     fs::write(place.path().join("body"), "hello").unwrap();
     fs::write(place.path().join("urls"), format!("{url}/1\n{url}/2\n{url}/3\n")).unwrap();
     for (file, requests) in [("session.har", 2), ("targets", 2), ("urls", 3)] {
@@ -194,7 +222,10 @@ fn requests_come_from_other_tools() {
     assert_eq!(result["requests"][0]["weight"], 2);
     let command = format!("curl '{url}/1' -H 'Accept: */*' --data-raw '{{\"a\":1}}'");
     let result = load(&place, &["--curl", &command, "-n", "5"]);
-    assert_eq!((&result["outcomes"]["ok"], &result["config"]["method"]), (&5.into(), &"POST".into()));
+    assert_eq!(
+        (&result["outcomes"]["ok"], &result["config"]["method"]),
+        (&5.into(), &"POST".into())
+    );
 }
 
 #[test]
@@ -226,9 +257,13 @@ fn imports_send_what_was_recorded_and_list_changes() {
         }
         String::new()
     });
-    let output = place.dyno(&["load", "--import", "form.har", "-n", "1", "-c", "1", "--format", "json"]);
+    let output =
+        place.dyno(&["load", "--import", "form.har", "-n", "1", "-c", "1", "--format", "json"]);
     let request = recorder.join().unwrap();
-    assert!(request.ends_with("\r\n\r\nfield%5B1%5D=value%5B1%5D") && !request.contains("TE:"), "{request}");
+    assert!(
+        request.ends_with("\r\n\r\nfield%5B1%5D=value%5B1%5D") && !request.contains("TE:"),
+        "{request}"
+    );
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     for line in [
         "import: 1 headers left out",
@@ -239,12 +274,17 @@ fn imports_send_what_was_recorded_and_list_changes() {
         assert!(told.contains(line), "{line}: {told}");
     }
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let kinds: Vec<&Value> =
-        result["config"]["import_changes"].as_array().unwrap().iter().map(|change| &change["kind"]).collect();
+    let kinds: Vec<&Value> = result["config"]["import_changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| &change["kind"])
+        .collect();
     assert_eq!(kinds, ["connection-header", "form-params"]);
 }
 
-/// A thousandfold of what a person would click: memory stays in proportion, and every connection is there.
+/// A thousandfold of what a person would click: memory stays in proportion, and every connection is
+/// there.
 #[test]
 fn ten_thousand_connections() {
     let limit = dyno_launch::raise_open_files();
@@ -261,7 +301,19 @@ fn ten_thousand_connections() {
         let one = |connections: &str| {
             load(
                 &place,
-                &[&url, "-c", connections, "-r", "1000", "-d", "2s", "--spin", "never", "--driver", driver],
+                &[
+                    &url,
+                    "-c",
+                    connections,
+                    "-r",
+                    "1000",
+                    "-d",
+                    "2s",
+                    "--spin",
+                    "never",
+                    "--driver",
+                    driver,
+                ],
             )
         };
         let (few, many) = (one("64"), one("10000"));
@@ -276,8 +328,9 @@ fn ten_thousand_connections() {
     }
 }
 
-/// A server that listens and never takes a connection up: its queue fills, and then nothing answers at all. The first few
-/// connect, for the kernel does that; the others must be told from those, and from refusals.
+/// A server that listens and never takes a connection up: its queue fills, and then nothing answers
+/// at all. The first few connect, for the kernel does that; the others must be told from those, and
+/// from refusals.
 #[test]
 fn attempts_to_connect_that_nobody_answers_time_out() {
     for driver in DRIVERS {
@@ -285,11 +338,17 @@ fn attempts_to_connect_that_nobody_answers_time_out() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         shorten_queue(&listener);
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let limits = ["--connect-timeout", "200ms", "--timeout", "400ms", "--first-byte-timeout", "300ms"];
-        let arguments = [&[url.as_str(), "-n", "8", "-c", "8", "--driver", driver][..], &limits[..]].concat();
+        let limits =
+            ["--connect-timeout", "200ms", "--timeout", "400ms", "--first-byte-timeout", "300ms"];
+        let arguments =
+            [&[url.as_str(), "-n", "8", "-c", "8", "--driver", driver][..], &limits[..]].concat();
         let result = load(&place, &arguments);
         let of = |outcome: &str| result["outcomes"][outcome].as_u64().unwrap();
-        assert!(of("connect_timeout") > 0 && of("timeout_first_byte") > 0, "{}", result["outcomes"]);
+        assert!(
+            of("connect_timeout") > 0 && of("timeout_first_byte") > 0,
+            "{}",
+            result["outcomes"]
+        );
         assert_eq!(of("connect_timeout") + of("timeout_first_byte"), 8, "{}", result["outcomes"]);
         assert_eq!(result["exchanges"]["failed"], 8);
     }

@@ -10,8 +10,10 @@ use dyno_archive::start::FailureKind;
 use crate::walk;
 
 /// A contract that the null responder keeps over HTTP/1.1 and breaks over h2c.
-const CONTRACT: &str = "[[checks]]\nname = \"greeting\"\npath = \"/plaintext\"\nexpect = { body_contains = \"World\" }\n\
-     [[checks]]\nname = \"parting\"\nprotocols = [\"h2c\"]\npath = \"/plaintext\"\nexpect = { body = \"Goodbye\" }\n";
+const CONTRACT: &str = "[[checks]]\nname = \"greeting\"\npath = \"/plaintext\"\n\
+     expect = { body_contains = \"World\" }\n\
+     [[checks]]\nname = \"parting\"\nprotocols = [\"h2c\"]\npath = \"/plaintext\"\n\
+     expect = { body = \"Goodbye\" }\n";
 
 /// Runs a server of both protocols, with one trial of each.
 fn run(place: &Path, keys: &str) -> Run {
@@ -20,13 +22,15 @@ fn run(place: &Path, keys: &str) -> Run {
     fs::create_dir_all(place.join("contracts")).unwrap();
     fs::write(place.join("contracts/own.toml"), CONTRACT).unwrap();
     let text = format!(
-        "language = \"Rust\"\nprotocols = [\"h1\", \"h2c\"]\nchecks = [\"own\"]\n{keys}\n[start]\ncommand = {}\n[ready]\npath = \"/json\"\n",
+        "language = \"Rust\"\nprotocols = [\"h1\", \"h2c\"]\nchecks = \
+         [\"own\"]\n{keys}\n[start]\ncommand = {}\n[ready]\npath = \"/json\"\n",
         walk::null()
     );
     fs::write(folder.join("subject.toml"), text).unwrap();
     let suite = "subjects = [\"own\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
          [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"400ms\"\ninterval = \"100ms\"\n\
-         [[workloads]]\nname = \"one\"\npath = \"/plaintext\"\n[[workloads]]\nname = \"two\"\nprotocol = \"h2c\"\npath = \"/plaintext\"\n";
+         [[workloads]]\nname = \"one\"\npath = \"/plaintext\"\n[[workloads]]\nname = \"two\"\n\
+         protocol = \"h2c\"\npath = \"/plaintext\"\n";
     walk::run(place, &walk::planned_with(&place.join("subjects"), suite))
 }
 
@@ -38,7 +42,8 @@ fn a_protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
     assert_eq!(start.failure, None, "it is ready and serves, whatever its contract says");
     let refused: Vec<Protocol> = start.refused().into_keys().collect();
     assert_eq!(refused, [Protocol::H2c]);
-    let workloads: Vec<usize> = run.trials.iter().map(|t| run.header.plan.trials[t.trial].workload).collect();
+    let workloads: Vec<usize> =
+        run.trials.iter().map(|t| run.header.plan.trials[t.trial].workload).collect();
     assert_eq!(workloads, [0]);
     let report = dyno_analysis::report::report(&run);
     let [failure] = report.subjects[0].failures.as_slice() else {
@@ -46,14 +51,17 @@ fn a_protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
     };
     assert_eq!(failure.failure.kind, FailureKind::WrongAnswers);
     let message = &failure.failure.message;
-    let begin = "over h2c, which was not loaded: check \"parting\": asked GET /plaintext; expected status 200 to 399, body \
-                 \"Goodbye\"; got: GET /plaintext: the body is another one:\n200\n";
+    let begin = "over h2c, which was not loaded: check \"parting\": asked GET /plaintext; expected \
+                 status 200 to 399, body \"Goodbye\"; got: GET /plaintext: the body is another \
+                 one:\n200\n";
     assert!(message.starts_with(begin), "{message}");
     let row = |name: &str| report.overview.iter().find(|row| row.workload == name).unwrap();
     assert_eq!((row("one").absent.as_deref(), row("two").peak_at), (None, None));
     let why = row("two").absent.as_deref().unwrap();
     assert!(why.contains("answered wrongly: over h2c"), "{why}");
-    assert!(report.trials.iter().all(|t| t.caveats.iter().all(|c| c.code.name() != "checks_failed")));
+    assert!(
+        report.trials.iter().all(|t| t.caveats.iter().all(|c| c.code.name() != "checks_failed"))
+    );
 }
 
 #[test]
@@ -65,7 +73,11 @@ fn a_waived_check_keeps_the_subject_in_with_a_mark_at_every_row() {
     for trial in &report.trials {
         let marks = trial.caveats.iter().filter(|c| c.code.name() == "checks_waived").count();
         assert_eq!(marks, usize::from(trial.workload == "two"), "{:?}", trial.caveats);
-        assert!(trial.caveats.iter().all(|c| c.code.name() != "checks_failed"), "{:?}", trial.caveats);
+        assert!(
+            trial.caveats.iter().all(|c| c.code.name() != "checks_failed"),
+            "{:?}",
+            trial.caveats
+        );
     }
     assert!(report.overview.iter().all(|row| row.checks_waived == 1));
     let page = dyno_report::html::render(&report);

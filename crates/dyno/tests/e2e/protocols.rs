@@ -1,4 +1,5 @@
-//! Real servers over every protocol that they have: each gets what it speaks, over TLS by dyno's own certificates.
+//! Real servers over every protocol that they have: each gets what it speaks, over TLS by dyno's
+//! own certificates.
 
 use std::fs;
 
@@ -17,13 +18,15 @@ const WORKLOADS: [(&str, &str, bool); 5] = [
 fn suite(subjects: &[&str]) -> String {
     let workload = |(name, protocol, tls): (&str, &str, bool)| {
         format!(
-            "[[workloads]]\nname = {name:?}\nprotocol = {protocol:?}\ntls = {tls}\npath = \"/plaintext\"\n\
+            "[[workloads]]\nname = {name:?}\nprotocol = {protocol:?}\ntls = {tls}\n\
+             path = \"/plaintext\"\n\
              expect = {{ status = 200, body = \"Hello, World!\" }}\n"
         )
     };
     format!(
         "subjects = {subjects:?}\n[suite]\nrepeats = 1\norder = \"fixed\"\nseed = 7\n\
-         [load]\nin_flight = 20\nstreams = 5\nwarmup = \"50ms\"\nduration = \"1s\"\ninterval = \"200ms\"\n{}",
+         [load]\nin_flight = 20\nstreams = 5\nwarmup = \"50ms\"\nduration = \"1s\"\n\
+         interval = \"200ms\"\n{}",
         WORKLOADS.map(workload).concat()
     )
 }
@@ -42,7 +45,10 @@ fn each_server_is_loaded_over_what_it_speaks_and_nothing_else() {
     let report = place.report();
     let served = |subject: &str| -> Vec<&str> {
         let trials = report["trials"].as_array().unwrap().iter();
-        trials.filter(|t| t["subject_id"] == subject).map(|t| t["workload"].as_str().unwrap()).collect()
+        trials
+            .filter(|t| t["subject_id"] == subject)
+            .map(|t| t["workload"].as_str().unwrap())
+            .collect()
     };
     assert_eq!(served("nginx/h2"), ["h1", "h1-tls", "h2"]);
     assert_eq!(served("nginx/h2c"), ["h2c"]);
@@ -61,7 +67,10 @@ fn each_server_is_loaded_over_what_it_speaks_and_nothing_else() {
     let caveats = report["caveats"].as_array().unwrap();
     let not_served = caveats.iter().find(|c| c["code"] == "not_served").unwrap();
     let words = not_served["message"].as_str().unwrap();
-    assert!(words.contains("nginx/h2c, nghttpd were not asked for h1: each speaks h2c, not h1."), "{words}");
+    assert!(
+        words.contains("nginx/h2c, nghttpd were not asked for h1: each speaks h2c, not h1."),
+        "{words}"
+    );
     assert!(words.contains("nghttpd/h2 was not asked for h1: it speaks h2, not h1."), "{words}");
 }
 
@@ -71,12 +80,19 @@ fn look_at(trial: &Value) {
     let workload = trial["workload"].as_str().unwrap();
     let is_h2 = workload.starts_with("h2");
     let load = &trial["load"];
-    let step = (trial["step"]["connections"].as_u64().unwrap(), trial["step"]["streams"].as_u64().unwrap());
+    let step = (
+        trial["step"]["connections"].as_u64().unwrap(),
+        trial["step"]["streams"].as_u64().unwrap(),
+    );
     assert_eq!(step, if is_h2 { (4, 5) } else { (20, 1) }, "{name}");
     assert_eq!(load["connections"]["opened"].as_u64().unwrap(), step.0, "{name}");
     let n = |key: &str| load["exchanges"][key].as_u64().unwrap();
     assert!(n("completed") > 0, "{name}");
-    assert_eq!((n("failed"), load["unexpected"].as_object().unwrap().len()), (0, 0), "{name}: {load:#}");
+    assert_eq!(
+        (n("failed"), load["unexpected"].as_object().unwrap().len()),
+        (0, 0),
+        "{name}: {load:#}"
+    );
     assert_eq!(load["http2"].is_null(), !is_h2, "{name}");
     match workload {
         "h2" => assert_eq!(load["tls"]["alpn"], "h2", "{name}"),

@@ -54,7 +54,10 @@ fn run_names_busy_programs_before_it_begins() {
     let output = place.dyno(&["run", "suite.toml"]);
     drop(burners);
     let said = text(&output);
-    assert!(said.contains("warning: other programs use") && said.contains("burner-of-test"), "{said}");
+    assert!(
+        said.contains("warning: other programs use") && said.contains("burner-of-test"),
+        "{said}"
+    );
     // The same names are in the report.
     let report = place.report();
     let others = report["trials"]
@@ -62,6 +65,7 @@ fn run_names_busy_programs_before_it_begins() {
         .unwrap()
         .iter()
         .flat_map(|trial| trial["machine"]["others"].as_array().cloned().unwrap_or_default());
-    let names: Vec<String> = others.map(|other| other["name"].as_str().unwrap().to_string()).collect();
+    let names: Vec<String> =
+        others.map(|other| other["name"].as_str().unwrap().to_string()).collect();
     assert!(names.iter().any(|name| name == "burner-of-test"), "{names:?}");
 }

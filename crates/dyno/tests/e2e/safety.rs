@@ -1,4 +1,5 @@
-//! What dyno promises about the user's files, environment and processes, and about whose numbers stand in one report.
+//! What dyno promises about the user's files, environment and processes, and about whose numbers
+//! stand in one report.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +10,16 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, not_run, text, unruly};
 
-/// Adds a subject with a build, started as the unruly server by a shell that does something else first.
+/// Adds a subject with a build, started as the unruly server by a shell that does something else
+/// first.
 fn add(place: &Place, name: &str, build: &str, first: &str, extra: &str) {
     let folder = place.path().join("subjects").join(name);
     fs::create_dir_all(&folder).unwrap();
     let command = format!("{first}exec {} --port {{port}}", unruly().display());
     let text = format!(
         "name = {name:?}\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\n{build}\n\
-         [start]\ncommand = [\"sh\", \"-c\", {command:?}]\n{extra}\n[ready]\npath = \"/plaintext\"\n"
+         [start]\ncommand = [\"sh\", \"-c\", {command:?}]\n{extra}\n[ready]\n\
+         path = \"/plaintext\"\n"
     );
     fs::write(folder.join("subject.toml"), text).unwrap();
 }
@@ -44,7 +47,9 @@ fn a_path_that_leaves_its_folder_is_refused_and_nothing_is_written() {
         let said = text(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(
-            said.contains("subject.toml:7:11: the path") && said.contains(input) && said.contains('^'),
+            said.contains("subject.toml:7:11: the path")
+                && said.contains(input)
+                && said.contains('^'),
             "{said}"
         );
         assert_eq!(fs::read_to_string(&mine).unwrap(), "int main;");
@@ -65,7 +70,8 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
     let seen = place.path().join("seen");
     fs::create_dir(&seen).unwrap();
     let first = format!("env > {0}/env; stat -c %a . > {0}/mode; pwd > {0}/pwd; ", seen.display());
-    let build = "[build]\ncommand = \"env > {out}/env\"\ninputs = []\n[version]\ncommand = \"echo v${GOMAXPROCS:-none}\"";
+    let build = "[build]\ncommand = \"env > {out}/env\"\ninputs = []\n[version]\ncommand = \"echo \
+                 v${GOMAXPROCS:-none}\"";
     add(&place, "x", build, &first, "env = { OWN = \"1\" }\ninherit = [\"MY_TOKEN\", \"WANTED\"]");
     place.write_suite(&["x"], "");
     let mut command = place.command(Path::new(DYNO));
@@ -74,13 +80,17 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
         .env("GOMAXPROCS", "1")
         .env("LD_BIND_NOW", "1")
         .env("RUSTFLAGS", "-Cx");
-    command.env("WANTED", "https://me:pw@x.test/").env("MY_TOKEN", "hunter2").env("npm_config_registry", "r");
+    command
+        .env("WANTED", "https://me:pw@x.test/")
+        .env("MY_TOKEN", "hunter2")
+        .env("npm_config_registry", "r");
     let output = command.output().unwrap();
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
 
     let names = |path: &Path| -> Vec<String> {
         let text = fs::read_to_string(path).unwrap();
-        let mut names: Vec<_> = text.lines().filter_map(|l| Some(l.split_once('=')?.0.to_string())).collect();
+        let mut names: Vec<_> =
+            text.lines().filter_map(|l| Some(l.split_once('=')?.0.to_string())).collect();
         // What the shell itself sets.
         names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(&name.as_str()));
         names.sort();
@@ -88,7 +98,17 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
     };
     assert_eq!(
         names(&seen.join("env")),
-        ["DYNO_PADDING", "DYNO_START", "HOME", "LANG", "MY_TOKEN", "OWN", "PATH", "TMPDIR", "WANTED"]
+        [
+            "DYNO_PADDING",
+            "DYNO_START",
+            "HOME",
+            "LANG",
+            "MY_TOKEN",
+            "OWN",
+            "PATH",
+            "TMPDIR",
+            "WANTED"
+        ]
     );
     let run = place.run_folder().unwrap();
     let start = json(&run.join("starts/000.json"));
@@ -109,13 +129,13 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
     place.assert_nothing_is_left();
 }
 
-/// The script of a subject that makes groups below its own, as service managers do, with a process in them that cannot be known
-/// by its session or its environment.
+/// The script of a subject that makes groups below its own, as service managers do, with a process
+/// in them that cannot be known by its session or its environment.
 fn makes_groups(made: &Path) -> String {
     format!(
-        "for g in $(find /sys/fs/cgroup -type d -name ${{PWD##*/}}); do mkdir -p $g/below/deep; echo $g >> {}; done; \
-         setsid env -i sleep 86423 & \
-         for g in $(find /sys/fs/cgroup -path \"*/${{PWD##*/}}/below/deep\"); do echo $! > $g/cgroup.procs; done; ",
+        "for g in $(find /sys/fs/cgroup -type d -name ${{PWD##*/}}); do mkdir -p $g/below/deep; \
+         echo $g >> {}; done; setsid env -i sleep 86423 & for g in $(find /sys/fs/cgroup -path \
+         \"*/${{PWD##*/}}/below/deep\"); do echo $! > $g/cgroup.procs; done; ",
         made.display()
     )
 }
@@ -146,19 +166,23 @@ fn secrets_among_a_builds_options_are_in_no_record() {
     place.write_suite(&["x"], "");
     let mut command = place.command(Path::new(DYNO));
     command.args(["run", "suite.toml"]);
-    command.env("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=hunter2").env("http_proxy", "me:hunter2@x:1");
+    command
+        .env("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=hunter2")
+        .env("http_proxy", "me:hunter2@x:1");
     command.env("BUNDLE_GEMS__X__COM", "me:hunter2").env("MAVEN_OPTS", "-Xmx2g");
     let output = command.output().unwrap();
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     let record = fs::read_to_string(place.run_folder().unwrap().join("run.json")).unwrap();
     assert!(!record.contains("hunter2"));
-    let environment =
-        &serde_json::from_str::<Value>(&record).unwrap()["plan"]["subjects"][0]["build"]["environment"];
+    let environment = &serde_json::from_str::<Value>(&record).unwrap()["plan"]["subjects"][0]["build"]
+        ["environment"];
     for name in ["GRADLE_OPTS", "http_proxy", "BUNDLE_GEMS__X__COM"] {
         assert_eq!(environment[name], "(not recorded)", "{name}");
     }
     assert_eq!(environment["MAVEN_OPTS"], "-Xmx2g");
-    for build in fs::read_dir(place.path().join("cache/x")).unwrap().map(|entry| entry.unwrap().path()) {
+    for build in
+        fs::read_dir(place.path().join("cache/x")).unwrap().map(|entry| entry.unwrap().path())
+    {
         let receipt = fs::read_to_string(build.join("receipt.json")).unwrap_or_default();
         assert!(!receipt.contains("hunter2"));
     }
@@ -190,8 +214,8 @@ fn a_killed_dyno_leaves_nothing_of_a_build() {
 #[test]
 fn a_build_may_take_as_long_as_it_says() {
     let place = Place::new();
-    let build =
-        "[build]\ncommand = \"echo begun; setsid sleep 86422; true\"\ninputs = []\ndeadline = \"300ms\"";
+    let build = "[build]\ncommand = \"echo begun; setsid sleep 86422; true\"\ninputs = \
+                 []\ndeadline = \"300ms\"";
     add(&place, "x", build, "", "");
     let output = place.dyno(&["subjects", "build", "x"]);
     let said = text(&output);
@@ -203,7 +227,13 @@ fn a_build_may_take_as_long_as_it_says() {
 #[test]
 fn of_an_endless_log_the_end_is_kept() {
     let place = Place::new();
-    add(&place, "x", "", "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo no luck; exit 7; ", "");
+    add(
+        &place,
+        "x",
+        "",
+        "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo no luck; exit 7; ",
+        "",
+    );
     let (status, _) = place.run(&["x", "null"], "");
     assert_eq!(status, 3);
     let run = place.run_folder().unwrap();
@@ -220,7 +250,8 @@ fn dyno_finds_itself_after_it_was_replaced() {
     for copy in [&program, &other] {
         fs::copy(DYNO, copy).unwrap();
     }
-    let build = format!("[build]\ncommand = \"mv {} {}\"\ninputs = []", other.display(), program.display());
+    let build =
+        format!("[build]\ncommand = \"mv {} {}\"\ninputs = []", other.display(), program.display());
     add(&place, "swap", &build, "", "");
     place.write_suite(&["swap", "null"], "");
     let output = place.command(&program).args(["run", "suite.toml"]).output().unwrap();
@@ -228,7 +259,11 @@ fn dyno_finds_itself_after_it_was_replaced() {
     assert!(!other.exists(), "it was replaced");
     let report = place.report();
     let null = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "null").unwrap();
-    assert!(null["version"].as_str().is_some_and(|v| v.starts_with("dyno ")), "{}", null["version"]);
+    assert!(
+        null["version"].as_str().is_some_and(|v| v.starts_with("dyno ")),
+        "{}",
+        null["version"]
+    );
 }
 
 fn resume(place: &Place, more: &[&str]) -> Output {
@@ -240,7 +275,8 @@ fn resume(place: &Place, more: &[&str]) -> Output {
 fn halves_of_different_experiments_are_refused_or_marked() {
     let place = Place::new();
     let input = place.path().join("subjects/x/in.txt");
-    let build = "[build]\ncommand = \"cp in.txt {out}/\"\ninputs = [\"in.txt\"]\n[version]\ncommand = \"cat {out}/in.txt\"";
+    let build = "[build]\ncommand = \"cp in.txt {out}/\"\ninputs = \
+                 [\"in.txt\"]\n[version]\ncommand = \"cat {out}/in.txt\"";
     add(&place, "x", build, "", "");
     fs::write(&input, "one").unwrap();
     place.run(&["x"], "");
@@ -258,7 +294,9 @@ fn halves_of_different_experiments_are_refused_or_marked() {
     let output = resume(&place, &[]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    for words in ["kernel: 1.0 then", "x, how it is started", "x, what it is built from", "--anyway"] {
+    for words in
+        ["kernel: 1.0 then", "x, how it is started", "x, what it is built from", "--anyway"]
+    {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert_eq!(fs::read(&header).unwrap(), before, "the record is untouched");
@@ -268,14 +306,18 @@ fn halves_of_different_experiments_are_refused_or_marked() {
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     assert!(run.join("trials/0001.json").exists());
     let report = place.report();
-    let caveat = report["caveats"].as_array().unwrap().iter().find(|c| c["code"] == "mixed").unwrap();
+    let caveat =
+        report["caveats"].as_array().unwrap().iter().find(|c| c["code"] == "mixed").unwrap();
     assert_eq!(caveat["severity"], "warning");
     let parts = caveat["evidence"]["parts"].as_array().unwrap();
     assert_eq!(
         (&parts[0]["trials"], &parts[1]["trials"]),
         (&serde_json::json!([0]), &serde_json::json!([1]))
     );
-    assert_eq!((&parts[0]["versions"]["x"], &parts[1]["versions"]["x"]), (&"one".into(), &"two".into()));
+    assert_eq!(
+        (&parts[0]["versions"]["x"], &parts[1]["versions"]["x"]),
+        (&"one".into(), &"two".into())
+    );
     let kept = json(&header);
     assert_eq!(kept["plan"]["subjects"][0]["version"], "one", "what was recorded stays");
     assert_eq!(kept["facts"]["kernel"], "1.0");

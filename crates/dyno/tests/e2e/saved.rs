@@ -1,4 +1,5 @@
-//! Loads without a suite that are kept: every tool that reads archives reads theirs, and says what the load itself said.
+//! Loads without a suite that are kept: every tool that reads archives reads theirs, and says what
+//! the load itself said.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,8 @@ fn json_report(place: &Place, archive: &Path) -> (Option<i32>, Value) {
     (status, serde_json::from_str(&report).unwrap())
 }
 
-/// The load of the only trial, as `dyno load` would tell it: there with its whole address, which plans do not have.
+/// The load of the only trial, as `dyno load` would tell it: there with its whole address, which
+/// plans do not have.
 fn load_of(report: &Value, url: &str) -> Value {
     assert_eq!(report["trials"].as_array().unwrap().len(), 1);
     let mut load = report["trials"][0]["load"].clone();
@@ -58,9 +60,15 @@ fn a_report_of_a_kept_load_says_what_the_load_said() {
         assert_eq!(status, output.status.code(), "{shape:?}");
         assert_eq!(load_of(&report, &url), told, "{shape:?}");
         let trial = &report["trials"][0];
-        assert_eq!((&trial["valid"], &trial["caveats"]), (&told["valid"], &told["caveats"]), "{shape:?}");
+        assert_eq!(
+            (&trial["valid"], &trial["caveats"]),
+            (&told["valid"], &told["caveats"]),
+            "{shape:?}"
+        );
         // Nobody watched the server, which is no use of nothing.
-        assert!(trial["server"]["cpu_utilisation"].is_null() && trial["server"]["rss_bytes"].is_null());
+        assert!(
+            trial["server"]["cpu_utilisation"].is_null() && trial["server"]["rss_bytes"].is_null()
+        );
         assert_eq!(report["subjects"][0]["name"], server.url("").trim_start_matches("http://"));
     }
 }
@@ -69,7 +77,8 @@ fn a_report_of_a_kept_load_says_what_the_load_said() {
 fn every_form_of_the_report_tells_that_nothing_is_known_of_the_server() {
     let place = Place::new();
     let server = Server::null();
-    let output = place.dyno(&["load", &server.url("/plaintext"), "-c", "2", "-n", "200", "--save", "kept"]);
+    let output =
+        place.dyno(&["load", &server.url("/plaintext"), "-c", "2", "-n", "200", "--save", "kept"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     let archive = only_in(&place, "kept");
     for form in ["text", "html", "md", "json"] {
@@ -97,7 +106,10 @@ fn secrets_are_in_the_archive_and_in_no_report() {
     let archive = only_in(&place, "kept");
     let run = fs::read_to_string(archive.join("run.json")).unwrap();
     let secrets = ["q1w2e3r4t5y6", "a1s2d3f4g5h6"];
-    assert!(secrets.iter().all(|secret| run.contains(secret)), "without them it could not be loaded again");
+    assert!(
+        secrets.iter().all(|secret| run.contains(secret)),
+        "without them it could not be loaded again"
+    );
     let run: Value = serde_json::from_str(&run).unwrap();
     let name_and_title = run["plan"]["subjects"].to_string();
     assert!(secrets.iter().all(|secret| !name_and_title.contains(secret)), "{name_and_title}");
@@ -112,7 +124,8 @@ fn a_load_that_is_ended_early_is_kept_as_far_as_it_came() {
     let place = Place::new();
     let server = Server::null();
     let mut dyno = place.command(Path::new(DYNO));
-    let arguments = ["-c", "2", "-d", "300s", "--interval", "50ms", "--stream", "stream", "--save", "kept"];
+    let arguments =
+        ["-c", "2", "-d", "300s", "--interval", "50ms", "--stream", "stream", "--save", "kept"];
     dyno.args(["load", &server.url("/plaintext")]).args(arguments);
     let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let stream = || fs::read_to_string(place.path().join("stream")).unwrap_or_default();
@@ -127,7 +140,10 @@ fn a_load_that_is_ended_early_is_kept_as_far_as_it_came() {
     assert_eq!(status, Some(3));
     let trial = &report["trials"][0];
     assert!(trial["load"]["exchanges"]["completed"].as_u64().unwrap() > 0);
-    assert!(trial["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "cut_short"), "{trial}");
+    assert!(
+        trial["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "cut_short"),
+        "{trial}"
+    );
     // That the user ended it is no failure of the server.
     assert_eq!(report["subjects"][0]["failures"].as_array().unwrap().len(), 0);
 }
@@ -166,7 +182,8 @@ fn a_load_of_a_server_that_answers_wrongly_leaves_the_reason() {
     let archive = only_in(&place, "kept");
     let told = text(&output);
     assert!(
-        told.contains("Why the load did not begin is kept.") && told.contains("dyno report kept/load-"),
+        told.contains("Why the load did not begin is kept.")
+            && told.contains("dyno report kept/load-"),
         "{told}"
     );
     let (status, report) = json_report(&place, &archive);
@@ -192,7 +209,10 @@ fn a_killed_load_leaves_a_run_without_a_result() {
     assert!(begun.is_some(), "nothing was kept before the load");
     let (status, report) = report(&place, &only_in(&place, "kept"), "text");
     assert_eq!(status, Some(3), "{report}");
-    assert!(report.contains("There is no result: it ended before the first one, or goes on."), "{report}");
+    assert!(
+        report.contains("There is no result: it ended before the first one, or goes on."),
+        "{report}"
+    );
 }
 
 #[test]
@@ -232,10 +252,15 @@ fn null_of(dyno: u32) -> Option<u32> {
 fn a_calibration_without_its_responder_is_none() {
     let place = Place::new();
     let mut dyno = place.command(Path::new(DYNO));
-    let dyno =
-        dyno.args(["calibrate", "-d", "1s"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let dyno = dyno
+        .args(["calibrate", "-d", "1s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let null = soon(|| null_of(dyno.id()));
-    let killed = null.map(|pid| Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap());
+    let killed =
+        null.map(|pid| Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap());
     let output = dyno.wait_with_output().unwrap();
     assert!(killed.is_some_and(|status| status.success()), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
@@ -250,7 +275,11 @@ fn a_calibration_looks_first_whether_its_outputs_can_be_written() {
     for arguments in [["-o", "file/x"], ["--cache", "file"], ["--save", "file"]] {
         let output = place.dyno(&[&["calibrate"][..], &arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains("file") && !text(&output).contains("ceiling,"), "{}", text(&output));
+        assert!(
+            text(&output).contains("file") && !text(&output).contains("ceiling,"),
+            "{}",
+            text(&output)
+        );
     }
     assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "mine");
 }
@@ -283,7 +312,11 @@ fn every_output_that_failed_is_told() {
     assert!(began.is_some(), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     for part in ["out/result", "out/log", "starts/000.json"] {
-        assert!(text(&output).contains(&format!("{part} cannot be written")), "{part}: {}", text(&output));
+        assert!(
+            text(&output).contains(&format!("{part} cannot be written")),
+            "{part}: {}",
+            text(&output)
+        );
     }
     assert!(!text(&output).contains("is kept"), "{}", text(&output));
 }
@@ -292,7 +325,8 @@ fn every_output_that_failed_is_told() {
 fn a_kept_load_is_not_resumed() {
     let place = Place::new();
     let server = Server::null();
-    let output = place.dyno(&["load", &server.url("/plaintext"), "-c", "1", "-n", "10", "--save", "kept"]);
+    let output =
+        place.dyno(&["load", &server.url("/plaintext"), "-c", "1", "-n", "10", "--save", "kept"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     let archive = only_in(&place, "kept");
     let output = place.dyno(&["run", "--resume", archive.to_str().unwrap()]);

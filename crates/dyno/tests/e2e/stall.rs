@@ -8,14 +8,16 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, Server, send_signal};
 
-/// An h2c server is stopped for 1.2 s under a time-out of 1 s. One request on each connection times out and takes its neighbours
-/// with it: a good tenth of all requests get no answer, and nothing about that may look like a quick server.
+/// An h2c server is stopped for 1.2 s under a time-out of 1 s. One request on each connection times
+/// out and takes its neighbours with it: a good tenth of all requests get no answer, and nothing
+/// about that may look like a quick server.
 #[test]
 fn a_stall_longer_than_the_time_out_is_in_the_percentiles() {
     let place = Place::new();
     let server = Server::streams(&[]);
     let url = server.url("/plaintext");
-    let arguments = ["load", &url, "--protocol", "h2c", "-c", "16", "-m", "100", "-r", "1000", "-d", "8s"];
+    let arguments =
+        ["load", &url, "--protocol", "h2c", "-c", "16", "-m", "100", "-r", "1000", "-d", "8s"];
     let mut command = place.command(Path::new(DYNO));
     command.args(arguments).args(["--timeout", "1s", "--format", "json", "--no-tui"]);
     let load = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -48,12 +50,25 @@ fn stopped_for_a_second(is_server: bool) -> Value {
     let server = Server::streams(&[]);
     let url = server.url("/plaintext");
     let mut command = place.command(Path::new(DYNO));
-    command.args(["load", &url, "--protocol", "h2c", "-c", "4", "-d", "2s", "--format", "json", "--no-tui"]);
+    command.args([
+        "load",
+        &url,
+        "--protocol",
+        "h2c",
+        "-c",
+        "4",
+        "-d",
+        "2s",
+        "--format",
+        "json",
+        "--no-tui",
+    ]);
     let load = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     while server.answered().0 < 50 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let signal = |signal| if is_server { server.signal(signal) } else { send_signal(load.id(), signal) };
+    let signal =
+        |signal| if is_server { server.signal(signal) } else { send_signal(load.id(), signal) };
     signal(libc::SIGSTOP);
     std::thread::sleep(Duration::from_secs(1));
     signal(libc::SIGCONT);
@@ -77,7 +92,8 @@ fn a_server_that_stalls_in_a_closed_loop_is_named() {
 #[test]
 fn a_generator_that_was_stopped_is_refused() {
     let result = stopped_for_a_second(false);
-    let stopped = caveat(&result, "generator_stopped").unwrap_or_else(|| panic!("{}", result["caveats"]));
+    let stopped =
+        caveat(&result, "generator_stopped").unwrap_or_else(|| panic!("{}", result["caveats"]));
     assert_eq!(stopped["severity"], "invalid");
     assert_eq!(result["valid"], false);
     assert!(caveat(&result, "stalled").is_none(), "the server is blamed: {}", result["caveats"]);

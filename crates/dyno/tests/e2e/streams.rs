@@ -10,12 +10,16 @@ fn load(place: &Place, url: &str, arguments: &[&str]) -> (i32, Value) {
     let mut all = vec!["load", url, "--format", "json", "--expect-body", "Hello, World!"];
     all.extend(arguments);
     let output = place.dyno(&all);
-    let result = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)));
+    let result =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)));
     (output.status.code().unwrap(), result)
 }
 
 fn number(result: &Value, pointer: &str) -> u64 {
-    result.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer} in {result}"))
+    result
+        .pointer(pointer)
+        .and_then(Value::as_u64)
+        .unwrap_or_else(|| panic!("no {pointer} in {result}"))
 }
 
 fn codes(result: &Value) -> Vec<&str> {
@@ -50,7 +54,8 @@ fn what_the_server_counted_is_what_we_completed() {
             let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
             assert_all_right(&result, &server, &format!("{driver} {shape:?}"));
             let frames = &result["http2"]["frames_in"];
-            // The server sends HEADERS and one DATA for each, and the last interval may have begun after some of them.
+            // The server sends HEADERS and one DATA for each, and the last interval may have begun
+            // after some of them.
             assert!(number(frames, "/HEADERS") > 0 && number(frames, "/DATA") > 0, "{frames}");
         }
     }
@@ -91,7 +96,8 @@ fn a_server_that_goes_away_loses_nothing() {
     for driver in ["uring", "epoll"] {
         let place = Place::new();
         let server = Server::streams(&["--go-away-every", "100"]);
-        let arguments = ["--protocol", "h2c", "--driver", driver, "-c", "4", "-m", "10", "-n", "5000"];
+        let arguments =
+            ["--protocol", "h2c", "--driver", driver, "-c", "4", "-m", "10", "-n", "5000"];
         let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
         assert_all_right(&result, &server, driver);
         assert!(number(&result, "/connections/opened") > 40, "{}", result["connections"]);
@@ -126,7 +132,10 @@ fn no_more_streams_are_opened_than_the_server_allows() {
     let arguments = ["--protocol", "h2c", "-c", "2", "-m", "10", "-n", "2000"];
     let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
     assert_all_right(&result, &server, "few streams");
-    assert_eq!(result["http2"]["streams"], serde_json::json!({"asked": 10, "granted": 3, "most": 3}));
+    assert_eq!(
+        result["http2"]["streams"],
+        serde_json::json!({"asked": 10, "granted": 3, "most": 3})
+    );
     assert!(codes(&result).contains(&"streams_not_granted"), "{}", result["caveats"]);
 }
 
@@ -171,7 +180,8 @@ fn small_windows_of_ours_hold_the_server_up_and_lose_nothing() {
     assert!(updates <= 2 * (20_000 * 13 / 65_535 + 2), "{updates}");
 }
 
-/// A server that chooses HTTP/1.1 is loaded so, and the result says that this is not what was asked for.
+/// A server that chooses HTTP/1.1 is loaded so, and the result says that this is not what was asked
+/// for.
 #[test]
 fn falling_back_is_told() {
     let place = Place::new();
@@ -185,7 +195,8 @@ fn falling_back_is_told() {
     assert!(codes(&result).contains(&"fell_back"), "{}", result["caveats"]);
 
     // Prior knowledge that is wrong is a protocol error.
-    let (status, result) = load(&place, &server.url("/plaintext"), &["--protocol", "h2c", "-n", "20"]);
+    let (status, result) =
+        load(&place, &server.url("/plaintext"), &["--protocol", "h2c", "-n", "20"]);
     assert_eq!(status, 1);
     assert_eq!(number(&result, "/outcomes/ok"), 0);
 }

@@ -87,7 +87,9 @@ fn lost_terminal_ends_the_live_view_and_keeps_the_result() {
     for is_stdin in [true, false] {
         let kept = place.path().join(format!("kept-{is_stdin}"));
         let mut command = place.command(Path::new(DYNO));
-        command.args(["load", &url, "-d", "1h", "-c", "2", "--interval", "100ms", "--save"]).arg(&kept);
+        command
+            .args(["load", &url, "-d", "1h", "-c", "2", "--interval", "100ms", "--save"])
+            .arg(&kept);
         let (window, mut child) = start(&mut command, is_stdin);
         let pieces = follow(&window);
         let mut shown = String::new();
@@ -131,7 +133,9 @@ fn control_characters_of_a_path_do_not_reach_the_terminal() {
     let odd = place.path().join("x\x1b]0;pwn\x07y");
     fs::rename(run, &odd).unwrap();
     let missing = place.path().join("no\x1b]0;pwn\x07ne");
-    for arguments in [["report".as_ref(), odd.as_os_str()], ["report".as_ref(), missing.as_os_str()]] {
+    for arguments in
+        [["report".as_ref(), odd.as_os_str()], ["report".as_ref(), missing.as_os_str()]]
+    {
         let mut command = place.command(Path::new(DYNO));
         let (window, mut child) = start(command.args(arguments), true);
         let pieces = follow(&window);

@@ -19,8 +19,8 @@ const CREATE_ENTRY: u16 = 1 << 8;
 /// Most entries that a test makes: each takes some 300 bytes of the kernel's memory.
 const MOST_ENTRIES: u64 = 1 << 20;
 
-const RULES: &str =
-    "table inet tracked { chain in { type filter hook input priority 0; ct state established accept; }; }";
+const RULES: &str = "table inet tracked \
+                     { chain in { type filter hook input priority 0; ct state established accept; }; }";
 
 fn setting(name: &str) -> Option<u64> {
     fs::read_to_string(format!("/proc/sys/net/netfilter/{name}")).ok()?.trim().parse().ok()
@@ -38,7 +38,9 @@ fn with_room<T: Send>(free: u64, work: impl FnOnce() -> T + Send) -> Option<T> {
         match rules {
             Ok(output) if output.status.success() => {}
             Ok(output) => return unavailable(&format!("nft: {}", text(&output))),
-            Err(error) => return unavailable(&format!("nft: {error}; `scripts/setup test` gets it")),
+            Err(error) => {
+                return unavailable(&format!("nft: {error}; `scripts/setup test` gets it"));
+            }
         }
         let Some(most) = setting("nf_conntrack_max").filter(|most| *most <= MOST_ENTRIES) else {
             return unavailable("the table of tracked connections is too large to be filled");
@@ -104,7 +106,8 @@ const NESTED: u16 = 0x8000;
 
 fn tuple(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Vec<u8> {
     const TCP: u8 = 6;
-    let addresses = [attribute(1, &source.0.octets()), attribute(2, &destination.0.octets())].concat();
+    let addresses =
+        [attribute(1, &source.0.octets()), attribute(2, &destination.0.octets())].concat();
     let ports = [
         attribute(1, &[TCP]),
         attribute(2, &source.1.to_be_bytes()),
@@ -155,7 +158,9 @@ fn step_that_fills_the_table_is_invalid_by_the_machine() {
         drops["tracking_entries"].as_u64() >= drops["tracking_most"].as_u64()
     };
     let Some(full) = all.iter().find(is_full) else {
-        return not_run("a load that fills the table: the machine was too slow to open 300 connections");
+        return not_run(
+            "a load that fills the table: the machine was too slow to open 300 connections",
+        );
     };
     let dropped = dropped_packets(&full["caveats"]).unwrap_or_else(|| panic!("{full:#}"));
     assert_eq!(dropped["severity"], "invalid");

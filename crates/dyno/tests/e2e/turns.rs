@@ -9,8 +9,10 @@ use crate::drive::{Place, text};
 /// Runs two subjects in turns of 100 ms, one step of 800 ms each.
 fn run(place: &Place, subjects: &[&str], repeats: u32) -> (i32, Value) {
     let suite = format!(
-        "subjects = {subjects:?}\n[suite]\nrepeats = {repeats}\norder = \"interleaved\"\nslice = \"100ms\"\nseed = 7\n\
-         [[workloads]]\npath = \"/plaintext\"\nexpect = {{ status = 200, body = \"Hello, World!\" }}\n\
+        "subjects = {subjects:?}\n[suite]\nrepeats = {repeats}\norder = \"interleaved\"\n\
+         slice = \"100ms\"\nseed = 7\n\
+         [[workloads]]\npath = \"/plaintext\"\n\
+         expect = {{ status = 200, body = \"Hello, World!\" }}\n\
          [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\ntimeout = \"5s\"\n"
     );
     fs::write(place.path().join("turns.toml"), suite).unwrap();
@@ -34,13 +36,23 @@ fn two_servers_take_turns_and_rest_in_between() {
         let began = both.map(|trial| trial["turns"]["began_ns"].as_u64().unwrap());
         assert_eq!(began[0], began[1], "they took turns with each other");
         for trial in both {
-            assert_eq!(trial["load"]["duration_s"], 0.8, "each has as much time as it would have had alone");
+            assert_eq!(
+                trial["load"]["duration_s"], 0.8,
+                "each has as much time as it would have had alone"
+            );
             let rounds = trial["turns"]["rounds"].as_array().unwrap();
             assert_eq!(rounds.len(), 4, "of two turns of 100 ms");
-            assert!(rounds.iter().all(|round| round["throughput_rps"].as_f64().unwrap() > 0.0), "{rounds:?}");
+            assert!(
+                rounds.iter().all(|round| round["throughput_rps"].as_f64().unwrap() > 0.0),
+                "{rounds:?}"
+            );
             let n = |key: &str| trial["load"]["exchanges"][key].as_u64().unwrap();
             assert_eq!(n("carried_in") + n("scheduled"), n("started") + n("dropped"));
-            assert_eq!(n("started"), n("completed"), "what was under way at the end of a turn was answered");
+            assert_eq!(
+                n("started"),
+                n("completed"),
+                "what was under way at the end of a turn was answered"
+            );
         }
     }
 }
@@ -63,9 +75,12 @@ fn a_duet_is_loaded_at_the_same_time_and_tells_what_a_request_costs() {
     let place = Place::new();
     place.add_unruly("one", &[], "");
     place.add_unruly("other", &[], "");
-    let suite = "subjects = [\"one\", \"null\", \"other\"]\n[suite]\nrepeats = 2\norder = \"duet\"\nseed = 7\ncontaminated = \"counts\"\n\
-         [[workloads]]\npath = \"/plaintext\"\nexpect = { status = 200, body = \"Hello, World!\" }\n\
-         [load]\nconnections = [4]\nwarmup = \"200ms\"\nduration = \"600ms\"\ninterval = \"100ms\"\ntimeout = \"5s\"\n";
+    let suite = "subjects = [\"one\", \"null\", \"other\"]\n[suite]\nrepeats = 2\n\
+         order = \"duet\"\nseed = 7\ncontaminated = \"counts\"\n\
+         [[workloads]]\npath = \"/plaintext\"\n\
+         expect = { status = 200, body = \"Hello, World!\" }\n\
+         [load]\nconnections = [4]\nwarmup = \"200ms\"\nduration = \"600ms\"\n\
+         interval = \"100ms\"\ntimeout = \"5s\"\n";
     fs::write(place.path().join("duet.toml"), suite).unwrap();
     let output = place.dyno(&["run", "duet.toml"]);
     assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
@@ -80,13 +95,27 @@ fn a_duet_is_loaded_at_the_same_time_and_tells_what_a_request_costs() {
                 (&trial["duet"]["loads"], &trial["load"]["duration_s"]),
                 (&Value::from(2), &Value::from(1.2))
             );
-            assert_eq!(trial["duet"]["rounds"].as_array().unwrap().len(), 2, "of half a second or more");
-            let codes: Vec<&str> =
-                trial["caveats"].as_array().unwrap().iter().map(|c| c["code"].as_str().unwrap()).collect();
-            assert!(codes.contains(&"at_once") && !codes.contains(&"generator_starved"), "{codes:?}");
+            assert_eq!(
+                trial["duet"]["rounds"].as_array().unwrap().len(),
+                2,
+                "of half a second or more"
+            );
+            let codes: Vec<&str> = trial["caveats"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|c| c["code"].as_str().unwrap())
+                .collect();
+            assert!(
+                codes.contains(&"at_once") && !codes.contains(&"generator_starved"),
+                "{codes:?}"
+            );
         }
         let alone = trials(&report, "null")[block];
-        assert_eq!((&alone["duet"], alone["load"]["duration_s"].as_f64()), (&Value::Null, Some(0.6)));
+        assert_eq!(
+            (&alone["duet"], alone["load"]["duration_s"].as_f64()),
+            (&Value::Null, Some(0.6))
+        );
     }
     let summary = |subject: &str| {
         report["summaries"].as_array().unwrap().iter().find(|s| s["subject"] == subject).unwrap()
@@ -105,8 +134,12 @@ fn a_duet_is_loaded_at_the_same_time_and_tells_what_a_request_costs() {
     let duets = report["duets"].as_array().unwrap();
     let [only] = &duets[..] else { panic!("{duets:#?}") };
     assert_eq!((&only["from"], &only["to"]), (&Value::from("one"), &Value::from("other")));
-    let compared: Vec<&str> =
-        only["rows"].as_array().unwrap().iter().map(|row| row["metric"].as_str().unwrap()).collect();
+    let compared: Vec<&str> = only["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["metric"].as_str().unwrap())
+        .collect();
     assert_eq!(compared, ["server_cpu_us_per_request", "server_memory_bytes"]);
     let page = fs::read_to_string(place.run_folder().unwrap().join("report.html")).unwrap();
     assert!(page.contains("Side by side"));

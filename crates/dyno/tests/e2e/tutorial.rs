@@ -1,5 +1,5 @@
-//! The tutorial of docs/subjects.md, block by block: its files are written as they stand there, its commands run, and what it
-//! says that they print is held against what they print.
+//! The tutorial of docs/subjects.md, block by block: its files are written as they stand there, its
+//! commands run, and what it says that they print is held against what they print.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,8 @@ fn is_like(wanted: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Holds what was printed against the lines of a page, in their order. A line that is `…` alone stands for any lines.
+/// Holds what was printed against the lines of a page, in their order. A line that is `…` alone
+/// stands for any lines.
 fn hold(wanted: &[String], printed: &str) {
     let mut lines = printed.lines();
     let mut may_skip = false;
@@ -82,7 +83,8 @@ fn every_block_of_the_tutorial_is_true() {
         let typed = lines[0].strip_prefix("$ ").expect("a command first");
         let mut shell = place.command(Path::new("sh"));
         let path = std::env::var("PATH").unwrap();
-        let output = shell.args(["-c", typed]).env("PATH", format!("{bin}:{path}")).output().unwrap();
+        let output =
+            shell.args(["-c", typed]).env("PATH", format!("{bin}:{path}")).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let status = output.status.code();
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -99,6 +101,8 @@ fn every_block_of_the_tutorial_is_true() {
 
 #[test]
 fn dots_stand_for_anything() {
-    assert!(is_like("a…c", "abbc") && is_like("…", "x") && is_like("a", "a") && is_like("…b…", "abc"));
+    assert!(
+        is_like("a…c", "abbc") && is_like("…", "x") && is_like("a", "a") && is_like("…b…", "abc")
+    );
     assert!(!is_like("a…c", "abb") && !is_like("a", "ab") && !is_like("…d…", "abc"));
 }

@@ -1,4 +1,5 @@
-//! The demo suite's short form as an ordinary user: everything runs, what needs privilege is null with a caveat.
+//! The demo suite's short form as an ordinary user: everything runs, what needs privilege is null
+//! with a caveat.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,8 @@ use serde_json::Value;
 use crate::drive::{DYNO, Place, not_run, repository, text};
 
 /// The subjects of the demo suite.
-const DEMO: [&str; 7] = ["null", "h2o", "nginx", "go-nethttp", "node-http", "rust-hyper", "java-jetty"];
+const DEMO: [&str; 7] =
+    ["null", "h2o", "nginx", "go-nethttp", "node-http", "rust-hyper", "java-jetty"];
 
 fn shell(script: &str) {
     let status = Command::new("sh").args(["-ec", script]).status().unwrap();
@@ -21,7 +23,8 @@ fn the_short_demo_runs_as_an_ordinary_user() {
     let place = Place::new();
     let root = repository();
     let here = place.path().display();
-    // Builds are made once, with the rights of whoever runs the tests, and then belong to the ordinary user.
+    // Builds are made once, with the rights of whoever runs the tests, and then belong to the
+    // ordinary user.
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects");
     let built = Command::new(DYNO)
         .args(["subjects", "build"])
@@ -48,7 +51,8 @@ fn the_short_demo_runs_as_an_ordinary_user() {
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     place.assert_nothing_is_left();
     // What this user's tools cannot build is skipped, and nothing else.
-    let list = String::from_utf8(place.dyno_as_ordinary_user(&["subjects", "list"]).stdout).unwrap();
+    let list =
+        String::from_utf8(place.dyno_as_ordinary_user(&["subjects", "list"]).stdout).unwrap();
     let unmet: Vec<&str> =
         list.lines().filter(|l| l.contains(" no: ")).filter_map(|l| l.split(' ').next()).collect();
     let unmet: Vec<&str> = unmet.into_iter().filter(|name| DEMO.contains(name)).collect();
@@ -58,7 +62,8 @@ fn the_short_demo_runs_as_an_ordinary_user() {
 fn check(report: &Value, unmet: &[&str]) {
     assert_eq!(report["run"]["facts"]["privileged"], false);
     let missing = report["run"]["facts"]["missing"].as_array().unwrap();
-    let groups = missing.iter().find(|m| m["what"].as_str().unwrap().starts_with("CPU and memory limits"));
+    let groups =
+        missing.iter().find(|m| m["what"].as_str().unwrap().starts_with("CPU and memory limits"));
     let no_groups = groups.is_some();
     let mut measured = Vec::new();
     for subject in report["subjects"].as_array().unwrap() {
@@ -70,7 +75,12 @@ fn check(report: &Value, unmet: &[&str]) {
             not_run(&format!("{name} as an ordinary user: {why}"));
             continue;
         }
-        assert_eq!(subject["failures"].as_array().unwrap().len(), 0, "{name}: {}", subject["failures"]);
+        assert_eq!(
+            subject["failures"].as_array().unwrap().len(),
+            0,
+            "{name}: {}",
+            subject["failures"]
+        );
         assert_eq!(trials.len(), 2, "{name}");
         measured.push(name);
         for trial in trials {
@@ -79,8 +89,14 @@ fn check(report: &Value, unmet: &[&str]) {
             // What may not be looked at is empty, and says why.
             if trial["server"]["calls"].is_null() {
                 let caveats = trial["caveats"].as_array().unwrap();
-                let why = caveats.iter().find(|c| c["code"] == "syscalls_not_measured").expect("a caveat");
-                assert!(why["message"].as_str().unwrap().contains("were not counted: "), "{name}: {why}");
+                let why = caveats
+                    .iter()
+                    .find(|c| c["code"] == "syscalls_not_measured")
+                    .expect("a caveat");
+                assert!(
+                    why["message"].as_str().unwrap().contains("were not counted: "),
+                    "{name}: {why}"
+                );
                 assert!(trial["server"]["working"].is_null(), "{name}");
             }
             if no_groups {

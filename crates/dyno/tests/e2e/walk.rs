@@ -25,13 +25,16 @@ pub fn null() -> String {
     format!("[{:?}, \"serve-null\", \"--port\", \"{{port}}\"]", env!("CARGO_BIN_EXE_dyno"))
 }
 
-/// Writes the definition of a subject that is started by this command, with something in its environment.
+/// Writes the definition of a subject that is started by this command, with something in its
+/// environment.
 pub fn define(subjects: &Path, name: &str, command: &str, env: &str) {
     let folder = subjects.join(name);
     fs::create_dir_all(&folder).unwrap();
     let text = format!(
-        "name = {name:?}\ntitle = {name:?}\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
-         [start]\ncommand = {command}\nenv = {{ {env} }}\n[ready]\npath = \"/plaintext\"\ndeadline = \"20s\"\n"
+        "name = {name:?}\ntitle = {name:?}\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\n\
+         checks = [\"hello\"]\n\
+         [start]\ncommand = {command}\nenv = {{ {env} }}\n[ready]\npath = \"/plaintext\"\n\
+         deadline = \"20s\"\n"
     );
     fs::write(folder.join("subject.toml"), text).unwrap();
 }
@@ -41,7 +44,8 @@ pub fn planned(subjects: &Path, name: &str) -> Planned {
     planned_with(
         subjects,
         &format!(
-            "subjects = [{name:?}]\n[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n[suite]\nrepeats = 1\n"
+            "subjects = [{name:?}]\n[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \
+             \"500ms\"\n[suite]\nrepeats = 1\n"
         ),
     )
 }
@@ -51,7 +55,8 @@ pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
     let suite = SuiteFile::parse(Path::new("by-hand.toml"), suite, &[]).unwrap();
     let folders = Folders(vec![subjects.into()]);
     let mut planned =
-        resolve(suite, &folders, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None).unwrap();
+        resolve(suite, &folders, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None)
+            .unwrap();
     // What happens is counted, and is not to depend on who else uses the machine.
     planned.plan.again = 0;
     planned

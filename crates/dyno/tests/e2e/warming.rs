@@ -6,13 +6,16 @@ use serde_json::Value;
 
 use crate::drive::{Place, text};
 
-/// Runs one unruly server with these keys of `[load]`, and returns the exit status, all that was said, and the report.
+/// Runs one unruly server with these keys of `[load]`, and returns the exit status, all that was
+/// said, and the report.
 fn run(place: &Place, arguments: &[&str], load: &str) -> (Option<i32>, String, Value) {
     place.add_unruly("bad", arguments, "");
     let suite = format!(
         "subjects = [\"bad\"]\n[suite]\nrepeats = 1\nseed = 7\n\
-         [[workloads]]\nname = \"text\"\npath = \"/plaintext\"\n[[workloads]]\nname = \"json\"\npath = \"/json\"\n\
-         [load]\nconnections = [2, 4]\nduration = \"400ms\"\ninterval = \"200ms\"\ntimeout = \"1s\"\n{load}"
+         [[workloads]]\nname = \"text\"\npath = \"/plaintext\"\n[[workloads]]\nname = \"json\"\n\
+         path = \"/json\"\n\
+         [load]\nconnections = [2, 4]\nduration = \"400ms\"\ninterval = \"200ms\"\n\
+         timeout = \"1s\"\n{load}"
     );
     fs::write(place.path().join("suite.toml"), suite).unwrap();
     let output = place.dyno(&["run", "suite.toml"]);
@@ -50,8 +53,10 @@ fn a_cold_server_is_warmed_with_all_workloads_before_it_is_measured() {
         let codes = caveats(trial);
         assert!(!codes.contains(&"still_warming") && !codes.contains(&"warmup_limit"), "{codes:?}");
     }
-    let shown: Vec<_> =
-        trials.iter().map(|t| (t["workload"].as_str(), t["step"]["connections"].as_u64())).collect();
+    let shown: Vec<_> = trials
+        .iter()
+        .map(|t| (t["workload"].as_str(), t["step"]["connections"].as_u64()))
+        .collect();
     let (text, json) = (Some("text"), Some("json"));
     assert_eq!(
         shown,
@@ -83,7 +88,9 @@ fn a_step_is_refused_where_a_warm_up_of_a_given_length_was_too_short() {
     let (status, said, report) = run(&place, &["--mode", "compiling"], "warmup = \"50ms\"\n");
     assert_eq!(status, Some(1), "{said}");
     assert_eq!(report["subjects"][0]["warm_ups"], Value::Array(Vec::new()));
-    assert!(report["trials"].as_array().unwrap().iter().all(|t| caveats(t).contains(&"still_warming")));
+    assert!(
+        report["trials"].as_array().unwrap().iter().all(|t| caveats(t).contains(&"still_warming"))
+    );
 }
 
 #[test]

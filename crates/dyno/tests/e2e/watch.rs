@@ -10,7 +10,9 @@ use crate::drive::{DYNO, Place, Server, free_port, not_run, soon, text};
 
 fn looks(output: &[u8]) -> Vec<Value> {
     let text = String::from_utf8(output.to_vec()).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+        .collect()
 }
 
 #[test]
@@ -23,8 +25,9 @@ fn a_server_is_watched_by_its_port_while_somebody_loads_it() {
     let mut load = load.spawn().unwrap();
     let (port, report) = (server.port.to_string(), place.path().join("watch.html"));
     let report = report.to_str().unwrap();
-    let output = place
-        .dyno(&["watch", "--port", &port, "-d", "2s", "-i", "500ms", "--format", "json", "--report", report]);
+    let output = place.dyno(&[
+        "watch", "--port", &port, "-d", "2s", "-i", "500ms", "--format", "json", "--report", report,
+    ]);
     assert!(output.status.success(), "{}", text(&output));
     let all = looks(&output.stdout);
     assert!((3..=4).contains(&all.len()), "{all:#?}");
@@ -70,7 +73,10 @@ fn the_last_look_is_a_page_of_openmetrics_and_a_server_that_ends_is_told() {
         page.contains("dyno_watch_cpus ").then_some(page)
     });
     let page = page.expect("a look is on the page");
-    assert!(page.ends_with("# EOF\n") && page.contains("dyno_watch_role_cpu_seconds{role="), "{page}");
+    assert!(
+        page.ends_with("# EOF\n") && page.contains("dyno_watch_role_cpu_seconds{role="),
+        "{page}"
+    );
     drop(server);
     let output = watch.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
@@ -115,13 +121,27 @@ fn a_page_of_nothing_is_not_left_behind() {
     let (pid, page) = (server.id().to_string(), place.path().join("page.html"));
     let page_name = page.to_str().unwrap();
     let reaped = std::thread::spawn(move || server.wait().unwrap());
-    let output =
-        place.dyno(&["watch", "--pid", &pid, "-i", "20s", "-d", "2s", "--outside", "--report", page_name]);
+    let output = place.dyno(&[
+        "watch",
+        "--pid",
+        &pid,
+        "-i",
+        "20s",
+        "-d",
+        "2s",
+        "--outside",
+        "--report",
+        page_name,
+    ]);
     reaped.join().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(!page.exists() && text(&output).contains("nothing was seen"), "{}", text(&output));
     let output = place.dyno(&["watch", "--pid", "1", "--report", "-"]);
-    assert!(output.status.code() == Some(2) && text(&output).contains("name of a file"), "{}", text(&output));
+    assert!(
+        output.status.code() == Some(2) && text(&output).contains("name of a file"),
+        "{}",
+        text(&output)
+    );
 }
 
 #[test]
@@ -147,7 +167,9 @@ fn sockets_are_seen_in_a_network_of_the_servers_own() {
     let within = format!("ip link set lo up && exec {DYNO} serve-null --port {port}");
     let mut server = Command::new("unshare");
     server.args(["--net", "sh", "-c", &within]).stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(mut server) = server.spawn() else { return not_run("a network of its own: there is no unshare") };
+    let Ok(mut server) = server.spawn() else {
+        return not_run("a network of its own: there is no unshare");
+    };
     let pid = server.id().to_string();
     let listens = soon(|| {
         if server.try_wait().unwrap().is_some() {
@@ -160,7 +182,8 @@ fn sockets_are_seen_in_a_network_of_the_servers_own() {
     if listens != Some(true) {
         return not_run("a network of its own: this user may not make one, or there is no ip");
     }
-    let output = place.dyno(&["watch", "--pid", &pid, "-d", "300ms", "--format", "json", "--outside"]);
+    let output =
+        place.dyno(&["watch", "--pid", &pid, "-d", "300ms", "--format", "json", "--outside"]);
     let by_port = place.dyno(&["watch", "--port", &port, "-d", "300ms"]);
     server.kill().unwrap();
     server.wait().unwrap();

@@ -1,4 +1,5 @@
-//! What dyno says by its exit status, what it refuses, and what it leaves alone of what others wrote.
+//! What dyno says by its exit status, what it refuses, and what it leaves alone of what others
+//! wrote.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -60,7 +61,8 @@ fn a_har_is_sent_as_it_was_recorded_and_reads_no_file() {
     let (port, seen) = recorder();
     let body = "{csv:/etc/passwd:1} {seq} {uuid} {rand} {{seq}}";
     fs::write(place.path().join("x.har"), har(port, body, 200)).unwrap();
-    let output = place.dyno(&["load", "--import", "x.har", "-c", "1", "-n", "3", "--format", "json"]);
+    let output =
+        place.dyno(&["load", "--import", "x.har", "-c", "1", "-n", "3", "--format", "json"]);
     // Three requests say nothing of the generator's room, so whether they are valid is chance.
     let result: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
@@ -96,19 +98,35 @@ fn files_are_read_only_where_the_user_put_them() {
     for (arguments, words) in [
         (vec!["load", &template], "leads out of the folder"),
         (vec!["load", "--import", "targets.txt"], "--files FOLDER"),
-        (vec!["load", "--curl", "curl -d @../secret http://127.0.0.1:1/"], "leads out of the folder"),
+        (
+            vec!["load", "--curl", "curl -d @../secret http://127.0.0.1:1/"],
+            "leads out of the folder",
+        ),
         (vec!["load", "--import", "curls.sh"], "may not choose a Unix socket"),
     ] {
         fs::write(home.join("curls.sh"), "curl --unix-socket /run/x.sock http://a/\n").unwrap();
-        let output = place.command(Path::new(DYNO)).args(&arguments).current_dir(&home).output().unwrap();
+        let output =
+            place.command(Path::new(DYNO)).args(&arguments).current_dir(&home).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output).contains(words), "{arguments:?}: {}", text(&output));
     }
     let mut allowed = place.command(Path::new(DYNO));
-    let output =
-        allowed.current_dir(&home).args(["load", "--import", "targets.txt", "--files", ".", "-n", "1"]);
+    let output = allowed.current_dir(&home).args([
+        "load",
+        "--import",
+        "targets.txt",
+        "--files",
+        ".",
+        "-n",
+        "1",
+    ]);
     let output = output.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "nobody listens, but the file was read: {}", text(&output));
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "nobody listens, but the file was read: {}",
+        text(&output)
+    );
 }
 
 #[test]
@@ -120,7 +138,8 @@ fn a_suite_reads_files_beside_itself_and_nowhere_else() {
     fs::write(place.path().join("secret"), "s\n").unwrap();
     let plan = |workload: &str| {
         let suite = format!(
-            "subjects = [\"null\"]\n[[workloads]]\nmethod = \"POST\"\npath = \"/plaintext\"\n{workload}\n"
+            "subjects = [\"null\"]\n[[workloads]]\nmethod = \"POST\"\npath = \
+             \"/plaintext\"\n{workload}\n"
         );
         fs::write(suites.join("s.toml"), suite).unwrap();
         place.dyno(&["plan", "suites/s.toml"])
@@ -129,7 +148,10 @@ fn a_suite_reads_files_beside_itself_and_nowhere_else() {
     assert_eq!(beside.status.code(), Some(0), "{}", text(&beside));
     for (workload, words) in [
         ("body_file = \"../secret\"", "leaves its folder; put what it names beside this file"),
-        ("body_file = \"/etc/passwd\"", "is absolute; paths here are relative to the folder of this file"),
+        (
+            "body_file = \"/etc/passwd\"",
+            "is absolute; paths here are relative to the folder of this file",
+        ),
         ("body = \"{csv:../secret:1}\"", "a suite's files lie in its own folder"),
     ] {
         let output = plan(workload);
@@ -150,7 +172,8 @@ fn a_plan_says_which_differences_it_finds() {
         let suite = format!(
             "subjects = [\"one\", \"two\"]\n[suite]\nrepeats = {repeats}\norder = \"{order}\"\n\
              [[workloads]]\npath = \"/plaintext\"\n\
-             [load]\nconnections = 2\nrate = 100\nwarmup = \"100ms\"\nduration = \"500ms\"\ntimeout = \"5s\"\n"
+             [load]\nconnections = 2\nrate = 100\nwarmup = \"100ms\"\nduration = \"500ms\"\n\
+             timeout = \"5s\"\n"
         );
         fs::write(place.path().join("suite.toml"), suite).unwrap();
         let planned = text(&place.dyno(&["plan", "suite.toml"]));
@@ -179,13 +202,17 @@ fn a_plan_says_which_differences_it_finds() {
 fn a_recorded_status_is_the_expectation_unless_another_is_given() {
     let place = Place::new();
     let server = Server::start(&[]);
-    let entry =
-        json!({"request": {"method": "GET", "url": server.url("/nothing")}, "response": {"status": 404}});
-    fs::write(place.path().join("x.har"), json!({"log": {"entries": [entry]}}).to_string()).unwrap();
+    let entry = json!({
+        "request": {"method": "GET", "url": server.url("/nothing")}, "response": {"status": 404},
+    });
+    fs::write(place.path().join("x.har"), json!({"log": {"entries": [entry]}}).to_string())
+        .unwrap();
     let load = |more: &[&str]| {
-        let all = [&["load", "--import", "x.har", "-c", "1", "-n", "20", "--format", "json"], more].concat();
+        let all = [&["load", "--import", "x.har", "-c", "1", "-n", "20", "--format", "json"], more]
+            .concat();
         let output = place.dyno(&all);
-        serde_json::from_slice::<Value>(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)))
+        serde_json::from_slice::<Value>(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", text(&output)))
     };
     assert_eq!(load(&[])["outcomes"]["ok"], 20);
     assert_eq!(load(&["--expect-status", "200"])["outcomes"]["unexpected_status"], 20);
@@ -204,7 +231,8 @@ fn nobody_who_reads_is_never_a_valid_result() {
     ] {
         place.write_suite(&["null"], "");
         let mut command = place.command(Path::new(DYNO));
-        let status = command.args(arguments).stdout(closed_pipe()).stderr(Stdio::null()).status().unwrap();
+        let status =
+            command.args(arguments).stdout(closed_pipe()).stderr(Stdio::null()).status().unwrap();
         assert_eq!(status.code(), Some(141), "{arguments:?}");
     }
 }
@@ -217,14 +245,19 @@ fn progress_that_nobody_reads_ends_nothing() {
     // The address of the metrics is told on standard error before the load begins.
     command.args(["load", &server.url("/nothing"), "-n", "10", "--metrics", "127.0.0.1:0"]);
     command.args(["--format", "json", "-o", "result.json"]).stderr(closed_pipe());
-    assert_eq!(command.status().unwrap().code(), Some(1), "wrong answers are not valid, whoever listens");
+    assert_eq!(
+        command.status().unwrap().code(),
+        Some(1),
+        "wrong answers are not valid, whoever listens"
+    );
     let result = fs::read_to_string(place.path().join("result.json")).unwrap();
     assert!(result.contains("\"valid\": false"), "{result}");
 
     drop(server);
     place.write_suite(&["null"], "");
     let mut command = place.command(Path::new(DYNO));
-    let status = command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(closed_pipe()).status();
+    let status =
+        command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(closed_pipe()).status();
     assert!(status.unwrap().code().is_some_and(|code| code <= 1));
     assert_eq!(place.report()["run"]["trials_done"], 2, "the run went on to its end");
     place.assert_nothing_is_left();
@@ -265,16 +298,28 @@ fn options_that_would_do_nothing_are_refused() {
         (&["run", "suite.toml", "--repeats", "0"], "--repeats"),
         (&["load", URL, "-o", "x", "--hgrm", "./x"], "x would be written twice"),
         (&["load", URL, "--stream", "x", "--hlog", "x"], "x would be written twice"),
-        (&["load", URL, "--body-file", "urls", "-o", "./urls"], "an input would be overwritten (urls)"),
+        (
+            &["load", URL, "--body-file", "urls", "-o", "./urls"],
+            "an input would be overwritten (urls)",
+        ),
         (&["load", "--import", "urls", "--hlog", "urls"], "an input would be overwritten (urls)"),
-        (&["load", "--find", "p99<1s", URL, "--body-file", "urls", "-o", "urls"], "an input would be"),
+        (
+            &["load", "--find", "p99<1s", URL, "--body-file", "urls", "-o", "urls"],
+            "an input would be",
+        ),
         (&["report", run, "--format", "json", "-o", header], "an input would be overwritten"),
         (&["compare", run, run, "-o", header], "an input would be overwritten"),
         (&["load", URL, "--hgrm", "-"], "--hgrm and --hlog need the name of a file"),
         (&["run", "--anyway", "suite.toml"], "--anyway"),
         (&["load", URL, "--trace", "urls", "--arrival", "poisson"], "--arrival"),
-        (&["load", "--curl", "curl http://127.0.0.1:1/", "--page-connections", "3"], "--page-connections"),
-        (&["load", "--curl", "curl http://127.0.0.1:1/", "--import-format", "har"], "--import-format"),
+        (
+            &["load", "--curl", "curl http://127.0.0.1:1/", "--page-connections", "3"],
+            "--page-connections",
+        ),
+        (
+            &["load", "--curl", "curl http://127.0.0.1:1/", "--import-format", "har"],
+            "--import-format",
+        ),
         (&["load", URL, "-b", "x", "--import-format", "har"], "--import-format"),
         (&["load", "http://me:secret@127.0.0.1:1/"], "Authorization"),
         (&["load", URL, "-p", "4000000000"], "at most"),
@@ -283,7 +328,10 @@ fn options_that_would_do_nothing_are_refused() {
         (&["load", URL, "--cert", "/no", "--key", "/no"], "--cert is for TLS"),
         (&["load", URL, "--tls-resumption", "off"], "--tls-resumption is for TLS"),
         (&["load", URL, "--window-bits", "20"], "--window-bits is for HTTP/2"),
-        (&["load", URL, "--connection-window-bits", "20"], "--connection-window-bits is for HTTP/2"),
+        (
+            &["load", URL, "--connection-window-bits", "20"],
+            "--connection-window-bits is for HTTP/2",
+        ),
         (&["load", URL, "--header-table-size", "0"], "--header-table-size is for HTTP/2"),
         (&["load", URL, "--page-connections", "3"], "--resource"),
         (
@@ -295,9 +343,15 @@ fn options_that_would_do_nothing_are_refused() {
         (&["load", URL, "--first-byte-timeout", "20s"], "shorter than --timeout"),
         (&["load", URL, "-X", "HEAD", "--expect-body", "x"], "HEAD has no body"),
         (&["load", "--import", "urls", "-p", "16"], "--protocol h1"),
-        (&["load", "--curl", "curl --http2-prior-knowledge http://127.0.0.1:1/", "-p", "8"], "--streams"),
+        (
+            &["load", "--curl", "curl --http2-prior-knowledge http://127.0.0.1:1/", "-p", "8"],
+            "--streams",
+        ),
         (&["load", "--curl", "curl --http1.1 https://127.0.0.1:1/", "-m", "10"], "--pipeline"),
-        (&["load", URL, "--resolve", "127.0.0.1:2:127.0.0.1"], "write --resolve 127.0.0.1:1:127.0.0.1"),
+        (
+            &["load", URL, "--resolve", "127.0.0.1:2:127.0.0.1"],
+            "write --resolve 127.0.0.1:1:127.0.0.1",
+        ),
         (&["load", URL, "-H", "Transfer-Encoding: chunked", "-b", "x"], "which dyno writes itself"),
         (&["load", URL, "-H", "content-length: 5"], "which dyno writes itself"),
         (&["load", URL, "--stream", "-", "--format", "json"], "both go to standard output"),
@@ -313,9 +367,21 @@ fn a_plan_takes_what_a_run_takes() {
     let place = Place::new();
     place.copy_subject("node-http");
     place.write_suite(&["null", "node-http"], "");
-    let more = ["--only", "null", "--repeats", "4", "--seed", "9", "--driver", "epoll", "--format", "json"];
+    let more = [
+        "--only",
+        "null",
+        "--repeats",
+        "4",
+        "--seed",
+        "9",
+        "--driver",
+        "epoll",
+        "--format",
+        "json",
+    ];
     let output = place.dyno(&[&["plan", "suite.toml"], &more[..]].concat());
-    let plan: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    let plan: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
     assert_eq!(
         (&plan["repeats"], &plan["seed"], &plan["load"]["driver"]),
         (&4.into(), &9.into(), &"epoll".into())
@@ -326,9 +392,10 @@ fn a_plan_takes_what_a_run_takes() {
     // Where the option stands is all the same.
     let elsewhere = place.path().join("elsewhere");
     fs::rename(place.path().join("subjects"), &elsewhere).unwrap();
-    for arguments in
-        [["subjects", "list", "--subjects", "elsewhere"], ["subjects", "--subjects", "elsewhere", "list"]]
-    {
+    for arguments in [
+        ["subjects", "list", "--subjects", "elsewhere"],
+        ["subjects", "--subjects", "elsewhere", "list"],
+    ] {
         let output = place.dyno(&arguments);
         assert!(text(&output).contains("node-http"), "{}", text(&output));
     }
@@ -374,7 +441,11 @@ fn more_threads_than_cpus_are_told_before_the_load() {
     let output = place.dyno(&["load", &url, "-n", "100", "--format", "json"]);
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cpus = dyno_launch::allowed_cpus().len() as u64;
-    assert_eq!(result["config"]["threads"], (cpus / 2).clamp(1, 64), "a server here needs the others");
+    assert_eq!(
+        result["config"]["threads"],
+        (cpus / 2).clamp(1, 64),
+        "a server here needs the others"
+    );
 }
 
 fn is_running(program: &Path) -> bool {
@@ -401,7 +472,8 @@ fn checks_that_were_interrupted_are_not_passed() {
     place.assert_nothing_is_left();
 }
 
-/// Who runs these tests in the background may have a shell that makes them ignore it, and what they start.
+/// Who runs these tests in the background may have a shell that makes them ignore it, and what they
+/// start.
 fn heed_ctrl_c(command: &mut Command) {
     let heed = || {
         // SAFETY: a system call without memory, of those that may be made between fork and exec.
@@ -438,8 +510,14 @@ fn a_pipe_is_opened_once_by_who_writes_into_it() {
         let pipe = pipe.clone();
         move || fs::read_to_string(pipe).unwrap()
     });
-    let output =
-        place.dyno(&["load", &server.url("/plaintext"), "-n", "10", "--stream", pipe.to_str().unwrap()]);
+    let output = place.dyno(&[
+        "load",
+        &server.url("/plaintext"),
+        "-n",
+        "10",
+        "--stream",
+        pipe.to_str().unwrap(),
+    ]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     assert!(reader.join().unwrap().lines().count() > 1);
 }
@@ -454,7 +532,8 @@ fn a_ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
     heed_ctrl_c(&mut command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let said = said_by(&mut child);
-    let note = soon(|| said.try_iter().find(|line| line.starts_with("waiting until somebody reads")));
+    let note =
+        soon(|| said.try_iter().find(|line| line.starts_with("waiting until somebody reads")));
     interrupt(&child);
     let status = soon(|| child.try_wait().unwrap());
     // It has ended already, or would wait for ever.
@@ -471,7 +550,11 @@ fn an_output_that_cannot_be_written_is_told_before_the_load() {
     for option in ["-o", "--hgrm", "--hlog", "--stream"] {
         let output = place.dyno(&["load", "http://127.0.0.1:1/", option, &at("socket")]);
         assert_eq!(output.status.code(), Some(2), "{option}: {}", text(&output));
-        assert!(text(&output).contains("socket cannot be written: it is a socket"), "{}", text(&output));
+        assert!(
+            text(&output).contains("socket cannot be written: it is a socket"),
+            "{}",
+            text(&output)
+        );
     }
     assert!(Command::new("mkfifo").args(["--mode=400", &at("pipe")]).status().unwrap().success());
     if dyno_launch::may_write(Path::new(&at("pipe"))).is_ok() {
@@ -479,7 +562,11 @@ fn an_output_that_cannot_be_written_is_told_before_the_load() {
     }
     let output = place.dyno(&["load", "http://127.0.0.1:1/", "-o", &at("pipe")]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("pipe cannot be written: Permission denied"), "{}", text(&output));
+    assert!(
+        text(&output).contains("pipe cannot be written: Permission denied"),
+        "{}",
+        text(&output)
+    );
 }
 
 #[test]
@@ -504,7 +591,8 @@ fn three_ctrl_c_do_not_lose_the_result_of_a_load() {
     assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
 }
 
-/// Takes so many connections, reads a request on each, and says so each time. Nobody gets an answer.
+/// Takes so many connections, reads a request on each, and says so each time. Nobody gets an
+/// answer.
 fn hanging(connections: usize) -> (u16, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

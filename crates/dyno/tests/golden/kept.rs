@@ -31,13 +31,15 @@ pub fn hold_every_form(name: &str, report: &Report) {
         let kept = fs::read_to_string(&path).unwrap();
         if let Some(difference) = first_difference(&kept, &now) {
             panic!(
-                "{name}/{file}, {difference}\nIf that is meant, UPDATE_GOLDEN=1 writes it, for git diff to show."
+                "{name}/{file}, {difference}\nIf that is meant, UPDATE_GOLDEN=1 writes it, for git \
+                 diff to show."
             );
         }
     }
 }
 
-/// The first line that is not as it was, from a little before the first letter that is not; lines of pages are long.
+/// The first line that is not as it was, from a little before the first letter that is not; lines
+/// of pages are long.
 fn first_difference(kept: &str, now: &str) -> Option<String> {
     if kept == now {
         return None;
@@ -48,7 +50,8 @@ fn first_difference(kept: &str, now: &str) -> Option<String> {
     let Some(n) = at else { return Some("the ends of lines differ".into()) };
     let (then, now) = (of(kept, n), of(now, n));
     let same = then.chars().zip(now.chars()).take_while(|(a, b)| a == b).count();
-    let part = |line: &str| line.chars().skip(same.saturating_sub(60)).take(160).collect::<String>();
+    let part =
+        |line: &str| line.chars().skip(same.saturating_sub(60)).take(160).collect::<String>();
     Some(format!(
         "line {}, from letter {}:\n  kept: {}\n  now:  {}",
         n + 1,

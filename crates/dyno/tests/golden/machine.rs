@@ -1,5 +1,6 @@
-//! A simulated machine, from `world.toml`: which servers there are, how they answer and what each answer costs them. A suite is
-//! planned for it, its loads go through the runner's own control, and what comes of it is a run as an archive holds it.
+//! A simulated machine, from `world.toml`: which servers there are, how they answer and what each
+//! answer costs them. A suite is planned for it, its loads go through the runner's own control, and
+//! what comes of it is a run as an archive holds it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -113,7 +114,8 @@ impl Machine {
     /// Plans the suite in a folder and does all that it asks for.
     pub fn run(&self, folder: &Path) -> Run {
         let plan = self.plan(&folder.join("suite.toml"));
-        let starts = (0..plan.launches.len()).filter_map(|launch| self.start(&plan, launch)).collect();
+        let starts =
+            (0..plan.launches.len()).filter_map(|launch| self.start(&plan, launch)).collect();
         let trials = (0..plan.trials.len()).filter_map(|trial| self.trial(&plan, trial)).collect();
         let header = Header {
             schema: SCHEMA.into(),
@@ -124,7 +126,14 @@ impl Machine {
             facts: facts(),
             resumptions: Vec::new(),
         };
-        Run { header, starts, trials, profiles: Vec::new(), searches: Vec::new(), contaminated: Vec::new() }
+        Run {
+            header,
+            starts,
+            trials,
+            profiles: Vec::new(),
+            searches: Vec::new(),
+            contaminated: Vec::new(),
+        }
     }
 
     fn plan(&self, suite: &Path) -> Plan {
@@ -138,9 +147,14 @@ impl Machine {
         }
         let unmet = |subject: &Definition| self.subjects[&subject.name].unmet.clone();
         let file = SuiteFile::read(suite, &[], 2).unwrap_or_else(|error| panic!("{error}"));
-        let Planned { mut plan, .. } =
-            resolve(file, &Folders(vec![subjects.path().into()]), &Overrides::default(), &[0, 1], &unmet)
-                .unwrap();
+        let Planned { mut plan, .. } = resolve(
+            file,
+            &Folders(vec![subjects.path().into()]),
+            &Overrides::default(),
+            &[0, 1],
+            &unmet,
+        )
+        .unwrap();
         plan.subjects_folders = vec!["subjects".into()];
         plan.suite.path = "suite.toml".into();
         for planned in &mut plan.subjects {
@@ -189,7 +203,8 @@ impl Machine {
                 log_tail: fails.map(|fails| fails.log.clone()),
                 ..PartStart::new(Party::SUBJECT, plan.arms[planned.arms[0]].name.clone())
             }],
-            failure: fails.map(|fails| Failure { kind: fails.kind, message: fails.message.clone() }),
+            failure: fails
+                .map(|fails| Failure { kind: fails.kind, message: fails.message.clone() }),
         })
     }
 
@@ -309,8 +324,11 @@ fn seen(lived_ns: u64, running_ns: u64, wakeups: u64) -> Seen {
 /// A read and a write per answer, and a wait for every four.
 fn calls(counted_ns: u64, answers: u64) -> CallsUse {
     let call = |count, each| CallUse { count, returned: Some(count * each), ..CallUse::default() };
-    let calls =
-        [("read", call(answers, 60)), ("writev", call(answers, 150)), ("epoll_wait", call(answers / 4, 4))];
+    let calls = [
+        ("read", call(answers, 60)),
+        ("writev", call(answers, 150)),
+        ("epoll_wait", call(answers / 4, 4)),
+    ];
     CallsUse {
         counted_ns,
         slices: counted_ns / (100 * MS),
@@ -344,9 +362,13 @@ fn load(spec: &Spec, server: &Server) -> LoadRecord {
     };
     let world = |worker: u32| World::new(spec.seed + u64::from(worker), server.model());
     let mut instants = |at_ns: u64, _| Some(Sample { at_ns, ..Sample::default() });
-    let mut record =
-        simulate(&Spec { protocol: plain, tls: None, ..spec.clone() }, BEGAN_NS, world, &mut instants)
-            .unwrap();
+    let mut record = simulate(
+        &Spec { protocol: plain, tls: None, ..spec.clone() },
+        BEGAN_NS,
+        world,
+        &mut instants,
+    )
+    .unwrap();
     let answers_by = |at_ns: u64| -> u64 {
         let ended = record.intervals.iter().filter(|i| BEGAN_NS + i.end_ns <= at_ns);
         ended
@@ -355,7 +377,8 @@ fn load(spec: &Spec, server: &Server) -> LoadRecord {
             .map(|(_, n)| n)
             .sum()
     };
-    record.samples = record.samples.iter().map(|s| server.sample(s.at_ns, answers_by(s.at_ns))).collect();
+    record.samples =
+        record.samples.iter().map(|s| server.sample(s.at_ns, answers_by(s.at_ns))).collect();
     let run_ns = |sample: &Sample| sample.of(Party::GENERATOR).unwrap().threads[0].run_ns;
     let (first, last) = (record.samples.first().unwrap(), record.samples.last().unwrap());
     let generator_ns = run_ns(last) - run_ns(first);

@@ -1,7 +1,10 @@
-//! Golden runs: a suite, a simulated world and a seed give an archive, and the archive gives every form of the report,
-//! byte for byte. `UPDATE_GOLDEN=1 cargo test -p dyno --test golden` writes them anew.
+//! Golden runs: a suite, a simulated world and a seed give an archive, and the archive gives every
+//! form of the report, byte for byte. `UPDATE_GOLDEN=1 cargo test -p dyno --test golden` writes
+//! them anew.
 //!
-//! Here is the first of them, whose plan and records are made by hand; [`worlds`] plays suites in small worlds. The archive under `tests/golden/hello/run` is also the fixture of the format `dyno.run/5`: it must open for ever.
+//! Here is the first of them, whose plan and records are made by hand; [`worlds`] plays suites in
+//! small worlds. The archive under `tests/golden/hello/run` is also the fixture of the format
+//! `dyno.run/5`: it must open for ever.
 
 mod kept;
 mod machine;
@@ -31,7 +34,8 @@ use dyno_archive::{LoadRecord, Outcome, Phase, RunDir, Times, TrialRecord};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Traffic, Window,
+    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Traffic,
+    Window,
 };
 use dyno_wire::h1::response::RequestKind;
 
@@ -63,7 +67,9 @@ fn plan() -> Plan {
     let trials = (0..launches.len())
         .map(|launch| (launch, launches[launch].arms[0]))
         .filter(|(_, arm)| *arm < 2)
-        .flat_map(|(launch, arm)| (0..2).map(move |step| Trial { launch, arm, workload: 0, step, seed: 0 }))
+        .flat_map(|(launch, arm)| {
+            (0..2).map(move |step| Trial { launch, arm, workload: 0, step, seed: 0 })
+        })
         .enumerate()
         .map(|(number, trial)| Trial { seed: Trial::seed_of(SEED, number), ..trial })
         .collect();
@@ -129,8 +135,13 @@ fn workload() -> Workload {
 }
 
 fn load() -> Load {
-    let step =
-        |connections| Step { connections, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
+    let step = |connections| Step {
+        connections,
+        streams: 1,
+        pipeline: 1,
+        arrivals: Arrivals::Closed,
+        pass: 1,
+    };
     Load {
         still_warming: dyno_archive::plan::StillWarming::Refused,
         proxy_protocol: None,
@@ -263,7 +274,8 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
         runtime: [150, 600, 1050].map(|ms| told(ms, busy)).into(),
         probes: ProbesUse {
-            attached: [dyno_archive::probe::Probe::Syscalls, dyno_archive::probe::Probe::States].into(),
+            attached: [dyno_archive::probe::Probe::Syscalls, dyno_archive::probe::Probe::States]
+                .into(),
             refused: Vec::new(),
         },
         server_failure: None,
@@ -431,8 +443,8 @@ fn warm_up(launch: usize) -> WarmUp {
 fn start(plan: &Plan, launch: usize) -> StartRecord {
     let check = |name: &str| right(name, "as it must be");
     let failed = plan.launches[launch].arms == [1] && plan.launches[launch].block == 2;
-    let message =
-        "check \"plaintext\": GET /plaintext: wanted the body \"Hello, World!\", got:\n200\n\n?????????????";
+    let message = "check \"plaintext\": GET /plaintext: wanted the body \"Hello, World!\", \
+                   got:\n200\n\n?????????????";
     StartRecord {
         canary: None,
         start: launch,
@@ -455,15 +467,18 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
             log_tail: failed.then(|| "<b>oops</b>".into()),
             ..PartStart::new(Party::SUBJECT, plan.arms[plan.launches[launch].arms[0]].name.clone())
         }],
-        failure: failed.then(|| Failure { kind: FailureKind::WrongAnswers, message: message.into() }),
+        failure: failed
+            .then(|| Failure { kind: FailureKind::WrongAnswers, message: message.into() }),
     }
 }
 
 fn run() -> Run {
     let plan = plan();
     let trials = (0..plan.trials.len()).map(|i| play(&plan, i)).collect();
-    let starts =
-        (0..plan.launches.len()).filter(|l| plan.launches[*l].arms[0] < 2).map(|l| start(&plan, l)).collect();
+    let starts = (0..plan.launches.len())
+        .filter(|l| plan.launches[*l].arms[0] < 2)
+        .map(|l| start(&plan, l))
+        .collect();
     let header = Header {
         schema: SCHEMA.into(),
         id: "golden-20260102-030405".into(),
@@ -473,7 +488,14 @@ fn run() -> Run {
         facts: machine::facts(),
         resumptions: Vec::new(),
     };
-    Run { header, starts, trials, profiles: Vec::new(), searches: Vec::new(), contaminated: Vec::new() }
+    Run {
+        header,
+        starts,
+        trials,
+        profiles: Vec::new(),
+        searches: Vec::new(),
+        contaminated: Vec::new(),
+    }
 }
 
 /// The archive that is kept; written anew, once, when updating.
@@ -551,22 +573,24 @@ fn earlier(folder: &str, schema: &str) -> Run {
 #[test]
 fn archives_of_earlier_formats_are_read() {
     let now = dyno_analysis::report::report(&without_lags(outside()));
-    let reports = [("archive-v1", "dyno.run/1"), ("archive-v2", "dyno.run/2")].map(|(name, schema)| {
-        let run = earlier(name, schema);
-        assert_eq!(run.header.plan.workloads, plan().workloads);
-        let report = dyno_analysis::report::report(&run);
-        for (then, now) in report.trials.iter().zip(&now.trials) {
-            assert_eq!(then.load.throughput_rps, now.load.throughput_rps);
-            // Every exchange that they counted and that got no right answer is unanswered, as it is today.
-            let due = then.load.exchanges.scheduled;
-            let times = &then.load.response_time_us;
-            assert_eq!(times.count + times.unanswered, due);
-            assert_eq!(times.count, then.load.outcomes.of(Outcome::Ok));
-            assert_eq!(then.load.in_flight.by_littles_law, None);
-        }
-        assert_eq!(report.trials.len(), now.trials.len());
-        report
-    });
+    let reports =
+        [("archive-v1", "dyno.run/1"), ("archive-v2", "dyno.run/2")].map(|(name, schema)| {
+            let run = earlier(name, schema);
+            assert_eq!(run.header.plan.workloads, plan().workloads);
+            let report = dyno_analysis::report::report(&run);
+            for (then, now) in report.trials.iter().zip(&now.trials) {
+                assert_eq!(then.load.throughput_rps, now.load.throughput_rps);
+                // Every exchange that they counted and that got no right answer is unanswered, as
+                // it is today.
+                let due = then.load.exchanges.scheduled;
+                let times = &then.load.response_time_us;
+                assert_eq!(times.count + times.unanswered, due);
+                assert_eq!(times.count, then.load.outcomes.of(Outcome::Ok));
+                assert_eq!(then.load.in_flight.by_littles_law, None);
+            }
+            assert_eq!(report.trials.len(), now.trials.len());
+            report
+        });
     let third = dyno_analysis::report::report(&earlier("archive-v3", "dyno.run/3"));
     assert_eq!(third.trials, now.trials, "nothing was lost with it");
     for (then, now) in third.subjects.iter().zip(&now.subjects) {
@@ -624,7 +648,8 @@ fn a_truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
     kept();
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("run");
-    let status = std::process::Command::new("cp").arg("-r").arg(golden("run")).arg(&place).status().unwrap();
+    let status =
+        std::process::Command::new("cp").arg("-r").arg(golden("run")).arg(&place).status().unwrap();
     assert!(status.success());
     for name in ["trials/0003.json", "starts/001.json", "run.json"] {
         let path = place.join(name);
@@ -648,7 +673,8 @@ fn a_truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
 fn measured_intervals_of_the_golden_run_have_no_gap() {
     let run = kept();
     for trial in &run.trials {
-        let measured: Vec<_> = trial.load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
+        let measured: Vec<_> =
+            trial.load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
         assert_eq!(measured.first().unwrap().start_ns, trial.load.window_ns.0);
         assert_eq!(measured.last().unwrap().end_ns, trial.load.window_ns.1);
         assert!(measured.windows(2).all(|w| w[0].end_ns == w[1].start_ns));

@@ -1,4 +1,5 @@
-//! Small worlds: `tests/golden/NAME/suite.toml` is planned, loaded and reported on the machine of `world.toml` beside it.
+//! Small worlds: `tests/golden/NAME/suite.toml` is planned, loaded and reported on the machine of
+//! `world.toml` beside it.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +13,13 @@ fn hold(name: &str) {
     let machine = Machine::read(&folder.join("world.toml"));
     let report = dyno_analysis::report::report(&machine.run(&folder));
     let shows = &machine.shows;
-    assert_eq!(told(&report), shows.caveats.iter().map(String::as_str).collect(), "caveats of {name}");
-    let limiters: BTreeSet<&str> = report.trials.iter().map(|t| t.limiter.resource.name()).collect();
+    assert_eq!(
+        told(&report),
+        shows.caveats.iter().map(String::as_str).collect(),
+        "caveats of {name}"
+    );
+    let limiters: BTreeSet<&str> =
+        report.trials.iter().map(|t| t.limiter.resource.name()).collect();
     assert_eq!(limiters, shows.limiters.iter().map(String::as_str).collect(), "limiters of {name}");
     assert_eq!(report.run.trials_invalid, shows.invalid_trials, "{name}");
     kept::hold_every_form(name, &report);
@@ -32,7 +38,8 @@ fn a_clean_world_is_valid_without_a_warning() {
     hold("clean");
 }
 
-/// HTTP/2 over TLS beside HTTP/1.1; one server does not speak it, and one allows fewer streams than are asked for.
+/// HTTP/2 over TLS beside HTTP/1.1; one server does not speak it, and one allows fewer streams than
+/// are asked for.
 #[test]
 fn http2_over_tls_is_set_beside_http1() {
     hold("http2");
@@ -56,7 +63,8 @@ fn pages_are_loaded_one_after_the_other() {
     hold("pages");
 }
 
-/// A server that crashes, one that cannot be built, one that this machine cannot run, and one that goes on.
+/// A server that crashes, one that cannot be built, one that this machine cannot run, and one that
+/// goes on.
 #[test]
 fn servers_that_fail_are_told_of() {
     hold("failing");

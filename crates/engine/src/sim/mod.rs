@@ -1,7 +1,9 @@
-//! The simulated world: a virtual clock, a network and servers with a known model, all driven by a seed.
+//! The simulated world: a virtual clock, a network and servers with a known model, all driven by a
+//! seed.
 //!
-//! [`SimDriver`] implements [`Driver`]. Its clock jumps from event to event, so hours of load take moments, and the
-//! same seed gives the same run. Because the world is ours, the truth is known: see `tests/truth.rs`.
+//! [`SimDriver`] implements [`Driver`]. Its clock jumps from event to event, so hours of load take
+//! moments, and the same seed gives the same run. Because the world is ours, the truth is known:
+//! see `tests/truth.rs`.
 
 mod server;
 
@@ -59,7 +61,12 @@ pub struct World {
 impl World {
     #[must_use]
     pub fn new(seed: u64, server: Model) -> World {
-        World { seed, net: Net { delay_ns: 10_000, cut: 0.0, refuse: 0.0 }, server, thefts: Vec::new() }
+        World {
+            seed,
+            net: Net { delay_ns: 10_000, cut: 0.0, refuse: 0.0 },
+            server,
+            thefts: Vec::new(),
+        }
     }
 }
 
@@ -239,7 +246,9 @@ impl SimDriver {
             }
             self.events.pop();
             match self.payloads.remove(&key).expect("each event has its payload") {
-                Event::Opened { conn, generation, outcome } if self.is_current(conn, generation) => {
+                Event::Opened { conn, generation, outcome }
+                    if self.is_current(conn, generation) =>
+                {
                     if outcome.is_err() {
                         self.conns.remove(&conn);
                     }
@@ -247,18 +256,24 @@ impl SimDriver {
                     let at = Instant(self.now);
                     self.completed.push_back((Completion { conn, what, at }, Delivery::default()));
                 }
-                Event::AtServer { conn, generation, bytes } if self.is_current(conn, generation) => {
+                Event::AtServer { conn, generation, bytes }
+                    if self.is_current(conn, generation) =>
+                {
                     let peer = &mut self.conns.get_mut(&conn).expect("is current").peer;
                     let acts = self.server.receive(peer, &bytes, at);
                     acts.into_iter().for_each(|act| self.act(conn, generation, act));
                 }
-                Event::WorkDone { conn, generation, stream } if self.is_current(conn, generation) => {
+                Event::WorkDone { conn, generation, stream }
+                    if self.is_current(conn, generation) =>
+                {
                     let peer = &mut self.conns.get_mut(&conn).expect("is current").peer;
                     if let Some(act) = self.server.finish(peer, stream, at) {
                         self.act(conn, generation, act);
                     }
                 }
-                Event::AtGenerator { conn, generation, what } if self.is_current(conn, generation) => {
+                Event::AtGenerator { conn, generation, what }
+                    if self.is_current(conn, generation) =>
+                {
                     self.arrive(conn, what);
                 }
                 _ => {}
@@ -334,8 +349,11 @@ impl Driver for SimDriver {
             tcp: TcpCounters::default(),
         };
         self.conns.insert(conn, connection);
-        let outcome =
-            if self.rng.chance(self.world.net.refuse) { Err(ConnectError::Refused) } else { Ok(()) };
+        let outcome = if self.rng.chance(self.world.net.refuse) {
+            Err(ConnectError::Refused)
+        } else {
+            Ok(())
+        };
         // A connection takes a round trip.
         let at = self.now + 2 * self.world.net.delay_ns;
         self.at(at, Event::Opened { conn, generation, outcome });
@@ -355,9 +373,10 @@ impl Driver for SimDriver {
     }
 
     fn queued(&self, conn: ConnId) -> Queued {
-        self.conns
-            .get(&conn)
-            .map_or_else(Queued::default, |c| Queued { taken: c.taken, waiting: c.out.len() as u64 })
+        self.conns.get(&conn).map_or_else(Queued::default, |c| Queued {
+            taken: c.taken,
+            waiting: c.out.len() as u64,
+        })
     }
 
     fn sent_bytes(&self) -> u64 {
@@ -383,7 +402,8 @@ impl Driver for SimDriver {
             handed(conn, Instant(self.now));
             let arrives = (self.now + self.world.net.delay_ns).max(connection.last_departure + 1);
             let parts = self.cut(bytes);
-            self.conns.get_mut(&conn).expect("was there above").last_departure = arrives + parts.len() as u64;
+            self.conns.get_mut(&conn).expect("was there above").last_departure =
+                arrives + parts.len() as u64;
             for (at, part) in (arrives..).zip(parts) {
                 self.at(at, Event::AtServer { conn, generation, bytes: part });
             }
@@ -398,7 +418,10 @@ impl Driver for SimDriver {
         self.flush(handed);
         while self.completed.is_empty() {
             let next = self.events.peek().map_or(u64::MAX, |Reverse((at, _, _))| *at);
-            assert!(next.min(until.0) < u64::MAX, "the world has stopped: nothing will ever happen");
+            assert!(
+                next.min(until.0) < u64::MAX,
+                "the world has stopped: nothing will ever happen"
+            );
             self.set_now(next.min(until.0));
             self.happen();
             if self.now >= until.0 {
@@ -431,7 +454,8 @@ impl Driver for SimDriver {
     }
 
     fn thread_use(&self) -> ThreadUse {
-        // The simulated generator uses no CPU time at all, and waits for a CPU while somebody else has stolen it.
+        // The simulated generator uses no CPU time at all, and waits for a CPU while somebody else
+        // has stolen it.
         ThreadUse { run_delay_ns: Some(self.stolen_ns), ..ThreadUse::default() }
     }
 

@@ -20,9 +20,11 @@ pub enum Service {
 /// Which requests wait for which others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// One request at a time, first come, first served: with Poisson arrivals and exponential service, M/M/1.
+    /// One request at a time, first come, first served: with Poisson arrivals and exponential
+    /// service, M/M/1.
     Single,
-    /// Each connection has a server of its own; with HTTP/2, each stream, so that answers may overtake each other.
+    /// Each connection has a server of its own; with HTTP/2, each stream, so that answers may
+    /// overtake each other.
     PerConnection,
 }
 
@@ -58,7 +60,8 @@ pub enum Fault {
     StreamReset,
     /// HTTP/2: the stream is refused, so that it may be asked for again.
     Refuse,
-    /// HTTP/2: this stream is the last that is dealt with. Once all are answered the connection is closed.
+    /// HTTP/2: this stream is the last that is dealt with. Once all are answered the connection is
+    /// closed.
     GoAway,
     /// HTTP/2: a field's name has upper-case letters.
     Malformed,
@@ -100,14 +103,17 @@ impl Fault {
             Fault::Silence => Outcome::Timeout,
             Fault::StreamReset => Outcome::StreamReset,
             // The next try, or the last answer, is a right one.
-            Fault::PoliteClose | Fault::QuietClose | Fault::Twice | Fault::Refuse | Fault::GoAway => {
-                Outcome::Ok
-            }
+            Fault::PoliteClose
+            | Fault::QuietClose
+            | Fault::Twice
+            | Fault::Refuse
+            | Fault::GoAway => Outcome::Ok,
         }
     }
 }
 
-/// A server of the simulated world. A connection that begins with the preface of HTTP/2 speaks that.
+/// A server of the simulated world. A connection that begins with the preface of HTTP/2 speaks
+/// that.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub service: Service,
@@ -116,8 +122,8 @@ pub struct Model {
     /// Each with its probability per request.
     pub faults: Vec<(Fault, f64)>,
     pub body: Vec<u8>,
-    /// Bytes of a connection that the server reads before it stops reading: what is flushed later never leaves. `None`:
-    /// all.
+    /// Bytes of a connection that the server reads before it stops reading: what is flushed later
+    /// never leaves. `None`: all.
     pub reads: Option<u64>,
     /// Streams that a connection of HTTP/2 may have open at once; `None`: any number.
     pub max_streams: Option<u32>,
@@ -168,10 +174,11 @@ pub struct Truth {
     pub faults: BTreeMap<Fault, u64>,
     /// Bodies of requests that arrived whole over HTTP/2, and how often each did.
     pub bodies: BTreeMap<Vec<u8>, u64>,
-    /// Right answers that the generator took, in that order, to requests that carry an [`Identity`].
+    /// Right answers that the generator took, in that order, to requests that carry an
+    /// [`Identity`].
     pub answered: Vec<Answered>,
-    /// Requests that the generator has given up by a reset of their streams. An answer may have come meanwhile where
-    /// the generator lost its CPU between the decision and the reset.
+    /// Requests that the generator has given up by a reset of their streams. An answer may have
+    /// come meanwhile where the generator lost its CPU between the decision and the reset.
     pub given_up: Vec<Identity>,
 }
 
@@ -193,7 +200,8 @@ pub struct Identity {
 
 impl Identity {
     fn of(path: &[u8]) -> Option<Identity> {
-        let (intended, number) = std::str::from_utf8(path).ok()?.strip_prefix('/')?.split_once('/')?;
+        let (intended, number) =
+            std::str::from_utf8(path).ok()?.strip_prefix('/')?.split_once('/')?;
         Some(Identity { intended_ns: intended.parse().ok()?, number: number.parse().ok()? })
     }
 }
@@ -240,7 +248,8 @@ struct Streams {
     bodies: BTreeMap<u32, Vec<u8>>,
     /// The identities of the requests by stream, answered ones among them.
     asking: BTreeMap<u32, Identity>,
-    /// The requests that are being worked on, by stream, and the fault with which each will be answered.
+    /// The requests that are being worked on, by stream, and the fault with which each will be
+    /// answered.
     working: BTreeMap<u32, Option<Fault>>,
     /// GOAWAY has been sent.
     leaving: bool,
@@ -315,7 +324,8 @@ impl Server {
     }
 
     fn draw_fault(&mut self) -> Option<Fault> {
-        let fault = self.model.faults.iter().find(|(_, odds)| self.rng.chance(*odds)).map(|(f, _)| *f)?;
+        let fault =
+            self.model.faults.iter().find(|(_, odds)| self.rng.chance(*odds)).map(|(f, _)| *f)?;
         *self.truth.faults.entry(fault).or_default() += 1;
         Some(fault)
     }
@@ -402,7 +412,10 @@ impl Server {
             }
             Some(Fault::Body) => {
                 let wrong = vec![b'?'; body.len()];
-                (encode::response(200, "OK", "text/plain", wrong.len(), false, &wrong), Then::KeepOpen)
+                (
+                    encode::response(200, "OK", "text/plain", wrong.len(), false, &wrong),
+                    Then::KeepOpen,
+                )
             }
             Some(Fault::Reset) => (Vec::new(), Then::Reset),
             Some(Fault::CloseInBody) => {
@@ -414,7 +427,8 @@ impl Server {
             Some(Fault::Silence) => return None,
             Some(fault) => panic!("{fault:?} is a fault of HTTP/2 only"),
         };
-        let answers = asking.filter(|_| matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose)));
+        let answers =
+            asking.filter(|_| matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose)));
         Some(Act::Say { at_ns, bytes, then, answers })
     }
 }
@@ -476,7 +490,13 @@ impl Server {
     }
 
     /// A request has come whole.
-    fn begin(&mut self, streams: &mut Streams, stream: u32, now_ns: u64, out: &mut Vec<u8>) -> Option<Act> {
+    fn begin(
+        &mut self,
+        streams: &mut Streams,
+        stream: u32,
+        now_ns: u64,
+        out: &mut Vec<u8>,
+    ) -> Option<Act> {
         self.truth.requests += 1;
         let work = self.draw_work();
         let fault = self.draw_fault();
@@ -542,7 +562,8 @@ impl Server {
 impl Streams {
     /// Begins a connection, and sends it away at once where chance has it so.
     fn begin(model: &Model, rng: &mut Rng, out: &mut Vec<u8>) -> Streams {
-        let settings = ServerSettings { max_streams: model.max_streams, stream_window: model.request_window };
+        let settings =
+            ServerSettings { max_streams: model.max_streams, stream_window: model.request_window };
         let mut streams = Streams {
             wire: h2::Server::new(settings, out),
             bodies: BTreeMap::new(),

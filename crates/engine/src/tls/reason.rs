@@ -10,8 +10,8 @@ pub(crate) const RESET: &str =
     "reset by the server during the handshake (does that port speak TLS? else use http://)";
 
 /// The first bytes from the server were no TLS.
-pub(crate) const NO_TLS: &str =
-    "the server's first bytes are not TLS: that port does not speak TLS (use http://, or another port)";
+pub(crate) const NO_TLS: &str = "the server's first bytes are not TLS: that port does not speak \
+                                 TLS (use http://, or another port)";
 
 /// Returns an error in a few words that group well: the alert's name as RFC 8446 §6 has it, or the
 /// reason, and a way out where one is known.
@@ -22,8 +22,12 @@ pub fn words(error: &Error) -> String {
         Error::InvalidCertificate(reason) => {
             format!("certificate not accepted: {}", certificate_words(reason))
         }
-        Error::InvalidMessage(why) => format!("malformed TLS from the server: {}", spaced(&variant(why))),
-        Error::PeerIncompatible(why) => format!("no common TLS settings: {}", spaced(&variant(why))),
+        Error::InvalidMessage(why) => {
+            format!("malformed TLS from the server: {}", spaced(&variant(why)))
+        }
+        Error::PeerIncompatible(why) => {
+            format!("no common TLS settings: {}", spaced(&variant(why)))
+        }
         Error::PeerMisbehaved(why) => format!("the server broke TLS: {}", spaced(&variant(why))),
         Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
             "the server broke TLS: a message out of place".into()
@@ -31,10 +35,16 @@ pub fn words(error: &Error) -> String {
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
             "the key does not belong to the certificate".into()
         }
-        Error::InconsistentKeys(_) => "whether key and certificate belong together cannot be checked".into(),
+        Error::InconsistentKeys(_) => {
+            "whether key and certificate belong together cannot be checked".into()
+        }
         Error::NoCertificatesPresented => "the server sent no certificate".into(),
-        Error::NoApplicationProtocol => "the server speaks none of the offered protocols (ALPN)".into(),
-        Error::InvalidCertRevocationList(why) => format!("revocation list: {}", spaced(&variant(why))),
+        Error::NoApplicationProtocol => {
+            "the server speaks none of the offered protocols (ALPN)".into()
+        }
+        Error::InvalidCertRevocationList(why) => {
+            format!("revocation list: {}", spaced(&variant(why)))
+        }
         Error::InvalidEncryptedClientHello(why) => {
             format!("encrypted client hello: {}", spaced(&variant(why)))
         }
@@ -57,8 +67,12 @@ fn alert_words(alert: AlertDescription) -> String {
         }
         Alert::UnrecognisedName => " (the server has no certificate for the name in the URL)",
         Alert::ProtocolVersion => " (the server speaks neither TLS 1.2 nor TLS 1.3)",
-        Alert::NoApplicationProtocol => " (the server speaks none of the offered protocols; see --protocol)",
-        Alert::HandshakeFailure => " (the server found no common cipher, or wants a client certificate)",
+        Alert::NoApplicationProtocol => {
+            " (the server speaks none of the offered protocols; see --protocol)"
+        }
+        Alert::HandshakeFailure => {
+            " (the server found no common cipher, or wants a client certificate)"
+        }
         _ => "",
     };
     format!("alert {}{hint}", snake(&variant(&alert)))
@@ -67,7 +81,8 @@ fn alert_words(alert: AlertDescription) -> String {
 fn certificate_words(reason: &CertificateError) -> String {
     match reason {
         CertificateError::UnknownIssuer => {
-            "unknown issuer (name its authority with --cacert; or the server does not send its whole chain)"
+            "unknown issuer (name its authority with --cacert; or the server does not send its \
+             whole chain)"
                 .into()
         }
         CertificateError::Expired => "it has expired".into(),
@@ -78,13 +93,16 @@ fn certificate_words(reason: &CertificateError) -> String {
         CertificateError::NotValidYetContext { time, not_before } => {
             format!("it becomes valid in {}; check the clocks", days(*not_before, *time))
         }
-        CertificateError::NotValidForName => "it is for another name than the one in the URL".into(),
+        CertificateError::NotValidForName => {
+            "it is for another name than the one in the URL".into()
+        }
         CertificateError::NotValidForNameContext { expected, presented } => {
             let expected = expected.to_str();
             let names: Vec<&str> = presented.iter().map(|name| bare_name(name)).collect();
             let names = if names.is_empty() { "no name at all".into() } else { names.join(", ") };
             format!(
-                "it is for {names}, not for {expected} (use its name in the URL, with --resolve NAME:PORT:ADDRESS if need be)"
+                "it is for {names}, not for {expected} (use its name in the URL, with --resolve \
+                 NAME:PORT:ADDRESS if need be)"
             )
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
@@ -172,7 +190,10 @@ mod tests {
                 "it expired 2 days ago",
             ),
             (
-                certificate(CertificateError::NotValidYetContext { time: at(9), not_before: at(10) }),
+                certificate(CertificateError::NotValidYetContext {
+                    time: at(9),
+                    not_before: at(10),
+                }),
                 "it becomes valid in 1 day",
             ),
             (certificate(CertificateError::UnknownIssuer), "--cacert"),
@@ -193,7 +214,10 @@ mod tests {
             (Error::AlertReceived(AlertDescription::CertificateRequired), "--cert and --key"),
             (Error::AlertReceived(AlertDescription::InternalError), "alert internal_error"),
             (Error::InconsistentKeys(InconsistentKeys::KeyMismatch), "does not belong"),
-            (Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon), "no cipher suites in common"),
+            (
+                Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon),
+                "no cipher suites in common",
+            ),
             (Error::InvalidMessage(InvalidMessage::MessageTooLarge), "message too large"),
         ] {
             let text = words(&error);

@@ -38,7 +38,9 @@ impl Worker {
                 self.handshake_failed(conn, reason::CLOSED, now, driver);
             }
             // Without the notice that TLS ends with, the end may have been cut off (RFC 8446 §6.1).
-            What::Eof if self.slots[conn as usize].tls.is_some() => self.eof(conn, Ending::Cut, now, driver),
+            What::Eof if self.slots[conn as usize].tls.is_some() => {
+                self.eof(conn, Ending::Cut, now, driver)
+            }
             What::Eof => self.eof(conn, Ending::Clean, now, driver),
             What::Reset => {
                 self.connections.closed_by_server += 1;
@@ -80,7 +82,13 @@ impl Worker {
     }
 
     /// The connection is there, and what is spoken on it is settled: by ALPN, or by what was asked.
-    fn begin_talk<D: Driver>(&mut self, conn: ConnId, alpn: Option<&str>, now: Instant, driver: &mut D) {
+    fn begin_talk<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        alpn: Option<&str>,
+        now: Instant,
+        driver: &mut D,
+    ) {
         let protocol = self.config.protocol;
         if protocol == Protocol::H2c || alpn == Some("h2") {
             return self.greet(conn, now, driver);
@@ -149,8 +157,8 @@ impl Worker {
         self.untried = self.untried.saturating_sub(1);
     }
 
-    /// Ends a connection that is of no more use. Of the exchanges in flight on it the oldest ends as `first`, the
-    /// others as `rest`.
+    /// Ends a connection that is of no more use. Of the exchanges in flight on it the oldest ends
+    /// as `first`, the others as `rest`.
     pub(super) fn fail<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -179,10 +187,12 @@ impl Worker {
         }
         // What is only assigned goes to the next connection, but not in an endless hurry.
         let slot = &mut self.slots[conn as usize];
-        slot.failures += u32::from(failed_to_connect || !lost.is_empty() || !slot.assigned.is_empty());
+        slot.failures +=
+            u32::from(failed_to_connect || !lost.is_empty() || !slot.assigned.is_empty());
         self.drop_connection(conn, driver);
         for (i, exchange) in lost.iter().enumerate() {
-            // Done: the failure had happened at the completion's instant, or is our own decision at this instant.
+            // Done: the failure had happened at the completion's instant, or is our own decision at
+            // this instant.
             self.ended(conn, exchange, if i == 0 { first } else { rest }, now, None);
         }
         if was_in_vain {
@@ -191,7 +201,8 @@ impl Worker {
         self.retry(conn, now, driver);
     }
 
-    /// Gives a connection up, which counts as failed by `why`. The exchanges in flight on it end as `rest`.
+    /// Gives a connection up, which counts as failed by `why`. The exchanges in flight on it end as
+    /// `rest`.
     pub(super) fn give_up<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -222,7 +233,8 @@ impl Worker {
             }
         }
         driver.close(conn);
-        // What was to be said on this connection must not go to another, nor its broken session be held against the next.
+        // What was to be said on this connection must not go to another, nor its broken session be
+        // held against the next.
         self.out.clear();
         self.broken.retain(|broken| *broken != conn);
         self.slots[conn as usize].disconnected();
@@ -261,8 +273,9 @@ impl Worker {
         self.push_out(conn, driver);
     }
 
-    /// Uses the slot again: at once after its first failure, and after a longer wait with each further one. Where failures are what
-    /// is asked for it waits for the next turn alone, so that a driver which fails at once does not make this one endless.
+    /// Uses the slot again: at once after its first failure, and after a longer wait with each
+    /// further one. Where failures are what is asked for it waits for the next turn alone, so that
+    /// a driver which fails at once does not make this one endless.
     pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let backs_off = self.config.policy.backs_off;
         let slot = &mut self.slots[conn as usize];
@@ -270,8 +283,11 @@ impl Worker {
             return self.refill(conn, now, driver);
         }
         let doublings = (slot.failures - 2).min(20);
-        let wait =
-            if backs_off { (limits::BACKOFF_MIN_NS << doublings).min(limits::BACKOFF_MAX_NS) } else { 0 };
+        let wait = if backs_off {
+            (limits::BACKOFF_MIN_NS << doublings).min(limits::BACKOFF_MAX_NS)
+        } else {
+            0
+        };
         if !slot.backing_off {
             slot.backing_off = true;
             self.retries.push(Reverse((now.after(wait), conn)));

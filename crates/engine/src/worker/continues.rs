@@ -85,7 +85,9 @@ impl Worker {
     pub(super) fn see_interim(&mut self, conn: ConnId, status: u16, now: Instant) {
         let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return };
         // Only the youngest request can wait, for nothing follows it before its body.
-        let (Some(held), [exchange]) = (&mut h1.held, h1.in_flight.make_contiguous()) else { return };
+        let (Some(held), [exchange]) = (&mut h1.held, h1.in_flight.make_contiguous()) else {
+            return;
+        };
         if status != 100 || held.is_wanted {
             return;
         }
@@ -126,7 +128,9 @@ impl Worker {
         driver: &mut D,
     ) -> Instant {
         let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return Instant::NEVER };
-        let (Some(held), Some(exchange)) = (&h1.held, h1.in_flight.back()) else { return Instant::NEVER };
+        let (Some(held), Some(exchange)) = (&h1.held, h1.in_flight.back()) else {
+            return Instant::NEVER;
+        };
         let due = exchange.continue_due();
         if due > now || held.is_wanted {
             return due;
@@ -139,7 +143,13 @@ impl Worker {
     }
 
     /// An interim response came on a stream.
-    pub(super) fn see_interim_on_stream(&mut self, conn: ConnId, key: Key, status: u16, now: Instant) {
+    pub(super) fn see_interim_on_stream(
+        &mut self,
+        conn: ConnId,
+        key: Key,
+        status: u16,
+        now: Instant,
+    ) {
         if status == 100
             && let Some(sent) = self.release_stream(conn, key, now)
         {

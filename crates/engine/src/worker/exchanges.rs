@@ -80,9 +80,11 @@ impl Worker {
         self.last_handed = at;
     }
 
-    /// Uses the slot's room: for what was assigned to it, for arrivals that wait, or, in a closed loop, for new exchanges.
+    /// Uses the slot's room: for what was assigned to it, for arrivals that wait, or, in a closed
+    /// loop, for new exchanges.
     pub(super) fn refill<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        if self.stage == super::Stage::Opening || now < self.began || self.is_batch_under_way(conn) {
+        if self.stage == super::Stage::Opening || now < self.began || self.is_batch_under_way(conn)
+        {
             return;
         }
         if self.pages.is_some() {
@@ -106,8 +108,8 @@ impl Worker {
         self.offer(conn);
     }
 
-    /// In a closed loop a pipeline is filled again only when half of it is free: filling each place as it falls
-    /// free would make a segment of every request (docs/performance.md).
+    /// In a closed loop a pipeline is filled again only when half of it is free: filling each place
+    /// as it falls free would make a segment of every request (docs/performance.md).
     fn is_batch_under_way(&self, conn: ConnId) -> bool {
         let Talk::H1(h1) = &self.slots[conn as usize].talk else { return false };
         self.config.schedule.is_closed() && h1.in_flight.len() > self.config.pipeline as usize / 2
@@ -129,8 +131,9 @@ impl Worker {
         }
     }
 
-    /// The slot that has been idle for the longest and still has room. One that was listed may have lost it since: a server
-    /// can end a connection, or allow fewer streams, and a connection can fail.
+    /// The slot that has been idle for the longest and still has room. One that was listed may have
+    /// lost it since: a server can end a connection, or allow fewer streams, and a connection can
+    /// fail.
     pub(super) fn take_idle(&mut self) -> Option<ConnId> {
         while let Some(conn) = self.idle.pop_front() {
             self.slots[conn as usize].idle = false;
@@ -152,13 +155,18 @@ impl Worker {
             return assigned == 0 && self.takes_request(conn);
         }
         let most = if !self.config.protocol.is_h1() && slot.may_speak_h2 {
-            // No more than a connection is likely to take: the rest would wait on it while others have room.
+            // No more than a connection is likely to take: the rest would wait on it while others
+            // have room.
             self.config.streams.min(self.frames.granted.unwrap_or(u32::MAX)).max(1)
         } else {
             self.config.pipeline
         };
         assigned < most as usize
-            && self.config.policy.requests_per_connection.is_none_or(|most| (assigned as u64) < most)
+            && self
+                .config
+                .policy
+                .requests_per_connection
+                .is_none_or(|most| (assigned as u64) < most)
     }
 
     /// Whether the connection, which is up, takes another request now.
@@ -167,13 +175,16 @@ impl Worker {
         let slot = &self.slots[conn as usize];
         let has_place = match &slot.talk {
             Talk::H1(h1) if h1.upgrade == Upgrade::No => {
-                h1.in_flight.len() < self.config.pipeline as usize && !h1.said_close && h1.held.is_none()
+                h1.in_flight.len() < self.config.pipeline as usize
+                    && !h1.said_close
+                    && h1.held.is_none()
             }
             // What the connection will speak is not known before the first answer.
             Talk::H1(h1) => h1.in_flight.is_empty(),
             Talk::H2(h2) => h2.client.open() < self.config.streams as usize && h2.client.room() > 0,
         };
-        has_place && self.config.policy.requests_per_connection.is_none_or(|most| slot.served < most)
+        has_place
+            && self.config.policy.requests_per_connection.is_none_or(|most| slot.served < most)
     }
 
     /// Gives an exchange to a slot that has room.
@@ -221,7 +232,9 @@ impl Worker {
             match slot.state {
                 State::Down => return self.connect(conn, now, driver),
                 State::Up if self.takes_request(conn) => {
-                    let Some(exchange) = self.slots[conn as usize].assigned.pop_front() else { return };
+                    let Some(exchange) = self.slots[conn as usize].assigned.pop_front() else {
+                        return;
+                    };
                     self.ask(conn, exchange, now, driver);
                 }
                 _ => return,
@@ -231,7 +244,13 @@ impl Worker {
 
     /// Queues the request of an exchange on a connection that takes it.
     #[inline]
-    fn ask<D: Driver>(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant, driver: &mut D) {
+    fn ask<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        mut exchange: Exchange,
+        now: Instant,
+        driver: &mut D,
+    ) {
         // It leaves with the coming turn, whose wait is decided before.
         self.last_handed = now;
         // Its wait to leave begins here; what follows its leaving is due no sooner.
@@ -260,12 +279,14 @@ impl Worker {
         };
         // What the request says of itself is what its response time will count from.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
-        let mut bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
+        let mut bytes =
+            template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
         // A request that asks for an upgrade is sent whole: it goes on as a stream whose body has
         // been sent.
-        let holds_body = h1.upgrade == Upgrade::No && self.config.traffic.expects_continue(exchange.request);
+        let holds_body =
+            h1.upgrade == Upgrade::No && self.config.traffic.expects_continue(exchange.request);
         if holds_body {
             let (head, body) = bytes.split_at(continues::head_bytes(bytes));
             h1.held = Some(HeldBody { bytes: body.to_vec(), is_wanted: false });
@@ -325,7 +346,10 @@ impl Worker {
         let bytes = driver.bytes();
         if self.slots[conn as usize].tls.is_none() {
             let is_new = !self.slots[conn as usize].answered;
-            let read = if is_new && is_tls_record(bytes) && self.slots[conn as usize].is_between_messages() {
+            let read = if is_new
+                && is_tls_record(bytes)
+                && self.slots[conn as usize].is_between_messages()
+            {
                 Err(WireError::TlsRecord)
             } else {
                 self.read(conn, now, received_at, bytes)
@@ -383,7 +407,9 @@ impl Worker {
                 self.push_out(conn, driver);
                 self.eof(conn, Ending::Clean, now, driver);
             }
-            Ok(Progress::Open) | Err(Broken::Reader(())) => self.after_read(conn, read, now, driver),
+            Ok(Progress::Open) | Err(Broken::Reader(())) => {
+                self.after_read(conn, read, now, driver)
+            }
             Err(Broken::Tls(words)) => {
                 self.out.clear();
                 // The alert for the peer leaves before the connection is closed.
@@ -464,7 +490,9 @@ impl Worker {
     fn is_flooded<D: Driver>(&mut self, conn: ConnId, driver: &D) -> bool {
         let turn = self.woke;
         match &mut self.slots[conn as usize].talk {
-            Talk::H2(h2) if h2.replies.are_many(turn) => h2.replies.are_stuck(driver.queued(conn), turn),
+            Talk::H2(h2) if h2.replies.are_many(turn) => {
+                h2.replies.are_stuck(driver.queued(conn), turn)
+            }
             _ => false,
         }
     }
@@ -515,7 +543,8 @@ impl Worker {
                     return self.read_upgraded(conn, now, received_at, bytes);
                 }
                 Event::Head(head) => {
-                    // A server that answers without changing over goes on in HTTP/1.1 (RFC 9110 §7.8).
+                    // A server that answers without changing over goes on in HTTP/1.1 (RFC 9110
+                    // §7.8).
                     if h1.upgrade == Upgrade::Requested {
                         self.frames.declined += 1;
                         h1.upgrade = Upgrade::No;
@@ -534,7 +563,11 @@ impl Worker {
                 Event::End(end) => {
                     self.end_message(conn, now, received_at);
                     if end == End::Final {
-                        return Ok(if bytes.is_empty() { Read::ServerEnds } else { Read::Unsolicited });
+                        return Ok(if bytes.is_empty() {
+                            Read::ServerEnds
+                        } else {
+                            Read::Unsolicited
+                        });
                     }
                 }
             }
@@ -615,7 +648,13 @@ impl Worker {
         self.go_on(conn, now, driver);
     }
 
-    pub(super) fn eof<D: Driver>(&mut self, conn: ConnId, ending: Ending, now: Instant, driver: &mut D) {
+    pub(super) fn eof<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        ending: Ending,
+        now: Instant,
+        driver: &mut D,
+    ) {
         self.connections.closed_by_server += 1;
         self.note_left(conn, driver);
         if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
@@ -634,8 +673,8 @@ impl Worker {
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
     }
 
-    /// Moves requests that were queued on a connection, and had not left when it ended, to the next one. This ends by
-    /// itself: each connection has brought one answer at least.
+    /// Moves requests that were queued on a connection, and had not left when it ended, to the next
+    /// one. This ends by itself: each connection has brought one answer at least.
     fn take_back_unsent(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H1(h1) = &mut slot.talk else { return };
@@ -649,9 +688,10 @@ impl Worker {
         }
     }
 
-    /// Sends again what was lost when the server ended a pipeline in good order: the last answer said so, or had no
-    /// other end. Requests behind it go to the next connection if they are idempotent (RFC 9112 §9.3.2), and keep their
-    /// intended times. This ends by itself: each connection has brought one answer at least.
+    /// Sends again what was lost when the server ended a pipeline in good order: the last answer
+    /// said so, or had no other end. Requests behind it go to the next connection if they are
+    /// idempotent (RFC 9112 §9.3.2), and keep their intended times. This ends by itself: each
+    /// connection has brought one answer at least.
     fn ask_lost_again(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H1(h1) = &mut slot.talk else { return };

@@ -30,7 +30,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// The counts since `earlier`, an older copy of these. Counts of connections stay those of the whole time.
+    /// The counts since `earlier`, an older copy of these. Counts of connections stay those of the
+    /// whole time.
     pub(super) fn since(&self, earlier: &Frames) -> Frames {
         Frames {
             counts: self.counts.since(&earlier.counts),
@@ -69,7 +70,8 @@ fn direction(counts: &Direction) -> Http2Direction {
     let named = |all: Vec<(&'static str, u64)>| -> BTreeMap<String, u64> {
         all.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_string(), n)).collect()
     };
-    let by_code = |of: &[u64; Code::COUNT]| named(Code::all().map(|c| (c.name(), of[c as usize])).collect());
+    let by_code =
+        |of: &[u64; Code::COUNT]| named(Code::all().map(|c| (c.name(), of[c as usize])).collect());
     Http2Direction {
         frames: named(Kind::all().map(|kind| (kind.name(), counts.of(kind))).collect()),
         resets: by_code(&counts.resets),

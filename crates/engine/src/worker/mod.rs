@@ -55,14 +55,16 @@ pub struct Config {
     pub http2: Http2,
     /// Requests in flight per connection of HTTP/1.1 without waiting for answers, at least 1.
     pub pipeline: u32,
-    /// Streams open at once per connection of HTTP/2, at least 1; fewer where the server allows no more.
+    /// Streams open at once per connection of HTTP/2, at least 1; fewer where the server allows no
+    /// more.
     pub streams: u32,
     pub schedule: Schedule,
     /// Requests to start in all; `None`: as many as the window allows.
     pub total: Option<u64>,
     pub traffic: Arc<Traffic>,
-    /// Connections that load a page together: the traffic is the page, its first request the document and the others
-    /// its resources. `None`: no pages; requests are independent of each other.
+    /// Connections that load a page together: the traffic is the page, its first request the
+    /// document and the others its resources. `None`: no pages; requests are independent of each
+    /// other.
     pub page_connections: Option<u32>,
     pub draws: Draws,
     /// One in this many answers is checked in full; 1: every one, 0: none.
@@ -77,20 +79,21 @@ pub struct Config {
 /// Time-outs, and when connections are opened and replaced. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Longest time from the hand-over of a request to the end of its answer, and from its being queued on a connection
-    /// to the hand-over.
+    /// Longest time from the hand-over of a request to the end of its answer, and from its being
+    /// queued on a connection to the hand-over.
     pub timeout_ns: u64,
-    /// Longest time from the hand-over of a request to the first byte of its answer; `None`: only the whole answer has
-    /// a limit.
+    /// Longest time from the hand-over of a request to the first byte of its answer; `None`: only
+    /// the whole answer has a limit.
     pub first_byte_timeout_ns: Option<u64>,
     /// Longest time for a connection to come about, the TLS handshake included.
     pub connect_timeout_ns: u64,
     /// After this many requests a connection is closed and a new one opened; `None`: never.
     pub requests_per_connection: Option<u64>,
-    /// Time over which the connections are opened one by one, from the beginning of the load; `None`: all of them
-    /// before it begins.
+    /// Time over which the connections are opened one by one, from the beginning of the load;
+    /// `None`: all of them before it begins.
     pub ramp_ns: Option<u64>,
-    /// Whether a slot whose connections fail one after the other waits ever longer before it opens the next.
+    /// Whether a slot whose connections fail one after the other waits ever longer before it opens
+    /// the next.
     pub backs_off: bool,
 }
 
@@ -103,11 +106,13 @@ impl Policy {
     /// When an exchange that is on a connection times out, and as what.
     fn due(&self, exchange: &Exchange) -> (Instant, Outcome) {
         if exchange.sent == Instant::NEVER {
-            // Bytes that do not leave stand behind others that the server does not read: their wait has the same limit.
+            // Bytes that do not leave stand behind others that the server does not read: their wait
+            // has the same limit.
             return (exchange.queued.after(self.timeout_ns), Outcome::Timeout);
         }
         let whole = (exchange.sent.after(self.timeout_ns), Outcome::Timeout);
-        let first_byte = self.first_byte_timeout_ns.filter(|_| exchange.first_byte == Instant::NEVER);
+        let first_byte =
+            self.first_byte_timeout_ns.filter(|_| exchange.first_byte == Instant::NEVER);
         let first_byte = first_byte.map(|ns| (exchange.sent.after(ns), Outcome::TimeoutFirstByte));
         first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole })
     }
@@ -145,7 +150,8 @@ pub struct WorkerReport {
     pub protocol_errors: BTreeMap<String, u64>,
     /// How often a full check found a fault, by the fault in words.
     pub unexpected: BTreeMap<String, u64>,
-    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
+    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on
+    /// them.
     pub connection_failures: BTreeMap<String, u64>,
     /// How far the responses had come that timed out.
     pub timeouts: Timeouts,
@@ -187,10 +193,12 @@ impl CookieWatch {
     fn reason(self, status: u16) -> Option<&'static str> {
         match status {
             401 if self.are_set => Some(
-                "status 401, and responses set cookies, which dyno does not send back; send one with -H 'Cookie: NAME=VALUE'",
+                "status 401, and responses set cookies, which dyno does not send back; send one \
+                 with -H 'Cookie: NAME=VALUE'",
             ),
             403 if self.are_set => Some(
-                "status 403, and responses set cookies, which dyno does not send back; send one with -H 'Cookie: NAME=VALUE'",
+                "status 403, and responses set cookies, which dyno does not send back; send one \
+                 with -H 'Cookie: NAME=VALUE'",
             ),
             _ => None,
         }
@@ -207,12 +215,14 @@ enum Stage {
     Finished,
 }
 
-/// What this thread waited for a CPU in others' slices: it wakes there now and then, and finds the load that has its turn on that CPU. That is no
-/// want of its own load. Read when the thread has run again, so that the wait for its first wake-up in an own slice is left out, and the one for that which
-/// ends the slice is in.
+/// What this thread waited for a CPU in others' slices: it wakes there now and then, and finds the
+/// load that has its turn on that CPU. That is no want of its own load. Read when the thread has
+/// run again, so that the wait for its first wake-up in an own slice is left out, and the one for
+/// that which ends the slice is in.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
-    /// All its waiting up to when the present rest began; `None`: the slice is its own, or the kernel does not tell.
+    /// All its waiting up to when the present rest began; `None`: the slice is its own, or the
+    /// kernel does not tell.
     since_ns: Option<u64>,
     /// Waiting of the rests of the measured window that are over.
     waited_ns: u64,
@@ -231,8 +241,8 @@ impl Rest {
     }
 }
 
-/// A pure state machine that turns a schedule into operations and completions into exchanges. Driven by
-/// [`crate::run`].
+/// A pure state machine that turns a schedule into operations and completions into exchanges.
+/// Driven by [`crate::run`].
 #[derive(Debug)]
 pub struct Worker {
     config: Config,
@@ -254,7 +264,8 @@ pub struct Worker {
     begun: u64,
     /// Slots that have not been tried while opening.
     untried: usize,
-    /// From when until when slots may take work in a closed loop: all the time, or the own slice that comes next.
+    /// From when until when slots may take work in a closed loop: all the time, or the own slice
+    /// that comes next.
     slice: (Instant, Instant),
     /// Whether the slots have been offered their first work of the slice.
     offered: bool,
@@ -301,8 +312,8 @@ pub struct Worker {
     broken: Vec<ConnId>,
     /// The head of the last HTTP/1.1 answer on any connection, and the result of parsing it.
     head_cache: HeadCache,
-    /// Bytes that an HTTP/2 connection has written, until they go to the driver. Empty whenever another connection's
-    /// turn comes.
+    /// Bytes that an HTTP/2 connection has written, until they go to the driver. Empty whenever
+    /// another connection's turn comes.
     out: Vec<u8>,
     // The rest is memory that is kept from one use to the next, so that no exchange allocates.
     /// For requests of HTTP/2.
@@ -376,8 +387,8 @@ impl Worker {
         }
     }
 
-    /// Begins to open all connections, so that the load begins with them in place, unless they are to be opened
-    /// one by one during it.
+    /// Begins to open all connections, so that the load begins with them in place, unless they are
+    /// to be opened one by one during it.
     pub fn open<D: Driver>(&mut self, driver: &mut D) {
         self.cpu_settled_ns = driver.thread_run_ns();
         self.sent_settled = driver.sent_bytes();
@@ -405,9 +416,11 @@ impl Worker {
         self.await_slice(at);
         self.recorder.begin(at, self.config.window);
         if let Some(ramp_ns) = self.config.policy.ramp_ns {
-            // Evenly, the first one at once. Until its turn a slot waits like one that tries again later.
+            // Evenly, the first one at once. Until its turn a slot waits like one that tries again
+            // later.
             for conn in 0..self.config.connections {
-                let share = u128::from(ramp_ns) * u128::from(conn) / u128::from(self.config.connections);
+                let share =
+                    u128::from(ramp_ns) * u128::from(conn) / u128::from(self.config.connections);
                 self.slots[conn as usize].backing_off = true;
                 self.retries.push(Reverse((at.after(share as u64), conn)));
             }
@@ -423,8 +436,8 @@ impl Worker {
         }
     }
 
-    /// As [`cut`](Self::cut). What is in flight may end only within [`limits::CUT_DRAIN_NS`] from now, also if the
-    /// window is over.
+    /// As [`cut`](Self::cut). What is in flight may end only within [`limits::CUT_DRAIN_NS`] from
+    /// now, also if the window is over.
     pub fn hurry(&mut self, at: Instant) {
         let drain_ns = &mut self.config.window.drain_ns;
         *drain_ns = (*drain_ns).min(limits::CUT_DRAIN_NS);

@@ -1,8 +1,9 @@
 //! Pages: a document and, once it is there, everything it refers to, as a browser loads them.
 //!
-//! A *visitor* loads page after page over connections of its own: one of HTTP/2, or several of HTTP/1.1. The resources
-//! of a page are all intended at the instant at which the document was complete; what waits for a free connection or
-//! stream waits in its visitor, and the wait is part of its response time.
+//! A *visitor* loads page after page over connections of its own: one of HTTP/2, or several of
+//! HTTP/1.1. The resources of a page are all intended at the instant at which the document was
+//! complete; what waits for a free connection or stream waits in its visitor, and the wait is part
+//! of its response time.
 
 use super::Worker;
 use crate::Instant;
@@ -20,7 +21,8 @@ pub(super) struct Pages {
     /// How many resources a page has.
     resources: u16,
     visitors: Vec<Visitor>,
-    /// Exchanges that ended and have not been looked at: the connection, the request, and whether it ended well.
+    /// Exchanges that ended and have not been looked at: the connection, the request, and whether
+    /// it ended well.
     ended: Vec<(ConnId, u16, bool)>,
 }
 
@@ -30,8 +32,8 @@ struct Visitor {
     began: Option<Instant>,
     /// When the page's resources were intended.
     continued: Instant,
-    /// Index of the request for the next resource; 0 until the document is complete. It and those after it have not
-    /// been given to a connection.
+    /// Index of the request for the next resource; 0 until the document is complete. It and those
+    /// after it have not been given to a connection.
     next: u16,
     /// Exchanges of the page that have been scheduled and have not ended.
     open: u16,
@@ -59,7 +61,8 @@ impl Pages {
         self.visitors.iter().filter_map(|visitor| visitor.began)
     }
 
-    /// The resources that no connection has been given yet: the intended instant and the request's index of each.
+    /// The resources that no connection has been given yet: the intended instant and the request's
+    /// index of each.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Instant, u16)> + '_ {
         let last = self.resources;
         let of = move |v: &Visitor| {
@@ -75,14 +78,17 @@ impl Worker {
     pub(super) fn refill_page<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.place_assigned(conn, now, driver);
         self.push_out(conn, driver);
-        while let Some((conn, request, is_ok)) = self.pages.as_mut().and_then(|pages| pages.ended.pop()) {
+        while let Some((conn, request, is_ok)) =
+            self.pages.as_mut().and_then(|pages| pages.ended.pop())
+        {
             self.settle_page(conn, request, is_ok, now);
             self.feed(conn, now, driver);
         }
         self.feed(conn, now, driver);
     }
 
-    /// One exchange of a page has ended: its resources follow the document, and the last of them ends the page.
+    /// One exchange of a page has ended: its resources follow the document, and the last of them
+    /// ends the page.
     fn settle_page(&mut self, conn: ConnId, request: u16, is_ok: bool, now: Instant) {
         let may_go_on = self.is_loading_at(now);
         let Some(pages) = &mut self.pages else { return };

@@ -14,8 +14,8 @@ use crate::traffic::CompiledRequest;
 use crate::{Instant, limits};
 
 impl Slot {
-    /// Whether no more requests may be sent on this connection: the server takes no more streams, or we have said that
-    /// it ends.
+    /// Whether no more requests may be sent on this connection: the server takes no more streams,
+    /// or we have said that it ends.
     pub(super) fn is_draining(&self) -> bool {
         match &self.talk {
             Talk::H1(h1) => h1.said_close,
@@ -31,7 +31,8 @@ impl Slot {
 
 // Beginning and ending.
 impl Worker {
-    /// The connection is there and HTTP/2 is to be spoken: its preface goes out, and the server's is awaited.
+    /// The connection is there and HTTP/2 is to be spoken: its preface goes out, and the server's
+    /// is awaited.
     pub(super) fn greet<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let client = Client::new(self.settings, self.config.traffic.shared_bytes(), &mut io);
@@ -82,9 +83,14 @@ impl Worker {
         let Some(template) = &request.stream else { return };
         // As over HTTP/1.1: what its response time will count from.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
-        let made =
-            template.make(h2.client.form(), &mut exchange.draw, &mut self.config.draws, &mut self.scratch);
-        let holds_body = self.config.traffic.expects_continue(exchange.request) && !made.body.is_empty();
+        let made = template.make(
+            h2.client.form(),
+            &mut exchange.draw,
+            &mut self.config.draws,
+            &mut self.scratch,
+        );
+        let holds_body =
+            self.config.traffic.expects_continue(exchange.request) && !made.body.is_empty();
         let request = EncodedRequest {
             block: made.block,
             field_bytes: made.field_bytes,
@@ -93,8 +99,12 @@ impl Worker {
             wants_fields: wants_fields(request, &exchange) || self.cookies.is_looking(),
             holds_body,
         };
-        let stream =
-            Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER, holds_body };
+        let stream = Stream {
+            exchange,
+            answer: Answer::default(),
+            blocked_since: Instant::NEVER,
+            holds_body,
+        };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let (key, is_whole) = h2.client.request(&request, stream, &mut io);
         if request.body.len() >= limits::LARGE_REQUEST_BYTES {
@@ -110,8 +120,8 @@ impl Worker {
         }
     }
 
-    /// After bytes were read: takes back the requests that the server will not deal with, and opens the connection for
-    /// requests once the server's settings are there.
+    /// After bytes were read: takes back the requests that the server will not deal with, and opens
+    /// the connection for requests once the server's settings are there.
     pub(super) fn settle_streams<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H2(h2) = &mut slot.talk else { return };
@@ -143,7 +153,10 @@ impl Worker {
                 Event::Body { stream, data, end } => {
                     self.recorder.current().body_received += data.len() as u64;
                     if let Some(s) = h2.client.data(stream) {
-                        s.answer.see_body(data, &self.config.traffic.request(s.exchange.request).expect);
+                        s.answer.see_body(
+                            data,
+                            &self.config.traffic.request(s.exchange.request).expect,
+                        );
                     }
                     if end {
                         self.end_stream(conn, stream, now, received_at);
@@ -184,7 +197,13 @@ impl Worker {
     }
 
     #[inline]
-    fn see_head(&mut self, conn: ConnId, key: Key, status: u16, now: Instant) -> Result<(), WireError> {
+    fn see_head(
+        &mut self,
+        conn: ConnId,
+        key: Key,
+        status: u16,
+        now: Instant,
+    ) -> Result<(), WireError> {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return Ok(()) };
         let H2 { client, .. } = &mut **h2;
         let (stream, fields) = client.data_and_fields(key);
@@ -216,11 +235,14 @@ impl Worker {
         slot.failures = 0;
         slot.answered = true;
         let Talk::H2(h2) = &mut slot.talk else { return };
-        let Some(Stream { exchange, answer, blocked_since, .. }) = h2.client.data(key) else { return };
+        let Some(Stream { exchange, answer, blocked_since, .. }) = h2.client.data(key) else {
+            return;
+        };
         let (exchange, blocked_since) = (*exchange, *blocked_since);
         let verdict = answer.judge(&self.config.traffic.request(exchange.request).expect);
         // What windows hold up, and what the kernel has not sent yet.
-        let unsent = h2.client.unsent_bytes(key) as u64 + exchange.ends_at.saturating_sub(self.left);
+        let unsent =
+            h2.client.unsent_bytes(key) as u64 + exchange.ends_at.saturating_sub(self.left);
         h2.client.finish(key, &mut Io { out: &mut self.out, counts: &mut self.frames.counts });
         self.frames.responses += 1;
         if unsent > 0 {
@@ -257,12 +279,18 @@ impl Worker {
         }
     }
 
-    fn reset_by_server(&mut self, conn: ConnId, key: Key, code: Code, now: Instant) -> Result<(), WireError> {
+    fn reset_by_server(
+        &mut self,
+        conn: ConnId,
+        key: Key,
+        code: Code,
+        now: Instant,
+    ) -> Result<(), WireError> {
         let slot = &mut self.slots[conn as usize];
         let Talk::H2(h2) = &mut slot.talk else { return Ok(()) };
         if h2.client.data(key).is_some_and(|stream| stream.exchange.sent == Instant::NEVER) {
-            // The server cannot know of a request that has not left yet. One that ends them all the same would have us queue
-            // one after the other.
+            // The server cannot know of a request that has not left yet. One that ends them all the
+            // same would have us queue one after the other.
             return Err(Error::IdleStream.into());
         }
         let stream = h2.client.take(key);
@@ -276,19 +304,21 @@ impl Worker {
         Ok(())
     }
 
-    /// The server takes no more streams. Those that it will not deal with are asked for again on the next connection.
+    /// The server takes no more streams. Those that it will not deal with are asked for again on
+    /// the next connection.
     fn gone_away(&mut self, conn: ConnId, now: Instant) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let unprocessed = h2.client.take_unprocessed();
-        // From the youngest on, each to the front: they keep their order and come before what was assigned later.
+        // From the youngest on, each to the front: they keep their order and come before what was
+        // assigned later.
         for stream in unprocessed.into_iter().rev() {
             self.unblocked(stream.blocked_since, now);
             self.ask_again(conn, stream.exchange, now);
         }
     }
 
-    /// The server has said that it did not deal with a request, so it may be sent again (RFC 9113 §8.7). It keeps its
-    /// intended time: the detour is part of its response time.
+    /// The server has said that it did not deal with a request, so it may be sent again (RFC 9113
+    /// §8.7). It keeps its intended time: the detour is part of its response time.
     fn ask_again(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant) {
         if exchange.retries >= limits::RETRIES {
             // That the last refusal had arrived is known at the completion's instant.
@@ -299,8 +329,8 @@ impl Worker {
         self.slots[conn as usize].assigned.push_front(exchange.unsent());
     }
 
-    /// Counts a try for the exchanges that were assigned to a connection which was up and has gone without taking one
-    /// request. Those that have had their last try end as `outcome`.
+    /// Counts a try for the exchanges that were assigned to a connection which was up and has gone
+    /// without taking one request. Those that have had their last try end as `outcome`.
     pub(super) fn count_try(&mut self, conn: ConnId, outcome: Outcome, now: Instant) {
         for mut exchange in std::mem::take(&mut self.slots[conn as usize].assigned) {
             if exchange.retries >= limits::RETRIES {
@@ -313,15 +343,18 @@ impl Worker {
         }
     }
 
-    /// Takes note of how many streams the server's settings allow. If they allow none, a time-out runs from now on.
+    /// Takes note of how many streams the server's settings allow. If they allow none, a time-out
+    /// runs from now on.
     fn granted(&mut self, conn: ConnId, now: Instant) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let most = h2.client.peer().max_concurrent_streams;
         if let Some(most) = most {
-            self.frames.granted = Some(self.frames.granted.map_or(most, |least: u32| least.min(most)));
+            self.frames.granted =
+                Some(self.frames.granted.map_or(most, |least: u32| least.min(most)));
         }
-        // The settings had arrived at the completion's instant. Saying the same once more puts nothing off.
-        // Nor does taking it back between two frames: only room that is still there when all is read does.
+        // The settings had arrived at the completion's instant. Saying the same once more puts
+        // nothing off. Nor does taking it back between two frames: only room that is still there
+        // when all is read does.
         if most == Some(0) {
             h2.barred_since = h2.barred_since.min(now);
         }
@@ -332,8 +365,8 @@ impl Worker {
 
 // Time-outs.
 impl Worker {
-    /// Called once all that came has been read. If a stream may be opened now, the server bars us no more, even if none
-    /// is opened.
+    /// Called once all that came has been read. If a stream may be opened now, the server bars us
+    /// no more, even if none is opened.
     pub(super) fn see_room(&mut self, conn: ConnId) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         if h2.client.room() > 0 {
@@ -356,12 +389,14 @@ impl Worker {
             }
             overdue.push((key, outcome));
             if h2.received < stream.exchange.sent {
-                // Nothing at all has come since: not a slow answer, but a silent server. Or it could not even leave.
+                // Nothing at all has come since: not a slow answer, but a silent server. Or it
+                // could not even leave.
                 silent = Some(outcome);
             }
         }
         if h2.client.open() == 0 && h2.client.room() == 0 {
-            // A server that allows no stream at all is as good as no connection, whatever else it says.
+            // A server that allows no stream at all is as good as no connection, whatever else it
+            // says.
             let due = h2.barred_since.after(self.config.policy.connect_timeout_ns);
             if due <= now {
                 return Checked::Shut;
@@ -373,7 +408,8 @@ impl Worker {
             let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
             let missing = h2.client.missing(key);
             let stream = h2.client.cancel(key, Code::Cancel, &mut io);
-            ResponseProgress::new(&stream.exchange, &stream.answer, missing).count(&mut self.timeouts);
+            ResponseProgress::new(&stream.exchange, &stream.answer, missing)
+                .count(&mut self.timeouts);
             if stream.blocked_since != Instant::NEVER {
                 // Nor did the windows grow until this instant.
                 self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
@@ -390,15 +426,15 @@ impl Worker {
 pub(super) enum Checked {
     /// The next time-out is due at this instant.
     Alive(Instant),
-    /// A request timed out, with this outcome, and nothing at all arrived since it was sent, or it could not even
-    /// leave: the server is silent.
+    /// A request timed out, with this outcome, and nothing at all arrived since it was sent, or it
+    /// could not even leave: the server is silent.
     Silent(Outcome),
     /// The server has allowed no streams for too long.
     Shut,
 }
 
-/// The state of a connection on which HTTP/2 begins at `now`. Its lists get their full length here, not while requests
-/// wait.
+/// The state of a connection on which HTTP/2 begins at `now`. Its lists get their full length here,
+/// not while requests wait.
 fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
     let ahead = streams.min(limits::STREAMS_AHEAD) as usize;
     client.reserve(ahead);
@@ -427,8 +463,8 @@ pub(super) fn client_settings(options: &Http2) -> ClientSettings {
     }
 }
 
-/// Our settings as the request of an upgrade announces them: the payload of a SETTINGS frame, which its HTTP2-Settings
-/// field has in base64url (RFC 7540 §3.2.1).
+/// Our settings as the request of an upgrade announces them: the payload of a SETTINGS frame, which
+/// its HTTP2-Settings field has in base64url (RFC 7540 §3.2.1).
 #[must_use]
 pub fn upgrade_settings(options: &Http2) -> Vec<u8> {
     let mut payload = Vec::new();

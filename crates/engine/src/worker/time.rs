@@ -20,8 +20,8 @@ impl Worker {
         let spin_from = match self.config.spin {
             Spin::Always => Instant(0),
             Spin::Near if matches!(self.stage, Stage::Warmup | Stage::Measured) => {
-                // Polling pays where a request must leave on time, and where an answer may come any moment: for a
-                // while after the last hand-over the wait is all polling.
+                // Polling pays where a request must leave on time, and where an answer may come any
+                // moment: for a while after the last hand-over the wait is all polling.
                 let due = until.0.saturating_sub(limits::SPIN_AHEAD_NS);
                 let answer_due = self.recorder.in_flight() > 0
                     && self.woke < self.last_handed.after(limits::SPIN_AFTER_NS);
@@ -66,7 +66,11 @@ impl Worker {
                 let arrival = self.config.schedule.peek().filter(|_| self.is_loading());
                 let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.after(ns));
                 let slice = if self.offered { self.slice.1 } else { self.slice.0 };
-                deadline.min(self.recorder.boundary()).min(self.recorder.closes()).min(arrival).min(slice)
+                deadline
+                    .min(self.recorder.boundary())
+                    .min(self.recorder.closes())
+                    .min(arrival)
+                    .min(slice)
             }
             Stage::Drain => deadline.min(self.drain_ends),
         }
@@ -196,7 +200,8 @@ impl Worker {
                 && self.slots[conn as usize].state == State::Down
                 && self.is_loading()
             {
-                // A connection that is opened in its turn comes first, and its first request with it being up.
+                // A connection that is opened in its turn comes first, and its first request with
+                // it being up.
                 self.connect(conn, now, driver);
             } else {
                 self.refill(conn, now, driver);
@@ -204,7 +209,8 @@ impl Worker {
         }
     }
 
-    /// Connections whose session took no more data end here, where nothing else is being done with them.
+    /// Connections whose session took no more data end here, where nothing else is being done with
+    /// them.
     fn end_broken<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while let Some(conn) = self.broken.pop() {
             self.handshake_failed(conn, "the session encrypts no more", now, driver);
@@ -227,7 +233,9 @@ impl Worker {
         while self.is_loading() {
             // A turn may reach beyond the window's end; the schedule does not.
             let last_ns = Instant(self.recorder.closes().0 - 1).since(self.began);
-            let Some(due) = self.config.schedule.pop_due(now.since(self.began).min(last_ns)) else { break };
+            let Some(due) = self.config.schedule.pop_due(now.since(self.began).min(last_ns)) else {
+                break;
+            };
             let intended = self.began.after(due);
             self.recorder.scheduled(intended);
             self.begun += 1;
@@ -257,10 +265,13 @@ impl Worker {
                 match self.check_streams(conn, now) {
                     Checked::Alive(due) => {
                         next = next.min(due);
-                        // What was cancelled made room, or was the last that could happen on the connection.
+                        // What was cancelled made room, or was the last that could happen on the
+                        // connection.
                         self.go_on(conn, now, driver);
                     }
-                    Checked::Silent(outcome) => self.give_up(conn, outcome, Outcome::Cancelled, now, driver),
+                    Checked::Silent(outcome) => {
+                        self.give_up(conn, outcome, Outcome::Cancelled, now, driver)
+                    }
                     Checked::Shut => {
                         let refused = Outcome::StreamRefused;
                         let assigned = std::mem::take(&mut self.slots[conn as usize].assigned);
@@ -280,7 +291,8 @@ impl Worker {
             if due > now {
                 next = next.min(due);
             } else {
-                let rest = if outcome == Outcome::ConnectTimeout { outcome } else { Outcome::Cancelled };
+                let rest =
+                    if outcome == Outcome::ConnectTimeout { outcome } else { Outcome::Cancelled };
                 if outcome.is_timeout()
                     && let Some(progress) = self.slots[conn as usize].response_progress()
                 {
@@ -294,8 +306,8 @@ impl Worker {
         if self.continues.is_some() {
             soonest = soonest.min(limits::CONTINUE_NS);
         }
-        // Looking again only after a thousandth of it keeps many time-outs in a row from costing a look at every
-        // slot each; a time-out counts at no less than its limit, so it may be late.
+        // Looking again only after a thousandth of it keeps many time-outs in a row from costing a
+        // look at every slot each; a time-out counts at no less than its limit, so it may be late.
         self.next_timeout_check = next.min(now.after(soonest)).max(now.after(soonest / 1000));
     }
 
@@ -308,7 +320,8 @@ impl Worker {
             State::Connecting { since } => {
                 Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
             }
-            State::Securing { connecting_since: since, .. } | State::Greeting { connecting_since: since } => {
+            State::Securing { connecting_since: since, .. }
+            | State::Greeting { connecting_since: since } => {
                 Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
             }
             State::Up => match &slot.talk {
@@ -324,7 +337,9 @@ impl Worker {
         let ran_out = self.has_schedule() && self.config.schedule.peek().is_none();
         let asked_for_all = self.config.total.is_some_and(|total| ran_out || self.begun >= total);
         match self.stage {
-            Stage::Warmup | Stage::Measured if asked_for_all && answered => self.recorder.close_window(now),
+            Stage::Warmup | Stage::Measured if asked_for_all && answered => {
+                self.recorder.close_window(now)
+            }
             Stage::Drain if answered || now >= self.drain_ends => self.finish(now, driver),
             _ => {}
         }
@@ -345,7 +360,9 @@ impl Worker {
         }
         for slot in &mut self.slots {
             slot.is_owed = slot.in_flight() > 0;
-            for exchange in slot.take_in_flight().into_iter().chain(std::mem::take(&mut slot.assigned)) {
+            for exchange in
+                slot.take_in_flight().into_iter().chain(std::mem::take(&mut slot.assigned))
+            {
                 self.recorder.unanswered(&exchange, now);
             }
         }
@@ -354,7 +371,8 @@ impl Worker {
 
     /// The measured window opens: counters that the kernel keeps are read as its base.
     fn open_window<D: Driver>(&mut self, driver: &mut D) {
-        for (conn, slot) in self.slots.iter_mut().enumerate().filter(|(_, s)| s.state == State::Up) {
+        for (conn, slot) in self.slots.iter_mut().enumerate().filter(|(_, s)| s.state == State::Up)
+        {
             slot.tcp_base = driver.tcp(conn as ConnId).unwrap_or_default();
         }
         if !self.has_schedule() {
@@ -375,7 +393,8 @@ impl Worker {
         self.rest.end(used.run_delay_ns);
         let rested_ns = self.rest.waited_ns;
         let base = &self.cpu_base;
-        let since = |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now - then);
+        let since =
+            |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now - then);
         self.cpu = ThreadUse {
             run_ns: used.run_ns - base.run_ns,
             user_ns: used.user_ns - base.user_ns,

@@ -15,8 +15,8 @@ use dyno_archive::times::Times;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::Played;
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Traffic, Window,
-    limits,
+    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Traffic,
+    Window, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 
@@ -100,7 +100,12 @@ pub fn assert_exponential(response: &Times, mean: f64) {
     assert!(response.count() > 450_000);
     for q in [0.25, 0.5, 0.75, 0.9, 0.99] {
         let truth = -mean * (1.0f64 - q).ln();
-        // Response times of one busy period are correlated: half a million are worth some thousands.
-        assert!(off(response.at(q), truth) < 0.05, "quantile {q}: {:?} against {truth}", response.at(q));
+        // Response times of one busy period are correlated: half a million are worth some
+        // thousands.
+        assert!(
+            off(response.at(q), truth) < 0.05,
+            "quantile {q}: {:?} against {truth}",
+            response.at(q)
+        );
     }
 }

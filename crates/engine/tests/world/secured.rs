@@ -22,7 +22,8 @@ pub enum Goodbye {
     None,
 }
 
-/// A simulated world whose server speaks TLS. The records of a handshake take no time, and come in two pieces.
+/// A simulated world whose server speaks TLS. The records of a handshake take no time, and come in
+/// two pieces.
 pub struct Secured {
     inner: SimDriver,
     config: Arc<ServerConfig>,

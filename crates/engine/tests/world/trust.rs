@@ -1,4 +1,5 @@
-//! Both sides of TLS, for tests: a server with a certificate of its own, and a client that trusts it or does not.
+//! Both sides of TLS, for tests: a server with a certificate of its own, and a client that trusts
+//! it or does not.
 
 use std::sync::Arc;
 
@@ -9,7 +10,11 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 pub const NAME: &str = "localhost";
 
 /// The two configurations, each with the protocols that its side offers by ALPN.
-pub fn pair(client_alpn: &[&str], server_alpn: &[&str], is_trusted: bool) -> (ClientConfig, ServerConfig) {
+pub fn pair(
+    client_alpn: &[&str],
+    server_alpn: &[&str],
+    is_trusted: bool,
+) -> (ClientConfig, ServerConfig) {
     let names = |alpn: &[&str]| alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     let made = rcgen::generate_simple_self_signed([NAME.to_string()]).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

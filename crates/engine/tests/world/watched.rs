@@ -9,7 +9,8 @@ use dyno_engine::driver::{Completion, ConnId, Driver, Queued, Turn, Wait, What};
 use dyno_engine::{Config, Instant, Stop, Worker, WorkerReport};
 use serde_json::{Value, json};
 
-/// A driver whose calls are counted. Its thread uses a third of all time, and half of each wait is polling.
+/// A driver whose calls are counted. Its thread uses a third of all time, and half of each wait is
+/// polling.
 pub struct Watched<D> {
     inner: D,
     clock: Rc<Cell<u64>>,
@@ -52,8 +53,10 @@ impl<D: Driver> Watched<D> {
 
     fn counts(&self) -> Value {
         json!({
-            "connects": self.connects, "closes": self.closes, "sends": self.sends, "bytes": self.bytes,
-            "turns": self.turns, "polls_at_once_near_never": self.polling, "patience_ns": self.patience_ns,
+            "connects": self.connects, "closes": self.closes, "sends": self.sends,
+            "bytes": self.bytes,
+            "turns": self.turns, "polls_at_once_near_never": self.polling,
+            "patience_ns": self.patience_ns,
         })
     }
 }
@@ -110,7 +113,8 @@ impl<D: Driver> Driver for Watched<D> {
         }
         let turn = self.inner.turn(wait, handed);
         self.clock.set(turn.woke.0);
-        let spun_ns = if wait.spin_from < turn.woke { turn.woke.since(turn.entered) / 2 } else { 0 };
+        let spun_ns =
+            if wait.spin_from < turn.woke { turn.woke.since(turn.entered) / 2 } else { 0 };
         Turn { spun_ns, ..turn }
     }
 
@@ -121,7 +125,8 @@ impl<D: Driver> Driver for Watched<D> {
         let completion = self.inner.next()?;
         if completion.what == What::Connected {
             self.connected += 1;
-            let hangs_up = self.hangs_up_every.is_some_and(|every| self.connected.is_multiple_of(every));
+            let hangs_up =
+                self.hangs_up_every.is_some_and(|every| self.connected.is_multiple_of(every));
             self.hung_up.extend(hangs_up.then_some(completion.conn));
         }
         Some(completion)
@@ -167,7 +172,8 @@ pub struct Seen {
     pub calls: Value,
 }
 
-/// Runs a worker to its end. `stop`: asked every turn, with the time since the load began, nanoseconds.
+/// Runs a worker to its end. `stop`: asked every turn, with the time since the load began,
+/// nanoseconds.
 pub fn watch<D: Driver>(driver: D, config: Config, stop: impl Fn(Instant, u64) -> Stop) -> Seen {
     play(Watched::new(driver, None), config, stop)
 }
@@ -177,7 +183,11 @@ pub fn watch_hung_up<D: Driver>(driver: D, config: Config, every: u64) -> Seen {
     play(Watched::new(driver, Some(every)), config, |_, _| Stop::No)
 }
 
-fn play<D: Driver>(mut driver: Watched<D>, config: Config, stop: impl Fn(Instant, u64) -> Stop) -> Seen {
+fn play<D: Driver>(
+    mut driver: Watched<D>,
+    config: Config,
+    stop: impl Fn(Instant, u64) -> Stop,
+) -> Seen {
     let clock = driver.clock.clone();
     let begin = Cell::new(None);
     let mut worker = Worker::new(config);
@@ -189,7 +199,11 @@ fn play<D: Driver>(mut driver: Watched<D>, config: Config, stop: impl Fn(Instant
             begin.set(begin.get().or(Some(Instant(clock.get()).after(1_000_000))));
             begin.get()
         },
-        |_| begin.get().map_or(Stop::No, |began: Instant| stop(began, clock.get().saturating_sub(began.0))),
+        |_| {
+            begin
+                .get()
+                .map_or(Stop::No, |began: Instant| stop(began, clock.get().saturating_sub(began.0)))
+        },
         |interval| {
             intervals.push(interval);
             sealed_ns.push(clock.get().saturating_sub(begin.get().unwrap_or_default().0));

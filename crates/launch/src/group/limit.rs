@@ -13,13 +13,22 @@ const PERIOD_US: u64 = 100_000;
 
 /// Sets the limits of a group and reads each back. `why_not` says why where there is no group.
 #[must_use]
-pub fn limit(group: &Group, limits: &Limits, cpus: &[u32], why_not: Option<&str>) -> Vec<LimitReadBack> {
+pub fn limit(
+    group: &Group,
+    limits: &Limits,
+    cpus: &[u32],
+    why_not: Option<&str>,
+) -> Vec<LimitReadBack> {
     let mut all = Vec::new();
     if let Some(quota) = limits.cpus {
-        all.push(set(LimitKind::CpuQuota, &format!("{quota} CPUs"), why_not, || set_quota(group, quota)));
+        all.push(set(LimitKind::CpuQuota, &format!("{quota} CPUs"), why_not, || {
+            set_quota(group, quota)
+        }));
     }
     if let Some(bytes) = limits.memory_bytes {
-        all.push(set(LimitKind::Memory, &format!("{bytes} bytes"), why_not, || set_memory(group, bytes)));
+        all.push(set(LimitKind::Memory, &format!("{bytes} bytes"), why_not, || {
+            set_memory(group, bytes)
+        }));
     }
     if !cpus.is_empty() && !group.is_empty() {
         let asked = cpu_list_text(cpus);
@@ -34,7 +43,8 @@ fn set(
     why_not: Option<&str>,
     set: impl FnOnce() -> io::Result<String>,
 ) -> LimitReadBack {
-    let result = why_not.map_or_else(|| set().map_err(|e| e.to_string()), |why| Err(why.to_string()));
+    let result =
+        why_not.map_or_else(|| set().map_err(|e| e.to_string()), |why| Err(why.to_string()));
     let (read_back, reason) = match result {
         Ok(text) => (Some(text), None),
         Err(why) => (None, Some(why)),
@@ -57,7 +67,8 @@ fn set_quota(group: &Group, cpus: f64) -> io::Result<String> {
 fn set_memory(group: &Group, bytes: u64) -> io::Result<String> {
     if let Some(folder) = &group.v2 {
         let read = write_read(&folder.join("memory.max"), &bytes.to_string())?;
-        // No swap, or the limit would only move pages. The file is missing where there is no swap accounting.
+        // No swap, or the limit would only move pages. The file is missing where there is no swap
+        // accounting.
         let _ = fs::write(folder.join("memory.swap.max"), "0");
         return Ok(format!("{read} bytes"));
     }
@@ -67,8 +78,8 @@ fn set_memory(group: &Group, bytes: u64) -> io::Result<String> {
     Ok(format!("{read} bytes"))
 }
 
-/// Sets the CPUs of a group. `cpus` may name some that are not there: the kernel has a second file for those that
-/// count.
+/// Sets the CPUs of a group. `cpus` may name some that are not there: the kernel has a second file
+/// for those that count.
 fn set_cpuset(group: &Group, cpus: &str) -> io::Result<String> {
     let (folder, effective) = match &group.v2 {
         Some(folder) => (folder.clone(), "cpuset.cpus.effective"),
@@ -80,8 +91,9 @@ fn set_cpuset(group: &Group, cpus: &str) -> io::Result<String> {
 }
 
 fn v1(group: &Group, controller: &str) -> io::Result<PathBuf> {
-    let missing =
-        || io::Error::new(io::ErrorKind::NotFound, format!("there is no {controller} controller here"));
+    let missing = || {
+        io::Error::new(io::ErrorKind::NotFound, format!("there is no {controller} controller here"))
+    };
     group.v1.get(controller).cloned().ok_or_else(missing)
 }
 

@@ -41,8 +41,8 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Looks at what this machine and this user allow. In version 2 it moves dyno itself out of the way, into a
-    /// group below its own, because a group with processes hands no controllers down.
+    /// Looks at what this machine and this user allow. In version 2 it moves dyno itself out of the
+    /// way, into a group below its own, because a group with processes hands no controllers down.
     #[must_use]
     pub fn prepare(mut layout: Layout, guard: &Guard) -> Groups {
         let mut changed = Changed::default();
@@ -76,12 +76,14 @@ impl Groups {
         }
     }
 
-    /// A sentence on what is left of the groups of a start that has ended. `None`: nothing, as it should be.
+    /// A sentence on what is left of the groups of a start that has ended. `None`: nothing, as it
+    /// should be.
     #[must_use]
     pub fn left_of(&self, start: usize) -> Option<String> {
         let name = format!("dyno-{}-{start}-", std::process::id());
-        let is_its =
-            |folder: &PathBuf| folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(&name));
+        let is_its = |folder: &PathBuf| {
+            folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(&name))
+        };
         let all = self.bases().into_iter().flat_map(|base| ours_below(base));
         let ours = all.filter(|(whose, folder)| !lock::is_of_another(whose.owner(), folder));
         let left = of_folders(ours.map(|(_, folder)| folder).filter(is_its));
@@ -90,9 +92,13 @@ impl Groups {
         let pids = list(left.pids().iter().map(u32::to_string).collect());
         match (left.is_empty(), pids.as_str()) {
             (true, _) => None,
-            (_, "") => Some(format!("its control groups cannot be removed; `rmdir` them: {folders}")),
+            (_, "") => {
+                Some(format!("its control groups cannot be removed; `rmdir` them: {folders}"))
+            }
             _ => Some(format!(
-                "it left processes that cannot be ended and disturb what is measured from now on ({pids}); end them, or restart the machine, before you measure again; they are in {folders}"
+                "it left processes that cannot be ended and disturb what is measured from now on \
+                 ({pids}); end them, or restart the machine, before you measure again; they are in \
+                 {folders}"
             )),
         }
     }
@@ -123,8 +129,9 @@ impl Groups {
         Ok(group)
     }
 
-    /// Removes what an earlier dyno, which no longer runs, has left behind: its subjects' groups with what is in them, and
-    /// the group into which it moved others, who go back where they were. Called before we make any group of our own.
+    /// Removes what an earlier dyno, which no longer runs, has left behind: its subjects' groups
+    /// with what is in them, and the group into which it moved others, who go back where they were.
+    /// Called before we make any group of our own.
     pub fn sweep(&self) {
         let bases = self.layout.v1.values().chain(self.layout.v2.iter().map(|v2| &v2.folder));
         sweep(bases.map(PathBuf::as_path));
@@ -169,7 +176,8 @@ fn inherit_cpuset(base: &Path, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills every process of a group and of those below it, and removes them all. Returns whether nothing is left.
+/// Kills every process of a group and of those below it, and removes them all. Returns whether
+/// nothing is left.
 pub fn destroy(group: &Group, patience: Duration) -> bool {
     let tries = patience.as_millis() / GROUP_GLANCE.as_millis();
     for _ in 0..tries {
@@ -184,8 +192,8 @@ pub fn destroy(group: &Group, patience: Duration) -> bool {
 
 fn kill_all(group: &Group) {
     for folder in group.folders() {
-        // In version 2 the kernel does it (Linux 5.14), and nobody escapes by starting another. Elsewhere there is no such file,
-        // and none is to be made.
+        // In version 2 the kernel does it (Linux 5.14), and nobody escapes by starting another.
+        // Elsewhere there is no such file, and none is to be made.
         let file = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
         let _ = file.and_then(|mut file| file.write_all(b"1"));
     }
@@ -194,5 +202,6 @@ fn kill_all(group: &Group) {
 
 /// Removes all folders that can be: those that hold no process. Returns whether these were all.
 fn remove(group: &Group) -> bool {
-    group.tree().iter().filter(|folder| fs::remove_dir(folder).is_err() && folder.exists()).count() == 0
+    group.tree().iter().filter(|folder| fs::remove_dir(folder).is_err() && folder.exists()).count()
+        == 0
 }

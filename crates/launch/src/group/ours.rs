@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::limits::{GROUP_GLANCE, HOLDS};
 use crate::lock;
 
-/// The owner of the processes in a group that a dyno has made, with the process number of that dyno.
+/// The owner of the processes in a group that a dyno has made, with the process number of that
+/// dyno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// A subject's: `dyno-PID-START-…`. They are dyno's to end.

@@ -33,7 +33,8 @@ fn a_group_is_made_limited_read_back_and_removed() {
     assert!(group.folders().all(|f| !f.exists()));
 }
 
-/// A subject may be a service manager, a container runtime or a sandbox: these make groups of their own.
+/// A subject may be a service manager, a container runtime or a sandbox: these make groups of their
+/// own.
 #[test]
 fn groups_that_a_subject_makes_below_its_own_go_with_it() {
     let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
@@ -43,7 +44,8 @@ fn groups_that_a_subject_makes_below_its_own_go_with_it() {
     }
     let name = format!("dyno-{}-7-below", std::process::id());
     let group = groups.make(&name).unwrap();
-    let procs_files = group.folders().map(|f| sys::ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
+    let procs_files =
+        group.folders().map(|f| sys::ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
     let setup = sys::ChildSetup { procs_files, ..Default::default() };
     let mut command = std::process::Command::new("sleep");
     let child = minder::spawn(command.arg("1000"), setup, Descendants::Stay).unwrap();
@@ -85,8 +87,8 @@ fn what_cannot_be_removed_is_told_of() {
     assert_eq!(groups.left_of(3), None);
 }
 
-/// The kernel counts CPU time in every v2 group, whichever controllers it hands down, so this runs wherever v2 is
-/// mounted and this user may make a group.
+/// The kernel counts CPU time in every v2 group, whichever controllers it hands down, so this runs
+/// wherever v2 is mounted and this user may make a group.
 #[test]
 fn a_v2_group_holds_counts_and_is_destroyed() {
     let Some(v2) = Layout::read().v2 else {
@@ -120,8 +122,8 @@ fn a_v2_group_holds_counts_and_is_destroyed() {
     assert!(!folder.exists());
 }
 
-/// A v2 group of the kernel's with a `sleep` in it, that may hand down what this machine's v2 has (here often nothing but
-/// hugetlb). All it holds is killed at the end.
+/// A v2 group of the kernel's with a `sleep` in it, that may hand down what this machine's v2 has
+/// (here often nothing but hugetlb). All it holds is killed at the end.
 struct Scope {
     v2: V2,
     wanted: String,

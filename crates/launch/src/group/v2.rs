@@ -1,5 +1,5 @@
-//! Version 2: a group with processes hands no controllers down, so that dyno and its neighbours are moved out of the way, and
-//! back in the end.
+//! Version 2: a group with processes hands no controllers down, so that dyno and its neighbours are
+//! moved out of the way, and back in the end.
 
 use std::fs;
 use std::io;
@@ -13,17 +13,23 @@ use crate::guard::Guard;
 use crate::limits::MOVES;
 use crate::lock;
 
-/// Changes of the v2 group that dyno runs in, for as long as dyno runs. Dropping undoes them: first the controllers are
-/// taken back, because a group that hands them down takes no processes, then the processes move back.
+/// Changes of the v2 group that dyno runs in, for as long as dyno runs. Dropping undoes them: first
+/// the controllers are taken back, because a group that hands them down takes no processes, then
+/// the processes move back.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
     handed: Option<Handed>,
     moved: Option<Moved>,
 }
 
-/// Hands the controllers down. A group that holds processes may not (the root aside): then they are moved into a
-/// group of their own below it first.
-pub(super) fn prepare(v2: &mut V2, wanted: &[&str], changed: &mut Changed, guard: &Guard) -> io::Result<()> {
+/// Hands the controllers down. A group that holds processes may not (the root aside): then they are
+/// moved into a group of their own below it first.
+pub(super) fn prepare(
+    v2: &mut V2,
+    wanted: &[&str],
+    changed: &mut Changed,
+    guard: &Guard,
+) -> io::Result<()> {
     leave_what_is_left(v2);
     let is_down = controllers(&v2.folder, "cgroup.subtree_control");
     let offered = wanted.iter().map(ToString::to_string).filter(|c| v2.controllers.contains(c));
@@ -40,8 +46,8 @@ pub(super) fn prepare(v2: &mut V2, wanted: &[&str], changed: &mut Changed, guard
     handed.down()
 }
 
-/// Leaves the group of an earlier dyno that was killed, guard and all: whoever started us may stand in it. All its
-/// processes go back to where that dyno took them from.
+/// Leaves the group of an earlier dyno that was killed, guard and all: whoever started us may stand
+/// in it. All its processes go back to where that dyno took them from.
 pub(super) fn leave_what_is_left(v2: &mut V2) {
     while let Some(Whose::Neighbours(owner)) =
         v2.folder.file_name().and_then(|n| Whose::of(&n.to_string_lossy()))
@@ -94,14 +100,16 @@ impl Drop for Handed {
     }
 }
 
-/// Takes controllers back that a dyno has handed down, unless another dyno's subjects are limited by them meanwhile.
+/// Takes controllers back that a dyno has handed down, unless another dyno's subjects are limited
+/// by them meanwhile.
 pub(crate) fn take_back(folder: &Path, controllers: &[String]) {
     if !others_live(folder) {
         let _ = hand_down(folder, '-', controllers);
     }
 }
 
-/// Processes that were moved out of a v2 group so that it can hand its controllers down. Dropping moves them back.
+/// Processes that were moved out of a v2 group so that it can hand its controllers down. Dropping
+/// moves them back.
 #[derive(Debug)]
 struct Moved {
     own: PathBuf,
@@ -137,7 +145,8 @@ impl Drop for Moved {
 pub(crate) fn put_back(own: &Path) {
     let (Some(above), Some(name)) = (own.parent(), own.file_name()) else { return };
     let Some(Whose::Neighbours(_)) = Whose::of(&name.to_string_lossy()) else { return };
-    // A group that hands controllers down takes no processes. It held some, so that whatever it hands down is dyno's doing.
+    // A group that hands controllers down takes no processes. It held some, so that whatever it
+    // hands down is dyno's doing.
     let handed = controllers(above, "cgroup.subtree_control");
     if !handed.is_empty() {
         take_back(above, &handed);
@@ -146,7 +155,8 @@ pub(crate) fn put_back(own: &Path) {
     let _ = fs::remove_dir(own);
 }
 
-/// Moves processes until none is left that can be: those that are moved may just have started others.
+/// Moves processes until none is left that can be: those that are moved may just have started
+/// others.
 pub(super) fn move_all(from: &Path, to: &Path) {
     for _ in 0..MOVES {
         if move_once(from, to) == 0 {
@@ -155,8 +165,8 @@ pub(super) fn move_all(from: &Path, to: &Path) {
     }
 }
 
-/// Moves processes one by one, and returns how many. One that has ended meanwhile, or that the kernel keeps where it is, is
-/// passed over.
+/// Moves processes one by one, and returns how many. One that has ended meanwhile, or that the
+/// kernel keeps where it is, is passed over.
 fn move_once(from: &Path, to: &Path) -> usize {
     let pids = fs::read_to_string(from.join("cgroup.procs")).unwrap_or_default();
     // 0 is a process of another name space, and as input it is we ourselves.

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
@@ -106,8 +107,11 @@ fn route() -> RouteHeader {
 fn add_route(header: RouteHeader, to: Ipv4Addr, gateway: Option<Ipv4Addr>) -> Result<(), String> {
     let mut route = RouteMessage::default();
     route.header = header;
-    route.attributes = vec![RouteAttribute::Destination(RouteAddress::Inet(to)), RouteAttribute::Oif(WIRE)];
-    route.attributes.extend(gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::Inet(gateway))));
+    route.attributes =
+        vec![RouteAttribute::Destination(RouteAddress::Inet(to)), RouteAttribute::Oif(WIRE)];
+    route
+        .attributes
+        .extend(gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::Inet(gateway))));
     ask("a route over the wire", RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_EXCL)
 }
 
@@ -122,7 +126,8 @@ fn open_end(address: Ipv4Addr) -> Result<(), String> {
     let flags = NLM_F_CREATE | NLM_F_EXCL;
     ask("an address of the wire", RouteNetlinkMessage::NewAddress(message), flags)?;
     settings::write(&format!("ipv4/conf/{NAME}/route_localnet"), "1")?;
-    // Where new networks take after the machine's (`devconf_inherit_init_net`), these may keep neighbours from finding each other.
+    // Where new networks take after the machine's (`devconf_inherit_init_net`), these may keep
+    // neighbours from finding each other.
     for of in ["all", NAME] {
         for name in ["arp_ignore", "arp_announce", "arp_filter", "rp_filter"] {
             settings::write(&format!("ipv4/conf/{of}/{name}"), "0")?;

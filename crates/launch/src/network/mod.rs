@@ -1,11 +1,12 @@
-//! Networks of a start's own (network_namespaces(7)): the servers in one, whoever asks them in another, and a wire between the two
-//! (veth(4)).
+//! Networks of a start's own (network_namespaces(7)): the servers in one, whoever asks them in
+//! another, and a wire between the two (veth(4)).
 //!
-//! Both networks are held by file descriptors and by the processes in them, and the wire by the networks: whatever becomes of
-//! dyno, nothing of them stays.
+//! Both networks are held by file descriptors and by the processes in them, and the wire by the
+//! networks: whatever becomes of dyno, nothing of them stays.
 //!
-//! Servers listen at 127.0.0.1, as they do elsewhere, and are found there: the clients' network has no loopback of its own, but a
-//! route to it over the wire, whose ends may carry such addresses (`route_localnet`, Documentation/networking/ip-sysctl.rst).
+//! Servers listen at 127.0.0.1, as they do elsewhere, and are found there: the clients' network has
+//! no loopback of its own, but a route to it over the wire, whose ends may carry such addresses
+//! (`route_localnet`, Documentation/networking/ip-sysctl.rst).
 
 mod link;
 mod settings;
@@ -41,7 +42,8 @@ impl Network {
     /// Makes a pair, in both of which TCP is set up as it is for the caller.
     ///
     /// # Errors
-    /// This user may not (CAP_SYS_ADMIN and CAP_NET_ADMIN), or the kernel has no such devices: a sentence that says what failed.
+    /// This user may not (CAP_SYS_ADMIN and CAP_NET_ADMIN), or the kernel has no such devices: a
+    /// sentence that says what failed.
     pub fn pair() -> Result<Network, String> {
         let settings = settings::of_here();
         let clients = in_a_new_network(|_| settings::apply(&settings))?;
@@ -86,7 +88,8 @@ fn in_a_new_network(
 ) -> Result<OwnedFd, String> {
     let make = || {
         let made = sys::unshare_network().and_then(|()| of_this_thread());
-        let network = made.map_err(|error| format!("a network of its own cannot be made: {error}"))?;
+        let network =
+            made.map_err(|error| format!("a network of its own cannot be made: {error}"))?;
         set_up(network.as_fd())?;
         Ok(network)
     };

@@ -1,8 +1,10 @@
-//! How TCP is set up in a network (`/proc/sys/net`), which a new one has of the kernel's own defaults.
+//! How TCP is set up in a network (`/proc/sys/net`), which a new one has of the kernel's own
+//! defaults.
 
 use std::fs;
 
-/// What a server or its clients can feel. Some of them a new network inherits, which of them differs between kernels.
+/// What a server or its clients can feel. Some of them a new network inherits, which of them
+/// differs between kernels.
 const FELT: [&str; 31] = [
     "core/somaxconn",
     "ipv4/ip_local_port_range",
@@ -37,7 +39,8 @@ const FELT: [&str; 31] = [
     "ipv6/conf/all/disable_ipv6",
 ];
 
-/// The settings of the network that this thread is in: name and value. Those that this kernel lacks are left out.
+/// The settings of the network that this thread is in: name and value. Those that this kernel lacks
+/// are left out.
 pub(super) fn of_here() -> Vec<(&'static str, String)> {
     FELT.into_iter().filter_map(|name| Some((name, read(name)?))).collect()
 }

@@ -61,8 +61,9 @@ fn wait(call: &str) -> State {
 /// A lock, or another thread's work: nobody can tell the two apart from here.
 const LOCK: &[&str] = &["flock", "semop", "semtimedop", "fcntl"];
 
-/// A peer: what a server waits in for requests and for answers of others. `read` and `write` wait for nothing else in a server
-/// but pipes: waiting for a file shows as a wait for a disk, whatever the call.
+/// A peer: what a server waits in for requests and for answers of others. `read` and `write` wait
+/// for nothing else in a server but pipes: waiting for a file shows as a wait for a disk, whatever
+/// the call.
 const NETWORK: &[&str] = &[
     "epoll_wait",
     "epoll_pwait",
@@ -92,7 +93,8 @@ const NETWORK: &[&str] = &[
 
 const DISK: &[&str] = &["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"];
 
-const SLEEP: &[&str] = &["nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "rt_sigtimedwait"];
+const SLEEP: &[&str] =
+    &["nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "rt_sigtimedwait"];
 
 #[cfg(test)]
 mod tests {
@@ -100,8 +102,13 @@ mod tests {
 
     #[test]
     fn calls_have_the_names_of_their_manual_pages() {
-        let known =
-            [(0, "read"), (20, "writev"), (232, "epoll_wait"), (426, "io_uring_enter"), (457, "statmount")];
+        let known = [
+            (0, "read"),
+            (20, "writev"),
+            (232, "epoll_wait"),
+            (426, "io_uring_enter"),
+            (457, "statmount"),
+        ];
         for (number, called) in known {
             assert_eq!(name(number), called);
         }

@@ -1,6 +1,7 @@
-//! Counting of system calls without a program in the kernel: by counters of its tracepoints (perf_event_open(2)), one per name and
-//! thread. For where a program cannot be had: in a PID namespace, or on another architecture. It knows how often a call was made, and not
-//! what it returned.
+//! Counting of system calls without a program in the kernel: by counters of its tracepoints
+//! (perf_event_open(2)), one per name and thread. For where a program cannot be had: in a PID
+//! namespace, or on another architecture. It knows how often a call was made, and not what it
+//! returned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +22,8 @@ use crate::proc;
 /// Where the kernel usually shows its tracepoints.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
 
-/// The calls that are counted by name: what servers spend their time in. All others together are `other`.
+/// The calls that are counted by name: what servers spend their time in. All others together are
+/// `other`.
 const NAMED: [&str; 30] = [
     "accept",
     "accept4",
@@ -55,8 +57,9 @@ const NAMED: [&str; 30] = [
     "writev",
 ];
 
-/// In each of so many times that a party's counters are opened all names are counted, and in the others those that were seen: to open
-/// and to close a counter that nobody else has costs the whole machine a moment.
+/// In each of so many times that a party's counters are opened all names are counted, and in the
+/// others those that were seen: to open and to close a counter that nobody else has costs the whole
+/// machine a moment.
 const ALL_NAMES_EVERY: u32 = 16;
 
 /// The name of all calls that are not counted by theirs.
@@ -101,7 +104,9 @@ impl Events {
     pub(super) fn load() -> Result<Events, Error> {
         let points = Tracepoints::find().map_err(Error::new)?;
         let all = points.id("raw_syscalls/sys_enter").map_err(Error::new)?;
-        let of = |name: &'static str| Some((name, points.id(&format!("syscalls/sys_enter_{name}")).ok()?));
+        let of = |name: &'static str| {
+            Some((name, points.id(&format!("syscalls/sys_enter_{name}")).ok()?))
+        };
         let events = Events {
             all,
             named: NAMED.into_iter().filter_map(of).collect(),
@@ -133,13 +138,15 @@ impl Events {
         self.parties[party as usize] = None;
     }
 
-    /// Opens counters for every thread that lives, or closes them: while there are none, calls cost nothing. Takes a while.
+    /// Opens counters for every thread that lives, or closes them: while there are none, calls cost
+    /// nothing. Takes a while.
     pub(super) fn arm(&mut self, on: bool) -> Result<(), Error> {
         let mut closed = std::mem::take(&mut self.open);
         for (party, name, counter) in &mut closed {
             *self.sums.entry((*party, *name)).or_default() += counter.read().map_err(Error::new)?;
         }
-        // The kernel waits for every CPU with each that is the last of its name, 30 ms and more: whoever samples is not to wait as well.
+        // The kernel waits for every CPU with each that is the last of its name, 30 ms and more:
+        // whoever samples is not to wait as well.
         if !closed.is_empty() {
             thread::spawn(move || drop(closed));
         }
@@ -152,7 +159,8 @@ impl Events {
             let with_all_names = watched.wants_all_names();
             watched.openings = watched.openings.wrapping_add(1);
             for tid in proc::trees(&watched.roots).into_iter().flat_map(tids) {
-                let named = self.named.iter().filter(|(name, _)| with_all_names || is_seen(party, **name));
+                let named =
+                    self.named.iter().filter(|(name, _)| with_all_names || is_seen(party, **name));
                 let points = named.map(|(name, id)| (Some(*name), *id)).chain([(None, self.all)]);
                 for (name, id) in points {
                     match counter(id, tid) {
@@ -170,7 +178,8 @@ impl Events {
     /// Has what is open count, or not.
     pub(super) fn count(&mut self, on: bool) -> Result<(), Error> {
         let counters = self.open.iter_mut().map(|(.., counter)| counter);
-        let mut each = counters.map(|counter| if on { counter.enable() } else { counter.disable() });
+        let mut each =
+            counters.map(|counter| if on { counter.enable() } else { counter.disable() });
         each.try_for_each(|done| done.map_err(Error::new))
     }
 
@@ -213,7 +222,8 @@ fn counted(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> Counted {
     Counted { by_name, of_cpus: vec![sums.get(&None).copied().unwrap_or(0)] }
 }
 
-/// A counter of a tracepoint, that does not count yet. It is of a thread, by its number (0: this one), and of those that it starts.
+/// A counter of a tracepoint, that does not count yet. It is of a thread, by its number (0: this
+/// one), and of those that it starts.
 fn counter(id: u64, tid: u32) -> io::Result<Counter> {
     let mut builder = Builder::new(Tracepoint::with_id(id));
     builder.observe_pid(tid as i32).any_cpu().inherit(true).include_kernel();
@@ -229,7 +239,8 @@ struct Tracepoints {
 
 impl Tracepoints {
     fn find() -> io::Result<Tracepoints> {
-        let usual = PLACES.iter().map(PathBuf::from).find(|place| place.join("raw_syscalls").exists());
+        let usual =
+            PLACES.iter().map(PathBuf::from).find(|place| place.join("raw_syscalls").exists());
         match usual {
             Some(folder) => Ok(Tracepoints { folder, _mount: None }),
             // Where nothing has mounted it, as in containers, nobody else need see it.
@@ -282,8 +293,13 @@ mod tests {
     #[test]
     fn a_count_of_the_rest_never_falls() {
         let sums = |read, all| [((0, Some("read")), read), ((0, None), all)].into();
-        let mut events =
-            Events { all: 0, named: [].into(), parties: [const { None }; _], open: vec![], sums: [].into() };
+        let mut events = Events {
+            all: 0,
+            named: [].into(),
+            parties: [const { None }; _],
+            open: vec![],
+            sums: [].into(),
+        };
         let party = events.place().unwrap();
         let mut other_of = |read, all| {
             events.sums = sums(read, all);
@@ -302,7 +318,9 @@ mod tests {
     #[test]
     fn calls_of_this_process_are_counted_by_name() {
         let Ok(mut events) = Events::load() else {
-            return crate::reasons::not_run("tracepoints of system calls: this user may not count them");
+            return crate::reasons::not_run(
+                "tracepoints of system calls: this user may not count them",
+            );
         };
         let party = events.place().unwrap();
         events.watch(party, std::process::id());

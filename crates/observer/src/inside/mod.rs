@@ -1,7 +1,9 @@
-//! Looking inside processes from the kernel: which system calls they make, and what their threads do with their time.
+//! Looking inside processes from the kernel: which system calls they make, and what their threads
+//! do with their time.
 //!
-//! A small program runs at the kernel's tracepoints (`bpf/inside.bpf.c`, loaded by `program`) and adds up; nothing is written per
-//! event. `calls` knows the numbers of system calls, `slices` when to count them. Where no program can be had, `events` counts calls.
+//! A small program runs at the kernel's tracepoints (`bpf/inside.bpf.c`, loaded by `program`) and
+//! adds up; nothing is written per event. `calls` knows the numbers of system calls, `slices` when
+//! to count them. Where no program can be had, `events` counts calls.
 
 mod calls;
 mod events;
@@ -47,7 +49,9 @@ pub enum Calls {
     Every,
 }
 
-const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF and CONFIG_FTRACE_SYSCALLS, as distributions build theirs; containers may forbid bpf(2).";
+const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF and \
+                         CONFIG_FTRACE_SYSCALLS, as distributions build theirs; containers may \
+                         forbid bpf(2).";
 
 /// What looks, for any number of parties. Clones share it; it is gone with the last of them.
 #[derive(Clone)]
@@ -55,7 +59,8 @@ const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF a
 pub struct Inside {
     looks: Arc<Mutex<Looks>>,
     wanted: Wanted,
-    /// Why there is no program in the kernel, so that calls are counted without one, and nothing else; `None`: there is.
+    /// Why there is no program in the kernel, so that calls are counted without one, and nothing
+    /// else; `None`: there is.
     refusal: Option<Refusal>,
 }
 
@@ -148,7 +153,8 @@ impl Inside {
             Err(refusal) => refusal,
         };
         // Whoever wants no calls, or may not count them either, has the reason for the better way.
-        let events = Some(()).filter(|()| wanted.calls != Calls::None).and_then(|()| Events::load().ok());
+        let events =
+            Some(()).filter(|()| wanted.calls != Calls::None).and_then(|()| Events::load().ok());
         let events = events.ok_or_else(|| refusal.clone())?;
         let wanted = Wanted { states: false, modes: false, ..wanted };
         Ok(Inside {
@@ -158,7 +164,8 @@ impl Inside {
         })
     }
 
-    /// Why nothing but calls can be seen, and of them only how often they were made; `None`: all can.
+    /// Why nothing but calls can be seen, and of them only how often they were made; `None`: all
+    /// can.
     #[must_use]
     pub const fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
@@ -170,8 +177,9 @@ impl Inside {
     /// There is no room for one more; as a sentence.
     pub fn watch(&self, pid: u32) -> Result<Watching, String> {
         let mut looks = self.lock();
-        let party =
-            looks.place().ok_or_else(|| format!("no more than {PARTIES} parties can be watched at once"))?;
+        let party = looks
+            .place()
+            .ok_or_else(|| format!("no more than {PARTIES} parties can be watched at once"))?;
         let begun = looks.watch(party, pid).and_then(|()| looks.calls(party));
         let base = match begun {
             Ok(base) => base,
@@ -184,8 +192,9 @@ impl Inside {
         Ok(Watching { inside: self.clone(), party, base, counted: Mutex::default() })
     }
 
-    /// Has everything that runs in the kernel run, or not. For those who want to know what it costs: what is told of threads after that
-    /// counts the time without as if they had gone on with what they did.
+    /// Has everything that runs in the kernel run, or not. For those who want to know what it
+    /// costs: what is told of threads after that counts the time without as if they had gone on
+    /// with what they did.
     ///
     /// # Errors
     /// The kernel refused; in words.
@@ -272,8 +281,9 @@ impl Watching {
         used.ended = Some(program.ended(self.party));
     }
 
-    /// Adds what was counted in a slice, in which so many answers came. Where nobody counts answers, each slice stands for the stretch
-    /// of time that it ends: idle times are counted from end to end and busy ones in slices, and would weigh more than these.
+    /// Adds what was counted in a slice, in which so many answers came. Where nobody counts
+    /// answers, each slice stands for the stretch of time that it ends: idle times are counted from
+    /// end to end and busy ones in slices, and would weigh more than these.
     fn sliced(&self, before: &Counted, now: &Counted, slice: Length, answers: Option<u64>) {
         let mut counted = lock(&self.counted);
         counted.slices += 1;
@@ -294,8 +304,10 @@ impl Watching {
 /// A thread that did not move since it is watched: it has been in one state all the time.
 fn unmoved(pid: u32, tid: u32, ns: u64) -> Seen {
     let place = format!("/proc/{pid}/task/{tid}");
-    let state = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default()).map(|stat| stat.state);
-    let number = || read(format!("{place}/syscall"))?.split_ascii_whitespace().next()?.parse::<usize>().ok();
+    let state = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default())
+        .map(|stat| stat.state);
+    let number =
+        || read(format!("{place}/syscall"))?.split_ascii_whitespace().next()?.parse::<usize>().ok();
     let state = match state {
         Some('R') => State::Running,
         Some('D') => State::Disk,
@@ -306,22 +318,24 @@ fn unmoved(pid: u32, tid: u32, ns: u64) -> Seen {
     Seen { states, ..Seen::default() }
 }
 
-/// How long the world goes on between the attaching, which keeps this CPU, and the counting. Else the generator, if it runs here,
-/// would just then be behind with the answers that it has.
+/// How long the world goes on between the attaching, which keeps this CPU, and the counting. Else
+/// the generator, if it runs here, would just then be behind with the answers that it has.
 const SETTLES: Duration = Duration::from_millis(1);
 
 /// Complete answers of a load so far, by its number; `None`: nobody counts them.
 type AnswersOf<'a> = dyn Fn(usize) -> Option<u64> + 'a;
 
-/// The length of a slice, and of the stretch of time that it stands for: from the end of the slice before it, in nanoseconds.
+/// The length of a slice, and of the stretch of time that it stands for: from the end of the slice
+/// before it, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Length {
     counted_ns: u64,
     stretch_ns: u64,
 }
 
-/// Counts the system calls of parties: calls, and answers, of the same stretches of time. There is one switch in the kernel for all that
-/// are watched, so whoever counts at the same time counts together.
+/// Counts the system calls of parties: calls, and answers, of the same stretches of time. There is
+/// one switch in the kernel for all that are watched, so whoever counts at the same time counts
+/// together.
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct Counting {
     inside: Inside,
@@ -337,13 +351,14 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Of the parties of loads that go on at the same time, load by load. `None`: their calls are not to be counted, or there are no
-    /// parties.
+    /// Of the parties of loads that go on at the same time, load by load. `None`: their calls are
+    /// not to be counted, or there are no parties.
     #[must_use]
     pub fn new(of_loads: Vec<Vec<Arc<Watching>>>) -> Option<Counting> {
         let each = of_loads.into_iter().enumerate();
-        let watched: Vec<(usize, Arc<Watching>)> =
-            each.flat_map(|(load, parties)| parties.into_iter().map(move |party| (load, party))).collect();
+        let watched: Vec<(usize, Arc<Watching>)> = each
+            .flat_map(|(load, parties)| parties.into_iter().map(move |party| (load, party)))
+            .collect();
         let inside = watched.first()?.1.inside.clone();
         if inside.wanted.calls == Calls::None {
             return None;
@@ -356,8 +371,8 @@ impl Counting {
         Some(counting)
     }
 
-    /// Counts until `wait` says so. `answers`: complete answers of a load so far, `None` if nobody counts them. `wait` sleeps; true: it is
-    /// time to end.
+    /// Counts until `wait` says so. `answers`: complete answers of a load so far, `None` if nobody
+    /// counts them. `wait` sleeps; true: it is time to end.
     ///
     /// # Errors
     /// The kernel does not count any more; in words.
@@ -379,7 +394,8 @@ impl Counting {
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(), Error> {
         let loads = self.watched.iter().map(|(load, _)| load + 1).max().unwrap_or(0);
-        // Time and answers are read as counting begins and again as it ends: what is divided is of the same time.
+        // Time and answers are read as counting begins and again as it ends: what is divided is of
+        // the same time.
         let edge = || (monotonic_ns(), (0..loads).map(answers).collect::<Vec<Option<u64>>>());
         let mut began = None;
         loop {
@@ -417,10 +433,13 @@ impl Counting {
         }
     }
 
-    /// Takes what a slice counted, and the answers that came of each load. Returns the most calls that were made on one CPU.
+    /// Takes what a slice counted, and the answers that came of each load. Returns the most calls
+    /// that were made on one CPU.
     fn take(&mut self, slice: Length, answers: &[Option<u64>]) -> Result<u64, Error> {
         let now = self.read()?;
-        for (((load, watching), before), counted) in self.watched.iter().zip(&self.counted).zip(&now) {
+        for (((load, watching), before), counted) in
+            self.watched.iter().zip(&self.counted).zip(&now)
+        {
             watching.sliced(before, counted, slice, answers[*load]);
         }
         let before = std::mem::replace(&mut self.counted, now);
@@ -436,8 +455,9 @@ impl Counting {
 
 /// The most calls that parties together made on one CPU between two readings.
 fn most_on_a_cpu(before: &[Counted], now: &[Counted]) -> u64 {
-    let on_cpu =
-        |parties: &[Counted], cpu: usize| parties.iter().filter_map(|of| of.of_cpus.get(cpu)).sum::<u64>();
+    let on_cpu = |parties: &[Counted], cpu: usize| {
+        parties.iter().filter_map(|of| of.of_cpus.get(cpu)).sum::<u64>()
+    };
     let cpus = now.iter().map(|of| of.of_cpus.len()).max().unwrap_or(0);
     (0..cpus).map(|cpu| on_cpu(now, cpu) - on_cpu(before, cpu)).max().unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! The program in the kernel, `bpf/inside.bpf.c`: loaded, its maps read and written. The layouts of its values are told in both
-//! places.
+//! The program in the kernel, `bpf/inside.bpf.c`: loaded, its maps read and written. The layouts of
+//! its values are told in both places.
 
 use std::collections::BTreeMap;
 
@@ -57,11 +57,13 @@ const LOST: u32 = 1;
 /// The programs that run all the time, with their tracepoints.
 fn always(wanted: Wanted) -> impl Iterator<Item = (&'static str, &'static str)> {
     let these = |all: &'static [(&str, &str)], is: bool| all.iter().copied().filter(move |_| is);
-    these(&PROCESSES, true).chain(these(&THREADS, wanted.threads())).chain(these(&MODES, wanted.modes))
+    these(&PROCESSES, true)
+        .chain(these(&THREADS, wanted.threads()))
+        .chain(these(&MODES, wanted.modes))
 }
 
-/// The loaded program. Whatever it attached is detached when this is dropped, or when this process ends, however it ends: the
-/// kernel holds it by our file descriptors alone.
+/// The loaded program. Whatever it attached is detached when this is dropped, or when this process
+/// ends, however it ends: the kernel holds it by our file descriptors alone.
 #[allow(missing_debug_implementations)] // Maps of arrays have none.
 pub(super) struct Program {
     ebpf: Ebpf,
@@ -110,7 +112,8 @@ impl Program {
         Ok(program)
     }
 
-    /// Attaches what runs all the time, or takes it off. What threads did meanwhile counts as what they did before.
+    /// Attaches what runs all the time, or takes it off. What threads did meanwhile counts as what
+    /// they did before.
     pub(super) fn attach(&mut self, on: bool) -> Result<(), Error> {
         for (name, link) in self.always.drain(..) {
             tracepoint(&mut self.ebpf, name)?.detach(link).map_err(Error::new)?;
@@ -145,7 +148,8 @@ impl Program {
         self.watched.iter().flatten().filter(|(_, of)| of[0] == party).map(|(pid, _)| pid).collect()
     }
 
-    /// Forgets a party's processes and threads, and frees its place. Its system calls stay counted: who comes next takes them as its base.
+    /// Forgets a party's processes and threads, and frees its place. Its system calls stay counted:
+    /// who comes next takes them as its base.
     pub(super) fn forget(&mut self, party: u64) {
         self.places[party as usize] = false;
         for pid in self.pids(party) {
@@ -153,18 +157,25 @@ impl Program {
             let _ = self.watched.remove(&pid);
         }
         let of_party = |thread: &Thread| thread[1] == party;
-        let tids: Vec<u32> =
-            self.threads.iter().flatten().filter(|(_, t)| of_party(t)).map(|(tid, _)| tid).collect();
+        let tids: Vec<u32> = self
+            .threads
+            .iter()
+            .flatten()
+            .filter(|(_, t)| of_party(t))
+            .map(|(tid, _)| tid)
+            .collect();
         for tid in tids {
             let _ = self.threads.remove(&tid);
         }
-        let names: Vec<Name> = self.ended.keys().flatten().filter(|name| name[0] == party).collect();
+        let names: Vec<Name> =
+            self.ended.keys().flatten().filter(|name| name[0] == party).collect();
         for name in names {
             let _ = self.ended.remove(&name);
         }
     }
 
-    /// Attaches what counts system calls, or takes it off: while it is off, they cost nothing. Takes a while.
+    /// Attaches what counts system calls, or takes it off: while it is off, they cost nothing.
+    /// Takes a while.
     pub(super) fn arm(&mut self, on: bool) -> Result<(), Error> {
         let program = tracepoint(&mut self.ebpf, COUNTS.0)?;
         match (on, self.counts.take()) {
@@ -186,12 +197,19 @@ impl Program {
         let mut counted = Counted::default();
         for of_cpu in of_cpus.iter() {
             let mut on_cpu = 0;
-            for (number, of) in of_cpu.chunks_exact(WORDS_OF_CALL).enumerate().filter(|(_, of)| of[0] > 0) {
+            for (number, of) in
+                of_cpu.chunks_exact(WORDS_OF_CALL).enumerate().filter(|(_, of)| of[0] > 0)
+            {
                 let name = calls::name(number);
                 let call = counted.by_name.entry(name.into()).or_default();
                 // Sums of addresses and descriptors say nothing.
                 let returned = Some(amount(name).map_or(0, |_| of[3]));
-                call.add(&CallUse { count: of[0], errors: Some(of[1]), again: Some(of[2]), returned });
+                call.add(&CallUse {
+                    count: of[0],
+                    errors: Some(of[1]),
+                    again: Some(of[2]),
+                    returned,
+                });
                 on_cpu += of[0];
             }
             counted.of_cpus.push(on_cpu);
@@ -234,7 +252,8 @@ impl Program {
         all
     }
 
-    /// Threads for which there was no room, or which shared no name with others for which there was.
+    /// Threads for which there was no room, or which shared no name with others for which there
+    /// was.
     pub(super) fn lost(&self) -> u64 {
         self.facts.get(&LOST, 0).unwrap_or(0)
     }

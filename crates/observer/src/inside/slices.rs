@@ -1,8 +1,9 @@
-//! When system calls are counted: all the time where that is cheap, else in short slices, so that counting them costs a server
-//! no more than its share.
+//! When system calls are counted: all the time where that is cheap, else in short slices, so that
+//! counting them costs a server no more than its share.
 //!
-//! The kernel takes a slower path through every system call while somebody counts them. A server that makes 300,000 calls per
-//! second would lose a tenth of its throughput; one that makes 10,000 would not notice.
+//! The kernel takes a slower path through every system call while somebody counts them. A server
+//! that makes 300,000 calls per second would lose a tenth of its throughput; one that makes 10,000
+//! would not notice.
 
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ impl Price {
     /// By a program: half of it is the kernel's slower path, the other half counting.
     pub(super) const PROGRAM: Price = Price { call_ns: 300.0, slice_ns: 0.0 };
 
-    /// By counters, each of which is opened and closed: the kernel changes its own code then, and waits for every CPU to have seen it.
+    /// By counters, each of which is opened and closed: the kernel changes its own code then, and
+    /// waits for every CPU to have seen it.
     pub(super) const COUNTERS: Price = Price { call_ns: 300.0, slice_ns: 8e6 };
 }
 
@@ -69,7 +71,8 @@ impl Slices {
         Slices { is_every, price, number: 0 }
     }
 
-    /// The slice after one in which so many calls per second were made on the busiest CPU; `None`: there was none yet.
+    /// The slice after one in which so many calls per second were made on the busiest CPU; `None`:
+    /// there was none yet.
     pub(super) fn next(&mut self, calls_per_s: Option<f64>) -> Slice {
         self.number += 1;
         // Part of a CPU that counting costs while it goes on.
@@ -97,7 +100,8 @@ impl Slices {
         Duration::from_secs_f64(affordable.min(SLICE.as_secs_f64())).max(SHORTEST_SLICE)
     }
 
-    /// Between 0.5 and 1.5, spread evenly: slices at even distances could keep in step with something that the server does.
+    /// Between 0.5 and 1.5, spread evenly: slices at even distances could keep in step with
+    /// something that the server does.
     fn stretch(&self) -> f64 {
         const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
         0.5 + (f64::from(self.number) * GOLDEN_RATIO).fract()
@@ -125,7 +129,8 @@ mod tests {
             let all: Vec<Slice> = (0..1000).map(|_| slices.next(Some(rate))).collect();
             let counted: f64 = all.iter().map(|s| s.counted.as_secs_f64()).sum();
             let whole: f64 = all.iter().map(|s| (s.counted + s.gap).as_secs_f64()).sum();
-            let cost = counted / whole * rate * price.call_ns / 1e9 + 1000.0 / whole * price.slice_ns / 1e9;
+            let cost = counted / whole * rate * price.call_ns / 1e9
+                + 1000.0 / whole * price.slice_ns / 1e9;
             assert!((cost - wanted).abs() < wanted / 50.0, "{price:?}: {cost}");
             assert!(all.windows(2).any(|pair| pair[0].gap != pair[1].gap));
             assert_eq!(slices.next(Some(1e9)).gap, LONGEST_GAP);

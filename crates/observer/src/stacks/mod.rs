@@ -1,7 +1,9 @@
-//! Stacks of processes, sampled: of threads that run, by the clocks of the CPUs, and of all others, by looking at them now and
-//! then. A wait is so found as often as it is long, and nothing is done when a thread begins or ends one.
+//! Stacks of processes, sampled: of threads that run, by the clocks of the CPUs, and of all others,
+//! by looking at them now and then. A wait is so found as often as it is long, and nothing is done
+//! when a thread begins or ends one.
 //!
-//! `program` takes stacks as they lie in memory, `unwind` follows them, `names` says which functions they are of.
+//! `program` takes stacks as they lie in memory, `unwind` follows them, `names` says which
+//! functions they are of.
 
 mod names;
 mod program;
@@ -21,7 +23,8 @@ use names::{Named, cut};
 use program::{Doing, Program, Raw};
 use unwind::{Unwinder, Walked};
 
-/// CPU time between two samples of a CPU. A prime number of microseconds: nothing else that comes at intervals keeps step with it.
+/// CPU time between two samples of a CPU. A prime number of microseconds: nothing else that comes
+/// at intervals keeps step with it.
 const RUNNING_PERIOD_NS: u64 = 2_003_000;
 
 /// Time between two looks at threads that do not run. As above.
@@ -30,7 +33,9 @@ const WAITING_PERIOD: Duration = Duration::from_micros(19_997);
 /// Looks at threads between two looks for processes that are new.
 const LOOKS_FOR_NEW: u64 = 5;
 
-const NOT_THERE: &str = "Linux 5.18 or later, built with CONFIG_DEBUG_INFO_BTF and CONFIG_PERF_EVENTS, as distributions build theirs; containers may forbid bpf(2) and perf_event_open(2).";
+const NOT_THERE: &str = "Linux 5.18 or later, built with CONFIG_DEBUG_INFO_BTF and \
+                         CONFIG_PERF_EVENTS, as distributions build theirs; containers may forbid \
+                         bpf(2) and perf_event_open(2).";
 
 /// A program in the kernel that takes stacks. It is gone when this is dropped.
 #[allow(missing_debug_implementations)] // Its maps have none.
@@ -89,10 +94,16 @@ impl Sampling {
     pub fn load() -> Result<Sampling, Refusal> {
         is_ours_to_ask()?;
         let program = Program::load().map_err(|error| Refusal::of(&error, NOT_THERE))?;
-        Ok(Sampling { program, unwinder: Unwinder::default(), names: HashMap::new(), seen: HashMap::new() })
+        Ok(Sampling {
+            program,
+            unwinder: Unwinder::default(),
+            names: HashMap::new(),
+            seen: HashMap::new(),
+        })
     }
 
-    /// Reads what processes consist of, so that nothing of that is left to do while stacks are taken.
+    /// Reads what processes consist of, so that nothing of that is left to do while stacks are
+    /// taken.
     pub fn know(&mut self, pids: &[u32]) {
         for pid in pids {
             self.unwinder.know(*pid);
@@ -105,8 +116,8 @@ impl Sampling {
         }
     }
 
-    /// Takes stacks of processes until `wait` says so. `pids`: those that there are; `edge` is called as it begins and as it ends; `wait`
-    /// sleeps; true: it is time to end.
+    /// Takes stacks of processes until `wait` says so. `pids`: those that there are; `edge` is
+    /// called as it begins and as it ends; `wait` sleeps; true: it is time to end.
     ///
     /// # Errors
     /// The kernel does not take stacks; in words.
@@ -136,7 +147,8 @@ impl Sampling {
         let mut looks = 0;
         while !wait(WAITING_PERIOD) {
             let Sampling { program, unwinder, seen, .. } = self;
-            program.take_waiting(&mut |raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1)?;
+            program
+                .take_waiting(&mut |raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1)?;
             looks += 1;
             if looks % LOOKS_FOR_NEW == 0 {
                 self.watch(&pids())?;
@@ -199,7 +211,8 @@ fn online() -> Vec<u32> {
     aya::util::online_cpus().unwrap_or_else(|_| vec![0])
 }
 
-/// Gives all functions their names. Returns each once, and the stacks of threads that ran, and of those that did not.
+/// Gives all functions their names. Returns each once, and the stacks of threads that ran, and of
+/// those that did not.
 fn named(taken: &Taken) -> (Vec<Frame>, [Vec<Stack>; 2]) {
     let Taken { seen, unwinder, names: processes, .. } = taken;
     let symbolizer = Symbolizer::new();
@@ -209,8 +222,10 @@ fn named(taken: &Taken) -> (Vec<Frame>, [Vec<Stack>; 2]) {
     for seen in seen.keys() {
         users.entry(seen.pid).or_default().extend(&seen.user.addresses);
     }
-    let users: HashMap<u32, Named> =
-        users.iter().map(|(pid, all)| (*pid, names::of_process(&symbolizer, *pid, all, unwinder))).collect();
+    let users: HashMap<u32, Named> = users
+        .iter()
+        .map(|(pid, all)| (*pid, names::of_process(&symbolizer, *pid, all, unwinder)))
+        .collect();
     let mut frames = Frames::default();
     // Stacks of other addresses may be of the same functions.
     let mut merged: BTreeMap<(bool, Stack), u64> = BTreeMap::new();

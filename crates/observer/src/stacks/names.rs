@@ -1,5 +1,6 @@
-//! From addresses to functions: of the kernel, of files, and of code compiled just in time, of which a runtime keeps a list in
-//! `/tmp/perf-PID.map` (the kernel's tools/perf/Documentation/jit-interface.txt).
+//! From addresses to functions: of the kernel, of files, and of code compiled just in time, of
+//! which a runtime keeps a list in `/tmp/perf-PID.map` (the kernel's
+//! tools/perf/Documentation/jit-interface.txt).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,9 +18,11 @@ pub(super) type Named = HashMap<u64, Vec<Frame>>;
 /// Longer names are cut: templates have some of thousands of characters.
 const MOST_LETTERS: usize = 400;
 
-/// Names addresses of the kernel. Those of which the kernel does not tell, as to users without privilege, have no name.
+/// Names addresses of the kernel. Those of which the kernel does not tell, as to users without
+/// privilege, have no name.
 pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> Named {
-    // An image of the kernel would tell of inlined functions; few machines have one, and it takes long to read.
+    // An image of the kernel would tell of inlined functions; few machines have one, and it takes
+    // long to read.
     let source = Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() });
     let mut all = named(symbolizer, &source, Input::AbsAddr(addresses), None);
     for address in addresses {
@@ -29,7 +32,8 @@ pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> N
     all
 }
 
-/// Names addresses of a process: file by file, so that one that cannot be read takes no name from the others.
+/// Names addresses of a process: file by file, so that one that cannot be read takes no name from
+/// the others.
 pub(super) fn of_process(
     symbolizer: &Symbolizer,
     pid: u32,
@@ -41,7 +45,10 @@ pub(super) fn of_process(
     for address in addresses {
         match unwinder.file(pid, *address) {
             Some(file) => {
-                files.entry((file.place(), file.name())).or_default().insert(*address, file.address);
+                files
+                    .entry((file.place(), file.name()))
+                    .or_default()
+                    .insert(*address, file.address);
             }
             None => {
                 elsewhere.insert(*address);
@@ -53,13 +60,21 @@ pub(super) fn of_process(
         let source = Source::Elf(Elf::new(place));
         let within: BTreeSet<u64> = addresses.values().copied().collect();
         let named = named(symbolizer, &source, Input::VirtOffset(&within), Some(name));
-        all.extend(addresses.iter().filter_map(|(address, at)| Some((*address, named.get(at)?.clone()))));
+        all.extend(
+            addresses.iter().filter_map(|(address, at)| Some((*address, named.get(at)?.clone()))),
+        );
     }
     // Of what lies in no file the kernel's own page of functions (vDSO) has names.
     let process = Process { perf_map: false, map_files: false, ..Process::new(Pid::from(pid)) };
-    all.extend(named(symbolizer, &Source::Process(process), Input::AbsAddr(&elsewhere), Some("vdso")));
+    all.extend(named(
+        symbolizer,
+        &Source::Process(process),
+        Input::AbsAddr(&elsewhere),
+        Some("vdso"),
+    ));
     // Lists may have names also for code that lies in a file without: a runtime's own assembly.
-    let nameless: BTreeSet<u64> = addresses.iter().filter(|at| !all.contains_key(at)).copied().collect();
+    let nameless: BTreeSet<u64> =
+        addresses.iter().filter(|at| !all.contains_key(at)).copied().collect();
     let map = perf_map(pid).unwrap_or_default();
     let compiled = compiled(&map, &nameless);
     for address in &nameless {
@@ -67,7 +82,9 @@ pub(super) fn of_process(
             (Some(name), _) => Frame { name: Some(cut(name)), module: None, kind: FrameKind::Jit },
             (None, Some(file)) => match file.begins() {
                 Some(begins) => Frame::at(file.name(), begins),
-                None => Frame { name: None, module: Some(cut(file.name())), kind: FrameKind::Native },
+                None => {
+                    Frame { name: None, module: Some(cut(file.name())), kind: FrameKind::Native }
+                }
             },
             (None, None) => Frame { name: None, module: None, kind: FrameKind::Jit },
         };
@@ -119,7 +136,8 @@ fn perf_map(pid: u32) -> Option<String> {
 /// How much of a list is read.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Which code these addresses lie in: of several entries for a place, the last, which was written there latest.
+/// Which code these addresses lie in: of several entries for a place, the last, which was written
+/// there latest.
 fn compiled<'a>(map: &'a str, addresses: &BTreeSet<u64>) -> HashMap<u64, &'a str> {
     let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let entry = |line: &'a str| {
@@ -141,8 +159,8 @@ mod tests {
 
     #[test]
     fn code_that_was_written_over_has_its_last_name() {
-        let map =
-            "7f00 40 LazyCompile:~old a.js:1\n7f40 10 b\n0x7f10 0x10 LazyCompile:*new one a.js:2\nrubbish\n";
+        let map = "7f00 40 LazyCompile:~old a.js:1\n7f40 10 b\n0x7f10 0x10 LazyCompile:*new one \
+                   a.js:2\nrubbish\n";
         let found = compiled(map, &[0x7eff, 0x7f00, 0x7f10, 0x7f1f, 0x7f20, 0x7f4f, 0x7f50].into());
         let name = |at: u64| found.get(&at).copied();
         assert_eq!(name(0x7eff), None);

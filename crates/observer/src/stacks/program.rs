@@ -1,5 +1,5 @@
-//! The program in the kernel, `bpf/stacks.bpf.c`: loaded, attached, its stacks read. The layouts of its values are told in both
-//! places.
+//! The program in the kernel, `bpf/stacks.bpf.c`: loaded, attached, its stacks read. The layouts of
+//! its values are told in both places.
 
 use std::io::Read as _;
 
@@ -59,14 +59,16 @@ impl<'a> Raw<'a> {
     /// `None`: it is no such record.
     fn parse(record: &'a [u8]) -> Option<Raw<'a>> {
         let record: &[u8; RECORD] = record.try_into().ok()?;
-        let word = |at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+        let word =
+            |at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().expect("eight bytes"));
         let doing = match word(0) {
             0 => Doing::Running,
             1 => Doing::Runnable,
             2 => Doing::Waiting,
             _ => return None,
         };
-        let half = |at: usize| u32::from_ne_bytes(record[at..at + 4].try_into().expect("four bytes"));
+        let half =
+            |at: usize| u32::from_ne_bytes(record[at..at + 4].try_into().expect("four bytes"));
         let (ip, sp, bp) = (word(32), word(40), word(48));
         let (frames, bytes) = (word(56) as usize, word(64) as usize);
         let (kernel, user) = record[72..].split_at(KERNEL_FRAMES * 8);
@@ -84,7 +86,9 @@ impl<'a> Raw<'a> {
     }
 
     pub(super) fn kernel(&self) -> impl Iterator<Item = u64> {
-        self.kernel.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+        self.kernel
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
     }
 
     /// A word of the user stack; `None`: it was not copied.
@@ -95,7 +99,8 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The loaded program. Whatever it attached is detached when this is dropped, or when this process ends, however it ends.
+/// The loaded program. Whatever it attached is detached when this is dropped, or when this process
+/// ends, however it ends.
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub(super) struct Program {
     ebpf: Ebpf,
@@ -127,7 +132,8 @@ impl Program {
         self.watched.insert(pid, 0, 0).map_err(Error::new)
     }
 
-    /// Takes the stack of whatever runs on these CPUs each time that so much of their time has passed.
+    /// Takes the stack of whatever runs on these CPUs each time that so much of their time has
+    /// passed.
     pub(super) fn tick(&mut self, cpus: &[u32], period_ns: u64) -> Result<(), Error> {
         let program = running(&mut self.ebpf)?;
         for cpu in cpus {
@@ -145,13 +151,15 @@ impl Program {
         self.clocks.drain(..).try_for_each(|clock| program.detach(clock)).map_err(Error::new)
     }
 
-    /// Takes the stacks of all threads that do not run just now, and hands over what was taken whenever there are many.
+    /// Takes the stacks of all threads that do not run just now, and hands over what was taken
+    /// whenever there are many.
     pub(super) fn take_waiting(&mut self, take: &mut dyn FnMut(&Raw<'_>)) -> Result<(), Error> {
         let program = waiting(&mut self.ebpf)?;
         let link = program.attach().map_err(Error::new)?;
         let link = program.take_link(link).map_err(Error::new)?;
         let mut threads = link.into_file().map_err(Error::new)?;
-        // Reading makes the kernel go through them. There is a byte for each, and room for some 900 in between.
+        // Reading makes the kernel go through them. There is a byte for each, and room for some 900
+        // in between.
         let mut marks = [0; 256];
         while threads.read(&mut marks).map_err(Error::new)? > 0 {
             self.each(take);
@@ -162,7 +170,8 @@ impl Program {
 
     /// Hands over the stacks that were taken.
     pub(super) fn each(&mut self, take: &mut dyn FnMut(&Raw<'_>)) {
-        // No more than there is room for: where they come faster than they are taken, this ends all the same.
+        // No more than there is room for: where they come faster than they are taken, this ends all
+        // the same.
         for _ in 0..ROOM {
             let Some(record) = self.stacks.next() else { return };
             if let Some(raw) = Raw::parse(&record) {
@@ -202,7 +211,8 @@ mod tests {
     #[test]
     fn a_record_is_read_as_the_kernel_lays_it_out() {
         let mut record = vec![0u8; RECORD];
-        let mut put = |at: usize, word: u64| record[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+        let mut put =
+            |at: usize, word: u64| record[at..at + 8].copy_from_slice(&word.to_ne_bytes());
         put(0, 2);
         put(8, 7 | 9 << 32);
         put(16, u64::from_ne_bytes(*b"worker\0\0"));

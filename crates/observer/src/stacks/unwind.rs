@@ -1,7 +1,8 @@
 //! From a stack as it lay in memory to the addresses that its functions return to.
 //!
-//! Servers are built without frame pointers, so the unwinding tables of the files that they were loaded from are followed
-//! (framehop); code that lies in no file, as compiled just in time, is followed by frame pointers, if it keeps them.
+//! Servers are built without frame pointers, so the unwinding tables of the files that they were
+//! loaded from are followed (framehop); code that lies in no file, as compiled just in time, is
+//! followed by frame pointers, if it keeps them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -51,7 +52,8 @@ impl Deref for Section {
 #[derive(Default)]
 pub(super) struct Unwinder {
     processes: HashMap<u32, Known>,
-    /// Files, for processes that share them, by device, inode and path; `None`: it cannot be read, or is not there any more.
+    /// Files, for processes that share them, by device, inode and path; `None`: it cannot be read,
+    /// or is not there any more.
     files: HashMap<String, Option<Arc<Vec<u8>>>>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
 }
@@ -106,13 +108,17 @@ impl Unwinder {
         let mut known = Known::default();
         for mapping in mappings(&read(format!("/proc/{pid}/maps")).unwrap_or_default()) {
             let place = mapping.place(pid);
-            let file = self.files.entry(format!("{} {}", mapping.id, mapping.path)).or_insert_with(|| {
-                let is = fs::metadata(&place).ok()?;
-                // Another file of the same name is not what runs.
-                let is_same = is.is_file() && is.ino() == mapping.inode && is.len() <= MOST_BYTES;
-                is_same.then(|| fs::read(&place).ok()).flatten().map(Arc::new)
-            });
-            if let Some((loaded, module)) = file.as_ref().and_then(|file| load(&mapping, place, file)) {
+            let file =
+                self.files.entry(format!("{} {}", mapping.id, mapping.path)).or_insert_with(|| {
+                    let is = fs::metadata(&place).ok()?;
+                    // Another file of the same name is not what runs.
+                    let is_same =
+                        is.is_file() && is.ino() == mapping.inode && is.len() <= MOST_BYTES;
+                    is_same.then(|| fs::read(&place).ok()).flatten().map(Arc::new)
+                });
+            if let Some((loaded, module)) =
+                file.as_ref().and_then(|file| load(&mapping, place, file))
+            {
                 known.loaded.push(loaded);
                 known.unwinder.add_module(module);
             }
@@ -122,7 +128,8 @@ impl Unwinder {
 
     /// The file that an address of a process is of.
     pub(super) fn file(&self, pid: u32, address: u64) -> Option<InFile<'_>> {
-        let loaded = self.processes.get(&pid)?.loaded.iter().find(|l| l.addresses.contains(&address))?;
+        let loaded =
+            self.processes.get(&pid)?.loaded.iter().find(|l| l.addresses.contains(&address))?;
         Some(InFile { loaded, address: address - loaded.base })
     }
 
@@ -148,9 +155,11 @@ impl Unwinder {
                 Err(_) => break,
             }
         }
-        // Frame pointers also end where code put something else into their register: threads begin in a file.
+        // Frame pointers also end where code put something else into their register: threads begin
+        // in a file.
         let outermost = walked.addresses.last().copied();
-        walked.whole = is_at_end && outermost.is_some_and(|address| self.file(raw.pid, address).is_some());
+        walked.whole =
+            is_at_end && outermost.is_some_and(|address| self.file(raw.pid, address).is_some());
         walked
     }
 }
@@ -169,8 +178,8 @@ struct Mapping<'a> {
 }
 
 impl Mapping<'_> {
-    /// Where the file can be read: as the process sees it, which may have another root, or through the mapping itself if the file has
-    /// no name any more.
+    /// Where the file can be read: as the process sees it, which may have another root, or through
+    /// the mapping itself if the file has no name any more.
     fn place(&self, pid: u32) -> String {
         match self.path.ends_with(" (deleted)") {
             true => format!("/proc/{pid}/map_files/{:x}-{:x}", self.from, self.to),
@@ -191,11 +200,22 @@ fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
         let offset = hex(fields.next()?)?;
         let (device, inode) = (fields.next()?, fields.next()?);
         let id = &before[before.rfind(device)?..];
-        Some(Mapping { from: hex(from)?, to: hex(to)?, offset, id, inode: inode.parse().ok()?, path })
+        Some(Mapping {
+            from: hex(from)?,
+            to: hex(to)?,
+            offset,
+            id,
+            inode: inode.parse().ok()?,
+            path,
+        })
     })
 }
 
-fn load(mapping: &Mapping<'_>, place: String, file: &Arc<Vec<u8>>) -> Option<(Loaded, Module<Section>)> {
+fn load(
+    mapping: &Mapping<'_>,
+    place: String,
+    file: &Arc<Vec<u8>>,
+) -> Option<(Loaded, Module<Section>)> {
     let elf = object::File::parse(file.as_slice()).ok()?;
     let base = base(mapping, &elf)?;
     let range = |name: &str| {
@@ -232,7 +252,8 @@ fn load(mapping: &Mapping<'_>, place: String, file: &Arc<Vec<u8>>) -> Option<(Lo
     Some((loaded, Module::new(mapping.path.into(), addresses, base, sections)))
 }
 
-/// How far the addresses of a mapping are from those that its file tells of: by the segment that it is of.
+/// How far the addresses of a mapping are from those that its file tells of: by the segment that it
+/// is of.
 fn base(mapping: &Mapping<'_>, elf: &object::File<'_>) -> Option<u64> {
     const PAGE: u64 = 4096;
     let is_code = |s: &object::Segment<'_, '_>| matches!(s.flags(), object::SegmentFlags::Elf { p_flags, .. } if p_flags & object::elf::PF_X != 0);
@@ -246,8 +267,8 @@ fn base(mapping: &Mapping<'_>, elf: &object::File<'_>) -> Option<u64> {
     of_segment.checked_sub(segment.address())
 }
 
-/// Where the function begins that this address of a file is in, as its `.eh_frame_hdr` has it (Linux Standard Base Core 5.0,
-/// 10.6.2). `None`: it is in none, or there is no such table.
+/// Where the function begins that this address of a file is in, as its `.eh_frame_hdr` has it
+/// (Linux Standard Base Core 5.0, 10.6.2). `None`: it is in none, or there is no such table.
 fn begins(file: &[u8], address: u64) -> Option<u64> {
     let elf = object::File::parse(file).ok()?;
     let (index, table) = (elf.section_by_name(".eh_frame_hdr")?, elf.section_by_name(".eh_frame")?);
@@ -258,14 +279,18 @@ fn begins(file: &[u8], address: u64) -> Option<u64> {
     let endian = gimli::LittleEndian;
     let parsed = gimli::EhFrameHdr::new(index.data().ok()?, endian).parse(&bases, 8).ok()?;
     let frames = gimli::EhFrame::new(table.data().ok()?, endian);
-    let function =
-        parsed.table()?.fde_for_address(&frames, &bases, address, gimli::EhFrame::cie_from_offset).ok()?;
+    let function = parsed
+        .table()?
+        .fde_for_address(&frames, &bases, address, gimli::EhFrame::cie_from_offset)
+        .ok()?;
     function.contains(address).then(|| function.initial_address())
 }
 
 /// The name of a file, for people.
 fn file_name(path: &str) -> String {
-    Path::new(path).file_name().map_or_else(|| path.into(), |name| name.to_string_lossy().into_owned())
+    Path::new(path)
+        .file_name()
+        .map_or_else(|| path.into(), |name| name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -281,15 +306,26 @@ mod tests {
 7f0000020000-7f0000021000 r-xp 00003000 08:01 13 /usr/lib/x.so (deleted)
 7ffc00000000-7ffc00002000 r-xp 00000000 00:00 0 [vdso]
 ";
-        let all: Vec<_> = mappings(maps).map(|m| (m.from, m.to, m.offset, m.id, m.inode, m.path)).collect();
+        let all: Vec<_> =
+            mappings(maps).map(|m| (m.from, m.to, m.offset, m.id, m.inode, m.path)).collect();
         assert_eq!(
             all,
             [
                 (0x55d0_c000_1000, 0x55d0_c000_5000, 0x1000, "08:01 12", 12, "/usr/bin/a server"),
-                (0x7f00_0002_0000, 0x7f00_0002_1000, 0x3000, "08:01 13", 13, "/usr/lib/x.so (deleted)"),
+                (
+                    0x7f00_0002_0000,
+                    0x7f00_0002_1000,
+                    0x3000,
+                    "08:01 13",
+                    13,
+                    "/usr/lib/x.so (deleted)"
+                ),
             ]
         );
         let places: Vec<String> = mappings(maps).map(|m| m.place(7)).collect();
-        assert_eq!(places, ["/proc/7/root/usr/bin/a server", "/proc/7/map_files/7f0000020000-7f0000021000"]);
+        assert_eq!(
+            places,
+            ["/proc/7/root/usr/bin/a server", "/proc/7/map_files/7f0000020000-7f0000021000"]
+        );
     }
 }

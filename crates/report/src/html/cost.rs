@@ -1,4 +1,5 @@
-//! The section on cost: the CPU time and the memory that a request took, in each step and over whole lives.
+//! The section on cost: the CPU time and the memory that a request took, in each step and over
+//! whole lives.
 
 use dyno_analysis::backend::{BackendSummary, BackendUse};
 use dyno_analysis::cost::Paid;
@@ -30,12 +31,14 @@ pub(super) fn cost(report: &Report) -> Markup {
     }
 }
 
-const SPLIT: &str =
-    "At the reference step, each part the median of the valid repeats. The kernel's tick samples the split.";
-const CPUS: &str =
-    "CPU time per second of the measured window: how many CPUs were busy with the server, on average.";
-const MEMORY: &str = "Anonymous and shared memory, of the control group if there is one; page cache, and what the kernel holds for the server, are apart.";
-const MEMORY_TIME: &str = "The memory that the server held, times the time between two answers: what a request took of a machine whose memory is paid for by the second.";
+const SPLIT: &str = "At the reference step, each part the median of the valid repeats. The \
+                     kernel's tick samples the split.";
+const CPUS: &str = "CPU time per second of the measured window: how many CPUs were busy with the \
+                    server, on average.";
+const MEMORY: &str = "Anonymous and shared memory, of the control group if there is one; page \
+                      cache, and what the kernel holds for the server, are apart.";
+const MEMORY_TIME: &str = "The memory that the server held, times the time between two answers: \
+                           what a request took of a machine whose memory is paid for by the second.";
 
 fn cpu(report: &Report) -> Markup {
     step_table(
@@ -47,14 +50,17 @@ fn cpu(report: &Report) -> Markup {
                 })
             }),
             ("#Each repeat", &|s| repeats_of(&s.cpu_us_per_request, micros)),
-            ("#Context switches per request", &|s| value(s.context_switches_per_request.median, number)),
+            ("#Context switches per request", &|s| {
+                value(s.context_switches_per_request.median, number)
+            }),
         ],
     )
 }
 
 /// A cell of the subject with the same of each back end in smaller text below.
 fn with_behind(cell: Cell, s: &Summary, show: impl Fn(&BackendSummary) -> Option<String>) -> Cell {
-    let shown = s.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
+    let shown =
+        s.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
     shown.fold(cell, Cell::with_small)
 }
 
@@ -90,7 +96,9 @@ fn memory(report: &Report) -> Markup {
         report,
         &[
             ("#Memory", &|s| {
-                with_behind(value(s.memory_bytes.median, bytes), s, |b| b.memory_bytes.median.map(bytes))
+                with_behind(value(s.memory_bytes.median, bytes), s, |b| {
+                    b.memory_bytes.median.map(bytes)
+                })
             }),
             ("#Each repeat", &|s| repeats_of(&s.memory_bytes, bytes)),
             ("#Page cache", &|s| value(s.memory_file_bytes.median, bytes)),
@@ -116,8 +124,9 @@ fn lifetimes(report: &Report) -> Markup {
         report.subjects.iter().filter(|s| !s.lifetimes.starts.is_empty()).collect();
     if lived.is_empty() {
         return note(
-            "What requests cost a server over its whole life, start-up and warm-up included, is not known here: only control \
-             groups tell the CPU time of processes and threads that have ended. In the JSON, lifetimes are empty.",
+            "What requests cost a server over its whole life, start-up and warm-up included, is \
+             not known here: only control groups tell the CPU time of processes and threads that \
+             have ended. In the JSON, lifetimes are empty.",
         );
     }
     let named: [Column<'_, &SubjectResult>; 4] = [
@@ -126,17 +135,20 @@ fn lifetimes(report: &Report) -> Markup {
         ("#CPU per request, whole life", &|s| value(s.lifetimes.cpu_us_per_request.median, micros)),
         ("#Each repeat", &|s| repeats_of(&s.lifetimes.cpu_us_per_request, micros)),
     ];
-    let price: [Column<'_, &SubjectResult>; 1] =
-        [("#CPU cost of a billion such requests", &|s| value(s.lifetimes.cost_per_billion_requests, number))];
+    let price: [Column<'_, &SubjectResult>; 1] = [("#CPU cost of a billion such requests", &|s| {
+        value(s.lifetimes.cost_per_billion_requests, number)
+    })];
     let columns = [&named[..], if report.run.cost.is_some() { &price } else { &[] }].concat();
     let shown = table_of("sortable", &columns, &lived, |s| Of::subject(report, &s.id));
     figure("lifetimes", "Requests over CPU time", LIFETIMES, &shown)
 }
 
-const LIFETIMES: &str = "Right answers over CPU time, both counted from exec: a line per start, with a dot when it was ready, when it was \
-                         warm, and after each trial. Steeper is cheaper. Start-up, warm-up and what was compiled meanwhile are in it, which \
-                         CPU time per request in a step leaves out. A start without a control group has no line, and none in the JSON's \
-                         lifetimes: nothing else tells the CPU time of what has ended.";
+const LIFETIMES: &str = "Right answers over CPU time, both counted from exec: a line per start, \
+                         with a dot when it was ready, when it was warm, and after each trial. \
+                         Steeper is cheaper. Start-up, warm-up and what was compiled meanwhile are \
+                         in it, which CPU time per request in a step leaves out. A start without a \
+                         control group has no line, and none in the JSON's lifetimes: nothing else \
+                         tells the CPU time of what has ended.";
 
 /// What back ends used in each trial. Empty if there are none.
 fn backends(report: &Report) -> Markup {
@@ -155,18 +167,23 @@ fn backends(report: &Report) -> Markup {
             ("#CPU per request", &|(_, b)| value(b.server.cpu_us_per_request, micros)),
             ("#Part of the CPU of a request", &|(_, b)| value(b.cpu_share, percent)),
             ("#CPU, of what it may use", &|(_, b)| value(b.server.cpu_utilisation, percent)),
-            ("#Context switches per request", &|(_, b)| value(b.server.per_request.context_switches, number)),
+            ("#Context switches per request", &|(_, b)| {
+                value(b.server.per_request.context_switches, number)
+            }),
             ("#Memory", &|(_, b)| value(b.server.memory_held_bytes.map(|n| n as f64), bytes)),
         ],
     );
     html! {
         h3 { "Back ends" } "\n"
-        (note("Services that the subject needs, started and watched with it. Per request: divided by the subject's answers. The part is of the CPU time of subject and back ends together."))
+        (note("Services that the subject needs, started and watched with it. Per request: divided \
+               by the subject's answers. The part is of the CPU time of subject and back ends \
+               together."))
         (shown)
     }
 }
 
-/// The price of a billion requests, at prices that the reader may change. Empty if nobody knows what a request takes.
+/// The price of a billion requests, at prices that the reader may change. Empty if nobody knows
+/// what a request takes.
 fn price(report: &Report) -> Markup {
     if report.overview.iter().all(|row| row.paid.is_none()) {
         return Markup::default();
@@ -179,7 +196,9 @@ fn price(report: &Report) -> Markup {
         ("#GiB hours", &|r| value(r.paid.map(|paid| paid.gib_hours), number)),
         ("#Cost", &|r| price_of(r.paid, r.cost_per_billion_requests)),
         ("#Between", &|r| cell(between(r))),
-        ("#Of it for memory", &|r| price_of(r.paid.map(of_memory), r.cost.map(|cost| cost.of_memory))),
+        ("#Of it for memory", &|r| {
+            price_of(r.paid.map(of_memory), r.cost.map(|cost| cost.of_memory))
+        }),
     ];
     html! {
         h3 { "Cost of a billion requests" } "\n"
@@ -189,7 +208,9 @@ fn price(report: &Report) -> Markup {
     }
 }
 
-const NO_PRICE: &str = "Hours of a CPU and of a GiB of memory that a billion requests take of a server all of whose CPUs are used. The suite names no prices ([cost]): set them above.";
+const NO_PRICE: &str = "Hours of a CPU and of a GiB of memory that a billion requests take of a \
+                        server all of whose CPUs are used. The suite names no prices ([cost]): set \
+                        them above.";
 
 /// A cost, with the hours of which the viewer makes another when prices change.
 fn priced(paid: Option<Paid>, cost: Option<f64>) -> Markup {
@@ -253,7 +274,8 @@ fn at_prices(cost: Cost) -> String {
         },
     );
     format!(
-        "At {} per vCPU and hour, every CPU of the server used {utilisation}; {memory}; {lives}. Between: the ends of the interval, or range, of the CPU time per request.",
+        "At {} per vCPU and hour, every CPU of the server used {utilisation}; {memory}; {lives}. \
+         Between: the ends of the interval, or range, of the CPU time per request.",
         cost.per_vcpu_hour
     )
 }

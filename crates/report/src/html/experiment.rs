@@ -11,7 +11,8 @@ use crate::format::{or_dash, ratio};
 use crate::html::of::Of;
 use crate::overview::label_in_words;
 
-/// The section; empty without an experiment, without twins and without servers that were loaded at the same time.
+/// The section; empty without an experiment, without twins and without servers that were loaded at
+/// the same time.
 pub(super) fn section(report: &Report) -> Markup {
     if !is_there(report) {
         return Markup::default();
@@ -24,12 +25,16 @@ pub(super) fn section(report: &Report) -> Markup {
             (doses(&experiment.doses))
         }
         @if !report.duets.is_empty() {
-            (note("Loaded at the same time on the same CPUs: what the machine did, it did to all of them. Throughput and times hold the wait for each other, and are not compared."))
+            (note("Loaded at the same time on the same CPUs: what the machine did, it did to all \
+                   of them. Throughput and times hold the wait for each other, and are not \
+                   compared."))
             (rows(&report.duets))
         }
         @if !report.twins.is_empty() {
             h3 { "Twins" } "\n"
-            (note("One server under two names, started and loaded like any other: what the two differ by is noise. A difference that is shown here is a false alarm, of which one in twenty such runs has one."))
+            (note("One server under two names, started and loaded like any other: what the two \
+                   differ by is noise. A difference that is shown here is a false alarm, of which \
+                   one in twenty such runs has one."))
             (rows(&report.twins))
         }
     };
@@ -50,9 +55,11 @@ fn title(factor: Option<&str>) -> String {
     factor.map_or_else(|| "What each change does".into(), |factor| format!("What {factor} does"))
 }
 
-const EFFECTS: &str = "A dot per pair of launches of one block, and the 95 % interval of their ratio where there are five pairs or more. On the line at 1 nothing changes; \
-                       grey is the noise floor, within which a difference would have been missed more often than once in five comparisons. \
-                       Verdicts allow for all rows at once.";
+const EFFECTS: &str = "A dot per pair of launches of one block, and the 95 % interval of their \
+                       ratio where there are five pairs or more. On the line at 1 nothing changes; \
+                       grey is the noise floor, within which a difference would have been missed \
+                       more often than once in five comparisons. Verdicts allow for all rows at \
+                       once.";
 
 /// Columns of [`HEAD`] that hold numbers.
 const NUMBERS: std::ops::RangeInclusive<usize> = 3..=6;
@@ -61,7 +68,9 @@ fn rows(effects: &[Effect]) -> Markup {
     let head: Vec<String> = HEAD
         .iter()
         .enumerate()
-        .map(|(i, name)| if NUMBERS.contains(&i) { format!("#{name}") } else { (*name).to_string() })
+        .map(
+            |(i, name)| if NUMBERS.contains(&i) { format!("#{name}") } else { (*name).to_string() },
+        )
         .collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let all = effects.iter().flat_map(|effect| &effect.rows);
@@ -81,11 +90,14 @@ fn doses(doses: &[Dose]) -> Markup {
         ("#Times, when the level doubles", &|d| {
             value(d.doubling.map(|e| e.ratio).or(d.doubling_median), ratio)
         }),
-        ("#95 % interval", &|d| text(or_dash(d.doubling, |e| format!("{}–{}", ratio(e.low), ratio(e.high))))),
+        ("#95 % interval", &|d| {
+            text(or_dash(d.doubling, |e| format!("{}–{}", ratio(e.low), ratio(e.high))))
+        }),
     ];
     html! {
         h3 { "When the level doubles" } "\n"
         (table_of("sortable", &columns, doses, |_| Of::default()))
-        (note("The slope of the metric's logarithm by the level's, over all levels, launch by launch: 2 follows the level, 1 does not care."))
+        (note("The slope of the metric's logarithm by the level's, over all levels, launch by \
+               launch: 2 follows the level, 1 does not care."))
     }
 }

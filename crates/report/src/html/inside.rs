@@ -30,7 +30,8 @@ pub(super) fn use_table(rows: &[UseRow]) -> Markup {
     let rows: Vec<Row> = rows
         .iter()
         .map(|r| {
-            vec![text(&r.resource), shown(&r.utilisation), shown(&r.saturation), shown(&r.errors)].into()
+            vec![text(&r.resource), shown(&r.utilisation), shown(&r.saturation), shown(&r.errors)]
+                .into()
         })
         .collect();
     more(
@@ -44,7 +45,8 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
     let share = |value: Option<f64>, of: &str| value.map(|v| format!("{} {of}", percent(v)));
     let rate = |value: Option<f64>| value.map(|v| quantity(Unit::PerSecond, v));
     let bytes_per_s = |value: Option<f64>| value.map(|v| format!("{}/s", quantity(Unit::Bytes, v)));
-    let other = |other: &OtherCpu| format!("{} ({}) {}", other.name, other.pid, percent(other.cpus));
+    let other =
+        |other: &OtherCpu| format!("{} ({}) {}", other.name, other.pid, percent(other.cpus));
     let others = of.others.as_ref().map(|all| match all.is_empty() {
         true => "none that used a fiftieth of a CPU".into(),
         false => all.iter().map(other).collect::<Vec<String>>().join(", "),
@@ -84,8 +86,11 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
 fn calls(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {
     let all = here.calls_beside(beside.map(|(_, inside)| inside));
     let there = beside.map(|(title, _)| format!("#{title}"));
-    let head: Vec<&str> =
-        ["System calls", "#Here"].into_iter().chain(there.as_deref()).chain(["#Returned"]).collect();
+    let head: Vec<&str> = ["System calls", "#Here"]
+        .into_iter()
+        .chain(there.as_deref())
+        .chain(["#Returned"])
+        .collect();
     let row = |call: &dyno_analysis::inside::CallBeside<'_>| -> Row {
         let mut cells = vec![text(call.name), often(call.here)];
         if beside.is_some() {
@@ -155,8 +160,10 @@ const fn of_runtime(unit: Unit) -> &'static str {
 /// A bar of the states in which threads were, and the same in words.
 fn states(role: &RoleSummary) -> Markup {
     let shares = role.shares();
-    let words: Vec<String> =
-        shares.iter().map(|(state, share)| format!("{} {}", in_words(state), percent(*share))).collect();
+    let words: Vec<String> = shares
+        .iter()
+        .map(|(state, share)| format!("{} {}", in_words(state), percent(*share)))
+        .collect();
     html! {
         @if shares.is_empty() { "–" } @else {
             span.states aria-hidden="true" {

@@ -33,7 +33,8 @@ pub(super) fn life(report: &Report) -> Markup {
         &report.subjects,
         |s| Of::subject(report, &s.id),
     );
-    let what = "From exec to the first answer with the status that its file names: a bar for the median, a dot per repeat.";
+    let what = "From exec to the first answer with the status that its file names: a bar for the \
+                median, a dot per repeat.";
     html! {
         (figure("startup", "Start-up", &format!("{what}{}", noise(report, STARTUP)), &startup))
         (backends(report))
@@ -51,22 +52,26 @@ fn programs(report: &Report) -> Markup {
     if looked.is_empty() {
         return Markup::default();
     }
-    let of =
-        |s: &SubjectResult, show: fn(&Binary) -> String| text(s.binary.as_ref().map_or("–".into(), show));
+    let of = |s: &SubjectResult, show: fn(&Binary) -> String| {
+        text(s.binary.as_ref().map_or("–".into(), show))
+    };
     let shown = table_of(
         "sortable",
         &[
             ("Subject", &|s: &&SubjectResult| subject(report, s)),
             ("Program", &|s| of(s, |b| b.name.clone())),
             ("#Size", &|s| value(s.binary.as_ref().map(|b| b.bytes as f64), bytes)),
-            ("Allocator", &|s| of(s, |b| b.allocator.clone().unwrap_or_else(|| "not known".into()))),
+            ("Allocator", &|s| {
+                of(s, |b| b.allocator.clone().unwrap_or_else(|| "not known".into()))
+            }),
             ("Names and debug information", &|s| of(s, names)),
             ("Extensions of x86-64", &|s| {
                 of(s, |b| b.extensions.keys().cloned().collect::<Vec<_>>().join(" "))
             }),
             ("#Libraries", &|s| {
-                value(s.binary.as_ref().map(|b| b.libraries.len() as f64), number)
-                    .with_hint(s.binary.as_ref().map(|b| b.libraries.join(", ")).filter(|l| !l.is_empty()))
+                value(s.binary.as_ref().map(|b| b.libraries.len() as f64), number).with_hint(
+                    s.binary.as_ref().map(|b| b.libraries.join(", ")).filter(|l| !l.is_empty()),
+                )
             }),
             ("#Idle CPU", &|s| value(s.idle.and_then(|idle| idle.cpus), percent)),
             ("#Idle wake-ups", &|s| {
@@ -80,7 +85,9 @@ fn programs(report: &Report) -> Markup {
     html! {
         h3 { "Programs" } "\n"
         (shown)
-        (note("Of the process that used most CPU time. Extensions are those of which it has any instruction, whether or not it is ever run. Idle: the second before the first load. Memory per connection: the slope over the steps of a start."))
+        (note("Of the process that used most CPU time. Extensions are those of which it has any \
+               instruction, whether or not it is ever run. Idle: the second before the first load. \
+               Memory per connection: the slope over the steps of a start."))
     }
 }
 
@@ -142,11 +149,14 @@ fn checks(report: &Report) -> Markup {
         Row::of(Of::subject(report, &s.id), row)
     };
     let rows: Vec<Row> = report.subjects.iter().map(row).collect();
-    let failed =
-        |s: &'_ SubjectResult| -> Vec<CheckSummary> { s.checks.iter().filter(|c| !c.ok).cloned().collect() };
+    let failed = |s: &'_ SubjectResult| -> Vec<CheckSummary> {
+        s.checks.iter().filter(|c| !c.ok).cloned().collect()
+    };
     html! {
         (table("checks", &head, &rows))
-        (note("Each check ran before the load, in turn while it ran, and after the last step; those about a server's life ran once, in starts of their own. Hover for what was seen."))
+        (note("Each check ran before the load, in turn while it ran, and after the last step; \
+               those about a server's life ran once, in starts of their own. Hover for what was \
+               seen."))
         @for s in &report.subjects {
             @for c in failed(s) {
                 h4 { (s.title) ": " (c.name) } "\n"

@@ -13,7 +13,8 @@ use super::of::Of;
 use super::overview::marks;
 use super::table::{Cell, Column, Row, cell, table, table_of, text, value};
 use super::{
-    Varied, counted, figure, noise, note, repeats_of, step_table, telling, trial_table, valid, whole,
+    Varied, counted, figure, noise, note, repeats_of, step_table, telling, trial_table, valid,
+    whole,
 };
 use crate::brackets;
 use crate::format::{Quantile, count, micros, number, percent, wait, wait_at_step, wait_of_page};
@@ -40,11 +41,14 @@ pub(super) fn under_load(report: &Report) -> Markup {
 
 /// Where each curve bends, and the law that it follows. Empty without a curve of three levels.
 fn scaling(report: &Report) -> Markup {
-    let curves: Vec<&ScalingResult> = report.scaling.iter().filter(|curve| curve.levels.len() > 2).collect();
+    let curves: Vec<&ScalingResult> =
+        report.scaling.iter().filter(|curve| curve.levels.len() > 2).collect();
     if curves.is_empty() {
         return Markup::default();
     }
-    let law = |curve: &&ScalingResult, pick: fn(&LawResult) -> Option<f64>| curve.law.as_ref().and_then(pick);
+    let law = |curve: &&ScalingResult, pick: fn(&LawResult) -> Option<f64>| {
+        curve.law.as_ref().and_then(pick)
+    };
     let coefficient = |curve: &&ScalingResult, pick: fn(&LawResult) -> Coefficient| {
         let of = curve.law.as_ref().map(pick);
         let interval = of.and_then(|of| of.interval);
@@ -72,12 +76,18 @@ fn scaling(report: &Report) -> Markup {
         ("#Most by the law", &|c| value(law(c, |law| law.most_rps), number)),
         ("#Worst residual", &|c| value(law(c, |law| Some(law.worst_residual)), percent)),
     ];
-    let of =
-        |curve: &&ScalingResult| Of::subject(report, &curve.subject).with_workloads(report, [curve.workload]);
+    let of = |curve: &&ScalingResult| {
+        Of::subject(report, &curve.subject).with_workloads(report, [curve.workload])
+    };
     html! {
         h3 { "How throughput grows" } "\n"
         (table_of("sortable", &[&named[..], &telling(report, &varied), &figures].concat(), &curves, of))
-        (note("Knee: the number of requests in flight above which throughput hardly rises. It is empty if the bend is within the noise, or if the server may have done more in repeats at or above it that do not count. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over launches, from five on, unless the fit holds it at 0. A residual far above the noise says that the law is not this server's."))
+        (note("Knee: the number of requests in flight above which throughput hardly rises. It is \
+               empty if the bend is within the noise, or if the server may have done more in \
+               repeats at or above it that do not count. The Universal Scalability Law, λn / (1 + \
+               σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands \
+               its 95 % interval over launches, from five on, unless the fit holds it at 0. A \
+               residual far above the noise says that the law is not this server's."))
     }
 }
 
@@ -93,11 +103,16 @@ fn knee(curve: &ScalingResult) -> Cell {
 
 /// Between which rates servers stop keeping the objective. Empty without one.
 fn objective(report: &Report) -> Markup {
-    let Some(objective) = report.run.objective.as_ref().filter(|_| !report.brackets.is_empty()) else {
+    let Some(objective) = report.run.objective.as_ref().filter(|_| !report.brackets.is_empty())
+    else {
         return Markup::default();
     };
     let head = brackets::HEAD.map(|name| {
-        if name.starts_with("Kept") || name == "Connections" { format!("#{name}") } else { name.into() }
+        if name.starts_with("Kept") || name == "Connections" {
+            format!("#{name}")
+        } else {
+            name.into()
+        }
     });
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let search_head = brackets::SEARCH_HEAD.map(|name| match name {
@@ -105,13 +120,16 @@ fn objective(report: &Report) -> Markup {
         "Repeat" => "#Repeat",
         name => name,
     });
-    let row_of =
-        |search| Row::from(brackets::search_cells(search).into_iter().map(text).collect::<Vec<Cell>>());
+    let row_of = |search| {
+        Row::from(brackets::search_cells(search).into_iter().map(text).collect::<Vec<Cell>>())
+    };
     let searches: Vec<Row> = report.searches.iter().map(row_of).collect();
     let rows: Vec<Row> = report
         .brackets
         .iter()
-        .map(|bracket| Row::from(brackets::cells(bracket).into_iter().map(text).collect::<Vec<Cell>>()))
+        .map(|bracket| {
+            Row::from(brackets::cells(bracket).into_iter().map(text).collect::<Vec<Cell>>())
+        })
         .collect();
     html! {
         h3 { "Rates that keep " (objective) } "\n"
@@ -124,12 +142,15 @@ fn objective(report: &Report) -> Markup {
     }
 }
 
-const LEGEND: &str = "A dot per repeat, a line through the medians of valid steps, or, of a single step, a bar. The shape of a dot tells what \
-                      limited the step: ● its CPU, ▲ too few requests in flight, ■ the generator, ▼ something else that it waits for, \
-                      ◆ anything else. Steps that are not valid are crossed and never joined; hover for the reason. Grey: the control, \
-                      the most that this machine, the generator and the limits of servers allow.";
+const LEGEND: &str = "A dot per repeat, a line through the medians of valid steps, or, of a single \
+                      step, a bar. The shape of a dot tells what limited the step: ● its CPU, ▲ \
+                      too few requests in flight, ■ the generator, ▼ something else that it waits \
+                      for, ◆ anything else. Steps that are not valid are crossed and never joined; \
+                      hover for the reason. Grey: the control, the most that this machine, the \
+                      generator and the limits of servers allow.";
 
-const OVER_TIME: &str = "One step, a line per repeat, interval by interval since the load began; warm-up is shaded. What is not valid is pale.";
+const OVER_TIME: &str = "One step, a line per repeat, interval by interval since the load began; \
+                         warm-up is shaded. What is not valid is pale.";
 
 /// The least and the most that any measured interval of a trial has.
 fn over_time(report: &Report) -> Markup {
@@ -176,12 +197,16 @@ pub(super) fn response(report: &Report) -> Markup {
         ],
     );
     let kinds = trial_table(report, &report.trials, |t| t, &TIMES);
-    let what = "Response time counts from the instant a request was intended, service time from its sending, send lag is between the two. \
-                Percentiles are over all requests that were due: one that got no right answer ranks above every right answer. Where a \
-                percentile lies among those, as in > 1.20 s (5.9 % not answered), the time is the longest wait known, and an arrow \
-                stands for it in the chart. –: fewer than 20 samples lie beyond it, which is too few to give it. \
-                Below a percentile of one step stands its 95 % interval by order statistics, which takes requests for independent: it is the least that it may be off.";
-    let spectrum = "All repeats of the step; what is not valid is pale; each line ends where fewer than 20 samples lie beyond, or where the unanswered begin.";
+    let what = "Response time counts from the instant a request was intended, service time from \
+                its sending, send lag is between the two. Percentiles are over all requests that \
+                were due: one that got no right answer ranks above every right answer. Where a \
+                percentile lies among those, as in > 1.20 s (5.9 % not answered), the time is the \
+                longest wait known, and an arrow stands for it in the chart. –: fewer than 20 \
+                samples lie beyond it, which is too few to give it. Below a percentile of one step \
+                stands its 95 % interval by order statistics, which takes requests for \
+                independent: it is the least that it may be off.";
+    let spectrum = "All repeats of the step; what is not valid is pale; each line ends where fewer \
+                    than 20 samples lie beyond, or where the unanswered begin.";
     html! {
         (figure("response", "Response time", &format!("{what}{}", noise_of_p99(report)), &times))
         (figure("spectrum", "Response time by percentile", spectrum, &kinds))
@@ -195,7 +220,8 @@ fn noise_of_p99(report: &Report) -> String {
     noise(report, RESPONSE_P99.key).replacen("repeats", "p99 of repeats", 1)
 }
 
-/// A percentile, sorted by its time, or by the longest wait known if it lies among unanswered requests.
+/// A percentile, sorted by its time, or by the longest wait known if it lies among unanswered
+/// requests.
 fn percentile(p: &Percentiles, q: f64) -> Cell {
     percentile_cell(p, q, wait)
 }
@@ -249,7 +275,9 @@ fn pages(report: &Report) -> Markup {
     );
     html! {
         h3 { "Pages" } "\n"
-        (note("A page counts from the intended start of its document to the end of its last resource, and as complete if everything of it was answered as expected. Connections of the first columns are visitors."))
+        (note("A page counts from the intended start of its document to the end of its last \
+               resource, and as complete if everything of it was answered as expected. Connections \
+               of the first columns are visitors."))
         (shown)
     }
 }
@@ -270,7 +298,9 @@ fn by_request(report: &Report) -> Markup {
         &[
             ("Request", &|(_, r)| text(&r.name)),
             ("#Weight", &|(_, r)| whole(r.weight)),
-            ("#Requests/s", &|(_, r)| value(Some(r.throughput_rps), |rps| count(rps.round() as u64))),
+            ("#Requests/s", &|(_, r)| {
+                value(Some(r.throughput_rps), |rps| count(rps.round() as u64))
+            }),
             ("#Response p50", &|(_, r)| percentile(&r.response_time_us, 0.5)),
             ("#Response p99", &|(_, r)| percentile(&r.response_time_us, 0.99)),
             ("#Service p50", &|(_, r)| percentile(&r.service_time_us, 0.5)),
@@ -286,8 +316,11 @@ fn by_request(report: &Report) -> Markup {
 type RequestOfTrial<'a> = (&'a TrialResult, &'a RequestResult);
 
 fn not_ok(r: &RequestResult) -> Cell {
-    let bad: Vec<String> =
-        r.outcomes.not_ok().map(|(outcome, n)| format!("{} {}", count(n), outcome.name())).collect();
+    let bad: Vec<String> = r
+        .outcomes
+        .not_ok()
+        .map(|(outcome, n)| format!("{} {}", count(n), outcome.name()))
+        .collect();
     text(if bad.is_empty() { "–".into() } else { bad.join(", ") })
 }
 

@@ -113,8 +113,12 @@ const TRIALS: [Column<'_, TrialResult>; 10] = [
 /// What throughput did within the window.
 fn levels(t: &TrialResult) -> String {
     let Some(steadiness) = &t.steadiness else {
-        return if t.duet.is_some() { "not told beside others" } else { "not told by so few intervals" }
-            .into();
+        return if t.duet.is_some() {
+            "not told beside others"
+        } else {
+            "not told by so few intervals"
+        }
+        .into();
     };
     let rates = steadiness.pieces.iter().map(|piece| number(piece.throughput_rps));
     let counted = if steadiness.counts_from_s.is_some() { "; the last counts" } else { "" };
@@ -155,7 +159,8 @@ fn codes(t: &TrialResult) -> String {
 
 pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
     let run = &report.run;
-    let sysctls: Vec<Row> = run.facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)].into()).collect();
+    let sysctls: Vec<Row> =
+        run.facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)].into()).collect();
     html! {
         h3 { "Machine and plan" } "\n"
         (table("facts", &["What", "Value"], &machine(report)))
@@ -191,8 +196,14 @@ fn machine(report: &Report) -> Vec<Row> {
         ("Clock source", known(&facts.clock_source)),
         ("Control groups", facts.cgroup.name().into()),
         ("Open files", or_dash(facts.open_files_limit, count)),
-        ("dyno", format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default())),
-        ("Placement", in_each(report, |s| placement(&s.conditions.placement)) + swapping(run.swaps_cpus)),
+        (
+            "dyno",
+            format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default()),
+        ),
+        (
+            "Placement",
+            in_each(report, |s| placement(&s.conditions.placement)) + swapping(run.swaps_cpus),
+        ),
         ("Network", in_each(report, |s| network(s.conditions.isolation).into())),
         ("Generator", in_each(report, |s| generator(&s.conditions.load, &run.load))),
         ("Each trial", phases(&run.load)),
@@ -213,7 +224,11 @@ fn own_values(values: &BTreeMap<String, Option<String>>) -> String {
     let one = |(name, value): (&String, &Option<String>)| {
         format!("{name} {}", value.as_deref().unwrap_or("(withheld)"))
     };
-    if values.is_empty() { "nothing".into() } else { values.iter().map(one).collect::<Vec<_>>().join(", ") }
+    if values.is_empty() {
+        "nothing".into()
+    } else {
+        values.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// One text if all arms agree, else one per arm.
@@ -241,16 +256,21 @@ fn nuisance(report: &Report) -> Markup {
         let shown = if share.p < ALPHA { "shown" } else { "not shown" };
         vec![text(of.title), text(share.factor), text(percent(share.share)), text(shown)].into()
     };
-    let all: Vec<Row> =
-        report.nuisance.iter().flat_map(|of| of.factors.iter().map(move |share| row(of, share))).collect();
+    let all: Vec<Row> = report
+        .nuisance
+        .iter()
+        .flat_map(|of| of.factors.iter().map(move |share| row(of, share)))
+        .collect();
     if all.is_empty() {
         return Markup::default();
     }
-    let spreads = report.nuisance.iter().map(|of| format!("{} by {}", of.title, percent(of.spread)));
+    let spreads =
+        report.nuisance.iter().map(|of| format!("{} by {}", of.title, percent(of.spread)));
     html! {
         h3 { "What starts differ by" } "\n"
         (note(&format!(
-            "Starts of one subject scatter: {}. How much of that variance goes with what nobody asks about, each alone; pairs of one block have most of it in common.",
+            "Starts of one subject scatter: {}. How much of that variance goes with what nobody \
+             asks about, each alone; pairs of one block have most of it in common.",
             spreads.collect::<Vec<_>>().join(", ")
         )))
         (table("", &["Metric", "With", "#Share of the variance", "Beyond chance"], &all))
@@ -314,7 +334,9 @@ fn prices(report: &Report) -> Markup {
         let looked = report.subjects.iter().any(|s| !s.conditions.observe.is_empty());
         return html! {
             @if looked {
-                (note("What the probes cost the subjects was not measured in this run: `price = true` under `[observe]` has the first block of a suite measure it, and `dyno calibrate --probes` tells it of this machine."))
+                (note("What the probes cost the subjects was not measured in this run: `price = \
+                       true` under `[observe]` has the first block of a suite measure it, and \
+                       `dyno calibrate --probes` tells it of this machine."))
             }
         };
     }
@@ -332,7 +354,8 @@ fn prices(report: &Report) -> Markup {
         .collect();
     let head = ["Subject", "Probes", "#Requests/s with them", "#CPU per request with them"];
     html! {
-        (note("What the probes cost: medians of neighbouring slices with and without them, in the first start, with 95 % intervals."))
+        (note("What the probes cost: medians of neighbouring slices with and without them, in the \
+               first start, with 95 % intervals."))
         (table("facts", &head, &rows))
     }
 }

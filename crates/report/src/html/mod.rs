@@ -1,8 +1,8 @@
-//! `report.html`: one self-contained page. Texts and tables are rendered here. The viewer (`web/`) draws the charts
-//! from the JSON in the page; without it the page can still be read and printed.
+//! `report.html`: one self-contained page. Texts and tables are rendered here. The viewer (`web/`)
+//! draws the charts from the JSON in the page; without it the page can still be read and printed.
 //!
-//! Archives may come from others, so nothing here writes HTML by hand: maud escapes every text. Only the viewer's own
-//! script runs: the page's content security policy names it by its hash.
+//! Archives may come from others, so nothing here writes HTML by hand: maud escapes every text.
+//! Only the viewer's own script runs: the page's content security policy names it by its hash.
 
 mod cost;
 mod document;
@@ -123,7 +123,8 @@ fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
     }
 }
 
-/// What repeats of what a chart shows differ by, to stand below it, and of whom it shows nothing. Empty if there is nothing to say.
+/// What repeats of what a chart shows differ by, to stand below it, and of whom it shows nothing.
+/// Empty if there is nothing to say.
 fn noise(report: &Report, metric: &str) -> String {
     let untold = untold(report, metric);
     let Some(floor) = report.noise.get(metric) else { return untold };
@@ -135,20 +136,22 @@ fn noise(report: &Report, metric: &str) -> String {
     );
     match floor.detectable {
         Some(least) => format!(
-            "{seen}; looked at alone, a difference of {} would have been found in four of five such runs.",
+            "{seen}; looked at alone, a difference of {} would have been found in four of five \
+             such runs.",
             percent(least)
         ),
         None => format!("{seen}."),
     }
 }
 
-/// Why a chart of a metric that holds the wait for CPUs shows nothing of servers that waited for each other's. Empty if it is no such metric, or
-/// there are no such servers.
+/// Why a chart of a metric that holds the wait for CPUs shows nothing of servers that waited for
+/// each other's. Empty if it is no such metric, or there are no such servers.
 fn untold(report: &Report, metric: &str) -> String {
     let waits = METRICS.iter().any(|known| known.key == metric && known.waits);
     match report.run.at_once.as_slice() {
         [first @ .., last] if waits => format!(
-            " Nothing is shown of {} and {last}, which were loaded at the same time and waited for each other: their charts of cost compare them.",
+            " Nothing is shown of {} and {last}, which were loaded at the same time and waited for \
+             each other: their charts of cost compare them.",
             first.join(", ")
         ),
         _ => String::new(),
@@ -195,8 +198,8 @@ fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
     table_of("sortable", &columns, &report.summaries, |s| Of::cell(report, s.cell))
 }
 
-/// A table with a row per trial or part of one: first the columns that name the trial, then `columns`. `trial`: the
-/// trial of a row.
+/// A table with a row per trial or part of one: first the columns that name the trial, then
+/// `columns`. `trial`: the trial of a row.
 fn trial_table<T>(
     report: &Report,
     rows: &[T],
@@ -268,9 +271,12 @@ mod tests {
     #[test]
     fn text_is_escaped() {
         let hostile = "<img src=x onerror=alert(1)>\"'&";
-        let shown =
-            table::table("t", &[hostile], &[vec![text(hostile).with_hint(Some(hostile.into()))].into()])
-                .into_string();
+        let shown = table::table(
+            "t",
+            &[hostile],
+            &[vec![text(hostile).with_hint(Some(hostile.into()))].into()],
+        )
+        .into_string();
         assert!(!shown.contains("<img") && !shown.contains("\"'&"), "{shown}");
         assert_eq!(shown.matches("&lt;img src=x onerror=alert(1)&gt;&quot;").count(), 3, "{shown}");
         let json = inside_script("{\"a\":\"</script><!-- <script>\"}");

@@ -1,4 +1,5 @@
-//! What a part of the page is of. The viewer shows and hides rows, cards and columns by it, and knows nothing else of them.
+//! What a part of the page is of. The viewer shows and hides rows, cards and columns by it, and
+//! knows nothing else of them.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +7,8 @@ use dyno_analysis::cell::CellKey;
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 
-/// The subject, the workloads and the step that a part of the page is of, by their indices in the plan. What is `None` tells
-/// nothing: then the part is shown whatever the reader chooses.
+/// The subject, the workloads and the step that a part of the page is of, by their indices in the
+/// plan. What is `None` tells nothing: then the part is shown whatever the reader chooses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Of {
     pub(super) subject: Option<usize>,
@@ -26,15 +27,18 @@ impl Of {
 
     pub(super) fn cell(report: &Report, cell: CellKey) -> Of {
         let step = (report.run.load.steps.len() > 1).then_some(cell.step);
-        Of { subject: Some(cell.arm), step, ..Of::default() }.with_workloads(report, [cell.workload])
+        Of { subject: Some(cell.arm), step, ..Of::default() }
+            .with_workloads(report, [cell.workload])
     }
 
-    /// Of a row of the overview. One that has no numbers under any choice, because its subject or its whole workload has
-    /// none, is of every workload.
+    /// Of a row of the overview. One that has no numbers under any choice, because its subject or
+    /// its whole workload has none, is of every workload.
     pub(super) fn row(report: &Report, row: &OverviewRow) -> Of {
         let key = row.reference_cell;
-        let known = |is_own: &dyn Fn(CellKey) -> bool| report.summaries.iter().any(|s| is_own(s.cell));
-        let has_numbers = known(&|cell| cell.arm == key.arm) && known(&|cell| cell.workload == key.workload);
+        let known =
+            |is_own: &dyn Fn(CellKey) -> bool| report.summaries.iter().any(|s| is_own(s.cell));
+        let has_numbers =
+            known(&|cell| cell.arm == key.arm) && known(&|cell| cell.workload == key.workload);
         let all = 0..report.run.workloads.len();
         let workloads = if has_numbers { key.workload..key.workload + 1 } else { all };
         let of = Of { subject: Some(key.arm), control: row.control, ..Of::default() };
@@ -42,7 +46,11 @@ impl Of {
     }
 
     /// A report of one workload leaves nothing to choose.
-    pub(super) fn with_workloads(mut self, report: &Report, all: impl IntoIterator<Item = usize>) -> Of {
+    pub(super) fn with_workloads(
+        mut self,
+        report: &Report,
+        all: impl IntoIterator<Item = usize>,
+    ) -> Of {
         if report.run.workloads.len() > 1 {
             let all: BTreeSet<usize> = all.into_iter().collect();
             let all: Vec<String> = all.iter().map(usize::to_string).collect();

@@ -26,8 +26,9 @@ pub(super) fn header(report: &Report) -> Markup {
         ("explorer", "Explorer"),
         ("method", "Method"),
     ];
-    let sections =
-        nav.into_iter().filter(|(id, _)| *id != "experiment" || super::experiment::is_there(report));
+    let sections = nav
+        .into_iter()
+        .filter(|(id, _)| *id != "experiment" || super::experiment::is_there(report));
     html! {
         header {
             p.brand { "dyno" }
@@ -88,10 +89,12 @@ pub(super) fn overview(report: &Report) -> Markup {
 fn said_below(report: &Report) -> String {
     let where_at = crate::overview::reference_in_words(&report.overview);
     let mut said = format!(
-        "Peak: the best median over the steps, below it the range of the repeats (from five on the 95 % interval of their median) and the step, of which place and limit are too. \
-         ≥: a lower bound: repeats that do not count may hide that the server does more. \
-         Places are those that tests of all pairs leave open: 1–3 is the first, the second or the third. \
-         Response times and CPU {where_at}; memory is the most and errors the sum of all steps. Hover a number for its ratio to the reference; click a column to sort."
+        "Peak: the best median over the steps, below it the range of the repeats (from five on the \
+         95 % interval of their median) and the step, of which place and limit are too. ≥: a lower \
+         bound: repeats that do not count may hide that the server does more. Places are those \
+         that tests of all pairs leave open: 1–3 is the first, the second or the third. Response \
+         times and CPU {where_at}; memory is the most and errors the sum of all steps. Hover a \
+         number for its ratio to the reference; click a column to sort."
     );
     if report.run.workloads.len() > 1 {
         said.push_str(" Bars are scaled within each workload.");
@@ -143,15 +146,19 @@ impl Ends {
 
 fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
     // The baseline's row of the same workload: another workload may send other requests.
-    let is_base = |b: &&OverviewRow| b.baseline && b.reference_cell.workload == r.reference_cell.workload;
+    let is_base =
+        |b: &&OverviewRow| b.baseline && b.reference_cell.workload == r.reference_cell.workload;
     let baseline = report.overview.iter().find(is_base).map_or("", |b| b.title.as_str());
     let ratio = |pick: fn(&RowRatios) -> Option<f64>| {
         Some(format!("{} × {baseline}", number(pick(r.to_baseline.as_ref()?)?)))
     };
     let at = r.most().map(|(_, at)| format!("at {}", crate::overview::label_in_words(at)));
     let at_least = ratio(|to| to.peak_rps_at_least).map(|ratio| format!("≥ {ratio}"));
-    let peak_hint =
-        [ratio(|to| to.peak_rps), at_least, at].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let peak_hint = [ratio(|to| to.peak_rps), at_least, at]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ");
     let [p50, p99] = waits_at_reference(report, r);
     // If the heads cannot name one reference step for all rows, each row names its own.
     let differs = crate::overview::at_reference(&report.overview, "").is_empty();
@@ -169,10 +176,15 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
         at_own(text(p99).sorted_by(r.response_p99_us))
             .with_bar(ends.p99)
             .with_hint(ratio(|to| to.response_p99)),
-        with_behind(at_own(text(crate::overview::cpu(r)).sorted_by(r.cpu_us_per_request)), r, |b| {
-            let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
-            b.cpu_us_per_request.map(|us| format!("{}{share}", micros(us)))
-        })
+        with_behind(
+            at_own(text(crate::overview::cpu(r)).sorted_by(r.cpu_us_per_request)),
+            r,
+            |b| {
+                let share =
+                    b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
+                b.cpu_us_per_request.map(|us| format!("{}{share}", micros(us)))
+            },
+        )
         .with_bar(ends.cpu)
         .with_hint(ratio(|to| to.cpu_per_request)),
         with_behind(value(r.memory_peak_bytes, bytes), r, |b| b.memory_peak_bytes.map(bytes))
@@ -189,7 +201,8 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
 
 /// A cell of the subject with the same of each back end in smaller text below.
 fn with_behind(cell: Cell, r: &OverviewRow, show: impl Fn(&BackendRow) -> Option<String>) -> Cell {
-    let shown = r.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
+    let shown =
+        r.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
     shown.fold(cell, Cell::with_small)
 }
 
@@ -199,7 +212,8 @@ fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
         @if r.control { " " span.tag { "control" } }
         @if r.baseline { " " span.tag { "reference" } }
         @if r.checks_waived > 0 {
-            " " a.mark.invalid href="#life" title="It fails checks of its contract that its own file lets it fail." {
+            " " a.mark.invalid href="#life" title="It fails checks of its contract that its own \
+                                                   file lets it fail." {
                 "✗ waived"
             }
         }

@@ -4,8 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-/// The content security policy of a page with this style sheet and script. Both are named by their hash. `style` attributes
-/// are allowed: the bars in tables and the charts' SVG need them. Browsers before CSP level 3 know only `style-src`.
+/// The content security policy of a page with this style sheet and script. Both are named by their
+/// hash. `style` attributes are allowed: the bars in tables and the charts' SVG need them. Browsers
+/// before CSP level 3 know only `style-src`.
 pub(super) fn policy(css: &str, js: &str) -> String {
     let (css, js) = (hash(css), hash(js));
     format!(

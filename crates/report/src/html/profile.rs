@@ -22,7 +22,10 @@ pub(super) fn profiles(report: &Report) -> Markup {
     }
 }
 
-const NOTE: &str = "Taken after each measured window, while the same load went on. Each row calls the one below it; its width is its share of the time. Colours say where a function comes from. Click one to see it alone; Esc goes back. Search takes part of a name, or a regular expression between slashes.";
+const NOTE: &str = "Taken after each measured window, while the same load went on. Each row calls \
+                    the one below it; its width is its share of the time. Colours say where a \
+                    function comes from. Click one to see it alone; Esc goes back. Search takes \
+                    part of a name, or a regular expression between slashes.";
 
 fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
     let Of { subject, workloads, step, .. } = Of::cell(report, profile.cell);
@@ -43,7 +46,8 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
 
 /// Whether a cell is the one at which its subject answered most.
 fn is_busiest(report: &Report, cell: CellKey) -> bool {
-    let rate = |cell: CellKey| report.summary(cell).and_then(|s| s.throughput_rps.median).unwrap_or(0.0);
+    let rate =
+        |cell: CellKey| report.summary(cell).and_then(|s| s.throughput_rps.median).unwrap_or(0.0);
     let own = report.profiles.iter().map(|p| p.cell);
     let own = own.filter(|c| (c.arm, c.workload) == (cell.arm, cell.workload));
     own.max_by(|a, b| rate(*a).total_cmp(&rate(*b))) == Some(cell)
@@ -60,7 +64,9 @@ fn told(profile: &ProfileResult) -> String {
         .by_origin
         .iter()
         .take(3)
-        .map(|origin| format!("{} of its CPU time in {}", percent(origin.share), of_origin(&origin.name)))
+        .map(|origin| {
+            format!("{} of its CPU time in {}", percent(origin.share), of_origin(&origin.name))
+        })
         .collect();
     format!(": {}", origins.join(", ").replace(" of its CPU time", ""))
 }
@@ -98,14 +104,16 @@ fn quality(flame: &Flame, side: Side) -> String {
         Side::Running => "of CPU time",
         Side::Waiting => "of threads' time",
     };
-    let per = flame.us_per_request.map_or(String::new(), |us| format!(", {} per response", micros(us)));
+    let per =
+        flame.us_per_request.map_or(String::new(), |us| format!(", {} per response", micros(us)));
     let lost = if flame.lost > 0 {
         format!(" For {} more there was no room.", count(flame.lost))
     } else {
         String::new()
     };
     format!(
-        "{} samples: {} {of}{per}. {} of them are followed to where the thread began, and in {} all functions have names.{lost}",
+        "{} samples: {} {of}{per}. {} of them are followed to where the thread began, and in {} \
+         all functions have names.{lost}",
         count(flame.samples),
         seconds(flame.seconds),
         percent(flame.whole_share),
@@ -126,5 +134,9 @@ fn hottest(flame: &Flame) -> Markup {
         .into()
     };
     let rows: Vec<Row> = flame.hottest.iter().map(row).collect();
-    table("counters", &["Function", "Of", "#Its own", "#per response", "#With what it calls"], &rows)
+    table(
+        "counters",
+        &["Function", "Of", "#Its own", "#per response", "#With what it calls"],
+        &rows,
+    )
 }

@@ -1,4 +1,5 @@
-//! Tables of a page: rows that tell what they are of, and cells with a sort key, a hint on hover and a bar for the eye.
+//! Tables of a page: rows that tell what they are of, and cells with a sort key, a hint on hover
+//! and a bar for the eye.
 
 use maud::{Markup, Render, html};
 

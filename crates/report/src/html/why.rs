@@ -1,4 +1,5 @@
-//! The section on limits: a card per subject, with what limited each step, and the counters of its busiest steps.
+//! The section on limits: a card per subject, with what limited each step, and the counters of its
+//! busiest steps.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +53,9 @@ fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> Markup 
 /// What limited the busiest step of a workload, and the counters there.
 fn reason(report: &Report, workload: usize, steps: &[&Summary]) -> Markup {
     let own = steps.iter().filter(|s| s.cell.workload == workload);
-    let Some(busiest) = own.max_by(|a, b| rate(a).total_cmp(&rate(b))) else { return Markup::default() };
+    let Some(busiest) = own.max_by(|a, b| rate(a).total_cmp(&rate(b))) else {
+        return Markup::default();
+    };
     let said = html! {
         p { "At " (step_in_words(report, &busiest.workload, busiest.shape())) ": " (busiest.limiter_sentence) } "\n"
         (counters(report, busiest))
@@ -78,10 +81,11 @@ fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
     }
 }
 
-/// `64` (connections), or `h2 64 × 10 at 1,000/s (2)`: a single workload, factors of 1, a missing rate and a first pass are
-/// left out.
+/// `64` (connections), or `h2 64 × 10 at 1,000/s (2)`: a single workload, factors of 1, a missing
+/// rate and a first pass are left out.
 fn step_label(report: &Report, s: &Summary) -> String {
-    let workload = if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
+    let workload =
+        if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
     let Shape { connections, streams, pipeline, rate, pass } = s.shape();
     let times = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
     let rate = rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
@@ -91,11 +95,13 @@ fn step_label(report: &Report, s: &Summary) -> String {
 
 /// `64 connections`, or `64 connections × 10 streams at 1,000/s of h2`.
 pub(super) fn step_in_words(report: &Report, workload: &str, at: Shape) -> String {
-    let workload = if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
+    let workload =
+        if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
     format!("{}{workload}", label_in_words(at))
 }
 
-/// Counters at the busiest step, beside those of the reference arm at the same step of the same workload.
+/// Counters at the busiest step, beside those of the reference arm at the same step of the same
+/// workload.
 fn counters(report: &Report, busiest: &Summary) -> Markup {
     let is_baseline = |r: &&OverviewRow| {
         r.baseline
@@ -103,7 +109,8 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
             && r.reference_cell.arm != busiest.cell.arm
     };
     let Some(baseline) = report.overview.iter().find(is_baseline) else {
-        let rows: Vec<Row> = COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)]).into()).collect();
+        let rows: Vec<Row> =
+            COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)]).into()).collect();
         let alone = table("counters", &["Per response", "#Here"], &rows);
         return html! { (alone) (inside(&busiest.inside, None)) };
     };

@@ -25,13 +25,16 @@ pub(super) fn wire(report: &Report) -> Markup {
     let is_shared = |w: &WireResult| workloads_of(report, w).len() > 1;
     let together = if report.wire.iter().any(is_shared) { TOGETHER } else { "" };
     html! {
-        (note(&format!("Medians over all trials of a subject and protocol, below them the least and the most of any trial.{together}")))
+        (note(&format!("Medians over all trials of a subject and protocol, below them the least \
+                        and the most of any trial.{together}")))
         (grouped(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
         (more("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
         (by_protocol(report))
         @if !over_h2.is_empty() {
             h3 { "HTTP/2: frames and segments" } "\n"
-            (note("A server that puts HEADERS and DATA into one write needs one segment for a small response; one that writes each frame by itself needs as many as there are frames. Several responses may share a segment where streams are many."))
+            (note("A server that puts HEADERS and DATA into one write needs one segment for a \
+                   small response; one that writes each frame by itself needs as many as there are \
+                   frames. Several responses may share a segment where streams are many."))
             (grouped(report, &in_h2, &FRAMES))
             (more("Every trial", &frames_of_every_trial(report, &over_h2)))
         }
@@ -70,7 +73,9 @@ fn grouped(report: &Report, rows: &[&WireResult], measured: &[Measured]) -> Mark
     ];
     let cells: Vec<_> = measured
         .iter()
-        .map(|(name, key, show)| (*name, move |w: &&WireResult| spread_cell(w.metrics.get(key), *show)))
+        .map(|(name, key, show)| {
+            (*name, move |w: &&WireResult| spread_cell(w.metrics.get(key), *show))
+        })
         .collect();
     let columns = cells.iter().map(|(name, cell)| -> Column<'_, &WireResult> { (name, cell) });
     table_of("sortable", &named.into_iter().chain(columns).collect::<Vec<_>>(), rows, |w| {
@@ -80,7 +85,8 @@ fn grouped(report: &Report, rows: &[&WireResult], measured: &[Measured]) -> Mark
 
 /// The workloads that a row of [`grouped`] is over.
 fn workloads_of(report: &Report, w: &WireResult) -> BTreeSet<usize> {
-    let is_own = |t: &&TrialResult| t.subject_id == w.subject && t.load.config.protocol == w.protocol;
+    let is_own =
+        |t: &&TrialResult| t.subject_id == w.subject && t.load.config.protocol == w.protocol;
     report.trials.iter().filter(is_own).map(|t| t.cell.workload).collect()
 }
 
@@ -111,7 +117,9 @@ const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
     ("Protocol", &|t| text(t.load.config.protocol.base_name())),
     ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
     ("#Segments per response", &|t| value(t.load.tcp.data_segments_per_response, two_places)),
-    ("#Bytes in per response", &|t| value(t.load.bytes.per_response(t.load.bytes.received), number)),
+    ("#Bytes in per response", &|t| {
+        value(t.load.bytes.per_response(t.load.bytes.received), number)
+    }),
     ("#Bytes out per response", &|t| value(t.load.bytes.per_response(t.load.bytes.sent), number)),
     ("#Retransmits", &|t| value(t.load.tcp.retransmits.map(|n| n as f64), whole_number)),
     ("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), agreed))),
@@ -130,7 +138,9 @@ fn by_protocol(report: &Report) -> Markup {
     }
     html! {
         h3 { "By protocol" } "\n"
-        (note("The same request to the same server at equal requests in flight, as ratios to HTTP/1.1, one number per repeat. Connections differ: HTTP/2 needs fewer for the same concurrency, and that is part of the comparison."))
+        (note("The same request to the same server at equal requests in flight, as ratios to \
+               HTTP/1.1, one number per repeat. Connections differ: HTTP/2 needs fewer for the \
+               same concurrency, and that is part of the comparison."))
         (by_protocol_table(report))
     }
 }
@@ -138,9 +148,12 @@ fn by_protocol(report: &Report) -> Markup {
 fn by_protocol_table(report: &Report) -> Markup {
     let of: [Column<'_, ProtocolComparison>; 2] =
         [("Subject", &|c| text(&c.subject)), ("Workload", &|c| text(&c.workload))];
-    table_of("sortable", &of.into_iter().chain(BY_PROTOCOL).collect::<Vec<_>>(), &report.protocols, |c| {
-        Of::subject(report, &c.subject).with_workloads(report, both_workloads(report, c))
-    })
+    table_of(
+        "sortable",
+        &of.into_iter().chain(BY_PROTOCOL).collect::<Vec<_>>(),
+        &report.protocols,
+        |c| Of::subject(report, &c.subject).with_workloads(report, both_workloads(report, c)),
+    )
 }
 
 /// The workloads over HTTP/2 and over HTTP/1.1.

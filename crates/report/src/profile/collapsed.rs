@@ -1,5 +1,5 @@
-//! Collapsed stacks: a line for each stack, its functions between semicolons, and how often it was seen. Flame graph tools read it
-//! (FlameGraph, inferno, speedscope).
+//! Collapsed stacks: a line for each stack, its functions between semicolons, and how often it was
+//! seen. Flame graph tools read it (FlameGraph, inferno, speedscope).
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub fn collapsed(lines: &[Line]) -> String {
     lines.iter().map(line).collect()
 }
 
-/// The same of two profiles: each stack with its count in the second and then in the first, as differential flame graphs are made of
-/// (FlameGraph's difffolded.pl).
+/// The same of two profiles: each stack with its count in the second and then in the first, as
+/// differential flame graphs are made of (FlameGraph's difffolded.pl).
 #[must_use]
 pub fn collapsed_beside(here: &[Line], there: &[Line]) -> String {
     let mut counts: BTreeMap<&[Function], [u64; 2]> = BTreeMap::new();
@@ -50,7 +50,11 @@ mod tests {
     #[test]
     fn of_two_profiles_a_stack_has_two_counts() {
         let line = |name: &str, samples| Line {
-            functions: vec![Function { name: name.into(), module: None, kind: FunctionKind::Native }],
+            functions: vec![Function {
+                name: name.into(),
+                module: None,
+                kind: FunctionKind::Native,
+            }],
             samples,
         };
         let text = collapsed_beside(&[line("a", 1), line("b", 2)], &[line("b", 3), line("c", 4)]);

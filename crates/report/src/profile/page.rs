@@ -34,7 +34,11 @@ pub fn page(title: &str, side: Side, flame: &Flame, beside: Option<Beside<'_>>) 
         @if let Some(beside) = beside { (changes(&beside)) }
     };
     let data = data.to_string();
-    document(&format!("{title} · dyno"), &main, Viewer { css: VIEWER_CSS, js: VIEWER_JS, data: &data })
+    document(
+        &format!("{title} · dyno"),
+        &main,
+        Viewer { css: VIEWER_CSS, js: VIEWER_JS, data: &data },
+    )
 }
 
 fn changes(beside: &Beside<'_>) -> Markup {

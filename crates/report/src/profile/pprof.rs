@@ -90,7 +90,8 @@ impl Strings {
     }
 }
 
-/// A compressed file of the format. `period_ns`: time that a sample stands for; `length_ns`: how long samples were taken.
+/// A compressed file of the format. `period_ns`: time that a sample stands for; `length_ns`: how
+/// long samples were taken.
 ///
 /// # Errors
 /// None that memory does not have.
@@ -101,8 +102,10 @@ pub fn pprof(lines: &[Line], side: Side, period_ns: u64, length_ns: u64) -> io::
         Side::Running => "cpu",
         Side::Waiting => "wait",
     };
-    let mut value =
-        |name: &str, unit: &str| ValueType { r#type: strings.place(name), unit: strings.place(unit) };
+    let mut value = |name: &str, unit: &str| ValueType {
+        r#type: strings.place(name),
+        unit: strings.place(unit),
+    };
     let sample_type = vec![value("samples", "count"), value(what, "nanoseconds")];
     let mut profile = Profile {
         period_type: sample_type.last().copied(),
@@ -120,7 +123,9 @@ pub fn pprof(lines: &[Line], side: Side, period_ns: u64, length_ns: u64) -> io::
                 let file = function.module.as_deref().unwrap_or(function.kind.name());
                 let (name, filename) = (strings.place(&function.name), strings.place(file));
                 profile.function.push(FunctionOf { id: next, name, filename });
-                profile.location.push(Location { id: next, line: vec![LineOf { function_id: next }] });
+                profile
+                    .location
+                    .push(Location { id: next, line: vec![LineOf { function_id: next }] });
                 next
             }));
         }
@@ -142,8 +147,11 @@ mod tests {
 
     #[test]
     fn a_file_tells_what_was_sampled() {
-        let function =
-            |name: &str| Function { name: name.into(), module: Some("x".into()), kind: FunctionKind::Native };
+        let function = |name: &str| Function {
+            name: name.into(),
+            module: Some("x".into()),
+            kind: FunctionKind::Native,
+        };
         let line = Line { functions: vec![function("main"), function("leaf")], samples: 3 };
         let file = pprof(&[line], Side::Running, 1000, 9000).unwrap();
         let mut bytes = Vec::new();
@@ -151,11 +159,15 @@ mod tests {
         let profile = Profile::decode(&bytes[..]).unwrap();
         let text = |place: i64| profile.string_table[place as usize].as_str();
         assert_eq!(text(0), "");
-        let types: Vec<_> = profile.sample_type.iter().map(|t| (text(t.r#type), text(t.unit))).collect();
+        let types: Vec<_> =
+            profile.sample_type.iter().map(|t| (text(t.r#type), text(t.unit))).collect();
         assert_eq!(types, [("samples", "count"), ("cpu", "nanoseconds")]);
         let [sample] = &profile.sample[..] else { panic!("one stack is one sample") };
-        let names: Vec<&str> =
-            sample.location_id.iter().map(|id| text(profile.function[*id as usize - 1].name)).collect();
+        let names: Vec<&str> = sample
+            .location_id
+            .iter()
+            .map(|id| text(profile.function[*id as usize - 1].name))
+            .collect();
         assert_eq!((names, &sample.value[..]), (vec!["leaf", "main"], &[3, 3000][..]));
         assert_eq!((profile.period, profile.duration_nanos), (1000, 9000));
     }

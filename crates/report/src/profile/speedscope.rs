@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn functions_are_told_once_and_samples_name_their_places() {
-        let function = |name: &str| Function { name: name.into(), module: None, kind: FunctionKind::Kernel };
+        let function =
+            |name: &str| Function { name: name.into(), module: None, kind: FunctionKind::Kernel };
         let line = |names: &[&str], samples| Line {
             functions: names.iter().map(|n| function(n)).collect(),
             samples,
@@ -61,7 +62,10 @@ mod tests {
             json!([{"name": "a", "file": "kernel"}, {"name": "b", "file": "kernel"}])
         );
         let profile = &file["profiles"][0];
-        assert_eq!((&profile["samples"], &profile["weights"]), (&json!([[0, 1], [1, 0]]), &json!([20, 30])));
+        assert_eq!(
+            (&profile["samples"], &profile["weights"]),
+            (&json!([[0, 1], [1, 0]]), &json!([20, 30]))
+        );
         assert_eq!(profile["endValue"], 50);
     }
 }

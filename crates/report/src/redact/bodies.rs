@@ -1,8 +1,8 @@
 //! Secrets of requests and responses, and of texts of any form: URLs, forms, JSON, logs.
 
 use dyno_archive::secret::{
-    end_of_authority, is_credential, is_secret, is_secret_field, is_secret_parameter, may_be_secret_header,
-    with_parameters, without_escapes,
+    end_of_authority, is_credential, is_secret, is_secret_field, is_secret_parameter,
+    may_be_secret_header, with_parameters, without_escapes,
 };
 use serde_json::Value;
 
@@ -44,7 +44,9 @@ impl Secrets {
     /// `name=value` of a query or a form, without a secret value.
     fn pair(&mut self, pair: &str) -> String {
         match pair.split_once('=') {
-            Some((name, value)) if is_credential(value) || name.split('/').any(is_secret_parameter) => {
+            Some((name, value))
+                if is_credential(value) || name.split('/').any(is_secret_parameter) =>
+            {
                 let is = is_secret(&without_escapes(name)) || is_credential(value);
                 format!("{name}={}", self.withheld_by(is, true, value))
             }
@@ -109,8 +111,12 @@ impl Secrets {
                 }
             }
             Value::Array(all) => all.iter_mut().for_each(|value| self.json_fields(name, value)),
-            Value::String(text) if is_secret(name) || is_credential(text) => *text = self.withhold(text),
-            Value::Number(number) if is_secret(name) => *value = self.withhold(&number.to_string()).into(),
+            Value::String(text) if is_secret(name) || is_credential(text) => {
+                *text = self.withhold(text)
+            }
+            Value::Number(number) if is_secret(name) => {
+                *value = self.withhold(&number.to_string()).into()
+            }
             // A pointer may name an object of secrets: `/pin/value`.
             Value::String(_) | Value::Number(_) if name.split('/').any(is_secret_field) => {
                 self.json_leaves(value);
@@ -140,14 +146,17 @@ impl Secrets {
             Value::Object(all) => all.values_mut().for_each(|value| self.json_leaves(value)),
             Value::Array(all) => all.iter_mut().for_each(|value| self.json_leaves(value)),
             Value::String(text) => *text = self.withheld_by(is_credential(text), true, text),
-            Value::Number(number) => *value = self.withheld_by(false, true, &number.to_string()).into(),
+            Value::Number(number) => {
+                *value = self.withheld_by(false, true, &number.to_string()).into()
+            }
             Value::Null | Value::Bool(_) => {}
         }
     }
 
     /// A text that the user or dyno wrote, without secrets.
     pub(super) fn text(&mut self, text: &str) -> String {
-        let text = if is_address(text) { self.without_password(text) } else { self.without_user(text) };
+        let text =
+            if is_address(text) { self.without_password(text) } else { self.without_user(text) };
         self.without_spans(&text, |_| true)
     }
 
@@ -156,7 +165,8 @@ impl Secrets {
     pub(super) fn log(&mut self, text: &str) -> String {
         let text = self.without_user(text);
         self.without_spans(&text, |secret| {
-            secret.chars().count() >= LEAST_CHARS && (is_telling(secret) || value::looks_random(secret))
+            secret.chars().count() >= LEAST_CHARS
+                && (is_telling(secret) || value::looks_random(secret))
         })
     }
 
@@ -238,7 +248,8 @@ fn is_secret_object(name: &str) -> bool {
 fn is_form(text: &str) -> bool {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.-+%[]/".contains(c);
     let is_pair = |pair: &str| {
-        pair.split_once('=').is_some_and(|(name, _)| !name.is_empty() && name.chars().all(is_of_name))
+        pair.split_once('=')
+            .is_some_and(|(name, _)| !name.is_empty() && name.chars().all(is_of_name))
     };
     !text.contains('\n') && text.split('&').all(is_pair)
 }

@@ -95,7 +95,10 @@ impl Secrets {
             let word = if let Some(holds) = wanted.take() {
                 self.value_of(holds, word)
             } else {
-                wanted = options.iter().find(|option| option.takes_next(word)).map(|option| option.holds);
+                wanted = options
+                    .iter()
+                    .find(|option| option.takes_next(word))
+                    .map(|option| option.holds);
                 wanted = wanted.or_else(|| takes_secret(word).then_some(Holds::Secret));
                 match options.iter().find_map(|option| option.split(word)) {
                     Some((flag, value, holds)) => format!("{flag}{}", self.value_of(holds, value)),
@@ -123,7 +126,8 @@ impl Secrets {
 
     /// `WEIGHT METHOD PATH BODY` without secrets.
     fn request_line(&mut self, line: &str) -> String {
-        let after_path = line.find('/').and_then(|path| Some(path + line[path..].find(char::is_whitespace)?));
+        let after_path =
+            line.find('/').and_then(|path| Some(path + line[path..].find(char::is_whitespace)?));
         let (head, body) = line.split_at(after_path.unwrap_or(line.len()));
         let blank = body.len() - body.trim_start().len();
         format!("{head}{}{}", &body[..blank], self.fields(&body[blank..]))

@@ -86,7 +86,8 @@ impl Secrets {
             Value::Array(all) => all.iter_mut().for_each(|value| self.erase_from_json(value)),
             Value::Object(all) => {
                 all.values_mut().for_each(|value| self.erase_from_json(value));
-                *all = std::mem::take(all).into_iter().map(|(key, v)| (self.erase(&key), v)).collect();
+                *all =
+                    std::mem::take(all).into_iter().map(|(key, v)| (self.erase(&key), v)).collect();
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
@@ -108,7 +109,8 @@ impl Secrets {
     pub(super) fn erase_from_own(&self, text: &str, quoting: &BTreeSet<String>) -> String {
         // In reverse order the longest of texts that begin alike comes first.
         let quotation = quoting.iter().rev().find(|quotation| text.starts_with(quotation.as_str()));
-        let Some((own, foreign)) = quotation.and_then(|quotation| quotation.split_once(": ")) else {
+        let Some((own, foreign)) = quotation.and_then(|quotation| quotation.split_once(": "))
+        else {
             return self.erase(text);
         };
         let after = &text[own.len() + 2 + foreign.len()..];

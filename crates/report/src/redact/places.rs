@@ -18,12 +18,14 @@ pub(super) fn written_texts_of(report: &mut Report) -> impl Iterator<Item = &mut
 pub(super) fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let subjects = report.subjects.iter_mut().flat_map(|subject| {
         let checks = subject.checks.iter_mut();
-        let checks =
-            checks.flat_map(|c| [&mut c.detail].into_iter().chain(&mut c.asked).chain(&mut c.expected));
+        let checks = checks
+            .flat_map(|c| [&mut c.detail].into_iter().chain(&mut c.asked).chain(&mut c.expected));
         let failures = subject.failures.iter_mut();
-        let failures = failures.flat_map(|f| [&mut f.failure.message].into_iter().chain(&mut f.log_tail));
+        let failures =
+            failures.flat_map(|f| [&mut f.failure.message].into_iter().chain(&mut f.log_tail));
         let backends = subject.backends.iter_mut().flat_map(|backend| &mut backend.version);
-        let texts = checks.chain(failures).chain(&mut subject.skipped).chain([&mut subject.description]);
+        let texts =
+            checks.chain(failures).chain(&mut subject.skipped).chain([&mut subject.description]);
         texts.chain(&mut subject.version).chain(backends)
     });
     let searches = report.searches.iter_mut().flat_map(|search| &mut search.result.ended);
@@ -50,15 +52,25 @@ pub(super) fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut Str
     let titles = report.subjects.iter_mut().map(|subject| &mut subject.title);
     let rates = report.brackets.iter_mut().flat_map(|bracket| &mut bracket.rates);
     let loads = report.searches.iter_mut().flat_map(|search| &mut search.result.trials);
-    let missed = rates.flat_map(|rate| &mut rate.missed).chain(loads.flat_map(|load| &mut load.missed));
+    let missed =
+        rates.flat_map(|rate| &mut rate.missed).chain(loads.flat_map(|load| &mut load.missed));
     let others = report.twins.iter_mut().chain(&mut report.duets);
     let effects = effects_of(&mut report.experiment).chain(others).flat_map(|effect| {
         let rows = effect.rows.iter_mut().map(|row| &mut row.sentence);
-        rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.sentence)).chain(&mut effect.because)
+        rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.sentence))
+            .chain(&mut effect.because)
     });
     let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
-    let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
-    trials.chain(caveats).chain(steps).chain(rows).chain(titles).chain(missed).chain(effects).chain(cells)
+    let cells =
+        cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
+    trials
+        .chain(caveats)
+        .chain(steps)
+        .chain(rows)
+        .chain(titles)
+        .chain(missed)
+        .chain(effects)
+        .chain(cells)
 }
 
 /// What experiments come to.
@@ -70,8 +82,10 @@ fn effects_of(experiment: &mut Option<ExperimentResult>) -> impl Iterator<Item =
 /// tables repeat them.
 pub(super) fn quoting_texts_of(report: &Report) -> BTreeSet<String> {
     const QUOTING: [Code; 2] = [Code::ChecksFailed, Code::SubjectFailed];
-    let caveats = report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
-    let caveats = caveats.filter(|caveat| QUOTING.contains(&caveat.code)).map(|caveat| &caveat.message);
+    let caveats =
+        report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
+    let caveats =
+        caveats.filter(|caveat| QUOTING.contains(&caveat.code)).map(|caveat| &caveat.message);
     caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).cloned().collect()
 }
 
@@ -132,11 +146,15 @@ pub(super) fn names_in_comparison(compared: &mut Compared) -> impl Iterator<Item
     let rows = compared.rows.iter_mut().map(|row| &mut row.workload);
     let answers = compared.answers.iter_mut().map(|answer| &mut answer.workload);
     let gates = compared.gates.iter_mut().map(|gate| &mut gate.workload);
-    rows.chain(answers).chain(gates).chain(compared.repeats.iter_mut().map(|cell| &mut cell.workload))
+    rows.chain(answers)
+        .chain(gates)
+        .chain(compared.repeats.iter_mut().map(|cell| &mut cell.workload))
 }
 
 /// All sentences of a comparison.
-pub(super) fn sentences_in_comparison(compared: &mut Compared) -> impl Iterator<Item = &mut String> {
+pub(super) fn sentences_in_comparison(
+    compared: &mut Compared,
+) -> impl Iterator<Item = &mut String> {
     let differences = compared.differences.iter_mut().flat_map(|difference| {
         [&mut difference.what].into_iter().chain(&mut difference.a).chain(&mut difference.b)
     });

@@ -10,7 +10,9 @@ use dyno_archive::secret::{
 };
 
 use super::MARK;
-use super::value::{self, Value, end_of_quotation, end_of_word, is_ordinary, looks_random, quotation};
+use super::value::{
+    self, Value, end_of_quotation, end_of_word, is_ordinary, looks_random, quotation,
+};
 
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +36,8 @@ pub(super) fn spans(text: &str) -> Vec<Span> {
 
 /// The text without colours (SGR), and the offset of each of its bytes in the whole text.
 fn without_colours(text: &str) -> (String, Vec<usize>) {
-    let (mut plain, mut places) = (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
+    let (mut plain, mut places) =
+        (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         let codes = text[at..].strip_prefix("\x1b[");
@@ -109,11 +112,13 @@ fn name_at_end(text: &str) -> Option<Name<'_>> {
     };
     let before = inside[..start].chars().next_back();
     // An escaped line end before a bare name: `\r\nCookie`.
-    let is_escaped = quote.is_none() && before == Some('\\') && inside[start..].starts_with(['n', 'r', 't']);
+    let is_escaped =
+        quote.is_none() && before == Some('\\') && inside[start..].starts_with(['n', 'r', 't']);
     let start = start + usize::from(is_escaped);
     let line = inside[..start].trim_end_matches([' ', '\t', '-']);
     let is_first = line.is_empty() || line.ends_with('\n') || is_escaped;
-    Some(Name { text: &inside[start..], quote, before, is_first }).filter(|name| !name.text.is_empty())
+    Some(Name { text: &inside[start..], quote, before, is_first })
+        .filter(|name| !name.text.is_empty())
 }
 
 /// What a name says of its value: surely a secret, or perhaps.
@@ -126,7 +131,8 @@ fn says(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
     let is_perhaps = match name.before {
         // Code in a sentence: `compare --undecided pass`.
         _ if name.quote.is_some() => {
-            let is_field = is_secret_field(&plain) || plain.contains('-') && may_be_secret_header(&plain);
+            let is_field =
+                is_secret_field(&plain) || plain.contains('-') && may_be_secret_header(&plain);
             is_field && !plain.contains(' ')
         }
         Some('?' | '&') => is_secret_parameter(&plain),
@@ -135,7 +141,8 @@ fn says(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
         _ if is_header => may_be_secret_header(&plain),
         // Parts of words say nothing: AUTHOR.
         _ if plain.chars().all(is_capital) => {
-            let is_word = may_be_secret_header(&plain) || plain.split('_').any(|word| word == "PAT");
+            let is_word =
+                may_be_secret_header(&plain) || plain.split('_').any(|word| word == "PAT");
             is_variable && is_word && may_be_secret(&plain)
         }
         _ => is_variable && plain.contains(['_', '-', '.']) && is_secret_field(&plain),
@@ -165,7 +172,8 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let value = after.trim_start_matches([' ', '\t']);
     let is_spaced = value.len() < after.len();
     let is_bare = name.quote.is_none();
-    let is_known = ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
+    let is_known =
+        ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
     let is_header = is_colon && is_bare && (is_known || name.text.contains('-'));
     let Some(is_sure) = says(&name, !is_colon && is_bare && !is_spaced, is_header) else {
         return if is_colon { Vec::new() } else { encoded(text, value) };
@@ -179,7 +187,9 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let start = text.len() - value.len();
     let kind = match (is_header, is_colon && is_spaced && is_bare) {
         // `'Cookie: …'`: the quotation ends the value.
-        (true, _) => Value::Header { quote: name.before.filter(|c| is_bare && value::QUOTES.contains(c)) },
+        (true, _) => {
+            Value::Header { quote: name.before.filter(|c| is_bare && value::QUOTES.contains(c)) }
+        }
         (false, true) if !name.is_first || value::is_sentence(value) => Value::Said,
         (false, _) => Value::Word,
     };
@@ -196,9 +206,14 @@ fn encoded(text: &str, value: &str) -> Vec<Span> {
     let word = value::beginning(value, LONGEST_ENCODED);
     let word = &word[..end_of_word(word)];
     let plain = Some(without_escapes(word)).filter(|plain| plain != word).unwrap_or_default();
-    let has_user = plain.split_once("://").is_some_and(|(_, rest)| rest.contains('@') && rest.contains(':'));
+    let has_user =
+        plain.split_once("://").is_some_and(|(_, rest)| rest.contains('@') && rest.contains(':'));
     let is_secret = has_user || plain.contains(['=', ':']) && !plain_spans(&plain).is_empty();
-    if is_secret { vec![Span { range: start..start + word.len(), is_sure: false }] } else { Vec::new() }
+    if is_secret {
+        vec![Span { range: start..start + word.len(), is_sure: false }]
+    } else {
+        Vec::new()
+    }
 }
 
 /// Whether a text goes on from here with a word of its own.
@@ -217,7 +232,8 @@ fn options(text: &str) -> Vec<Span> {
         let value = after.trim_start_matches([' ', ',', '\t']);
         let quote = value.chars().next().filter(|c| value::QUOTES.contains(c));
         let value = value.trim_start_matches(value::QUOTES);
-        let end = quote.map_or_else(|| end_of_word(value), |quote| value.find(quote).unwrap_or(value.len()));
+        let end = quote
+            .map_or_else(|| end_of_word(value), |quote| value.find(quote).unwrap_or(value.len()));
         let word = &value[..end];
         let is_value = after.starts_with([' ', ',', '\t'])
             && !word.starts_with(['-', '{', '$', '<', '[', '(', '/'])
@@ -265,7 +281,8 @@ fn elements(text: &str) -> Vec<Span> {
             None => text[..at].rfind('>')? + 1..at,
         };
         let content = text[range.clone()].trim();
-        let is_text = !content.is_empty() && !content.contains('<') && !content.starts_with(['{', '$']);
+        let is_text =
+            !content.is_empty() && !content.contains('<') && !content.starts_with(['{', '$']);
         is_text.then_some(Span { range, is_sure })
     };
     text.match_indices("</").filter_map(content_of).collect()
@@ -289,7 +306,8 @@ fn parts_of_forms(text: &str) -> Vec<Span> {
         let value = &text[start..];
         let length = value::first_of(value, &["\r\n--", "\n--", "\\r\\n--", "\\n--"]);
         let length = length.map_or(value.len(), |end| end.start);
-        (is_sure || is_secret_parameter(name)).then_some(Span { range: start..start + length, is_sure })
+        (is_sure || is_secret_parameter(name))
+            .then_some(Span { range: start..start + length, is_sure })
     };
     text.match_indices("form-data").filter_map(value_of).collect()
 }
@@ -304,15 +322,18 @@ fn expectations(text: &str) -> Vec<Span> {
         if !(is_sure || found == HEADER && may_be_secret_header(name)) {
             return None;
         }
-        let of_expression = ["does not match ", "matching "].iter().find_map(|v| rest.strip_prefix(v));
+        let of_expression =
+            ["does not match ", "matching "].iter().find_map(|v| rest.strip_prefix(v));
         let value = of_expression.or_else(|| rest.strip_prefix("is not "));
         let value = value.or_else(|| Some(rest).filter(|_| found == "JSON /"))?;
         let start = text.len() - value.len();
         let range = match quotation(value) {
-            Some((mark, inside)) => start + mark.len()..start + mark.len() + end_of_quotation(inside, mark),
+            Some((mark, inside)) => {
+                start + mark.len()..start + mark.len() + end_of_quotation(inside, mark)
+            }
             None if of_expression.is_some() => {
-                let end =
-                    value::first_of(value, &[", ", "; ", "\n", "\\n"]).map_or(value.len(), |end| end.start);
+                let end = value::first_of(value, &[", ", "; ", "\n", "\\n"])
+                    .map_or(value.len(), |end| end.start);
                 start..start + value[..end].trim_end_matches(':').len()
             }
             None => start..start + value.find([',', ';', ' ', '\n']).unwrap_or(value.len()),
@@ -320,7 +341,8 @@ fn expectations(text: &str) -> Vec<Span> {
         Some(Span { range, is_sure })
     };
     const HEADER: &str = "header ";
-    let places = ["JSON /", "JSON pointer \"", HEADER].into_iter().flat_map(|says| text.match_indices(says));
+    let places =
+        ["JSON /", "JSON pointer \"", HEADER].into_iter().flat_map(|says| text.match_indices(says));
     places.filter_map(value_of).collect()
 }
 
@@ -328,16 +350,19 @@ fn expectations(text: &str) -> Vec<Span> {
 fn listed_headers(text: &str) -> Vec<Span> {
     let value_of = |(at, _): (usize, &str)| {
         let name = name_at_end(&text[..at]).filter(|name| name.quote.is_some())?;
-        let is_known = ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
+        let is_known =
+            ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
         let is_header = is_known || name.text.contains('-') && !name.text.starts_with('-');
         let value = text[at + 1..].trim_start();
-        let value = value.strip_prefix('b').filter(|v| v.starts_with(value::QUOTES)).unwrap_or(value);
+        let value =
+            value.strip_prefix('b').filter(|v| v.starts_with(value::QUOTES)).unwrap_or(value);
         let (mark, inside) = quotation(value).filter(|_| is_header && is_secret(name.text))?;
         let end = end_of_quotation(inside, mark);
         let start = text.len() - inside.len();
         // A list of names has another name there, and no end of a pair.
         let is_name = inside[..end].chars().all(|c| c.is_ascii_alphabetic() || c == '-');
-        let is_value = !is_name || inside.get(end + mark.len()..).is_some_and(|after| after.starts_with(')'));
+        let is_value =
+            !is_name || inside.get(end + mark.len()..).is_some_and(|after| after.starts_with(')'));
         is_value.then_some(Span { range: start..start + end, is_sure: true })
     };
     text.match_indices(',').filter_map(value_of).collect()
@@ -350,7 +375,9 @@ fn private_keys(text: &str) -> Vec<Span> {
         let start = at + END.len();
         let line = text[..at].rsplit("-----").next()?;
         let length = text[start..].find("-----END").unwrap_or(text.len() - start);
-        line.trim_start().starts_with("BEGIN").then_some(Span { range: start..start + length, is_sure: true })
+        line.trim_start()
+            .starts_with("BEGIN")
+            .then_some(Span { range: start..start + length, is_sure: true })
     };
     text.match_indices(END).filter_map(key_after).collect()
 }

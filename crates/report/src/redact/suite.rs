@@ -74,7 +74,9 @@ fn is_ended(after: &str) -> bool {
 fn secret_settings(source: &str) -> BTreeSet<String> {
     fn texts(value: &toml::Value, found: &mut BTreeSet<String>) {
         match value {
-            toml::Value::String(text) => drop(holds_secret(text).then(|| found.insert(text.clone()))),
+            toml::Value::String(text) => {
+                drop(holds_secret(text).then(|| found.insert(text.clone())))
+            }
             toml::Value::Array(all) => all.iter().for_each(|one| texts(one, found)),
             toml::Value::Table(all) => all.values().for_each(|one| texts(one, found)),
             _ => {}
@@ -87,9 +89,13 @@ fn secret_settings(source: &str) -> BTreeSet<String> {
                 value if key == "env" || key.starts_with("env.") => texts(value, found),
                 toml::Value::Table(inner) => walk(inner, found),
                 toml::Value::Array(all) => {
-                    all.iter().filter_map(toml::Value::as_table).for_each(|inner| walk(inner, found));
+                    all.iter()
+                        .filter_map(toml::Value::as_table)
+                        .for_each(|inner| walk(inner, found));
                 }
-                toml::Value::String(text) if is_credential(text) => drop(found.insert(text.clone())),
+                toml::Value::String(text) if is_credential(text) => {
+                    drop(found.insert(text.clone()))
+                }
                 _ => {}
             }
         }

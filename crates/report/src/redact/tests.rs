@@ -42,12 +42,18 @@ fn secrets_of_the_command_are_withheld_however_they_are_written() {
 
 #[test]
 fn settings_of_the_suite_are_withheld_and_nothing_else() {
-    let source = "name = \"tokens\"\nheaders = { Authorization = \"Bearer a\\\"bc\", Accept = \"*/*\" }\n\"Cookie\" = \"id=1\"\nsubjects = [\"token-a\", \"b\"]\nenv = { API_TOKEN = 'x y', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \"";
+    let source = "name = \"tokens\"\nheaders = \
+                  { Authorization = \"Bearer a\\\"bc\", Accept = \"*/*\" }\n\"Cookie\" = \
+                  \"id=1\"\nsubjects = [\"token-a\", \"b\"]\nenv = \
+                  { API_TOKEN = 'x y', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \"";
     let mut secrets = Secrets::default();
     let shown = secrets.source(source);
     assert_eq!(
         shown,
-        "name = \"tokens\"\nheaders = { Authorization = \"(withheld)\", Accept = \"*/*\" }\n\"Cookie\" = \"(withheld)\"\nsubjects = [\"token-a\", \"b\"]\nenv = { API_TOKEN = '(withheld)', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \""
+        "name = \"tokens\"\nheaders = \
+         { Authorization = \"(withheld)\", Accept = \"*/*\" }\n\"Cookie\" = \
+         \"(withheld)\"\nsubjects = [\"token-a\", \"b\"]\nenv = \
+         { API_TOKEN = '(withheld)', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \""
     );
     assert_eq!(secrets.found, 3);
 }
@@ -63,7 +69,8 @@ fn credentials_in_a_suite_are_withheld_whatever_they_are_called() {
 
 #[test]
 fn lists_of_secrets_are_withheld_to_their_end() {
-    let source = "vary = { \"request.token\" = [\"a1\", # ] first\n  # and\n  \"b1\"], \"env.LANG\" = [\"C\", \"D\"] }";
+    let source = "vary = \
+                  { \"request.token\" = [\"a1\", # ] first\n  # and\n  \"b1\"], \"env.LANG\" = [\"C\", \"D\"] }";
     assert_eq!(
         Secrets::default().source(source),
         source.replace("\"a1\"", "\"(withheld)\"").replace("\"b1\"", "\"(withheld)\"")
@@ -85,7 +92,10 @@ fn settings_that_may_be_secrets_are_withheld_and_passwords_in_addresses() {
 fn settings_that_hold_secrets_are_withheld_whatever_they_are_called() {
     for (written, shown) in [
         ("env = { OPTS = \"-Dhttps.proxyPassword=hunter2\" }", "env = { OPTS = \"(withheld)\" }"),
-        ("[subjects.env]\nhttp_proxy = 'me:pw@proxy:3128'", "[subjects.env]\nhttp_proxy = '(withheld)'"),
+        (
+            "[subjects.env]\nhttp_proxy = 'me:pw@proxy:3128'",
+            "[subjects.env]\nhttp_proxy = '(withheld)'",
+        ),
         ("env.OPTS = \"-Dx=\\\"a\\\" -Dy.secret=b\"", "env.OPTS = \"(withheld)\""),
         (
             "vary = { \"env.OPTS\" = [\"-Dx.password=a\", \"-Xmx1g\"] }",
@@ -127,8 +137,12 @@ fn headers_and_parameters_that_may_be_secrets_are_withheld() {
     let mut value = "Bearer 0a1b2c3d4e".to_string();
     secrets.header("X-Upstream", &mut value);
     assert_eq!(value, "(withheld)");
-    assert_eq!(secrets.without_password("http://x/?t=ghp_0123456789abcdefghij"), "http://x/?t=(withheld)");
-    let logged = secrets.erase_from_foreign("got dXNlcjpwYXNz, 0a1b2c3d4e and ghp_0123456789abcdefghij");
+    assert_eq!(
+        secrets.without_password("http://x/?t=ghp_0123456789abcdefghij"),
+        "http://x/?t=(withheld)"
+    );
+    let logged =
+        secrets.erase_from_foreign("got dXNlcjpwYXNz, 0a1b2c3d4e and ghp_0123456789abcdefghij");
     assert_eq!(logged, "got (withheld), (withheld) and (withheld)");
     for plain in ["X-Bypass-Cache: enabled", "WWW-Authenticate: Basic"] {
         assert_eq!(secrets.header_line(plain), plain);
@@ -153,7 +167,8 @@ fn secrets_in_bodies_are_withheld_by_the_names_of_their_fields() {
         (r#"{"a":{"api_key":["b","c"]}}"#, r#"{"a":{"api_key":["(withheld)","(withheld)"]}}"#),
     ] {
         let without_order = |text: &str| serde_json::from_str::<Value>(text).ok();
-        let same = without_order(wanted).is_some() && without_order(&shown(text)) == without_order(wanted);
+        let same =
+            without_order(wanted).is_some() && without_order(&shown(text)) == without_order(wanted);
         assert!(same || shown(text) == wanted, "{text}: {}", shown(text));
     }
     for plain in [
@@ -166,7 +181,10 @@ fn secrets_in_bodies_are_withheld_by_the_names_of_their_fields() {
     ] {
         assert_eq!(shown(plain), plain);
     }
-    assert_eq!(words_shown("dyno load http://h/ -b 'password=formpw&x=1'"), "-b password=(withheld)&x=1");
+    assert_eq!(
+        words_shown("dyno load http://h/ -b 'password=formpw&x=1'"),
+        "-b password=(withheld)&x=1"
+    );
 }
 
 /// The end of a command, from its fourth word on.
@@ -177,11 +195,15 @@ fn words_shown(line: &str) -> String {
 #[test]
 fn what_was_withheld_is_found_again_whole_and_in_parts_and_no_word_is() {
     let mut secrets = Secrets::default();
-    for value in ["Bearer abc123xyz987", "id=cookieval77; theme=dark", "server", "abc123xyz9876", "hunter"] {
+    for value in
+        ["Bearer abc123xyz987", "id=cookieval77; theme=dark", "server", "abc123xyz9876", "hunter"]
+    {
         secrets.withhold(value);
     }
-    let log = "token abc123xyz987 cookie cookieval77 of hunter, not abc123xyz9876 nor hunters in the dark";
-    let gone = "token (withheld) cookie (withheld) of (withheld), not (withheld) nor hunters in the dark";
+    let log = "token abc123xyz987 cookie cookieval77 of hunter, not abc123xyz9876 nor hunters in \
+               the dark";
+    let gone =
+        "token (withheld) cookie (withheld) of (withheld), not (withheld) nor hunters in the dark";
     assert_eq!(secrets.erase_from_foreign(log), gone);
     let said = "server_starved: the server had abc123xyz987 requests";
     assert_eq!(secrets.erase(said), "server_starved: the server had (withheld) requests");
@@ -223,7 +245,8 @@ fn names_that_differ_in_their_secrets_alone_stay_apart() {
     let mut secrets = Secrets::default();
     ["abc123xyz987", "abc123xyz988"].into_iter().for_each(|value| drop(secrets.withhold(value)));
     let names = ["a", "a?token=hunter", "b-abc123xyz987", "b-abc123xyz988", "b-(withheld) 2"];
-    let renamed: BTreeMap<_, _> = secrets.renamed(names.map(String::from).into()).into_iter().collect();
+    let renamed: BTreeMap<_, _> =
+        secrets.renamed(names.map(String::from).into()).into_iter().collect();
     let shown = [
         ("a?token=hunter", "a?token=(withheld)"),
         ("b-abc123xyz987", "b-(withheld)"),
@@ -243,13 +266,17 @@ fn counts_whose_texts_become_one_are_added() {
 
 #[test]
 fn strings_over_several_lines_are_withheld_whole() {
-    let source =
-        "# don't\nCookie = \"\"\"\na = \"b\"\nid=1\"\"\"\nname = 'x\n'''\nToken = '''a'\nb'''\npath = \"/a\"";
+    let source = "# don't\nCookie = \"\"\"\na = \"b\"\nid=1\"\"\"\nname = 'x\n'''\nToken = \
+                  '''a'\nb'''\npath = \"/a\"";
     assert_eq!(
         Secrets::default().source(source),
-        "# don't\nCookie = \"\"\"(withheld)\"\"\"\nname = 'x\n'''\nToken = '''a'\nb'''\npath = \"/a\""
+        "# don't\nCookie = \"\"\"(withheld)\"\"\"\nname = 'x\n'''\nToken = '''a'\nb'''\npath = \
+         \"/a\""
     );
-    assert_eq!(Secrets::default().source("Token = '''a'\nb'''\nc = 1"), "Token = '''(withheld)'''\nc = 1");
+    assert_eq!(
+        Secrets::default().source("Token = '''a'\nb'''\nc = 1"),
+        "Token = '''(withheld)'''\nc = 1"
+    );
 }
 
 #[test]
@@ -262,11 +289,17 @@ fn what_was_withheld_is_said() {
 fn logs_withhold_what_names_say() {
     let long_token = format!("ghp_{}", "abcdefghij0123456789");
     for (log, shown) in [
-        ("connecting to postgres://app:horse@db:5432/x", "connecting to postgres://app:(withheld)@db:5432/x"),
+        (
+            "connecting to postgres://app:horse@db:5432/x",
+            "connecting to postgres://app:(withheld)@db:5432/x",
+        ),
         ("to redis://:pa/ss@db:6379/0 now", "to redis://:(withheld)@db:6379/0 now"),
         ("Authorization: Bearer opensesame", "Authorization: (withheld)"),
         ("Authorization: Bearer a1 status=200", "Authorization: (withheld) status=200"),
-        ("path=/c auth=Bearer opensesame7 cookie=None", "path=/c auth=Bearer (withheld) cookie=None"),
+        (
+            "path=/c auth=Bearer opensesame7 cookie=None",
+            "path=/c auth=Bearer (withheld) cookie=None",
+        ),
         (
             "Set-Cookie: id=a; Path=/\nX-Auth-Token: b\nA: c",
             "Set-Cookie: (withheld)\nX-Auth-Token: (withheld)\nA: c",
@@ -294,7 +327,10 @@ fn logs_withhold_what_names_say() {
             "body {\\\"password\\\":\\\"(withheld)\\\",\\\"n\\\":1}",
         ),
         ("\x1b[3mtoken\x1b[0m=\x1b[2mabc\x1b[0m", "\x1b[3mtoken\x1b[0m=\x1b[2m(withheld)\x1b[0m"),
-        ("-----BEGIN PRIVATE KEY-----\na\n-----END", "-----BEGIN PRIVATE KEY-----(withheld)-----END"),
+        (
+            "-----BEGIN PRIVATE KEY-----\na\n-----END",
+            "-----BEGIN PRIVATE KEY-----(withheld)-----END",
+        ),
         ("curl -u admin:a http://h/", "curl -u admin:(withheld) http://h/"),
         ("user: u\ntoken: abc\n", "user: u\ntoken: (withheld)\n"),
         ("GET /?next=%2Fa%3Ftoken%3Dabc&n=%2Fb HTTP", "GET /?next=(withheld)&n=%2Fb HTTP"),
@@ -339,11 +375,16 @@ fn logs_keep_ordinary_words() {
 fn bodies_that_are_no_strict_json_or_form_are_searched() {
     let multipart = |mark: &str| {
         let head = "Content-Disposition: form-data; name=";
-        format!("--x\r\n{head}\"password\"\r\n\r\n{mark}\r\n--x\r\n{head}\"n\"\r\n\r\nb\r\n--x--\r\n")
+        format!(
+            "--x\r\n{head}\"password\"\r\n\r\n{mark}\r\n--x\r\n{head}\"n\"\r\n\r\nb\r\n--x--\r\n"
+        )
     };
     for (body, shown) in [
         (r#"{"id":{seq},"password":"a"}"#, r#"{"id":{seq},"password":"(withheld)"}"#),
-        (r#"{"id":{seq},"tokens":["a","b"]}"#, r#"{"id":{seq},"tokens":["(withheld)","(withheld)"]}"#),
+        (
+            r#"{"id":{seq},"tokens":["a","b"]}"#,
+            r#"{"id":{seq},"tokens":["(withheld)","(withheld)"]}"#,
+        ),
         (r#"{"id":{seq},"pass\u0077ord":"a"}"#, r#"{"id":{seq},"pass\u0077ord":"(withheld)"}"#),
         (r#"{\"id\":{seq},\"password\":\"a\"}"#, r#"{\"id\":{seq},\"password\":\"(withheld)\"}"#),
         (
@@ -376,7 +417,10 @@ fn bodies_that_are_no_strict_json_or_form_are_searched() {
 fn json_withholds_what_objects_of_secrets_hold() {
     let shown = |text: &str| Secrets::default().fields(text);
     for (body, wanted) in [
-        (r#"{"credentials":{"value":"a"},"n":"b"}"#, r#"{"credentials":{"value":"(withheld)"},"n":"b"}"#),
+        (
+            r#"{"credentials":{"value":"a"},"n":"b"}"#,
+            r#"{"credentials":{"value":"(withheld)"},"n":"b"}"#,
+        ),
         (r#"{"auth":{"key":"a","mode":"b"}}"#, r#"{"auth":{"key":"(withheld)","mode":"b"}}"#),
         (r#"[{"name":"token","value":"a"}]"#, r#"[{"name":"token","value":"(withheld)"}]"#),
         (r#"{"pin":"1234"}"#, r#"{"pin":"(withheld)"}"#),
@@ -388,7 +432,8 @@ fn json_withholds_what_objects_of_secrets_hold() {
     ] {
         assert_eq!(shown(body), wanted);
     }
-    for plain in [r#"{"key":"a","code":"b","session":{"theme":"dark"}}"#, r#"{"next":"/?page=2"}"#] {
+    for plain in [r#"{"key":"a","code":"b","session":{"theme":"dark"}}"#, r#"{"next":"/?page=2"}"#]
+    {
         assert_eq!(shown(plain), plain);
     }
 }
@@ -401,8 +446,10 @@ fn expectations_and_addresses_in_headers_are_withheld() {
         ..Request::default()
     };
     let expect = &mut request.expect;
-    expect.headers = vec![("location".into(), Some("https://u:horse@h/?code=staple&page=2".into()))];
-    expect.headers_match = vec![("set-cookie".into(), "^id=hunter2pw".into()), ("via".into(), "^1".into())];
+    expect.headers =
+        vec![("location".into(), Some("https://u:horse@h/?code=staple&page=2".into()))];
+    expect.headers_match =
+        vec![("set-cookie".into(), "^id=hunter2pw".into()), ("via".into(), "^1".into())];
     expect.json_match = vec![("/token".into(), "^hunter3pw$".into()), ("/n".into(), "^1$".into())];
     expect.json = vec![("/session/token".into(), "staple".into()), ("/ok".into(), true.into())];
     expect.body_contains = Some("token=staple".into());

@@ -20,16 +20,17 @@ pub(super) enum Value {
 const NONE: &str = " none null nil true false undefined redacted filtered masked hidden withheld ";
 
 /// Words about a value, as settings and logs have them.
-const STATES: &str = " yes no on off ok set unset empty missing required invalid expired valid present \
-    absent bearer basic digest string optional disabled enabled failed denied rejected refused revoked \
-    unknown incorrect mismatch created deleted started ended closed opened resumed accepted received \
-    unused found default ";
+const STATES: &str = " yes no on off ok set unset empty missing required invalid expired valid \
+                      present absent bearer basic digest string optional disabled enabled failed \
+                      denied rejected refused revoked unknown incorrect mismatch created deleted \
+                      started ended closed opened resumed accepted received unused found default ";
 
 /// Words of sentences.
-const PROSE: &str = " not is was are the a an and or for how of to in as must should can cannot has had \
-    failure error wrong bad token tokens password passwords secret secrets session sessions cookie \
-    cookies authentication authorization authenticated credentials scheme header headers format \
-    unauthorized forbidden number integer text bytes value sent used ";
+const PROSE: &str = " not is was are the a an and or for how of to in as must should can cannot \
+                     has had failure error wrong bad token tokens password passwords secret \
+                     secrets session sessions cookie cookies authentication authorization \
+                     authenticated credentials scheme header headers format unauthorized forbidden \
+                     number integer text bytes value sent used ";
 
 fn is_one_of(word: &str, lists: &[&str]) -> bool {
     let word = format!(" {} ", word.to_ascii_lowercase());
@@ -50,14 +51,16 @@ pub(super) fn looks_random(word: &str) -> bool {
     let has = |is: fn(&char) -> bool| word.chars().any(|c| is(&c));
     let is_mixed = has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase);
     let length = word.chars().count();
-    has(char::is_ascii_digit) && has(|c| c.is_alphabetic()) && length >= 6 || is_mixed && length >= 12
+    has(char::is_ascii_digit) && has(|c| c.is_alphabetic()) && length >= 6
+        || is_mixed && length >= 12
 }
 
 /// Where the secrets are in what follows a name: several if it is a list.
 pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> {
     // `Some("…")` of Rust, `b'…'` of Python.
     let rest = text.strip_prefix("Some(").unwrap_or(text);
-    let rest = rest.strip_prefix(['b', 'r', 'u']).filter(|rest| rest.starts_with(QUOTES)).unwrap_or(rest);
+    let rest =
+        rest.strip_prefix(['b', 'r', 'u']).filter(|rest| rest.starts_with(QUOTES)).unwrap_or(rest);
     let start = text.len() - rest.len();
     if let Some((mark, inside)) = quotation(rest) {
         let end = end_of_quotation(inside, mark);
@@ -85,7 +88,11 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
     };
     // A placeholder stands for a value.
     let is_there = !value.is_empty() && !value.starts_with(['{', '$']);
-    if is_secret && is_there && !is_kept(name, value) { one(start..start + end) } else { Vec::new() }
+    if is_secret && is_there && !is_kept(name, value) {
+        one(start..start + end)
+    } else {
+        Vec::new()
+    }
 }
 
 fn one(range: Range<usize>) -> Vec<Range<usize>> {
@@ -175,9 +182,12 @@ pub(super) fn end_of_word(text: &str) -> usize {
 
 /// Whether a list goes on with another name and value after its comma.
 fn is_end_of_item(rest: &str) -> bool {
-    let name = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"_-.".contains(c)).unwrap_or(rest.len());
+    let name =
+        rest.find(|c: char| !c.is_ascii_alphanumeric() && !"_-.".contains(c)).unwrap_or(rest.len());
     let is_next = name > 0 && rest[name..].starts_with(['=', ':']);
-    rest.is_empty() || rest.starts_with(|c: char| c.is_whitespace() || QUOTES.contains(&c)) || is_next
+    rest.is_empty()
+        || rest.starts_with(|c: char| c.is_whitespace() || QUOTES.contains(&c))
+        || is_next
 }
 
 /// Where a header's value ends on a line: cookies have spaces after `;`, credentials after a

@@ -1,12 +1,13 @@
-//! A calibration as a run: a plan in which each way to generate load is an arm of the null responder, and its archive.
+//! A calibration as a run: a plan in which each way to generate load is an arm of the null
+//! responder, and its archive.
 
 use std::collections::BTreeMap;
 
 use dyno_analysis::calibration::{Measurement, Shows};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{
-    Arm, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, ReportOptions, Step, Subject, Suite,
-    Trial, Workload,
+    Arm, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, ReportOptions, Step,
+    Subject, Suite, Trial, Workload,
 };
 use dyno_archive::probe::Probe;
 use dyno_archive::start::PartStart;
@@ -15,8 +16,8 @@ use dyno_archive::{LoadRecord, Party, RunDir, StartRecord, TrialRecord};
 /// The null responder's name in archives, as in suites.
 const NULL: &str = "null";
 
-/// Whether a measurement is a trial of the plan. Requests to a port where nobody listens are not: they never reach the
-/// responder.
+/// Whether a measurement is a trial of the plan. Requests to a port where nobody listens are not:
+/// they never reach the responder.
 fn is_trial(of: &Measurement) -> bool {
     of.shows != Shows::Refusals
 }
@@ -34,7 +35,8 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
     Plan {
         suite: Suite {
             name: "calibration".into(),
-            description: "What the generator can do on this machine, against the null responder".into(),
+            description: "What the generator can do on this machine, against the null responder"
+                .into(),
             source: String::new(),
             profiles: Vec::new(),
             path: String::new(),
@@ -127,7 +129,8 @@ pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
     }
 }
 
-/// The archive of a calibration, written measurement by measurement until something cannot be written.
+/// The archive of a calibration, written measurement by measurement until something cannot be
+/// written.
 pub(super) struct Kept<'a> {
     dir: &'a RunDir,
     trials: std::iter::Enumerate<std::vec::IntoIter<Trial>>,
@@ -193,7 +196,11 @@ mod tests {
         assert_eq!(cells.len(), plan.trials.len(), "a cell has one trial");
         let names = |names: Vec<&str>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
         assert!(names(plan.arms.iter().map(|arm| arm.name.as_str()).collect()));
-        assert!(names(plan.workloads.iter().map(|w| w.name.as_str()).collect()), "{:?}", plan.workloads);
+        assert!(
+            names(plan.workloads.iter().map(|w| w.name.as_str()).collect()),
+            "{:?}",
+            plan.workloads
+        );
         assert_eq!(plan.subjects.len(), 1);
     }
 }

@@ -98,7 +98,8 @@ pub(super) struct Shared {
     answers: Arc<Answers>,
 }
 
-/// Complete answers so far of each worker of a load, right or wrong, for those who count something else over the same time.
+/// Complete answers so far of each worker of a load, right or wrong, for those who count something
+/// else over the same time.
 #[derive(Debug)]
 pub struct Answers(Vec<OfWorker>);
 
@@ -213,12 +214,16 @@ fn start_worker(
     // Spread over the CPUs one by one; more workers than CPUs share them.
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
     if let Some(&cpu) = cpu {
-        set_affinity(&[cpu]).map_err(|error| format!("a worker cannot run on CPU {cpu}: {error}"))?;
+        set_affinity(&[cpu])
+            .map_err(|error| format!("a worker cannot run on CPU {cpu}: {error}"))?;
     }
     let config = config(spec, k, shared.threads)?;
     let endpoint = endpoint(spec, k, shared.threads);
     let no_driver = |error: io::Error| {
-        format!("the {} driver cannot be used here: {error}; try `--driver epoll`", spec.load.driver.name())
+        format!(
+            "the {} driver cannot be used here: {error}; try `--driver epoll`",
+            spec.load.driver.name()
+        )
     };
     match spec.load.driver {
         DriverKind::Uring => {
@@ -232,7 +237,8 @@ fn start_worker(
     }
 }
 
-/// The priority that workers ask for. Two of real time on one CPU would wait for each other, so there it is refused.
+/// The priority that workers ask for. Two of real time on one CPU would wait for each other, so
+/// there it is refused.
 fn priority(spec: &Spec, shared: &Shared) -> Priority {
     let share_cpus = !spec.cpus.is_empty() && shared.threads as usize > spec.cpus.len();
     if spec.load.priority == Priority::Realtime && share_cpus {
@@ -272,7 +278,9 @@ fn drive<D: Driver>(
     };
     // The control thread lives as long as the workers do.
     let tell = |interval| drop(to.send(Told { load: shared.load, worker: k, interval }));
-    dyno_engine::run_until_drained(&mut worker, &mut driver, begin, stop, |interval| tell(Some(interval)));
+    dyno_engine::run_until_drained(&mut worker, &mut driver, begin, stop, |interval| {
+        tell(Some(interval))
+    });
     shared.drained.fetch_add(1, Ordering::AcqRel);
     tell(None);
     // Threads of a server that end with their connections would take their counters with them.
@@ -281,12 +289,13 @@ fn drive<D: Driver>(
     worker.report()
 }
 
-/// The endpoint for worker `k` of `of`. Source addresses are dealt in turn to the connections of all workers, so each
-/// begins where the worker before it ends.
+/// The endpoint for worker `k` of `of`. Source addresses are dealt in turn to the connections of
+/// all workers, so each begins where the worker before it ends.
 fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
     let mut endpoint = Endpoint { sources: sources(spec), ..spec.endpoint.clone() };
     let each = spec.page_connections.unwrap_or(1);
-    let before = (0..k).map(|worker| share(u64::from(spec.step.connections), worker, of) as u32 * each);
+    let before =
+        (0..k).map(|worker| share(u64::from(spec.step.connections), worker, of) as u32 * each);
     let before: u32 = before.sum();
     if !endpoint.sources.is_empty() {
         let start = before as usize % endpoint.sources.len();
@@ -295,12 +304,16 @@ fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
     endpoint
 }
 
-/// The addresses from which connections come: those that were asked for, or, of a load that wears its machine's own ports out,
-/// [`LOOPBACK_SOURCES`] of them. Empty: the kernel chooses.
+/// The addresses from which connections come: those that were asked for, or, of a load that wears
+/// its machine's own ports out, [`LOOPBACK_SOURCES`] of them. Empty: the kernel chooses.
 fn sources(spec: &Spec) -> Vec<IpAddr> {
     let asked = &spec.endpoint.sources;
-    let is_ours = |peer: &Peer| matches!(peer, Peer::Tcp(SocketAddr::V4(addr)) if addr.ip().is_loopback());
-    if !asked.is_empty() || spec.load.requests_per_connection.is_none() || !is_ours(&spec.endpoint.peer) {
+    let is_ours =
+        |peer: &Peer| matches!(peer, Peer::Tcp(SocketAddr::V4(addr)) if addr.ip().is_loopback());
+    if !asked.is_empty()
+        || spec.load.requests_per_connection.is_none()
+        || !is_ours(&spec.endpoint.peer)
+    {
         return asked.clone();
     }
     (1..=LOOPBACK_SOURCES).map(|n| Ipv4Addr::new(127, 0, 0, n).into()).collect()
@@ -317,7 +330,8 @@ pub(super) fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
     let stripe = Stripe { worker: u64::from(k), of: u64::from(of) };
     Ok(Config {
         worker: k,
-        connections: share(u64::from(spec.step.connections)) as u32 * spec.page_connections.unwrap_or(1),
+        connections: share(u64::from(spec.step.connections)) as u32
+            * spec.page_connections.unwrap_or(1),
         page_connections: spec.page_connections,
         protocol: spec.protocol,
         http2: spec.load.http2,

@@ -1,5 +1,5 @@
-//! The control of a load: merges the workers' intervals, and says when the server is to be sampled. It is a pure state
-//! machine, so that simulated loads go through it too; its caller has the clock.
+//! The control of a load: merges the workers' intervals, and says when the server is to be sampled.
+//! It is a pure state machine, so that simulated loads go through it too; its caller has the clock.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use dyno_engine::{Instant, Window};
 use super::Edge;
 use crate::limits::{GLANCE, INTERVALS, SAMPLES, UNTIL_BEGUN};
 
-/// The merged intervals of all workers and the samples of the server, as many as a record keeps however long the load is.
+/// The merged intervals of all workers and the samples of the server, as many as a record keeps
+/// however long the load is.
 #[derive(Debug)]
 pub(super) struct Control {
     window: Window,
@@ -61,7 +62,9 @@ impl Control {
         let (interval_ns, opens_ns) = (self.window.interval_ns, self.window.warmup_ns);
         self.slices.is_none_or(|slices| {
             let begins = |at_ns: u64| slices.next(at_ns).0 == at_ns;
-            let ends = |at_ns: u64| at_ns.checked_sub(1).is_some_and(|before| slices.next(before).1 == at_ns);
+            let ends = |at_ns: u64| {
+                at_ns.checked_sub(1).is_some_and(|before| slices.next(before).1 == at_ns)
+            };
             let is_seen = |turn_ns: u64| {
                 let since = turn_ns.checked_sub(opens_ns);
                 since.is_some_and(|since| since / slices.round_ns() % EVERY < SEEN)
@@ -81,12 +84,15 @@ impl Control {
         match (begin, self.next_sample()) {
             // The opening sample is due as the load begins.
             (None, _) => UNTIL_BEGUN,
-            (Some(begin), Some((at, _))) => Duration::from_nanos(begin.after(at).since(now)).min(GLANCE),
+            (Some(begin), Some((at, _))) => {
+                Duration::from_nanos(begin.after(at).since(now)).min(GLANCE)
+            }
             (Some(_), None) => GLANCE,
         }
     }
 
-    /// When the next sample is due, nanoseconds since the load began, and where in the load that is.
+    /// When the next sample is due, nanoseconds since the load began, and where in the load that
+    /// is.
     pub(super) fn next_sample(&self) -> Option<(u64, Edge)> {
         let due = self.next_sample_ns?;
         let opens = self.window.warmup_ns;
@@ -105,7 +111,10 @@ impl Control {
     /// The load is drained at this time since it began: the closing sample is due now, if it was
     /// not taken and the window had opened.
     pub(super) fn close_early(&mut self, since_ns: u64) {
-        if since_ns > self.window.warmup_ns && self.next_sample_ns.is_some() && self.ended_ns.is_none() {
+        if since_ns > self.window.warmup_ns
+            && self.next_sample_ns.is_some()
+            && self.ended_ns.is_none()
+        {
             self.ended_ns = Some(since_ns);
             self.next_sample_ns = Some(since_ns);
         }
@@ -117,7 +126,8 @@ impl Control {
     }
 
     fn closes_ns(&self) -> Option<u64> {
-        let planned_ns = self.window.duration_ns.map(|duration_ns| self.window.warmup_ns + duration_ns);
+        let planned_ns =
+            self.window.duration_ns.map(|duration_ns| self.window.warmup_ns + duration_ns);
         self.ended_ns.or(planned_ns)
     }
 
@@ -145,11 +155,13 @@ impl Control {
         while !self.is_wanted(next) {
             next += step;
         }
-        let ends_phase = if edge == Edge::Warmup { Some(self.window.warmup_ns) } else { self.closes_ns() };
+        let ends_phase =
+            if edge == Edge::Warmup { Some(self.window.warmup_ns) } else { self.closes_ns() };
         self.next_sample_ns = Some(ends_phase.map_or(next, |end| next.min(end)));
     }
 
-    /// Takes an interval of worker `k`. Calls `tell` with each interval that is complete now: all workers have reported it.
+    /// Takes an interval of worker `k`. Calls `tell` with each interval that is complete now: all
+    /// workers have reported it.
     pub(super) fn merge(&mut self, k: u32, interval: &Interval, mut tell: impl FnMut(&Interval)) {
         let same = |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
         // From the end: other workers' parts of this interval came last.
@@ -157,8 +169,10 @@ impl Control {
             Some(known) => known.merge(interval),
             None => self.merged.push(interval.clone()),
         }
-        // Whoever drains has nothing more to say of the window, and the others are not to wait for it.
-        self.progress[k as usize] = if interval.phase == Phase::Drain { u64::MAX } else { interval.end_ns };
+        // Whoever drains has nothing more to say of the window, and the others are not to wait for
+        // it.
+        self.progress[k as usize] =
+            if interval.phase == Phase::Drain { u64::MAX } else { interval.end_ns };
         let reported = self.progress.iter().copied().min().unwrap_or(0);
         while let Some(next) = self.merged.get(self.told).filter(|i| i.end_ns <= reported) {
             tell(next);
@@ -167,7 +181,8 @@ impl Control {
         self.make_room();
     }
 
-    /// Joins complete intervals two by two when there are too many: memory does not grow with a load's length.
+    /// Joins complete intervals two by two when there are too many: memory does not grow with a
+    /// load's length.
     fn make_room(&mut self) {
         if self.told < INTERVALS {
             return;
@@ -178,8 +193,8 @@ impl Control {
         self.merged.splice(..0, joined);
     }
 
-    /// Drops every second sample when there are too many, but never the one at which the window opened. Samples are
-    /// cumulative counters, so nothing is lost from the sums.
+    /// Drops every second sample when there are too many, but never the one at which the window
+    /// opened. Samples are cumulative counters, so nothing is lost from the sums.
     fn thin_samples(&mut self) {
         if self.samples.len() >= SAMPLES {
             self.opened_with = thin(&mut self.samples, self.opened_with);
@@ -193,7 +208,8 @@ impl Control {
     }
 }
 
-/// Drops every second element but the first, the last and the one at `keep`. Returns the new index of `keep`.
+/// Drops every second element but the first, the last and the one at `keep`. Returns the new index
+/// of `keep`.
 fn thin<T>(all: &mut Vec<T>, keep: Option<usize>) -> Option<usize> {
     let last = all.len().saturating_sub(1);
     let stays = |index: usize| index.is_multiple_of(2) || index == last || Some(index) == keep;
@@ -235,8 +251,12 @@ mod tests {
     #[test]
     fn a_load_is_sampled_about_the_edges_of_its_turns() {
         let (round, rounds) = (2400, 7);
-        let window =
-            Window { warmup_ns: round, duration_ns: Some(rounds * round), interval_ns: 100, drain_ns: 0 };
+        let window = Window {
+            warmup_ns: round,
+            duration_ns: Some(rounds * round),
+            interval_ns: 100,
+            drain_ns: 0,
+        };
         let closes = (1 + rounds) * round;
         for own in 0..3 {
             let slices = Slices { length_ns: 400, of: 3, own, seed: 5 };
@@ -260,7 +280,8 @@ mod tests {
     /// Each load has a gap between two of its turns that is seen, whatever the order.
     #[test]
     fn a_gap_between_turns_is_seen_whatever_the_order() {
-        let window = Window { warmup_ns: 0, duration_ns: Some(20_000), interval_ns: 100, drain_ns: 0 };
+        let window =
+            Window { warmup_ns: 0, duration_ns: Some(20_000), interval_ns: 100, drain_ns: 0 };
         for (seed, of) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
             let slices = Slices { length_ns: 400, of, own: seed as u32 % of, seed };
             let control = Control::new(window, 1).taking(Some(slices));
@@ -277,7 +298,12 @@ mod tests {
     /// before.
     #[test]
     fn opening_sample_is_not_late() {
-        let window = Window { warmup_ns: 0, duration_ns: Some(1_000_000_000), interval_ns: 100, drain_ns: 0 };
+        let window = Window {
+            warmup_ns: 0,
+            duration_ns: Some(1_000_000_000),
+            interval_ns: 100,
+            drain_ns: 0,
+        };
         let control = Control::new(window, 1);
         let told = Instant(5_000_000_000);
         let begin = told.after(AHEAD_NS);
@@ -285,7 +311,11 @@ mod tests {
         for slept_on in [0, 1, longest / 2, longest] {
             let woken = told.after(slept_on);
             let wait = control.until_next_sample(Some(begin), woken);
-            assert_eq!(woken.after(wait.as_nanos() as u64), begin, "{slept_on} ns after the notice");
+            assert_eq!(
+                woken.after(wait.as_nanos() as u64),
+                begin,
+                "{slept_on} ns after the notice"
+            );
         }
     }
 
@@ -305,7 +335,8 @@ mod tests {
             interval(Phase::Drain, 4900, 9500, 4),
             interval(Phase::Drain, 4800, 4850, 5),
         ]);
-        let seen: Vec<_> = joined.iter().map(|i| (i.phase, i.start_ns, i.end_ns, i.started)).collect();
+        let seen: Vec<_> =
+            joined.iter().map(|i| (i.phase, i.start_ns, i.end_ns, i.started)).collect();
         let ms = |n: u64| n * SECOND / 1000;
         assert_eq!(
             seen,
@@ -343,7 +374,8 @@ mod tests {
     /// The instant at which a load has drained is in no relation to its slices.
     #[test]
     fn drained_load_in_turns_is_sampled_once_more() {
-        let window = Window { warmup_ns: 1000, duration_ns: Some(9000), interval_ns: 500, drain_ns: 0 };
+        let window =
+            Window { warmup_ns: 1000, duration_ns: Some(9000), interval_ns: 500, drain_ns: 0 };
         let slices = Slices { length_ns: 1000, of: 3, own: 1, seed: 7 };
         let mut control = Control::new(window, 1).taking(Some(slices));
         while control.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
@@ -361,7 +393,10 @@ mod tests {
         let mut keep = Some(301);
         while all.len() > 8 {
             keep = thin(&mut all, keep);
-            assert_eq!((all.first(), all.last(), keep.map(|k| all[k])), (Some(&0), Some(&1023), Some(301)));
+            assert_eq!(
+                (all.first(), all.last(), keep.map(|k| all[k])),
+                (Some(&0), Some(&1023), Some(301))
+            );
         }
         assert_eq!(thin(&mut Vec::<u32>::new(), None), None);
     }
@@ -377,7 +412,8 @@ mod tests {
             .chain((3..8).map(|s| interval(Phase::Measured, s)))
             .collect();
         let joined = join_pairs(all);
-        let edges: Vec<_> = joined.iter().map(|i| (i.phase, i.start_ns / 1_000_000_000, i.started)).collect();
+        let edges: Vec<_> =
+            joined.iter().map(|i| (i.phase, i.start_ns / 1_000_000_000, i.started)).collect();
         assert_eq!(
             edges,
             [

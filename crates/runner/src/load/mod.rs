@@ -1,7 +1,8 @@
-//! One load: worker threads with a driver each, their intervals merged, and a watch on the same clock.
+//! One load: worker threads with a driver each, their intervals merged, and a watch on the same
+//! clock.
 //!
-//! `agent` runs the workers, `control` merges their intervals, `record` makes the record. This module drives them by a real
-//! clock, `simulated` by a simulated one.
+//! `agent` runs the workers, `control` merges their intervals, `record` makes the record. This
+//! module drives them by a real clock, `simulated` by a simulated one.
 
 mod agent;
 mod beside;
@@ -19,7 +20,9 @@ use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
 use dyno_engine::slices::Slices;
-use dyno_engine::{Http2, Instant, Policy, Protocol, Spin, Stop, Traffic, Window, WorkerReport, limits};
+use dyno_engine::{
+    Http2, Instant, Policy, Protocol, Spin, Stop, Traffic, Window, WorkerReport, limits,
+};
 
 use crate::limits::{AHEAD_NS, GLANCE, INTERVALS_OF_SLICE, STEP_WARMUP_NS};
 use crate::machine;
@@ -41,17 +44,21 @@ pub struct Spec {
     /// `None`: plain connections.
     pub tls: Option<TlsOptions>,
     pub traffic: Arc<Traffic>,
-    /// Connections that load one page together, where the traffic is a page; the step's `connections` are visitors then.
+    /// Connections that load one page together, where the traffic is a page; the step's
+    /// `connections` are visitors then.
     pub page_connections: Option<u32>,
     /// The load as plans describe it. Never more threads than connections are started.
     pub load: plan::Load,
     /// The step of this load.
     pub step: Step,
-    /// Send instants of a recorded schedule, nanoseconds since it began; empty unless the step plays one.
+    /// Send instants of a recorded schedule, nanoseconds since it began; empty unless the step
+    /// plays one.
     pub trace: Arc<[u64]>,
-    /// The slices of time that this load takes where it alternates with others, a closed loop like it; `None`: it has all the time.
+    /// The slices of time that this load takes where it alternates with others, a closed loop like
+    /// it; `None`: it has all the time.
     pub slices: Option<Slices>,
-    /// How many loads run at the same time against servers on the same CPUs, this one among them; `None`: it is alone on them, or takes turns.
+    /// How many loads run at the same time against servers on the same CPUs, this one among them;
+    /// `None`: it is alone on them, or takes turns.
     pub at_once: Option<u32>,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
@@ -73,8 +80,8 @@ impl Spec {
         self.load.threads.clamp(1, self.step.connections.max(1))
     }
 
-    /// The same as a closed loop without a ramp and without polling, whose drain nobody waits for long: to keep a server busy where
-    /// response times are not what is asked.
+    /// The same as a closed loop without a ramp and without polling, whose drain nobody waits for
+    /// long: to keep a server busy where response times are not what is asked.
     #[must_use]
     pub fn kept_busy(self) -> Spec {
         let drain_ns = self.load.timeout_ns.min(limits::DRAIN_NS);
@@ -109,8 +116,9 @@ impl Spec {
     }
 }
 
-/// Has loads take turns, in slices of this length, so that each has as much time as it would have had alone: phases last for all
-/// of them, in whole rounds, and an interval is a quarter of a slice. One load alone stays as it is.
+/// Has loads take turns, in slices of this length, so that each has as much time as it would have
+/// had alone: phases last for all of them, in whole rounds, and an interval is a quarter of a
+/// slice. One load alone stays as it is.
 pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
     let (of, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
     if of < 2 {
@@ -118,7 +126,8 @@ pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
     }
     for (own, spec) in (0..).zip(specs) {
         let slices = Slices { length_ns: slice_ns, of, own, seed };
-        let for_all = |ns: u64| ns.saturating_mul(u64::from(of)).next_multiple_of(slices.round_ns());
+        let for_all =
+            |ns: u64| ns.saturating_mul(u64::from(of)).next_multiple_of(slices.round_ns());
         spec.load.warmup_ns = for_all(spec.load.warmup_ns);
         spec.load.duration_ns = for_all(spec.load.duration_ns);
         spec.load.interval_ns = slice_ns / INTERVALS_OF_SLICE;
@@ -126,14 +135,16 @@ pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
     }
 }
 
-/// Has loads run at the same time, for so long that each server has as much time of its CPUs as it would have had alone. One whose others are not
-/// there is marked all the same: its numbers are no repeat of those beside others.
+/// Has loads run at the same time, for so long that each server has as much time of its CPUs as it
+/// would have had alone. One whose others are not there is marked all the same: its numbers are no
+/// repeat of those beside others.
 pub fn share_cpus(specs: &mut [Spec]) {
     let of = specs.len() as u32;
     for spec in specs {
         spec.load.warmup_ns = spec.load.warmup_ns.saturating_mul(u64::from(of));
         spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(of));
-        // Each is one of several generators on its CPUs: who polls there takes them from the others.
+        // Each is one of several generators on its CPUs: who polls there takes them from the
+        // others.
         spec.spin = Spin::Never;
         spec.at_once = Some(of);
     }
@@ -172,14 +183,16 @@ pub fn usual() -> plan::Load {
 /// One answer in this many is checked in full, unless the user says otherwise.
 pub const CHECK_ONE_IN: u64 = 100;
 
-/// Length of the drain after the window, for a time-out. Requests in flight are waited for as long as their time-out
-/// allows: the last one sent has as much time as the first, and the server's count agrees with ours.
+/// Length of the drain after the window, for a time-out. Requests in flight are waited for as long
+/// as their time-out allows: the last one sent has as much time as the first, and the server's
+/// count agrees with ours.
 #[must_use]
 pub const fn drain_ns(timeout_ns: u64) -> u64 {
     if timeout_ns > limits::DRAIN_NS { timeout_ns } else { limits::DRAIN_NS }
 }
 
-/// Decides how the workers of a load wait: `auto` polls in an open loop where the generator has CPUs of its own.
+/// Decides how the workers of a load wait: `auto` polls in an open loop where the generator has
+/// CPUs of its own.
 #[must_use]
 pub fn polling(asked: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> Spin {
     match asked {
@@ -200,7 +213,8 @@ pub enum Edge {
     Closes,
 }
 
-/// An observer of a running load, which may end it. All calls come from the thread that runs the load.
+/// An observer of a running load, which may end it. All calls come from the thread that runs the
+/// load.
 pub trait Watch {
     /// Reads the counters of the server, if there are any to read.
     fn sample(&mut self, _edge: Edge) -> Option<Sample> {
@@ -250,8 +264,8 @@ pub struct Watched<'a> {
     pub watch: &'a mut dyn Watch,
 }
 
-/// Runs loads that begin at the same instant. If one of them ends before its time, so do all: what is compared was loaded for
-/// equally long. Returns their records in the order of the loads.
+/// Runs loads that begin at the same instant. If one of them ends before its time, so do all: what
+/// is compared was loaded for equally long. Returns their records in the order of the loads.
 ///
 /// # Errors
 /// One of them could not begin, as a sentence with the way out; then none has begun.
@@ -275,7 +289,10 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
                 .map(|handle| (load, handle))
                 .map_err(|error| format!("a worker thread could not be started: {error}"))
         };
-        let all = shared.iter().enumerate().flat_map(|(load, of)| (0..of.threads()).map(move |k| (load, k)));
+        let all = shared
+            .iter()
+            .enumerate()
+            .flat_map(|(load, of)| (0..of.threads()).map(move |k| (load, k)));
         let workers: Vec<_> = all.map(start).collect::<Result<_, _>>().inspect_err(|_| {
             // The threads that did start must not wait for those that did not.
             shared.iter().for_each(|load| {
@@ -286,7 +303,8 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
         follow(&mut followers, loads, &from_workers, &beginning);
         let mut reports: Vec<Vec<WorkerReport>> = followers.iter().map(|_| Vec::new()).collect();
         for (load, worker) in workers {
-            reports[load].push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            reports[load]
+                .push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
         let each = followers.into_iter().zip(reports).zip(&*loads);
         Ok(each.map(|((follower, reports), load)| follower.finish(load.spec, reports)).collect())
@@ -311,7 +329,9 @@ fn follow(
             Ok(Told { load, worker, interval }) => {
                 let watch = &mut loads[load].watch;
                 if let Some(interval) = interval {
-                    followers[load].control.merge(worker, &interval, |merged| watch.interval(merged));
+                    followers[load]
+                        .control
+                        .merge(worker, &interval, |merged| watch.interval(merged));
                 }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -338,7 +358,8 @@ fn follow(
     }
 }
 
-/// The control thread's side of a load: takes samples when they are due, and ends the load early if its watch says so.
+/// The control thread's side of a load: takes samples when they are due, and ends the load early if
+/// its watch says so.
 struct Follower<'a> {
     driver: DriverKind,
     /// As it was asked for.
@@ -363,7 +384,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Ends the load if its watch says so. Asked even after the end was decided: a watch also draws its screen then.
+    /// Ends the load if its watch says so. Asked even after the end was decided: a watch also draws
+    /// its screen then.
     fn end_if_asked(&mut self, watch: &mut dyn Watch) {
         if let Some(reason) = watch.stop()
             // Ahead of now, so that all workers learn of it in time.
@@ -390,7 +412,8 @@ impl<'a> Follower<'a> {
 
     /// Nanoseconds since the load began; `None`: it has not.
     fn since_begin(&self) -> Option<u64> {
-        // Read as it is asked: whether something is due, and what is over, are questions of the present.
+        // Read as it is asked: whether something is due, and what is over, are questions of the
+        // present.
         let now = sys::now();
         self.shared.begun().filter(|begin| now >= *begin).map(|begin| now.since(begin))
     }
@@ -417,7 +440,10 @@ impl<'a> Follower<'a> {
     }
 
     fn sample_if_due(&mut self, watch: &mut dyn Watch) {
-        let (Some(now), Some((due, edge))) = (self.since_begin(), self.control.next_sample()) else { return };
+        let (Some(now), Some((due, edge))) = (self.since_begin(), self.control.next_sample())
+        else {
+            return;
+        };
         if now < due {
             return;
         }

@@ -12,8 +12,8 @@ use dyno_launch::raise_open_files;
 use super::{Spec, StopWhen, Watched, run};
 use crate::limits::OTHER_FILES;
 
-/// Sends each request once whose answers are only sampled under load, and checks the answer in full. `Err`: the answer was
-/// wrong, or none came.
+/// Sends each request once whose answers are only sampled under load, and checks the answer in
+/// full. `Err`: the answer was wrong, or none came.
 pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
     for (i, request) in spec.traffic.requests().iter().enumerate() {
         if request.expect.deep.is_empty() {
@@ -31,21 +31,30 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
                 threads: 1,
                 ..spec.load.clone()
             },
-            step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
+            step: Step {
+                connections: 1,
+                streams: 1,
+                pipeline: 1,
+                arrivals: Arrivals::Closed,
+                pass: 1,
+            },
             spin: Spin::Never,
             ..spec.clone()
         };
-        let record =
-            run(&once, &mut StopWhen(|| false)).map_err(|words| Mismatch { answered: false, words })?;
+        let record = run(&once, &mut StopWhen(|| false))
+            .map_err(|words| Mismatch { answered: false, words })?;
         let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
         let (outcome, why) = match outcome {
             Some((Outcome::Ok, _)) => continue,
-            Some((outcome, _)) => (outcome.name(), record.unexpected.keys().next().map(String::as_str)),
+            Some((outcome, _)) => {
+                (outcome.name(), record.unexpected.keys().next().map(String::as_str))
+            }
             None => ("unanswered", None),
         };
         let why = why.map_or(String::new(), |why| format!(": {why}"));
         let words = format!(
-            "request {} was tried once before the load, and its answer is not as expected ({outcome}{why}); mend the server or the expectation",
+            "request {} was tried once before the load, and its answer is not as expected \
+             ({outcome}{why}); mend the server or the expectation",
             i + 1
         );
         return Err(Mismatch { answered: record.books.completed > 0, words });
@@ -89,7 +98,8 @@ fn check_open_files(connections: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{connections} connections need {needed} open files, and the limit is {limit}; raise it with `ulimit -n {needed}`, or ask for fewer connections"
+        "{connections} connections need {needed} open files, and the limit is {limit}; raise it \
+         with `ulimit -n {needed}`, or ask for fewer connections"
     ))
 }
 
@@ -99,18 +109,22 @@ fn check_sources(spec: &Spec) -> Result<(), String> {
         if let Peer::Tcp(peer) = spec.endpoint.peer
             && peer.is_ipv4() != source.is_ipv4()
         {
-            return Err(format!("from {source} nothing reaches {peer}: one is IPv4, the other IPv6"));
+            return Err(format!(
+                "from {source} nothing reaches {peer}: one is IPv4, the other IPv6"
+            ));
         }
         UdpSocket::bind((*source, 0)).map_err(|error| {
             format!(
-                "{source} is no address of this machine to connect from ({error}); `ip address` lists them"
+                "{source} is no address of this machine to connect from ({error}); `ip address` \
+                 lists them"
             )
         })?;
     }
     Ok(())
 }
 
-/// Checks that there are local ports enough: one per connection, from the kernel's range at each source address.
+/// Checks that there are local ports enough: one per connection, from the kernel's range at each
+/// source address.
 fn check_ports(spec: &Spec) -> Result<(), String> {
     let Peer::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
     let Some(ports) = dyno_observer::host::local_ports() else { return Ok(()) };
@@ -120,7 +134,9 @@ fn check_ports(spec: &Spec) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{asked} connections need as many local ports, and there are {}; widen net.ipv4.ip_local_port_range, or connect from {} addresses: `--source 127.0.0.1,127.0.0.2,…`",
+        "{asked} connections need as many local ports, and there are {}; widen \
+         net.ipv4.ip_local_port_range, or connect from {} addresses: `--source \
+         127.0.0.1,127.0.0.2,…`",
         ports * sources,
         asked.div_ceil(ports)
     ))

@@ -1,4 +1,5 @@
-//! A load in the simulated world: the same specification, workers and control, without threads, sockets or a clock.
+//! A load in the simulated world: the same specification, workers and control, without threads,
+//! sockets or a clock.
 
 use dyno_archive::{LoadRecord, Sample};
 use dyno_engine::sim::{self, World};
@@ -11,9 +12,9 @@ use super::{Edge, Spec};
 /// Reads the simulated server's counters at an instant of the simulated clock.
 pub type Look<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
 
-/// Plays a load to its end. Each worker has a world of its own. `look` gives samples at the instants at which a real load
-/// takes them, nanoseconds on the world's clock; the load begins at `began_ns`. `Err`: the specification cannot be loaded,
-/// as a sentence.
+/// Plays a load to its end. Each worker has a world of its own. `look` gives samples at the
+/// instants at which a real load takes them, nanoseconds on the world's clock; the load begins at
+/// `began_ns`. `Err`: the specification cannot be loaded, as a sentence.
 pub fn simulate(
     spec: &Spec,
     began_ns: u64,

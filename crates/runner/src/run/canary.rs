@@ -1,5 +1,5 @@
-//! The canary: a fixed piece of work before each start, on the CPUs that the server will have. A machine that has become slower shows in
-//! it, and a server that is worse does not.
+//! The canary: a fixed piece of work before each start, on the CPUs that the server will have. A
+//! machine that has become slower shows in it, and a server that is worse does not.
 
 use std::hint::black_box;
 use std::thread;
@@ -18,7 +18,8 @@ const STEPS: u32 = 1_000_000;
 /// Words of the buffer: 2 MiB, more than a CPU's first caches, which neighbours share less.
 const WORDS: usize = 1 << 18;
 
-/// Works on a CPU: of several, the one may be faster than the other. `None`: no thread can be bound to it.
+/// Works on a CPU: of several, the one may be faster than the other. `None`: no thread can be bound
+/// to it.
 pub(super) fn sing(cpu: u32) -> Option<Canary> {
     // On a thread of its own, whose CPUs are nobody else's concern.
     let singing = thread::spawn(move || {
@@ -30,7 +31,8 @@ pub(super) fn sing(cpu: u32) -> Option<Canary> {
     singing.join().ok().flatten()
 }
 
-/// Times one piece: both clocks are read right before and right after it, so that nothing else is in it.
+/// Times one piece: both clocks are read right before and right after it, so that nothing else is
+/// in it.
 fn piece(words: &mut [u64]) -> CanaryPiece {
     let (cpu_ns, wall_ns) = (thread_run_ns(), monotonic_ns());
     work(words);
@@ -56,7 +58,8 @@ mod tests {
 
     #[test]
     fn every_piece_is_timed_by_both_clocks() {
-        let canary = sing(dyno_launch::allowed_cpus()[0]).expect("this thread may run where it runs");
+        let canary =
+            sing(dyno_launch::allowed_cpus()[0]).expect("this thread may run where it runs");
         assert_eq!((canary.pieces.len(), canary.steps), (PIECES, u64::from(STEPS)));
         assert!(canary.pieces.iter().all(|piece| piece.wall_ns > 0 && piece.cpu_ns > 0));
         assert_eq!(sing(4000), None, "there is no such CPU");

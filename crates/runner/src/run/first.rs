@@ -1,4 +1,5 @@
-//! What only the first start of an arm is asked: what its program is, and what it does while nobody asks anything of it.
+//! What only the first start of an arm is asked: what its program is, and what it does while nobody
+//! asks anything of it.
 
 use std::thread;
 
@@ -13,7 +14,12 @@ use crate::limits::IDLE;
 
 impl Runner<'_> {
     /// Looks at a subject that is ready, before its first load.
-    pub(super) fn look_at_first(&self, launch: usize, record: &mut PartStart, launched: &mut Launched<'_>) {
+    pub(super) fn look_at_first(
+        &self,
+        launch: usize,
+        record: &mut PartStart,
+        launched: &mut Launched<'_>,
+    ) {
         if !self.plan.is_looked_at_first(launch) || self.interrupts.count() > 0 {
             return;
         }
@@ -45,6 +51,7 @@ fn wakeups(used: &PartyUse) -> Option<u64> {
 
 /// The process whose threads ran longest.
 fn busiest(used: &PartyUse) -> Option<u32> {
-    let ran = |pid: u32| used.threads.iter().filter(|t| t.pid == pid).map(|t| t.run_ns).sum::<u64>();
+    let ran =
+        |pid: u32| used.threads.iter().filter(|t| t.pid == pid).map(|t| t.run_ns).sum::<u64>();
     used.threads.iter().map(|t| t.pid).max_by_key(|pid| ran(*pid))
 }

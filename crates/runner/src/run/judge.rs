@@ -18,8 +18,9 @@ pub(super) enum What<'a> {
 
 /// Why a subject can be used no further. `None`: it serves.
 ///
-/// `ended`: how its first process ended, if it has. `oom_kills`: processes of it that its memory limit killed. `answered`:
-/// the answer to a request that every living subject answers, or why there was none.
+/// `ended`: how its first process ended, if it has. `oom_kills`: processes of it that its memory
+/// limit killed. `answered`: the answer to a request that every living subject answers, or why
+/// there was none.
 pub(super) fn judge(
     ended: Option<ExitStatus>,
     oom_kills: u64,
@@ -35,7 +36,11 @@ pub(super) fn judge(
 }
 
 /// Wrong answers, or no server any more.
-fn after_check(ended: Option<ExitStatus>, answered: &Result<(), String>, check: &CheckResult) -> Failure {
+fn after_check(
+    ended: Option<ExitStatus>,
+    answered: &Result<(), String>,
+    check: &CheckResult,
+) -> Failure {
     let message = format!("check {:?}: {}", check.name, check.detail());
     match ended {
         Some(status) => Failure {
@@ -50,7 +55,11 @@ fn after_check(ended: Option<ExitStatus>, answered: &Result<(), String>, check: 
     }
 }
 
-fn after_step(ended: Option<ExitStatus>, oom_kills: u64, answered: &Result<(), String>) -> Option<Failure> {
+fn after_step(
+    ended: Option<ExitStatus>,
+    oom_kills: u64,
+    answered: &Result<(), String>,
+) -> Option<Failure> {
     let error = match answered {
         Err(error) => error,
         // A master that starts its killed workers again answers, but not as it was asked to.

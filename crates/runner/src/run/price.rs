@@ -15,8 +15,9 @@ use crate::load_at;
 use crate::price::Priced;
 
 impl Runner<'_> {
-    /// Loads the subject with its probes on and off in turn, if the plan asks for it and this start is of its first block. What goes
-    /// wrong with that is no failure of the subject: there is no price then.
+    /// Loads the subject with its probes on and off in turn, if the plan asks for it and this start
+    /// is of its first block. What goes wrong with that is no failure of the subject: there is no
+    /// price then.
     pub(super) fn price(
         &mut self,
         launch: usize,
@@ -30,7 +31,8 @@ impl Runner<'_> {
         }
         // Of the first workload.
         let first = pending.iter().map(|t| self.plan.trials[*t].workload).min();
-        let Some(trial) = first.and_then(|workload| reference_trial(self.plan, pending, workload)) else {
+        let Some(trial) = first.and_then(|workload| reference_trial(self.plan, pending, workload))
+        else {
             return;
         };
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;

@@ -9,9 +9,14 @@ use crate::load_at;
 use crate::profile::Profiled;
 
 impl Runner<'_> {
-    /// Profiles the subject at the load of a trial whose window has ended, if that is asked for. `None`: it is not.
-    /// What goes wrong with it is no failure of the subject: there is no profile then.
-    pub(super) fn profile(&mut self, trial: usize, launched: &Launched<'_>) -> Option<ProfileRecord> {
+    /// Profiles the subject at the load of a trial whose window has ended, if that is asked for.
+    /// `None`: it is not. What goes wrong with it is no failure of the subject: there is no profile
+    /// then.
+    pub(super) fn profile(
+        &mut self,
+        trial: usize,
+        launched: &Launched<'_>,
+    ) -> Option<ProfileRecord> {
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
         if !observe.contains(&Probe::Profile) {
             return None;

@@ -1,4 +1,5 @@
-//! Promises about a server's life, asked of starts of their own, while the back ends of the start that is to be measured are up.
+//! Promises about a server's life, asked of starts of their own, while the back ends of the start
+//! that is to be measured are up.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -33,7 +34,8 @@ use super::judge::{harness, interrupted};
 use super::start::{Ports, Recipe, RunSetup, Spawned};
 use super::up::{CheckedListener, Part};
 
-/// How often something that is waited for is looked at. It costs next to nothing, and nothing is measured meanwhile.
+/// How often something that is waited for is looked at. It costs next to nothing, and nothing is
+/// measured meanwhile.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A start of a subject whose back ends are behind relays.
@@ -132,21 +134,29 @@ impl Runner<'_> {
     /// Starts the subject behind relays. A failure has its last lines in the record of the start.
     fn stage(&mut self, of: &Rehearsal<'_>) -> Result<Stage, Failure> {
         let relays = |(name, ports): &(String, Ports)| {
-            Ok(Behind { name: name.clone(), plain: Relay::to(ports.plain)?, tls: Relay::to(ports.tls)? })
+            Ok(Behind {
+                name: name.clone(),
+                plain: Relay::to(ports.plain)?,
+                tls: Relay::to(ports.tls)?,
+            })
         };
         let behind = of.recipe.others.iter().map(relays).collect::<io::Result<Vec<_>>>();
         let behind = behind.map_err(|error| harness(error.to_string()))?;
-        let port_of = |b: &Behind| (b.name.clone(), Ports { plain: b.plain.port(), tls: b.tls.port() });
+        let port_of =
+            |b: &Behind| (b.name.clone(), Ports { plain: b.plain.port(), tls: b.tls.port() });
         let others: Vec<(String, Ports)> = behind.iter().map(port_of).collect();
         let mut scratch = of.scratch();
-        let started = self.start_part(&mut scratch, &Recipe { others: &others, ..*of.recipe }, of.setup);
+        let started =
+            self.start_part(&mut scratch, &Recipe { others: &others, ..*of.recipe }, of.setup);
         let (part, ports) = started.map_err(|failure| {
             let tail = scratch.parts[0]
                 .log_tail
                 .take()
                 .map_or(String::new(), |tail| format!("; it printed:\n{tail}"));
-            let message =
-                format!("in a start of its own, for the checks about its life: {}{tail}", failure.message);
+            let message = format!(
+                "in a start of its own, for the checks about its life: {}{tail}",
+                failure.message
+            );
             Failure { message, ..failure }
         })?;
         Ok(Stage { part, port: ports.plain, behind })
@@ -160,7 +170,8 @@ impl Runner<'_> {
         recipe: &Recipe<'_>,
     ) -> Result<Result<String, Problem>, Failure> {
         let Spawned { mut process, ports, .. } = self.spawn(&mut of.scratch(), recipe, of.setup)?;
-        // Read right after exec: how long it took to end is told, and compared with what the contract allows.
+        // Read right after exec: how long it took to end is told, and compared with what the
+        // contract allows.
         let began = Instant::now();
         let status = loop {
             if let Some(status) = process.ended() {
@@ -177,10 +188,13 @@ impl Runner<'_> {
         let took = began.elapsed();
         let seen = refusal(status, took, &process.log_tail());
         let seen = seen.and_then(|words| {
-            all_sighted(&life.prints, &printed_since(&process.log(), 0)?, ports.plain).map(|()| words)
+            all_sighted(&life.prints, &printed_since(&process.log(), 0)?, ports.plain)
+                .map(|()| words)
         });
         let kept = self.kept_by(&process);
-        process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || Patience::None);
+        process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || {
+            Patience::None
+        });
         kept.remove();
         Ok(seen)
     }
@@ -203,7 +217,8 @@ impl Runner<'_> {
         hold(true);
         let (was_under_way, answer, stopped) = thread::scope(|scope| {
             let answer = scope.spawn(|| exchange::run(check, client, Business::Idle));
-            let is_under_way = !behind.is_empty() && is_soon(CHECK / 2, || before.is_asked(&behind));
+            let is_under_way =
+                !behind.is_empty() && is_soon(CHECK / 2, || before.is_asked(&behind));
             let release = scope.spawn(|| {
                 thread::sleep(HELD);
                 hold(false);
@@ -214,7 +229,8 @@ impl Runner<'_> {
             let _ = release.join();
             (is_under_way, answer.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
         });
-        let answer = answer.map_err(|_| Problem::Wrong("the client of the check ended early".into()))?;
+        let answer =
+            answer.map_err(|_| Problem::Wrong("the client of the check ended early".into()))?;
         if !answer.ok {
             let words = format!("what was under way was not answered: {}", answer.got);
             return Err(if answer.answered { Problem::Wrong(words) } else { Problem::Late(words) });
@@ -239,7 +255,9 @@ fn stopped_well(
     };
     if stop.killed {
         let seconds = within.as_secs_f64();
-        return Err(Problem::Wrong(format!("it was still up {seconds} s after the signal, and was killed")));
+        return Err(Problem::Wrong(format!(
+            "it was still up {seconds} s after the signal, and was killed"
+        )));
     }
     // Shells and virtual machines say 128 and the signal where it ended them.
     let is_well = status.is_none_or(|status| {
@@ -248,7 +266,9 @@ fn stopped_well(
             || status.code() == Some(128 + signal.number())
     });
     match status {
-        Some(status) if !is_well => Err(Problem::Wrong(format!("it answered, and then ended with {status}"))),
+        Some(status) if !is_well => {
+            Err(Problem::Wrong(format!("it answered, and then ended with {status}")))
+        }
         _ => Ok(stop.took_ns as f64 / 1e9),
     }
 }
@@ -256,23 +276,28 @@ fn stopped_well(
 impl Rehearsal<'_> {
     /// A record of a start that no report shows.
     fn scratch(&self) -> StartRecord {
-        StartRecord { parts: vec![PartStart::new(Party::SUBJECT, self.name.into())], ..self.start.clone() }
+        StartRecord {
+            parts: vec![PartStart::new(Party::SUBJECT, self.name.into())],
+            ..self.start.clone()
+        }
     }
 }
 
-const NO_ADDRESS: &str = "the address of its back ends stands in no variable of its `env`, so that it cannot be left out: the subject's file gives it otherwise";
+const NO_ADDRESS: &str = "the address of its back ends stands in no variable of its `env`, so that \
+                          it cannot be left out: the subject's file gives it otherwise";
 
 const NOBODY_BEHIND: &str = "it has no back ends, and so nothing of this promise can be looked at";
 
-const NOTHING_UNDER_WAY: &str =
-    "it answered without asking its back ends, so that nothing was under way as it was asked to end";
+const NOTHING_UNDER_WAY: &str = "it answered without asking its back ends, so that nothing was \
+                                 under way as it was asked to end";
 
 /// Whether a promise is about what stands behind a server.
 fn needs_a_back_end(life: &Life) -> bool {
     life.look.is_refusal() || !life.asks.is_empty()
 }
 
-/// The definition without the variables that hold the address of a back end; `None`: there are none.
+/// The definition without the variables that hold the address of a back end; `None`: there are
+/// none.
 fn without_addresses(definition: &Definition) -> Option<Definition> {
     let mut without = definition.clone();
     without.start.env.retain(|_, value| backends_in(value).next().is_none());
@@ -283,7 +308,9 @@ fn without_addresses(definition: &Definition) -> Option<Definition> {
 fn nobody(others: &[(String, Ports)]) -> Result<Vec<(String, Ports)>, String> {
     let free = ports::free_ports(2 * others.len(), dyno_observer::monotonic_ns())?;
     let each = others.iter().zip(free.chunks(2));
-    Ok(each.map(|((name, _), free)| (name.clone(), Ports { plain: free[0], tls: free[1] })).collect())
+    Ok(each
+        .map(|((name, _), free)| (name.clone(), Ports { plain: free[0], tls: free[1] }))
+        .collect())
 }
 
 fn result(
@@ -304,15 +331,21 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
     let took = took.as_secs_f64();
     let printed = if tail.is_empty() { "nothing".into() } else { format!("\n{tail}") };
     match status {
-        None => Err(Problem::Wrong(format!("it was still up after {took:.1} s; it printed: {printed}"))),
+        None => {
+            Err(Problem::Wrong(format!("it was still up after {took:.1} s; it printed: {printed}")))
+        }
         Some(status) => match status.code() {
-            Some(0) => {
-                Err(Problem::Wrong(format!("it ended after {took:.2} s as if all were well, with status 0")))
-            }
-            None => Err(Problem::Wrong(format!("it did not end of itself: {status}; it printed: {printed}"))),
+            Some(0) => Err(Problem::Wrong(format!(
+                "it ended after {took:.2} s as if all were well, with status 0"
+            ))),
+            None => Err(Problem::Wrong(format!(
+                "it did not end of itself: {status}; it printed: {printed}"
+            ))),
             Some(code) => {
                 let last = tail.lines().last().unwrap_or("nothing");
-                Ok(format!("it ended with status {code} after {took:.2} s; last it printed: {last}"))
+                Ok(format!(
+                    "it ended with status {code} after {took:.2} s; last it printed: {last}"
+                ))
             }
         },
     }
@@ -320,7 +353,8 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
 
 /// Asks the requests, and looks at what the server prints and asks.
 fn serves(check: &Check, life: &Life, stage: &Stage) -> Result<String, Problem> {
-    if let Some((name, _)) = life.asks.iter().find(|(name, _)| !stage.behind.iter().any(|b| b.name == *name))
+    if let Some((name, _)) =
+        life.asks.iter().find(|(name, _)| !stage.behind.iter().any(|b| b.name == *name))
     {
         let known: Vec<&str> = stage.behind.iter().map(|b| b.name.as_str()).collect();
         return Err(Problem::Wrong(format!(
@@ -350,7 +384,9 @@ fn serves(check: &Check, life: &Life, stage: &Stage) -> Result<String, Problem> 
         let Sighting { matches, .. } = sighting;
         if !sighting.times.admits(n) {
             let shown = shown_requests(&asked);
-            return Err(Problem::Wrong(format!("it asked {backend} {matches} {n} times; it asked:{shown}")));
+            return Err(Problem::Wrong(format!(
+                "it asked {backend} {matches} {n} times; it asked:{shown}"
+            )));
         }
         words.push(format!("it asked {backend} {matches} {n} times"));
     }
@@ -394,11 +430,14 @@ impl Mark {
     /// What has been asked of a back end since. `Err`: that cannot be said.
     fn asked_of(&self, stage: &Stage, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
         let behind = stage.behind.iter().zip(&self.asked);
-        let Some((behind, (plain, tls))) = behind.into_iter().find(|(b, _)| b.name == backend) else {
+        let Some((behind, (plain, tls))) = behind.into_iter().find(|(b, _)| b.name == backend)
+        else {
             return Ok(Vec::new());
         };
         if behind.tls.asked_since(tls).iter().any(|asked| !asked.is_empty()) {
-            return Err(Problem::Late(format!("it asked {backend} over TLS, into which nobody can look")));
+            return Err(Problem::Late(format!(
+                "it asked {backend} over TLS, into which nobody can look"
+            )));
         }
         if behind.plain.is_full() {
             return Err(Problem::Late(format!(
@@ -410,25 +449,36 @@ impl Mark {
 
     /// Whether anything has been asked of any of them since.
     fn is_asked(&self, behind: &[Behind]) -> bool {
-        let is_any =
-            |relay: &Relay, mark: &[usize]| relay.asked_since(mark).iter().any(|asked| !asked.is_empty());
-        behind.iter().zip(&self.asked).any(|(b, (plain, tls))| is_any(&b.plain, plain) || is_any(&b.tls, tls))
+        let is_any = |relay: &Relay, mark: &[usize]| {
+            relay.asked_since(mark).iter().any(|asked| !asked.is_empty())
+        };
+        behind
+            .iter()
+            .zip(&self.asked)
+            .any(|(b, (plain, tls))| is_any(&b.plain, plain) || is_any(&b.tls, tls))
     }
 }
 
 fn client_of(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Problem> {
     let first = listeners.first().map(|listener| &listener.client);
     first.ok_or_else(|| {
-        Problem::Wrong("it says of no protocol that it speaks it, so that it cannot be asked".into())
+        Problem::Wrong(
+            "it says of no protocol that it speaks it, so that it cannot be asked".into(),
+        )
     })
 }
 
-/// The lines that were printed from a place of the log on, of which the first may have begun before.
+/// The lines that were printed from a place of the log on, of which the first may have begun
+/// before.
 fn printed_since(log: &Log, place: u64) -> Result<Vec<Vec<u8>>, Problem> {
     let text = log.since(place).ok_or_else(|| {
         Problem::Late("it printed more than dyno keeps, so that nobody can say what".into())
     })?;
-    Ok(text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
+    Ok(text
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect())
 }
 
 fn wants_more(sighting: &Sighting, texts: &[Vec<u8>], port: u16) -> bool {
@@ -446,7 +496,11 @@ fn all_sighted(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<(), 
                 .rev()
                 .map(|line| String::from_utf8_lossy(line).into_owned())
                 .collect();
-            let shown = if shown.is_empty() { " nothing".into() } else { format!("\n{}", shown.join("\n")) };
+            let shown = if shown.is_empty() {
+                " nothing".into()
+            } else {
+                format!("\n{}", shown.join("\n"))
+            };
             return Err(Problem::Wrong(format!(
                 "it printed {} {n} times; it printed:{shown}",
                 sighting.matches
@@ -461,8 +515,9 @@ const SHOWN: usize = 20;
 
 /// The first lines of requests of HTTP; nothing else of what was asked, which may hold secrets.
 fn shown_requests(asked: &[Vec<u8>]) -> String {
-    static REQUEST: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"(?m)[A-Z]+ /\S* HTTP/1\.[01]\r?$").expect("it is an expression"));
+    static REQUEST: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?m)[A-Z]+ /\S* HTTP/1\.[01]\r?$").expect("it is an expression")
+    });
     let all = asked.iter().flat_map(|asked| REQUEST.find_iter(asked));
     let all: Vec<String> =
         all.take(SHOWN).map(|m| String::from_utf8_lossy(m.as_bytes()).trim_end().into()).collect();

@@ -20,14 +20,18 @@ use crate::limits::{REST, SEARCH_INTERVALS, SEARCH_WARMUP_NS};
 use crate::load;
 use crate::load_at;
 
-/// The trials of a launch after which a rate is looked for that nobody has looked for yet; none over a protocol that its starts were refused for.
+/// The trials of a launch after which a rate is looked for that nobody has looked for yet; none
+/// over a protocol that its starts were refused for.
 pub(super) fn due(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
     let searched: BTreeSet<usize> = run.searches.iter().map(|search| search.trial).collect();
     let refused = refused(run, launch);
     let is_due = |trial: &usize| {
         let planned = &plan.trials[*trial];
         let is_asked = !refused.contains(&plan.workloads[planned.workload].protocol);
-        planned.launch == launch && is_asked && is_followed(plan, *trial) && !searched.contains(trial)
+        planned.launch == launch
+            && is_asked
+            && is_followed(plan, *trial)
+            && !searched.contains(trial)
     };
     if plan.search.is_some() { (0..plan.trials.len()).filter(is_due).collect() } else { Vec::new() }
 }
@@ -38,19 +42,23 @@ pub(super) fn refused(run: &Run, launch: usize) -> BTreeSet<Protocol> {
     of_launch.flat_map(|start| start.refused().into_keys()).collect()
 }
 
-/// Whether a trial is one that a search follows, where there are any. A control that refuses all has no rate.
+/// Whether a trial is one that a search follows, where there are any. A control that refuses all
+/// has no rate.
 pub(crate) fn is_followed(plan: &Plan, trial: usize) -> bool {
     let planned = &plan.trials[trial];
     plan.load.steps[planned.step].arrivals.is_closed() && !plan.subject_of(planned.arm).refuses
 }
 
-/// Whether a search is still to be made after a trial that was measured. None is where the subject itself has failed.
+/// Whether a search is still to be made after a trial that was measured. None is where the subject
+/// itself has failed.
 #[must_use]
 pub fn is_missing(run: &Run) -> bool {
     let plan = &run.header.plan;
     let has_failed = |launch: usize| {
         let of_launch = run.starts.iter().filter(|start| start.launch == launch);
-        of_launch.filter_map(|start| start.failure.as_ref()).any(|failure| failure.kind.is_the_subjects())
+        of_launch
+            .filter_map(|start| start.failure.as_ref())
+            .any(|failure| failure.kind.is_the_subjects())
     };
     let is_open = |launch: usize| {
         let measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
@@ -70,7 +78,8 @@ struct Asked {
 }
 
 impl Runner<'_> {
-    /// Looks for the rates of a start, after all its trials: what was measured is of a server that was not asked for more than it can do.
+    /// Looks for the rates of a start, after all its trials: what was measured is of a server that
+    /// was not asked for more than it can do.
     pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), Stop> {
         if start.to_search.is_empty() {
             return Ok(());
@@ -86,8 +95,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Looks for the highest rate that keeps the plan's objective, over as many connections as a trial in a closed loop had. What the user ended,
-    /// or a fault that is not the subject's, is no result: it is looked for again when the run is gone on with.
+    /// Looks for the highest rate that keeps the plan's objective, over as many connections as a
+    /// trial in a closed loop had. What the user ended, or a fault that is not the subject's, is no
+    /// result: it is looked for again when the run is gone on with.
     fn search(&mut self, run: &Run, closed: &TrialRecord, start: &mut Start) -> Result<(), Stop> {
         let trial = closed.trial;
         let mut record = SearchRecord { trial, ..SearchRecord::default() };
@@ -137,7 +147,8 @@ impl Runner<'_> {
         (self.on)(Event::Printed { name, line: &line });
     }
 
-    /// One load, with draws of its own, and whether the subject serves after it. `Err`: it could not begin.
+    /// One load, with draws of its own, and whether the subject serves after it. `Err`: it could
+    /// not begin.
     fn load_at_rate(
         &self,
         trial: usize,
@@ -148,19 +159,24 @@ impl Runner<'_> {
         let at = listener(&launched.subject.listeners, asked)?;
         let arrivals = self.plan.search.expect("a search is asked for").arrivals(rate);
         let length_ns = |ns: u64| if confirms { capacity::confirmation_ns(ns) } else { ns };
-        let spec = load_at::trial_with(at.listener(), self.plan, trial, &|point| load_at::LoadPoint {
-            step: Step { arrivals: arrivals.clone(), ..point.step },
-            load: Load {
-                warmup_ns: SEARCH_WARMUP_NS,
-                // A rate that is missed while connections are still being opened says nothing of the server.
-                ramp_connections_ns: None,
-                duration_ns: length_ns(point.load.duration_ns),
-                interval_ns: point.load.interval_ns.max(length_ns(point.load.duration_ns) / SEARCH_INTERVALS),
-                ..point.load
-            },
-            seed: point.seed.wrapping_add(1 + number as u64),
-            ..point
-        })?;
+        let spec =
+            load_at::trial_with(at.listener(), self.plan, trial, &|point| load_at::LoadPoint {
+                step: Step { arrivals: arrivals.clone(), ..point.step },
+                load: Load {
+                    warmup_ns: SEARCH_WARMUP_NS,
+                    // A rate that is missed while connections are still being opened says nothing
+                    // of the server.
+                    ramp_connections_ns: None,
+                    duration_ns: length_ns(point.load.duration_ns),
+                    interval_ns: point
+                        .load
+                        .interval_ns
+                        .max(length_ns(point.load.duration_ns) / SEARCH_INTERVALS),
+                    ..point.load
+                },
+                seed: point.seed.wrapping_add(1 + number as u64),
+                ..point
+            })?;
         let watched = Watched {
             subject: &mut launched.subject.process,
             inside: None,

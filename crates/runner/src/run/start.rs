@@ -13,7 +13,8 @@ use std::time::Instant;
 use dyno_archive::plan::{Arm, Conditions, Limits, Placement};
 use dyno_archive::probe::Probe;
 use dyno_archive::start::{
-    Failure, FailureKind, LimitKind, LimitReadBack, PADDING, PartStart, Startup, allowed_cpus, cpu_list_text,
+    Failure, FailureKind, LimitKind, LimitReadBack, PADDING, PartStart, Startup, allowed_cpus,
+    cpu_list_text,
 };
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
@@ -65,9 +66,12 @@ impl Ports {
         let free = ports::free_ports(2, dyno_observer::monotonic_ns())?;
         let start = &definition.start;
         for port in [start.port, start.tls_port].into_iter().flatten() {
-            if let Some((pid, name)) = proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
+            if let Some((pid, name)) =
+                proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+            {
                 return Err(format!(
-                    "port {port}, which {} has of its own, is held by {name}, process {pid}; end that first",
+                    "port {port}, which {} has of its own, is held by {name}, process {pid}; end \
+                     that first",
                     definition.name
                 ));
             }
@@ -79,7 +83,8 @@ impl Ports {
     fn used_by(self, definition: &Definition) -> Vec<u16> {
         let start = &definition.start;
         let all = [("port", start.port, self.plain), ("tls_port", start.tls_port, self.tls)];
-        let used = all.into_iter().filter(|(place, own, _)| own.is_some() || definition.uses(place));
+        let used =
+            all.into_iter().filter(|(place, own, _)| own.is_some() || definition.uses(place));
         used.map(|(_, _, port)| port).collect()
     }
 
@@ -128,8 +133,8 @@ pub(super) struct Spawned {
 }
 
 impl Runner<'_> {
-    /// Starts all parts of a launch, back ends first. Parts that came up are in `up` and in the record even if the start
-    /// fails. `lived`: arms that have kept the promises about their life.
+    /// Starts all parts of a launch, back ends first. Parts that came up are in `up` and in the
+    /// record even if the start fails. `lived`: arms that have kept the promises about their life.
     pub(super) fn start(
         &mut self,
         record: &mut StartRecord,
@@ -140,18 +145,24 @@ impl Runner<'_> {
     ) -> Result<(), Failure> {
         let (plan, builds, arms) = (self.plan, self.builds, self.arms);
         let [arm] = plan.launches[record.launch].arms[..] else {
-            return Err(harness("its plan has several arms up at once, which this dyno cannot do".into()));
+            return Err(harness(
+                "its plan has several arms up at once, which this dyno cannot do".into(),
+            ));
         };
         let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
         let mut others = Vec::new();
         for &index in backends {
-            let (part, ports) = self.start_backend(record, index, &others, conditions, setup, network)?;
+            let (part, ports) =
+                self.start_backend(record, index, &others, conditions, setup, network)?;
             others.push((part.name.clone(), ports));
             up.push(part);
         }
         let recipe = Recipe {
             definition: &arms[arm],
-            out: &builds.subjects[*subject].as_ref().expect("only subjects that take part are started").out,
+            out: &builds.subjects[*subject]
+                .as_ref()
+                .expect("only subjects that take part are started")
+                .out,
             limits: &conditions.limits,
             cpus: &plan.placement_in(record.launch, arm).subject,
             others: &others,
@@ -161,7 +172,8 @@ impl Runner<'_> {
         record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
         if !lived.contains(&arm) {
             // What stands between the subject and its back ends then has to be where they are.
-            let rehearsed = network.as_server(|| self.rehearse(record, &plan.arms[arm], &recipe, setup));
+            let rehearsed =
+                network.as_server(|| self.rehearse(record, &plan.arms[arm], &recipe, setup));
             let results = rehearsed.map_err(|error| harness(error.to_string()))??;
             last_part(record).checks_before = results;
         }
@@ -181,8 +193,9 @@ impl Runner<'_> {
     ) -> Result<(Part, Ports), Failure> {
         let (plan, builds) = (self.plan, self.builds);
         let planned = &plan.backends[index];
-        let service =
-            builds.backends[index].as_ref().expect("no subject takes part whose back ends cannot be had");
+        let service = builds.backends[index]
+            .as_ref()
+            .expect("no subject takes part whose back ends cannot be had");
         let recipe = Recipe {
             definition: &service.definition,
             out: &service.built.out,
@@ -194,7 +207,8 @@ impl Runner<'_> {
         };
         record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
         self.start_part(record, &recipe, setup).map_err(|failure| {
-            let message = format!("back end {} {}: {}", planned.name, failure.kind.name(), failure.message);
+            let message =
+                format!("back end {} {}: {}", planned.name, failure.kind.name(), failure.message);
             match failure.kind {
                 FailureKind::Interrupted | FailureKind::Harness => Failure { message, ..failure },
                 _ => Failure { kind: FailureKind::BackendFailed, message },
@@ -209,7 +223,8 @@ impl Runner<'_> {
         recipe: &Recipe<'_>,
         setup: &RunSetup,
     ) -> Result<(Part, Ports), Failure> {
-        let Spawned { mut process, ports, inside, listeners, settings } = self.spawn(start, recipe, setup)?;
+        let Spawned { mut process, ports, inside, listeners, settings } =
+            self.spawn(start, recipe, setup)?;
         let record = last_part(start);
         let definition = recipe.definition;
         let drops = DropWatch::begin();
@@ -229,22 +244,29 @@ impl Runner<'_> {
         }
         let alive = match &definition.ready.by {
             ReadyBy::Answer { path, .. } => {
-                let plain = Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
+                let plain =
+                    Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
                 let plain = listeners.is_empty().then(|| ProbeClient::new(&plain));
                 Alive::Answers { path: path.clone(), plain: plain.transpose().map_err(harness)? }
             }
             ReadyBy::Listening => Alive::Listens(ports.used_by(definition)),
-            ReadyBy::Command(text) => {
-                Alive::Says(ready_command(text, definition.ready.deadline_ns, &settings).map_err(harness)?)
-            }
+            ReadyBy::Command(text) => Alive::Says(
+                ready_command(text, definition.ready.deadline_ns, &settings).map_err(harness)?,
+            ),
         };
-        let reset =
-            definition.reset.as_ref().map(|spec| settings.command(spec)).transpose().map_err(harness)?;
-        let list_compiled = settings.list_compiled(definition, process.pid()).transpose().map_err(harness)?;
+        let reset = definition
+            .reset
+            .as_ref()
+            .map(|spec| settings.command(spec))
+            .transpose()
+            .map_err(harness)?;
+        let list_compiled =
+            settings.list_compiled(definition, process.pid()).transpose().map_err(harness)?;
         let (party, name) = (record.party, record.name.clone());
         let runtime = definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
         let runtime = runtime.map(|of| Runtime::new(of, &settings.work, &process.sampler));
-        let part = Part { party, name, process, inside, listeners, alive, runtime, reset, list_compiled };
+        let part =
+            Part { party, name, process, inside, listeners, alive, runtime, reset, list_compiled };
         Ok((part, ports))
     }
 
@@ -259,12 +281,17 @@ impl Runner<'_> {
         let record = last_part(start);
         let definition = recipe.definition;
         let there = |error: io::Error| harness(error.to_string());
-        let ports = recipe.network.as_server(|| Ports::find(definition)).map_err(there)?.map_err(harness)?;
+        let ports = recipe
+            .network
+            .as_server(|| Ports::find(definition))
+            .map_err(there)?
+            .map_err(harness)?;
         let certs = setup.certs.as_ref();
         let listeners = checked_listeners(definition, ports, certs).map_err(harness)?;
-        let workspace =
-            Workspace::make(number, &setup.groups, self.guard).map_err(|e| harness(e.to_string()))?;
-        record.limits = group::limit(&workspace.group, recipe.limits, recipe.cpus, setup.groups.unusable());
+        let workspace = Workspace::make(number, &setup.groups, self.guard)
+            .map_err(|e| harness(e.to_string()))?;
+        record.limits =
+            group::limit(&workspace.group, recipe.limits, recipe.cpus, setup.groups.unusable());
         let is_profiled = setup.probes.used(recipe.observe).attached.contains(&Probe::Profile);
         let settings = Settings::of(
             recipe,
@@ -318,7 +345,8 @@ impl Runner<'_> {
         let output = RefCell::new((Follower::of(&log), Instant::now(), &mut *self.on));
         let is_asked_to_end = || {
             let (follower, seen, on) = &mut *output.borrow_mut();
-            // No result is a time here: it only keeps the looks at its output apart, which would else take from its CPU.
+            // No result is a time here: it only keeps the looks at its output apart, which would
+            // else take from its CPU.
             if seen.elapsed() > OUTPUT_GLANCE {
                 *seen = Instant::now();
                 follower.lines(&mut |line| on(Event::Printed { name: &definition.name, line }));
@@ -403,7 +431,8 @@ impl Settings {
         places.0.extend(certs.into_iter().flat_map(certificate_places));
         places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
         let work = workspace.work.clone();
-        let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &work);
+        let mut environment =
+            Environment::of_server(&Ours::read(), &definition.start.inherit, &work);
         let of_profile = definition.profile.env.iter().filter(|_| is_profiled);
         for (name, value) in definition.start.env.iter().chain(of_profile) {
             environment.set(name, places.fill(value));
@@ -438,7 +467,11 @@ impl Settings {
     }
 
     /// The command that has a process write down what it compiled.
-    fn list_compiled(&self, definition: &Definition, pid: u32) -> Option<Result<OwnCommand, String>> {
+    fn list_compiled(
+        &self,
+        definition: &Definition,
+        pid: u32,
+    ) -> Option<Result<OwnCommand, String>> {
         let spec = definition.profile.command.as_ref()?;
         let mut settings = self.clone();
         settings.places.0.push((OF_PROFILE[0].into(), pid.to_string()));
@@ -458,7 +491,10 @@ impl Settings {
 }
 
 /// What is added to a part's environment so that its runtime can be asked.
-fn runtime_variables(recipe: &Recipe<'_>, work: &Path) -> Result<Vec<(&'static str, String)>, String> {
+fn runtime_variables(
+    recipe: &Recipe<'_>,
+    work: &Path,
+) -> Result<Vec<(&'static str, String)>, String> {
     let runtime = recipe.definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
     let prepared = runtime.map_or_else(|| Ok(Vec::new()), |of| runtime::prepare(of, work));
     prepared.map_err(|error| format!("what its runtime is to tell by cannot be written: {error}"))
@@ -495,8 +531,8 @@ fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
     }
 }
 
-/// The listener at which a part is asked whether it is ready: the cheapest protocol, so that start-up time is not
-/// handshake time. `None`: it says of none what it speaks.
+/// The listener at which a part is asked whether it is ready: the cheapest protocol, so that
+/// start-up time is not handshake time. `None`: it says of none what it speaks.
 fn first_to_ask(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> {
     const ORDER: [Protocol; 5] =
         [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];
@@ -510,15 +546,24 @@ fn first_to_ask(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> 
 fn render(file: &FileSpec, home: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
     let from = |e: io::Error| format!("{}: {e}", file.template);
     let template = folder::read_within(file.template.path(), home, TEMPLATE_BYTES).map_err(from)?;
-    let template = String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
+    let template =
+        String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
     let name = file.to.fill(places)?;
     let to = work.join(name.path());
     let parents = to.parent().map_or(Ok(()), fs::create_dir_all);
-    parents.and_then(|()| folder::write_new(&to, &places.fill(&template))).map_err(|e| format!("{name}: {e}"))
+    parents
+        .and_then(|()| folder::write_new(&to, &places.fill(&template)))
+        .map_err(|e| format!("{name}: {e}"))
 }
 
 /// `cpus`: CPUs' worth of time that the subject may use; it is told a whole number.
-fn places(cpus: f64, definition: &Definition, out: &Path, ports: Ports, work: &Path) -> Placeholders {
+fn places(
+    cpus: f64,
+    definition: &Definition,
+    out: &Path,
+    ports: Ports,
+    work: &Path,
+) -> Placeholders {
     let mut places = build::placeholders(definition, out);
     places.0.extend([
         ("port".into(), ports.plain.to_string()),
@@ -530,5 +575,8 @@ fn places(cpus: f64, definition: &Definition, out: &Path, ports: Ports, work: &P
 }
 
 fn certificate_places(certs: &Certs) -> [(Cow<'static, str>, String); 2] {
-    [("cert".into(), certs.chain().display().to_string()), ("key".into(), certs.key().display().to_string())]
+    [
+        ("cert".into(), certs.chain().display().to_string()),
+        ("key".into(), certs.key().display().to_string()),
+    ]
 }

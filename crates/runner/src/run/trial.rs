@@ -37,14 +37,17 @@ impl Measured {
 }
 
 impl Runner<'_> {
-    /// Measures trials side by side, each at its own start; several take turns, or are loaded at the same time.
+    /// Measures trials side by side, each at its own start; several take turns, or are loaded at
+    /// the same time.
     pub(super) fn trial(
         &mut self,
         of: &mut [(usize, Launched<'_>)],
         probes: &Probes,
     ) -> Result<Vec<Measured>, String> {
-        let mut specs: Vec<load::Spec> =
-            of.iter().map(|(trial, launched)| self.spec(*trial, launched)).collect::<Result<_, _>>()?;
+        let mut specs: Vec<load::Spec> = of
+            .iter()
+            .map(|(trial, launched)| self.spec(*trial, launched))
+            .collect::<Result<_, _>>()?;
         if let Some(slice_ns) = self.plan.slice_ns {
             load::take_turns(&mut specs, slice_ns);
         }
@@ -60,7 +63,8 @@ impl Runner<'_> {
             let mut besides = Vec::new();
             let mut watchers = Vec::new();
             let spare = load::spare_files(&specs);
-            let answers: Vec<Arc<Answers>> = specs.iter().map(|spec| Answers::new(spec.threads())).collect();
+            let answers: Vec<Arc<Answers>> =
+                specs.iter().map(|spec| Answers::new(spec.threads())).collect();
             let counter = count_all(scope, of.iter().map(|(_, launched)| launched), &answers);
             for ((trial, launched), answers) in of.iter_mut().zip(answers) {
                 besides.push(Beside::begin(scope, plan, *trial, launched));
@@ -122,7 +126,8 @@ impl<T> Asking<'_, T> {
     }
 }
 
-/// Counts the system calls of all parts of starts that are loaded at the same time; `None`: nothing is counted.
+/// Counts the system calls of all parts of starts that are loaded at the same time; `None`: nothing
+/// is counted.
 fn count_all<'scope, 'a>(
     scope: &'scope thread::Scope<'scope, '_>,
     starts: impl Iterator<Item = &'a Launched<'a>>,
@@ -157,10 +162,12 @@ impl<'scope> Beside<'scope> {
         launched: &Launched<'_>,
     ) -> Self {
         let workload = &plan.workloads[plan.trials[trial].workload];
-        // Where subjects take turns, a check in others' turns is their burden: the more there are, the seldomer it comes.
+        // Where subjects take turns, a check in others' turns is their burden: the more there are,
+        // the seldomer it comes.
         let taken_ns = plan.slice_ns.map(|slice_ns| slice_ns * plan.arms.len() as u64);
         let pause = Duration::from_nanos(taken_ns.unwrap_or(plan.load.interval_ns));
-        let listener = listener(&launched.subject.listeners, workload).expect("a load is sent to it");
+        let listener =
+            listener(&launched.subject.listeners, workload).expect("a load is sent to it");
         let listener = Arc::clone(listener);
         let (to_prober, stop_prober) = mpsc::channel();
         let prober = scope.spawn(move || probe(&listener, trial, pause, &stop_prober));
@@ -196,8 +203,8 @@ impl Seen {
     }
 }
 
-/// Tries in full what is only sampled under load. An answer that is not as expected is a failed check of the trial, which the load
-/// then goes on to count.
+/// Tries in full what is only sampled under load. An answer that is not as expected is a failed
+/// check of the trial, which the load then goes on to count.
 fn tried(spec: &load::Spec) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
@@ -218,8 +225,9 @@ fn refused(why: String) -> Refused {
     Refused { probe: Probe::Syscalls, why, mend: "Run it again; if this stays so, tell us.".into() }
 }
 
-/// Checks the contract while the load runs: one check per interval, in turn, on a connection of its own. Each trial
-/// begins elsewhere in the contract, so that short ones together go through all of it.
+/// Checks the contract while the load runs: one check per interval, in turn, on a connection of its
+/// own. Each trial begins elsewhere in the contract, so that short ones together go through all of
+/// it.
 fn probe(
     listener: &CheckedListener,
     trial: usize,
@@ -230,7 +238,9 @@ fn probe(
     let mut results = Vec::new();
     for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
-            Err(mpsc::RecvTimeoutError::Timeout) => results.push(listener.run(check, Business::Loaded)),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                results.push(listener.run(check, Business::Loaded))
+            }
             _ => break,
         }
     }
@@ -268,7 +278,9 @@ impl Watch for Watcher<'_> {
         if edge == Edge::Closes {
             self.watched.look_for_strays(&mut sample);
         }
-        for used in sample.parties.iter_mut().filter(|used| !self.peaks_of_window.contains(&used.party)) {
+        for used in
+            sample.parties.iter_mut().filter(|used| !self.peaks_of_window.contains(&used.party))
+        {
             if let Some(cgroup) = &mut used.cgroup {
                 cgroup.memory_peak_bytes = None;
             }

@@ -1,4 +1,5 @@
-//! The running parts of a start: their listeners, whether each is alive, and what is wrong with one.
+//! The running parts of a start: their listeners, whether each is alive, and what is wrong with
+//! one.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
@@ -42,18 +43,20 @@ impl<'a> Launched<'a> {
         let (subject, backends) = up.split_last_mut().expect("the subject is the last part");
         Launched { backends, subject }
     }
-    /// Whether the subject still serves after a load; if not, the load's record says so too. If a service that it needs does
-    /// not live, the service is blamed.
+    /// Whether the subject still serves after a load; if not, the load's record says so too. If a
+    /// service that it needs does not live, the service is blamed.
     pub(super) fn after_load(
         &mut self,
         record: &mut LoadRecord,
         supervision: &Supervision<'_>,
     ) -> Result<(), Failure> {
         let watch = DropWatch::begin();
-        let served = self.subject.after_load(record).map_err(|failure| self.blame(failure, supervision));
+        let served =
+            self.subject.after_load(record).map_err(|failure| self.blame(failure, supervision));
         let how = if is_answered_at_its_end(record) { Asks::AtNoCost } else { Asks::Everything };
         let served = served.and_then(|()| {
-            let wrong = self.lost_backend(None).or_else(|| self.silent_backend(None, how, supervision));
+            let wrong =
+                self.lost_backend(None).or_else(|| self.silent_backend(None, how, supervision));
             wrong.map_or(Ok(()), Err)
         });
         let served = served.map_err(|failure| {
@@ -79,7 +82,8 @@ impl<'a> Launched<'a> {
         self.lost_backend(Some(&failure)).or(silent).unwrap_or(failure)
     }
 
-    /// The failure of a back end that is there and does not answer. `seen`: what became of the subject.
+    /// The failure of a back end that is there and does not answer. `seen`: what became of the
+    /// subject.
     fn silent_backend(
         &mut self,
         seen: Option<&Failure>,
@@ -88,7 +92,10 @@ impl<'a> Launched<'a> {
     ) -> Option<Failure> {
         let silent = |part: &mut Part| {
             let is_there = part.process.ended().is_none();
-            is_there.then(|| part.silence(how, supervision)).flatten().map(|why| (part.name.clone(), why))
+            is_there
+                .then(|| part.silence(how, supervision))
+                .flatten()
+                .map(|why| (part.name.clone(), why))
         };
         let (name, why) = self.backends.iter_mut().find_map(silent)?;
         let seen = seen.map(|failure| format!("; and so {}", failure.message)).unwrap_or_default();
@@ -96,8 +103,8 @@ impl<'a> Launched<'a> {
         Some(Failure { kind: FailureKind::BackendFailed, message })
     }
 
-    /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`: what became of the
-    /// subject.
+    /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`:
+    /// what became of the subject.
     fn lost_backend(&mut self, seen: Option<&Failure>) -> Option<Failure> {
         lost(self.backends, seen)
     }
@@ -115,7 +122,8 @@ impl<'a> Launched<'a> {
     }
 }
 
-/// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`: what became of the subject.
+/// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`:
+/// what became of the subject.
 pub(super) fn lost(backends: &mut [Part], seen: Option<&Failure>) -> Option<Failure> {
     let lost = |part: &mut Part| {
         let oom_kills = part.process.oom_kills();
@@ -163,16 +171,20 @@ enum Asks {
 /// Whether there were answers in the last part of a load.
 fn is_answered_at_its_end(record: &LoadRecord) -> bool {
     let last = record.intervals.last();
-    last.is_some_and(|interval| interval.outcomes.iter().any(|(outcome, n)| outcome.is_completed() && n > 0))
+    last.is_some_and(|interval| {
+        interval.outcomes.iter().any(|(outcome, n)| outcome.is_completed() && n > 0)
+    })
 }
 
 /// The sign by which a part is known to live on.
 pub(super) enum Alive {
-    /// Every listener answers GET of this path, whatever the answer is. `plain`: asked where it says of none what it speaks.
+    /// Every listener answers GET of this path, whatever the answer is. `plain`: asked where it
+    /// says of none what it speaks.
     Answers { path: String, plain: Option<ProbeClient> },
     /// These ports take connections.
     Listens(Vec<u16>),
-    /// This command succeeds. It is run only where something is wrong: it takes from the CPUs of all.
+    /// This command succeeds. It is run only where something is wrong: it takes from the CPUs of
+    /// all.
     Says(OwnCommand),
 }
 
@@ -183,12 +195,14 @@ pub(super) fn listener<'a>(
 ) -> Result<&'a Arc<CheckedListener>, String> {
     let protocol = workload.protocol;
     let at = listeners.iter().find(|listener| listener.listener().protocol == protocol);
-    at.ok_or_else(|| format!("it does not speak {protocol} any more; was its subject.toml changed?"))
+    at.ok_or_else(|| {
+        format!("it does not speak {protocol} any more; was its subject.toml changed?")
+    })
 }
 
 impl Part {
-    /// Runs the contract's checks at every listener. `None`: the user ended them. Stops at the first failure of a part that does
-    /// not answer any more.
+    /// Runs the contract's checks at every listener. `None`: the user ended them. Stops at the
+    /// first failure of a part that does not answer any more.
     pub(super) fn check(&self, is_ended: impl Fn() -> bool) -> Option<Vec<CheckResult>> {
         let mut results = Vec::new();
         for listener in &self.listeners {
@@ -207,8 +221,8 @@ impl Part {
         Some(results)
     }
 
-    /// Judges failed checks: a failure if the part does not live, or if nothing is left to ask it. `is_left`: whether anything
-    /// is to be asked over a protocol.
+    /// Judges failed checks: a failure if the part does not live, or if nothing is left to ask it.
+    /// `is_left`: whether anything is to be asked over a protocol.
     pub(super) fn after_checks(
         &mut self,
         results: &[CheckResult],
@@ -221,7 +235,9 @@ impl Part {
         let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
         let protocols = broken.iter().flat_map(|check| check.counts_over()).copied().collect();
         match broken.first() {
-            Some(check) if !is_left(&protocols) => self.judge(What::Check(check)).map_or(Ok(()), Err),
+            Some(check) if !is_left(&protocols) => {
+                self.judge(What::Check(check)).map_or(Ok(()), Err)
+            }
             _ => Ok(()),
         }
     }
@@ -280,7 +296,8 @@ impl Part {
         }
     }
 
-    /// How the first process ended. Waits a moment for it: sockets close before the end of a process can be seen.
+    /// How the first process ended. Waits a moment for it: sockets close before the end of a
+    /// process can be seen.
     fn ended_by_now(&mut self) -> Option<ExitStatus> {
         for _ in 0..100 {
             if let Some(status) = self.process.ended() {
@@ -315,7 +332,8 @@ impl Watched<'_> {
     }
 
     fn scopes(&self) -> impl Iterator<Item = Scope<'_>> {
-        let subject = Scope { party: Party::SUBJECT, sampler: &self.subject.sampler, inside: self.inside };
+        let subject =
+            Scope { party: Party::SUBJECT, sampler: &self.subject.sampler, inside: self.inside };
         let backends = self.backends.iter().map(|part| Scope {
             party: part.party,
             sampler: &part.process.sampler,
@@ -324,7 +342,8 @@ impl Watched<'_> {
         [subject].into_iter().chain(backends)
     }
 
-    /// Adds what the sockets of each part are set to, and how full the queues of their listeners are.
+    /// Adds what the sockets of each part are set to, and how full the queues of their listeners
+    /// are.
     pub(super) fn look_at_sockets(&self, sample: &mut Sample) {
         for scope in self.scopes() {
             sample.of_mut(scope.party).sockets = sockets::look(&scope.sampler.pids());
@@ -340,7 +359,10 @@ impl Watched<'_> {
 
     /// Has the kernel reset each part's memory peak; returns the parties whose it reset.
     pub(super) fn reset_peaks(&self) -> Vec<Party> {
-        self.scopes().filter(|scope| scope.sampler.group.reset_peak()).map(|scope| scope.party).collect()
+        self.scopes()
+            .filter(|scope| scope.sampler.group.reset_peak())
+            .map(|scope| scope.party)
+            .collect()
     }
 
     /// The part that has ended, and how, as the first half of a sentence.
@@ -364,7 +386,10 @@ pub(super) struct CheckedListener {
 }
 
 impl CheckedListener {
-    pub(super) fn new(definition: &Definition, listener: &Listener) -> Result<CheckedListener, String> {
+    pub(super) fn new(
+        definition: &Definition,
+        listener: &Listener,
+    ) -> Result<CheckedListener, String> {
         Ok(CheckedListener {
             client: ProbeClient::new(listener)?,
             checks: checks_of(&definition.contracts, listener.protocol).cloned().collect(),

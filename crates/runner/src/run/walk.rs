@@ -34,9 +34,11 @@ impl Runner<'_> {
     pub fn walk(&mut self) -> Result<Ended, RunError> {
         let run = self.dir.read()?;
         let before = Before::of(&run);
-        let mut lived: BTreeSet<usize> = run.starts.iter().filter_map(|start| self.lived(start)).collect();
+        let mut lived: BTreeSet<usize> =
+            run.starts.iter().filter_map(|start| self.lived(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
-        let observe = self.plan.arms.iter().flat_map(|arm| &arm.conditions.observe).copied().collect();
+        let observe =
+            self.plan.arms.iter().flat_map(|arm| &arm.conditions.observe).copied().collect();
         let setup = RunSetup {
             groups: Groups::prepare(Layout::read(), self.guard),
             certs: self.certs()?,
@@ -52,7 +54,8 @@ impl Runner<'_> {
             if next != std::mem::replace(&mut block, next) && self.is_answered()? {
                 return Ok(Ended::Answered);
             }
-            let due: Vec<Due> = launches.into_iter().filter_map(|launch| self.due(launch, &before)).collect();
+            let due: Vec<Due> =
+                launches.into_iter().filter_map(|launch| self.due(launch, &before)).collect();
             let mut starts: Vec<Start> =
                 (next_start..).zip(due).map(|(start, due)| due.begin(start)).collect();
             next_start += starts.len();
@@ -81,14 +84,16 @@ impl Runner<'_> {
             .filter(is_asked)
             .collect();
         let to_search = search::due(self.plan, before.run, launch);
-        let takes_part = self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
-        let is_over = before.settled.contains(&launch) || pending.is_empty() && to_search.is_empty();
+        let takes_part =
+            self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
+        let is_over =
+            before.settled.contains(&launch) || pending.is_empty() && to_search.is_empty();
         let resumed = of_launch().next().is_some();
         (!is_over && takes_part).then_some(Due { launch, resumed, pending, to_search })
     }
 
-    /// Whether what was asked of the run is known by what is measured. Looked at between blocks alone: within one some arms have a repeat more
-    /// than others.
+    /// Whether what was asked of the run is known by what is measured. Looked at between blocks
+    /// alone: within one some arms have a repeat more than others.
     fn is_answered(&self) -> Result<bool, RunError> {
         if self.plan.stop.is_none() {
             return Ok(false);
@@ -98,10 +103,12 @@ impl Runner<'_> {
         Ok(!search::is_missing(&run) && stopping::is_answered(&run, &report::report(&run)))
     }
 
-    /// The arm of a start whose subject kept all promises about its life; `None`: it did not, or was not asked. One that it is let
-    /// off is asked of each start, because each of its trials has to say so.
+    /// The arm of a start whose subject kept all promises about its life; `None`: it did not, or
+    /// was not asked. One that it is let off is asked of each start, because each of its trials has
+    /// to say so.
     fn lived(&self, start: &StartRecord) -> Option<usize> {
-        let mut all = start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
+        let mut all =
+            start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
         let is_asked = all.peek().is_some();
         (is_asked && all.all(|check| check.ok)).then(|| self.plan.launches[start.launch].arms[0])
     }
@@ -113,7 +120,9 @@ impl Runner<'_> {
 
     /// A back end that is up.
     pub(super) fn service(&self, index: usize) -> &Service {
-        self.builds.backends[index].as_ref().expect("no subject takes part whose back ends cannot be had")
+        self.builds.backends[index]
+            .as_ref()
+            .expect("no subject takes part whose back ends cannot be had")
     }
 
     pub(super) fn supervision(&self) -> Supervision<'_> {
@@ -144,8 +153,8 @@ impl Runner<'_> {
         wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
-    /// Makes starts that are up at once, in the network that their arms ask for. What asks the servers is where their clients are:
-    /// this thread, and those that it starts.
+    /// Makes starts that are up at once, in the network that their arms ask for. What asks the
+    /// servers is where their clients are: this thread, and those that it starts.
     fn launch(
         &mut self,
         starts: &mut [Start],
@@ -157,7 +166,8 @@ impl Runner<'_> {
         launched.map_err(RunError::Machine)?
     }
 
-    /// Makes starts that are up at once, from the first spawn to the last stop, and records whatever the subjects do.
+    /// Makes starts that are up at once, from the first spawn to the last stop, and records
+    /// whatever the subjects do.
     fn launch_in(
         &mut self,
         network: &Network,
@@ -188,18 +198,31 @@ impl Runner<'_> {
             let proved = self.prove(start);
             self.heed(proved.map_err(|stop| stop.explained(drops)), start, setup)?;
         }
-        starts.iter_mut().filter(|start| start.is_up()).try_for_each(|start| self.conclude(start, setup))
+        starts
+            .iter_mut()
+            .filter(|start| start.is_up())
+            .try_for_each(|start| self.conclude(start, setup))
     }
 
     /// The starts at which the same is still to be measured as in a trial, each with its own trial.
-    fn side_by_side<'s>(&self, trial: usize, starts: &'s mut [Start]) -> Vec<(usize, &'s mut Start)> {
+    fn side_by_side<'s>(
+        &self,
+        trial: usize,
+        starts: &'s mut [Start],
+    ) -> Vec<(usize, &'s mut Start)> {
         let point = |trial: usize| (self.plan.trials[trial].workload, self.plan.trials[trial].step);
-        let alike = |start: &Start| start.pending.iter().copied().find(|own| point(*own) == point(trial));
+        let alike =
+            |start: &Start| start.pending.iter().copied().find(|own| point(*own) == point(trial));
         starts.iter_mut().filter_map(|start| Some((alike(start)?, start))).collect()
     }
 
     /// Ends a start that is not to be used any further, and says why.
-    fn heed(&mut self, used: Result<(), Stop>, start: &mut Start, setup: &RunSetup) -> Result<(), RunError> {
+    fn heed(
+        &mut self,
+        used: Result<(), Stop>,
+        start: &mut Start,
+        setup: &RunSetup,
+    ) -> Result<(), RunError> {
         match used {
             Ok(()) => Ok(()),
             Err(Stop::Ours(error)) => Err(error),
@@ -225,9 +248,11 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// What a process keeps in `/tmp` for profiles and tools, to be removed once it has ended: one that was killed leaves it.
+    /// What a process keeps in `/tmp` for profiles and tools, to be removed once it has ended: one
+    /// that was killed leaves it.
     pub(super) fn kept_by(&self, process: &Process) -> Kept {
-        let is_profiled = self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
+        let is_profiled =
+            self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
         Kept::of(&process.sampler.pids(), is_profiled)
     }
 
@@ -305,9 +330,13 @@ impl Runner<'_> {
         judged.map_err(|failure| launched.blame(failure, &self.supervision()).into())
     }
 
-    /// Runs trials side by side, one of each start, and writes their records. Those that end early because another's server failed
-    /// stay pending.
-    fn measure(&mut self, mut of: Vec<(usize, &mut Start)>, setup: &RunSetup) -> Result<(), RunError> {
+    /// Runs trials side by side, one of each start, and writes their records. Those that end early
+    /// because another's server failed stay pending.
+    fn measure(
+        &mut self,
+        mut of: Vec<(usize, &mut Start)>,
+        setup: &RunSetup,
+    ) -> Result<(), RunError> {
         let mut ready = Vec::new();
         for (trial, start) in of.drain(..) {
             match self.get_ready(start) {
@@ -329,13 +358,15 @@ impl Runner<'_> {
             Ok(measured) => measured,
             Err(why) => {
                 let mut all = ready.into_iter();
-                return all
-                    .try_for_each(|(_, start)| self.heed(Err(harness(why.clone()).into()), start, setup));
+                return all.try_for_each(|(_, start)| {
+                    self.heed(Err(harness(why.clone()).into()), start, setup)
+                });
             }
         };
         let each = ready.iter().zip(measured);
-        let mut records: Vec<TrialRecord> =
-            each.map(|((trial, start), measured)| measured.of(*trial, start.record.start)).collect();
+        let mut records: Vec<TrialRecord> = each
+            .map(|((trial, start), measured)| measured.of(*trial, start.record.start))
+            .collect();
         let after = |((_, start), record): (&mut (usize, &mut Start), &mut TrialRecord)| {
             // A load that was cut short is no trial, and its server is asked nothing.
             if record.load.cut_short {
@@ -343,7 +374,8 @@ impl Runner<'_> {
             }
             Launched::of(&mut start.up).after_load(&mut record.load, &self.supervision())
         };
-        let served: Vec<Result<(), Failure>> = ready.iter_mut().zip(&mut records).map(after).collect();
+        let served: Vec<Result<(), Failure>> =
+            ready.iter_mut().zip(&mut records).map(after).collect();
         if served.iter().all(Result::is_ok) && self.put_aside(&ready, &records)? {
             return Ok(());
         }
@@ -357,18 +389,24 @@ impl Runner<'_> {
     /// Keeps trials apart that are to be measured again: something else used the machine while they
     /// were measured, this is their first time, and the plan allows it. What was measured side by
     /// side is measured again so. Returns whether they are.
-    fn put_aside(&mut self, of: &[(usize, &mut Start)], records: &[TrialRecord]) -> Result<bool, RunError> {
+    fn put_aside(
+        &mut self,
+        of: &[(usize, &mut Start)],
+        records: &[TrialRecord],
+    ) -> Result<bool, RunError> {
         let is_cut = records.iter().any(|record| record.load.cut_short);
         if self.plan.again == 0 || is_cut || self.interrupts.count() > 0 {
             return Ok(false);
         }
         let facts = self.dir.header()?.facts;
-        let side_by_side = of.iter().zip(records).map(|((_, start), record)| (&start.record, record));
+        let side_by_side =
+            of.iter().zip(records).map(|((_, start), record)| (&start.record, record));
         if !stopping::are_contaminated(self.plan, &facts, side_by_side) {
             return Ok(false);
         }
         let before = self.dir.trials_put_aside()?;
-        let is_again = |record: &TrialRecord| before.iter().any(|(trial, _)| *trial == record.trial);
+        let is_again =
+            |record: &TrialRecord| before.iter().any(|(trial, _)| *trial == record.trial);
         // Those that were loaded side by side began at the same instant, and count once.
         let begun: BTreeSet<u64> = before.iter().map(|(_, began_ns)| *began_ns).collect();
         if begun.len() >= self.plan.again as usize || records.iter().any(is_again) {
@@ -426,14 +464,16 @@ struct Before<'a> {
     run: &'a Run,
     /// Trials that are measured.
     done: BTreeSet<usize>,
-    /// Launches that failed of themselves, which is a result; one that the user or a fault of ours ended is not.
+    /// Launches that failed of themselves, which is a result; one that the user or a fault of ours
+    /// ended is not.
     settled: BTreeSet<usize>,
 }
 
 impl<'a> Before<'a> {
     fn of(run: &'a Run) -> Before<'a> {
-        let is_settled =
-            |s: &&StartRecord| s.failure.as_ref().is_some_and(|failure| failure.kind.is_the_subjects());
+        let is_settled = |s: &&StartRecord| {
+            s.failure.as_ref().is_some_and(|failure| failure.kind.is_the_subjects())
+        };
         Before {
             run,
             done: run.trials.iter().map(|t| t.trial).collect(),
@@ -480,8 +520,8 @@ impl Start {
 
 /// Why a start is not used any further.
 pub(super) enum Stop {
-    /// A failure of the subject or of dyno's surroundings of it, or an interruption: the start's record says so, and the
-    /// run goes on.
+    /// A failure of the subject or of dyno's surroundings of it, or an interruption: the start's
+    /// record says so, and the run goes on.
     Subject(Failure),
     /// The run cannot go on.
     Ours(RunError),
@@ -528,5 +568,6 @@ fn keep_logs(record: &mut StartRecord, up: &[Part]) {
 }
 
 fn keep_log(record: &mut StartRecord, part: &Part) {
-    part_of(record, part.party).log_tail = Some(part.process.log_tail()).filter(|tail| !tail.is_empty());
+    part_of(record, part.party).log_tail =
+        Some(part.process.log_tail()).filter(|tail| !tail.is_empty());
 }

@@ -1,9 +1,10 @@
 //! Warming a start until it is steady, before its first trial.
 //!
-//! All workloads of the start take turns, so that a just-in-time compiler sees all of them before it is measured. A turn is
-//! a load of several slices, because opening its connections may take longer than one slice (a full accept queue costs a
-//! second). Turns are closed loops at the step at which subjects are compared: a step that a server cannot carry would end
-//! the start before those that it can. [`dyno_analysis::steady`] judges steadiness.
+//! All workloads of the start take turns, so that a just-in-time compiler sees all of them before
+//! it is measured. A turn is a load of several slices, because opening its connections may take
+//! longer than one slice (a full accept queue costs a second). Turns are closed loops at the step
+//! at which subjects are compared: a step that a server cannot carry would end the start before
+//! those that it can. [`dyno_analysis::steady`] judges steadiness.
 
 use std::thread;
 
@@ -20,8 +21,8 @@ use super::judge::{harness, interrupted};
 use super::up::{Launched, Part, Watched, listener};
 use super::{Event, Runner};
 use crate::limits::{
-    GLANCE, LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, REST, SLICE_NS, SLICES_NS,
-    TURN_GAP_NS, TURN_SETTLES_NS, TURN_SLICES,
+    GLANCE, LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, REST, SLICE_NS,
+    SLICES_NS, TURN_GAP_NS, TURN_SETTLES_NS, TURN_SLICES,
 };
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
@@ -61,7 +62,8 @@ enum Cut {
 }
 
 impl Runner<'_> {
-    /// Warms a start, if the plan asks for it, and records how. `Err`: the start is not used any further.
+    /// Warms a start, if the plan asks for it, and records how. `Err`: the start is not used any
+    /// further.
     pub(super) fn warm_up(
         &mut self,
         launch: usize,
@@ -115,7 +117,10 @@ impl Runner<'_> {
                     slices.push(slice);
                 }
             }
-            if slices.iter().any(|slice| slice.round >= round && slice.jit_ns.is_some_and(|ns| ns > 0)) {
+            if slices
+                .iter()
+                .any(|slice| slice.round >= round && slice.jit_ns.is_some_and(|ns| ns > 0))
+            {
                 self.rest()?;
             }
             match steady::state(&steady::rounds(slices)) {
@@ -135,7 +140,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Leaves a server alone for a moment whose compilers were at work: they run beside its own threads, and get its CPUs when those rest.
+    /// Leaves a server alone for a moment whose compilers were at work: they run beside its own
+    /// threads, and get its CPUs when those rest.
     fn rest(&self) -> Result<(), Cut> {
         let mut left = REST;
         while !left.is_zero() {
@@ -156,7 +162,11 @@ impl Runner<'_> {
         slice_ns: u64,
         slices: u64,
     ) -> Result<LoadRecord, Cut> {
-        let load = Load { duration_ns: slices * slice_ns, interval_ns: slice_ns, ..turn.spec.load.clone() };
+        let load = Load {
+            duration_ns: slices * slice_ns,
+            interval_ns: slice_ns,
+            ..turn.spec.load.clone()
+        };
         let spec = load::Spec { load, ..turn.spec.clone() };
         let watched = Watched {
             subject: &mut launched.subject.process,
@@ -165,7 +175,8 @@ impl Runner<'_> {
             files: Files::of_at_most(load::spare_files([&spec])),
         };
         let mut watcher = Watcher { watched, interrupts: self.interrupts };
-        let mut record = load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
+        let mut record =
+            load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
         // A drain may be interrupted, too, and then no window was cut short.
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(Cut::Interrupted);
@@ -183,7 +194,8 @@ fn while_warmed(failure: Failure) -> Cut {
     Cut::Failed(Failure { kind, message: format!("while it was warmed: {message}") })
 }
 
-/// The trial of a workload, of these, at whose step subjects are compared; `None`: none of them is of it.
+/// The trial of a workload, of these, at whose step subjects are compared; `None`: none of them is
+/// of it.
 pub(super) fn reference_trial(plan: &Plan, trials: &[usize], workload: usize) -> Option<usize> {
     let of = || trials.iter().copied().filter(|t| plan.trials[*t].workload == workload);
     let mut steps: Vec<usize> = of().map(|t| plan.trials[t].step).collect();
@@ -214,8 +226,9 @@ fn unmeasured(spec: load::Spec) -> load::Spec {
 /// The slices of a turn as readings; the first of them belongs to this round.
 fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> Vec<WarmUpSlice> {
     let since_ns = |at_ns: u64| (record.began_ns + at_ns).saturating_sub(began_ns);
-    let nearest =
-        |at_ns: u64| record.samples.iter().min_by_key(|s| s.at_ns.abs_diff(record.began_ns + at_ns));
+    let nearest = |at_ns: u64| {
+        record.samples.iter().min_by_key(|s| s.at_ns.abs_diff(record.began_ns + at_ns))
+    };
     let ns = |seconds: f64| (seconds * 1e9) as u64;
     let slice = |(i, interval): (usize, &Interval)| {
         let edges = nearest(interval.start_ns).zip(nearest(interval.end_ns));
@@ -241,7 +254,8 @@ fn measured(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
 }
 
-/// The watch of a load that is no trial: samples all parts, and ends the load when one of them or the user does.
+/// The watch of a load that is no trial: samples all parts, and ends the load when one of them or
+/// the user does.
 pub(super) struct Watcher<'a> {
     pub(super) watched: Watched<'a>,
     pub(super) interrupts: &'a Interrupts,

@@ -12,7 +12,8 @@ use crate::revisions::Revised;
 /// How a suite is to be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked<'a> {
-    /// As it is written. Rates that are shares of a capacity are left out: the closed loop is read that tells the capacity.
+    /// As it is written. Rates that are shares of a capacity are left out: the closed loop is read
+    /// that tells the capacity.
     AsWritten,
     /// What revisions of one of its subjects differ in.
     Across(&'a AcrossRevisions),
@@ -34,7 +35,8 @@ impl AcrossRevisions {
         let entry = written.into_iter().find(|entry| entry.place == self.place);
         let entry = entry.expect("the place is that of an entry");
         let arm = |revised: &Revised| {
-            let label = entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));
+            let label =
+                entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));
             SuiteSubject { revised: Some(revised.clone()), label, ..entry.clone() }
         };
         let arms: Vec<SuiteSubject> = self.revised.iter().map(arm).collect();
@@ -56,8 +58,8 @@ impl Asked<'_> {
             return Ok((subjects::with_twin(subjects, twin)?, experiment));
         };
         if experiment.is_some() {
-            let message =
-                "the suite has an experiment of its own, and revisions are another; take a suite without one";
+            let message = "the suite has an experiment of its own, and revisions are another; take \
+                           a suite without one";
             return Err(mistake("experiment", message));
         }
         let (subjects, experiment) = revisions.arms(written);
@@ -69,7 +71,8 @@ impl Asked<'_> {
         match (self, written) {
             (Asked::Across(_), Some(_)) => Err(of_load(mistake(
                 "rate",
-                "revisions are compared by what is measured of both, and a rate that is looked for is no such thing; leave `rate = \"find\"` out",
+                "revisions are compared by what is measured of both, and a rate that is looked for \
+                 is no such thing; leave `rate = \"find\"` out",
             ))),
             (_, written) => Ok(written),
         }
@@ -80,7 +83,8 @@ impl Asked<'_> {
         written.filter(|_| !matches!(self, Asked::Across(_)))
     }
 
-    /// Puts rates in the place of shares of a capacity. Returns the shares that are still to be measured.
+    /// Puts rates in the place of shares of a capacity. Returns the shares that are still to be
+    /// measured.
     pub(super) fn rates(
         self,
         load: &mut RawLoad,
@@ -98,13 +102,17 @@ impl Asked<'_> {
             }
             Asked::Across(_) => Err(of_load(mistake(
                 "rate",
-                "revisions are compared at rates that are written, or in closed loops; give the rates as numbers, or leave them out",
+                "revisions are compared at rates that are written, or in closed loops; give the \
+                 rates as numbers, or leave them out",
             ))),
             Asked::At(capacities) => {
                 for shaped in workloads.iter_mut().filter(|shaped| shaped.steps.rate.is_none()) {
-                    let own = capacities.iter().find(|capacity| capacity.workload == shaped.workload.name);
-                    let rates =
-                        own.map(|own| shares.iter().map(|share| Rate::Number(rounded(share * own.rps))));
+                    let own = capacities
+                        .iter()
+                        .find(|capacity| capacity.workload == shaped.workload.name);
+                    let rates = own.map(|own| {
+                        shares.iter().map(|share| Rate::Number(rounded(share * own.rps)))
+                    });
                     shaped.steps.rate = rates.map(Iterator::collect);
                 }
                 // A workload that nobody serves has no capacity, and no trials.
@@ -121,8 +129,10 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     let share = |(place, rate): (usize, &Rate)| match rate {
         Rate::Text(text) if text.trim().ends_with('%') => {
             let share = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
-            let share = share.filter(|percent| percent.is_finite() && *percent > 0.0 && *percent <= 1000.0);
-            let wrong = || format!("{text:?} is no share of a capacity; write it like 50%, up to 1000%");
+            let share =
+                share.filter(|percent| percent.is_finite() && *percent > 0.0 && *percent <= 1000.0);
+            let wrong =
+                || format!("{text:?} is no share of a capacity; write it like 50%, up to 1000%");
             Some(
                 share
                     .map(|percent| percent / 100.0)
@@ -133,7 +143,8 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     };
     let found: Vec<f64> = all.iter().enumerate().filter_map(share).collect::<Result<_, _>>()?;
     if !found.is_empty() && found.len() < all.len() {
-        let message = "some rates are shares of a capacity and some are numbers; give all of one kind";
+        let message =
+            "some rates are shares of a capacity and some are numbers; give all of one kind";
         return Err(of_load(mistake("rate", message)));
     }
     Ok(found)
@@ -167,7 +178,8 @@ mod tests {
     fn rates_may_be_shares_of_what_is_measured_first() {
         let suite = parse(
             "subjects = [\"a\", \"b\"]\n[load]\nrate = [\"25%\", \"50%\"]\narrival = \"poisson\"\n\
-             [[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"own\"\npath = \"/y\"\nrate = 7\n[[workloads]]\nname = \"z\"\npath = \"/z\"\n",
+             [[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"own\"\npath = \"/y\"\nrate = 7\n\
+             [[workloads]]\nname = \"z\"\npath = \"/z\"\n",
         );
         // A workload with a rate of its own is no closed loop, and needs no capacity.
         let suite = suite.unwrap();
@@ -187,7 +199,8 @@ mod tests {
             parse(&format!("subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{of_load}\n{more}"))
         };
         let objective = "[report]\nobjective = \"p99<5ms\"\n";
-        let found = suite("rate = \"find\"\narrival = \"poisson\"\nfind_width = \"2%\"", objective).unwrap();
+        let found = suite("rate = \"find\"\narrival = \"poisson\"\nfind_width = \"2%\"", objective)
+            .unwrap();
         let search = found.search.unwrap();
         assert_eq!((search.width, search.arrival), (0.02, dyno_archive::plan::Arrival::Poisson));
         assert!(matches!(search.arrivals(7.0), Arrivals::Poisson { rate: 7.0 }));
@@ -196,13 +209,15 @@ mod tests {
         assert_eq!(suite("rate = \"find\"", objective).unwrap().search.unwrap().width, 0.05);
         assert!(suite("rate = 100", objective).unwrap().search.is_none());
         let own = format!(
-            "{objective}[[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"y\"\npath = \"/y\"\nrate = 7\n"
+            "{objective}[[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"y\"\npath = \
+             \"/y\"\nrate = 7\n"
         );
         let beside = suite("rate = \"find\"\narrival = \"poisson\"", &own).unwrap();
         let steps = &beside.load.decided().steps;
         assert!(matches!(steps[2].arrivals, Arrivals::Poisson { rate: 7.0 }), "{steps:?}");
         let all = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
-        let page = format!("{objective}[[workloads]]\npath = \"/\"\npage = {{ resources = [\"/a\"] }}\n");
+        let page =
+            format!("{objective}[[workloads]]\npath = \"/\"\npage = {{ resources = [\"/a\"] }}\n");
         for (of_load, more, says) in [
             ("rate = \"find\"", "", "add `objective"),
             ("rate = [\"find\", 100]", objective, "stands alone"),
@@ -211,7 +226,11 @@ mod tests {
             ("find_width = \"5%\"", objective, "nothing is looked for"),
             ("rate = \"find\"", &page, "no rate to look for"),
             ("rate = \"find\"", &all, "a rate of its own"),
-            ("rate = \"find\"", &format!("{objective}[suite]\norder = \"duet\"\n"), "keep no objective"),
+            (
+                "rate = \"find\"",
+                &format!("{objective}[suite]\norder = \"duet\"\n"),
+                "keep no objective",
+            ),
         ] {
             let error = suite(of_load, more).unwrap_err();
             assert!(error.contains(says) && error.contains("s.toml:"), "{of_load}\n→ {error}");
@@ -238,7 +257,8 @@ mod tests {
         assert!(across("subjects = [\"a\"]\n[load]\nrate = \"25%\"").contains("as numbers"));
         let find = "subjects = [\"a\"]\n[load]\nrate = \"find\"\n[report]\nobjective = \"p99<5ms\"";
         assert!(across(find).contains("leave `rate = \"find\"` out"));
-        let experiment = "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { files = [64, 128] }";
+        let experiment =
+            "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { files = [64, 128] }";
         assert!(across(experiment).contains("experiment of its own"));
     }
 }

@@ -7,19 +7,23 @@ use dyno_workload::mistake::{Mistake, mistake};
 
 use super::SuiteFile;
 
-/// Places of the arms that are loaded at the same time; none, or two and more. A control would take CPU time from the others: it is among them
-/// where the experiment is about its subject, or where nobody else is there to be loaded with.
+/// Places of the arms that are loaded at the same time; none, or two and more. A control would take
+/// CPU time from the others: it is among them where the experiment is about its subject, or where
+/// nobody else is there to be loaded with.
 pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> BTreeSet<usize> {
     if !suite.duet {
         return BTreeSet::new();
     }
     let subject = |arm: &usize| &subjects[arms[*arm].subject];
     let made = suite.experiment.iter().flat_map(|experiment| &experiment.arms);
-    let of_experiment: BTreeSet<usize> =
-        made.filter_map(|name| arms.iter().find(|arm| arm.name == *name)).map(|arm| arm.subject).collect();
+    let of_experiment: BTreeSet<usize> = made
+        .filter_map(|name| arms.iter().find(|arm| arm.name == *name))
+        .map(|arm| arm.subject)
+        .collect();
     let is_here = |arm: &usize| subject(arm).skipped.is_none() && !subject(arm).refuses;
     let here: BTreeSet<usize> = (0..arms.len()).filter(is_here).collect();
-    let is_asked = |arm: &&usize| !subject(arm).control || of_experiment.contains(&arms[**arm].subject);
+    let is_asked =
+        |arm: &&usize| !subject(arm).control || of_experiment.contains(&arms[**arm].subject);
     let asked: BTreeSet<usize> = here.iter().filter(is_asked).copied().collect();
     [asked, here].into_iter().find(|some| some.len() > 1).unwrap_or_default()
 }
@@ -37,22 +41,28 @@ pub(crate) fn check_members(
     check_baseline(suite.report.baseline.as_deref(), members, of)
 }
 
-/// Checks that arms that are loaded at the same time are asked for no more than their CPUs have. `shares`: of what the slowest can do alone.
+/// Checks that arms that are loaded at the same time are asked for no more than their CPUs have.
+/// `shares`: of what the slowest can do alone.
 ///
 /// # Errors
 /// They are.
 fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake> {
     let most = 1.0 / members.max(1) as f64;
-    let Some(share) = shares.iter().find(|share| members > 1 && **share >= most) else { return Ok(()) };
+    let Some(share) = shares.iter().find(|share| members > 1 && **share >= most) else {
+        return Ok(());
+    };
     let message = format!(
-        "each of {members} subjects that are loaded at the same time would be asked for {:.0}% of what the slowest can do alone, which is more than their CPUs have; ask for less than {:.0}%",
+        "each of {members} subjects that are loaded at the same time would be asked for {:.0}% of \
+         what the slowest can do alone, which is more than their CPUs have; ask for less than \
+         {:.0}%",
         share * 100.0,
         most * 100.0
     );
     Err(mistake("rate", message).within("load"))
 }
 
-/// Checks that the baseline is one of those that are loaded at the same time: what is loaded alone is compared with none of them.
+/// Checks that the baseline is one of those that are loaded at the same time: what is loaded alone
+/// is compared with none of them.
 ///
 /// # Errors
 /// It is loaded alone.
@@ -62,14 +72,17 @@ fn check_baseline(
     (arms, subjects): (&[Arm], &[Subject]),
 ) -> Result<(), Mistake> {
     let is_alone = |(place, arm): &(usize, &Arm)| {
-        baseline == Some(&arm.name) && !members.contains(place) && subjects[arm.subject].skipped.is_none()
+        baseline == Some(&arm.name)
+            && !members.contains(place)
+            && subjects[arm.subject].skipped.is_none()
     };
     let alone = arms.iter().enumerate().find(is_alone);
     match alone.filter(|_| !members.is_empty()) {
         None => Ok(()),
         Some((_, arm)) => {
             let message = format!(
-                "{} is loaded alone, and the others at the same time: what a request costs there is compared with none of theirs; name one of {}",
+                "{} is loaded alone, and the others at the same time: what a request costs there \
+                 is compared with none of theirs; name one of {}",
                 arm.name,
                 members.iter().map(|place| &*arms[*place].name).collect::<Vec<_>>().join(", ")
             );
@@ -78,7 +91,8 @@ fn check_baseline(
     }
 }
 
-/// Checks that a suite asks nothing of subjects that are loaded at the same time but what this can tell.
+/// Checks that a suite asks nothing of subjects that are loaded at the same time but what this can
+/// tell.
 ///
 /// # Errors
 /// It does.
@@ -90,15 +104,19 @@ pub(super) fn check(is_asked: bool, load: &Load, has_objective: bool) -> Result<
         matches!(arrivals, Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. })
     };
     if !load.steps.iter().all(|step| is_even(&step.arrivals)) {
-        let message = "subjects of a duet are loaded for as much longer as there are of them, and a rate that changes with time, or was recorded, has a length of its own; leave `order = \"duet\"` out, or that step";
+        let message = "subjects of a duet are loaded for as much longer as there are of them, and \
+                       a rate that changes with time, or was recorded, has a length of its own; \
+                       leave `order = \"duet\"` out, or that step";
         return Err(mistake("order", message).within("suite"));
     }
     if load.priority == Priority::Realtime {
-        let message = "with `order = \"duet\"` there are several generators on their CPUs, and of real time one would keep the others from running; leave it out";
+        let message = "with `order = \"duet\"` there are several generators on their CPUs, and of \
+                       real time one would keep the others from running; leave it out";
         return Err(mistake("priority", message).within("load"));
     }
     if has_objective {
-        let message = "with `order = \"duet\"` response times hold the wait for the other servers, and keep no objective; leave it out, or take `order = \"interleaved\"`";
+        let message = "with `order = \"duet\"` response times hold the wait for the other servers, \
+                       and keep no objective; leave it out, or take `order = \"interleaved\"`";
         return Err(mistake("objective", message).within("report"));
     }
     Ok(())
@@ -110,8 +128,9 @@ mod tests {
 
     #[test]
     fn what_a_duet_cannot_tell_is_refused() {
-        let suite =
-            |more: &str| parse(&format!("subjects = [\"a\", \"b\"]\n[suite]\norder = \"duet\"\n{more}"));
+        let suite = |more: &str| {
+            parse(&format!("subjects = [\"a\", \"b\"]\n[suite]\norder = \"duet\"\n{more}"))
+        };
         let closed = suite("[load]\nconnections = 8\n").unwrap();
         assert!(closed.duet && closed.slice_ns.is_none());
         assert!(suite("[load]\nrate = 1000\nconnections = 8\n").unwrap().duet);
@@ -119,7 +138,10 @@ mod tests {
             ("slice = \"200ms\"\n", "nobody takes turns"),
             ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "has a length of its own"),
             ("[load]\nconnections = 8\npriority = \"realtime\"\n", "several generators"),
-            ("[load]\nconnections = 8\nrate = 100\n[report]\nobjective = \"p99<5ms\"\n", "keep no objective"),
+            (
+                "[load]\nconnections = 8\nrate = 100\n[report]\nobjective = \"p99<5ms\"\n",
+                "keep no objective",
+            ),
         ] {
             let error = suite(more).unwrap_err();
             assert!(error.contains(says), "{more}\n→ {error}");

@@ -45,16 +45,21 @@ impl std::fmt::Display for Level {
 }
 
 impl Level {
-    /// The text of a value that is handed on as a text, by its name. Of secrets the suite's text is shown without what stands in quotes.
+    /// The text of a value that is handed on as a text, by its name. Of secrets the suite's text is
+    /// shown without what stands in quotes.
     pub(super) fn text(&self, name: &str) -> Result<String, Mistake> {
         match self {
             Level::Whole(_) if may_be_secret(name) => Err(mistake(
                 "level",
-                "a value that may be secret is withheld from reports if it stands in quotes: write it so",
+                "a value that may be secret is withheld from reports if it stands in quotes: write \
+                 it so",
             )),
             Level::Number(n) => Err(mistake(
                 "level",
-                format!("{n} is handed on as a text, and 1.1 and 1.10 are one number: write it in quotes"),
+                format!(
+                    "{n} is handed on as a text, and 1.1 and 1.10 are one number: write it in \
+                     quotes"
+                ),
             )),
             Level::Whole(_) | Level::Text(_) => Ok(self.to_string()),
         }
@@ -94,21 +99,27 @@ impl RawExperiment {
         match self.kind {
             ExperimentKind::Dose | ExperimentKind::Matrix => {
                 let kind = self.kind.name();
-                wrong(&format!("a {kind} says what is varied: `vary = {{ cpus = [0.25, 0.5, 1] }}`"))
+                wrong(&format!(
+                    "a {kind} says what is varied: `vary = {{ cpus = [0.25, 0.5, 1] }}`"
+                ))
             }
             ExperimentKind::Toggle if written.len() < 2 => wrong(
-                "a toggle has two arms: list the subject twice, each with a `name` of its own, or say what is varied (`vary`)",
+                "a toggle has two arms: list the subject twice, each with a `name` of its own, or \
+                 say what is varied (`vary`)",
             ),
-            _ if written.len() < 2 => {
-                wrong("an experiment has two arms or more: list them as `[[subjects]]`, in their order")
-            }
+            _ if written.len() < 2 => wrong(
+                "an experiment has two arms or more: list them as `[[subjects]]`, in their order",
+            ),
             _ => Ok(written),
         }
     }
 
-    /// Arms made of the first subject: one for each value of what is varied, or for each combination; and the subjects after it, which
-    /// stay as they are.
-    fn varied(&self, written: Vec<SuiteSubject>) -> Result<(Vec<SuiteSubject>, Vec<SuiteSubject>), Mistake> {
+    /// Arms made of the first subject: one for each value of what is varied, or for each
+    /// combination; and the subjects after it, which stay as they are.
+    fn varied(
+        &self,
+        written: Vec<SuiteSubject>,
+    ) -> Result<(Vec<SuiteSubject>, Vec<SuiteSubject>), Mistake> {
         self.check_factors()?;
         let mut rest = written.into_iter();
         let first = rest.next().ok_or_else(|| mistake("vary", "there is no subject to vary"))?;
@@ -133,7 +144,9 @@ impl RawExperiment {
             ..arm
         };
         let levels: Vec<Option<f64>> = match self.vary.iter().next() {
-            Some((factor, levels)) if is_dose => levels.iter().map(|level| on_scale(factor, level)).collect(),
+            Some((factor, levels)) if is_dose => {
+                levels.iter().map(|level| on_scale(factor, level)).collect()
+            }
             _ => vec![None; arms.len()],
         };
         Ok((arms.into_iter().zip(levels).map(arm).collect(), rest.collect()))
@@ -143,22 +156,29 @@ impl RawExperiment {
         for (factor, levels) in &self.vary {
             let is_named = [ENV, REQUEST].iter().any(|kind| factor.starts_with(kind));
             if !is_named && !FACTORS.contains(&&**factor) {
-                let near =
-                    nearest(factor, FACTORS.into_iter()).map(|near| format!(" (did you mean {near:?}?)"));
+                let near = nearest(factor, FACTORS.into_iter())
+                    .map(|near| format!(" (did you mean {near:?}?)"));
                 let message = format!(
-                    "{factor:?} cannot be varied{}: it is one of {}, or \"env.NAME\" for a variable of the environment, or \"request.NAME\" for what requests say as {{request.NAME}}; anything else is a subject of its own, listed under `[[subjects]]`",
+                    "{factor:?} cannot be varied{}: it is one of {}, or \"env.NAME\" for a \
+                     variable of the environment, or \"request.NAME\" for what requests say as \
+                     {{request.NAME}}; anything else is a subject of its own, listed under \
+                     `[[subjects]]`",
                     near.unwrap_or_default(),
                     FACTORS.join(", ")
                 );
                 return Err(mistake("vary", message).below(factor.clone()));
             }
             if levels.len() < 2 {
-                return Err(mistake("vary", "what is varied has two values or more").below(factor.clone()));
+                return Err(
+                    mistake("vary", "what is varied has two values or more").below(factor.clone())
+                );
             }
             let is_twice = |i: usize| levels[..i].contains(&levels[i]);
             if let Some(twice) = (0..levels.len()).find(|i| is_twice(*i)) {
-                let message =
-                    format!("{} is there twice; `twin` in [suite] enters a subject twice", levels[twice]);
+                let message = format!(
+                    "{} is there twice; `twin` in [suite] enters a subject twice",
+                    levels[twice]
+                );
                 return Err(mistake("vary", message).below(factor.clone()));
             }
         }
@@ -167,7 +187,8 @@ impl RawExperiment {
         let (first, values) = self.vary.iter().next().expect("something is varied");
         match self.kind {
             ExperimentKind::Toggle if count != 2 => wrong(format!(
-                "a toggle has two arms, and these are {count}: a `dose` has levels, an `ablation` values, a `matrix` combinations"
+                "a toggle has two arms, and these are {count}: a `dose` has levels, an `ablation` \
+                 values, a `matrix` combinations"
             )),
             ExperimentKind::Dose if self.vary.len() > 1 => {
                 wrong("a dose varies one thing; for several take `kind = \"matrix\"`".into())
@@ -175,7 +196,8 @@ impl RawExperiment {
             ExperimentKind::Dose if values.iter().any(|v| on_scale(first, v).is_none_or(|n| n <= 0.0)) => {
                 Err(mistake(
                     "vary",
-                    "the levels of a dose are numbers above 0; for others take `kind = \"ablation\"`",
+                    "the levels of a dose are numbers above 0; for others take `kind = \
+                     \"ablation\"`",
                 )
                 .below(first.clone()))
             }
@@ -234,7 +256,8 @@ fn number(level: &Level) -> Option<f64> {
 fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSubject, Mistake> {
     let whole = || {
         let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
-        n.map(|n| n as u64).ok_or_else(|| mistake("level", format!("{level} is no whole number above 0")))
+        n.map(|n| n as u64)
+            .ok_or_else(|| mistake("level", format!("{level} is no whole number above 0")))
     };
     if let Some(variable) = factor.strip_prefix(ENV) {
         let value = level.text(variable)?;
@@ -249,7 +272,9 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
     }
     match factor {
         "variant" => subject.variant = Some(level.to_string()).filter(|name| !name.is_empty()),
-        "requests_per_connection" => subject.requests_per_connection = check_requests(Some(whole()?))?,
+        "requests_per_connection" => {
+            subject.requests_per_connection = check_requests(Some(whole()?))?
+        }
         _ => {
             let mut raw = RawLimits::default();
             match factor {
@@ -266,8 +291,8 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
     Ok(subject)
 }
 
-/// Checks that what requests have of the experiment's arms is said by every workload: in one that does not say it nothing would be varied. `is_control`:
-/// of an entry by its place.
+/// Checks that what requests have of the experiment's arms is said by every workload: in one that
+/// does not say it nothing would be varied. `is_control`: of an entry by its place.
 pub(crate) fn check_varied(
     suite: &SuiteFile,
     entries: &[SuiteSubject],
@@ -281,11 +306,14 @@ pub(crate) fn check_varied(
     let arms: Vec<&SuiteSubject> =
         entries.iter().enumerate().filter(is_arm).map(|(_, entry)| entry).collect();
     for name in arms.iter().flat_map(|arm| arm.request.keys()) {
-        let values: BTreeSet<Option<&String>> = arms.iter().map(|arm| arm.request.get(name)).collect();
-        let silent = suite.workloads.iter().position(|workload| !own::names(workload).contains(name));
+        let values: BTreeSet<Option<&String>> =
+            arms.iter().map(|arm| arm.request.get(name)).collect();
+        let silent =
+            suite.workloads.iter().position(|workload| !own::names(workload).contains(name));
         if let Some(place) = silent.filter(|_| values.len() > 1) {
             let message = format!(
-                "{{request.{name}}} is varied, and workload {:?} does not say it: nothing would be varied there; have it in a suite of its own",
+                "{{request.{name}}} is varied, and workload {:?} does not say it: nothing would be \
+                 varied there; have it in a suite of its own",
                 suite.workloads[place].name
             );
             return Err(mistake("workloads", message).below(place));
@@ -314,7 +342,8 @@ mod tests {
     fn a_dose_is_an_arm_per_level_and_takes_turns_where_these_are_few() {
         let dose = suite("kind = \"dose\"\nvary = { cpus = [0.5, 1] }").unwrap();
         assert_eq!(ids(&dose), ["a, cpus 0.5", "a, cpus 1", "null"]);
-        let levels: Vec<_> = dose.subjects.iter().map(|s| (s.level, s.limits.limits.cpus)).collect();
+        let levels: Vec<_> =
+            dose.subjects.iter().map(|s| (s.level, s.limits.limits.cpus)).collect();
         assert_eq!(levels, [(Some(0.5), Some(0.5)), (Some(1.0), Some(1.0)), (None, None)]);
         // The quota's period is as long as a turn.
         assert_eq!(dose.slice_ns, None);
@@ -322,7 +351,11 @@ mod tests {
         assert_eq!(files.slice_ns, Some(100_000_000));
         let more = suite("kind = \"dose\"\nvary = { files = [64, 128, 256] }").unwrap();
         assert_eq!((more.subjects.len(), more.slice_ns), (4, None));
-        let asked = parse("subjects = [\"a\"]\n[suite]\norder = \"random\"\n[experiment]\nkind = \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }").unwrap();
+        let asked = parse(
+            "subjects = [\"a\"]\n[suite]\norder = \"random\"\n[experiment]\nkind = \
+             \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }",
+        )
+        .unwrap();
         assert_eq!((asked.slice_ns, &*asked.subjects[1].env["X"]), (None, "1"));
         assert_eq!(
             suite("kind = \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }")
@@ -339,7 +372,8 @@ mod tests {
         let dose = suite("kind = \"dose\"\nvary = { memory = [\"64MiB\", \"128MiB\"] }").unwrap();
         assert_eq!(dose.subjects[1].level, Some(f64::from(128 << 20)));
         assert_eq!(dose.experiment.unwrap().arms, ["a, memory 64MiB", "a, memory 128MiB"]);
-        let secret = suite("kind = \"toggle\"\nvary = { \"env.API_TOKEN\" = [\"x1\", \"x2\"] }").unwrap();
+        let secret =
+            suite("kind = \"toggle\"\nvary = { \"env.API_TOKEN\" = [\"x1\", \"x2\"] }").unwrap();
         assert_eq!(ids(&secret), ["a, API_TOKEN #1", "a, API_TOKEN #2", "null"]);
     }
 
@@ -347,12 +381,14 @@ mod tests {
     fn what_requests_say_of_a_subject_can_be_a_dose() {
         let with = |rest: &str| parse(&format!("subjects = [\"a\"]\n{rest}"));
         let vary = "[experiment]\nkind = \"dose\"\nvary = { \"request.size\" = [64, \"4KiB\"] }\n";
-        let sent = "[[workloads]]\nmethod = \"POST\"\npath = \"/in\"\nbody = \"{fill:{request.size}}\"\n";
+        let sent =
+            "[[workloads]]\nmethod = \"POST\"\npath = \"/in\"\nbody = \"{fill:{request.size}}\"\n";
         let dose = with(&format!("{vary}{sent}")).unwrap();
         assert_eq!(ids(&dose), ["a, size 64", "a, size 4KiB"]);
         let levels: Vec<_> = dose.subjects.iter().map(|s| (s.level, &*s.request["size"])).collect();
         assert_eq!(levels, [(Some(64.0), "64"), (Some(4096.0), "4KiB")]);
-        // A value that nobody says, a name without a value, one that a path cannot hold, and one for others alone.
+        // A value that nobody says, a name without a value, one that a path cannot hold, and one
+        // for others alone.
         let path = "[[workloads]]\npath = \"/{request.size}\"\n";
         let expected = "[[workloads]]\npath = \"/\"\nexpect = { body = \"{request.size}\" }\n";
         for (rest, says) in [
@@ -360,13 +396,17 @@ mod tests {
             (sent.into(), "{request.size} has no value here"),
             (path.into(), "{request.size} has no value here"),
             (expected.into(), "{request.size} has no value for a"),
-            (format!("{}{path}", vary.replace("64", "\"a b\"").replace("dose", "toggle")), "a, size a b: "),
+            (
+                format!("{}{path}", vary.replace("64", "\"a b\"").replace("dose", "toggle")),
+                "a, size a b: ",
+            ),
         ] {
             let error = with(&rest).unwrap_err();
             assert!(error.contains(says), "{rest}: {error}");
         }
         let hidden = format!(
-            "{vary}[[workloads]]\npath = \"/\"\nheaders = {{ Authorization = \"{{request.size}}\" }}\n"
+            "{vary}[[workloads]]\npath = \"/\"\nheaders = {{ Authorization = \"{{request.size}}\" \
+             }}\n"
         );
         assert!(with(&hidden).unwrap_err().contains("call it {request.size_token}"));
         assert!(
@@ -385,13 +425,23 @@ mod tests {
         let beside = parse(&format!("subjects = [\"a\", \"null\"]\n{vary}{sent}")).unwrap_err();
         assert!(beside.contains("null: "), "{beside}");
         let given = format!(
-            "[[subjects]]\nuse = \"a\"\n[[subjects]]\nuse = \"null\"\nrequest = {{ size = 64 }}\n{vary}{sent}"
+            "[[subjects]]\nuse = \"a\"\n[[subjects]]\nuse = \"null\"\nrequest = {{ size = 64 \
+             }}\n{vary}{sent}"
         );
         assert_eq!(parse(&given).unwrap().subjects[2].request["size"], "64");
-        assert!(with(&format!("{}{sent}", vary.replace("4KiB", "64B"))).unwrap_err().contains("one number"));
-        let shares = with(&format!("{}{sent}", vary.replace("64, \"4KiB\"", "\"0.5\", \"1.5\""))).unwrap();
-        assert_eq!(shares.subjects.iter().map(|s| s.level).collect::<Vec<_>>(), [Some(0.5), Some(1.5)]);
-        let bare = format!("{}{}", vary.replace("size", "pin_token"), sent.replace("size", "pin_token"));
+        assert!(
+            with(&format!("{}{sent}", vary.replace("4KiB", "64B")))
+                .unwrap_err()
+                .contains("one number")
+        );
+        let shares =
+            with(&format!("{}{sent}", vary.replace("64, \"4KiB\"", "\"0.5\", \"1.5\""))).unwrap();
+        assert_eq!(
+            shares.subjects.iter().map(|s| s.level).collect::<Vec<_>>(),
+            [Some(0.5), Some(1.5)]
+        );
+        let bare =
+            format!("{}{}", vary.replace("size", "pin_token"), sent.replace("size", "pin_token"));
         assert!(with(&bare).unwrap_err().contains("stands in quotes"));
         let vary = vary.replace("64", "\"64\"");
         let secret = vary.replace("size", "token");
@@ -403,7 +453,8 @@ mod tests {
     fn a_quota_and_turns_do_not_go_together_by_themselves() {
         let limited = |more: &str| {
             let text = format!(
-                "subjects = [\"a\"]\n{more}[experiment]\nkind = \"toggle\"\nvary = {{ files = [64, 128] }}"
+                "subjects = [\"a\"]\n{more}[experiment]\nkind = \"toggle\"\nvary = {{ files = [64, \
+                 128] }}"
             );
             parse(&text).unwrap().slice_ns
         };
@@ -412,9 +463,13 @@ mod tests {
 
     #[test]
     fn a_matrix_is_every_combination() {
-        let matrix = suite("kind = \"matrix\"\nfactor = \"both\"\nvary = { variant = [\"\", \"b\"], requests_per_connection = [1, 100], memory = [\"64MiB\", \"1GiB\"], files = [64, 128] }").unwrap();
+        let matrix = suite("kind = \"matrix\"\nfactor = \"both\"\nvary = \
+                            { variant = [\"\", \"b\"], requests_per_connection = [1, 100], memory = [\"64MiB\", \"1GiB\"], files = [64, 128] }").unwrap();
         assert_eq!(matrix.subjects.len(), 17);
-        assert_eq!(ids(&matrix)[0], "a, files 64, memory 64MiB, requests_per_connection 1, variant ");
+        assert_eq!(
+            ids(&matrix)[0],
+            "a, files 64, memory 64MiB, requests_per_connection 1, variant "
+        );
         let last = &matrix.subjects[15];
         assert_eq!((last.variant.as_deref(), last.requests_per_connection), (Some("b"), Some(100)));
         assert_eq!(
@@ -426,7 +481,9 @@ mod tests {
 
     #[test]
     fn arms_may_stand_one_by_one() {
-        let text = "[experiment]\nkind = \"ladder\"\n[[subjects]]\nuse = \"a\"\nname = \"bare\"\n[[subjects]]\nuse = \"a\"\nname = \"routed\"\nvariant = \"router\"\ncpus = 0.5\nrequests_per_connection = 7\n";
+        let text = "[experiment]\nkind = \"ladder\"\n[[subjects]]\nuse = \"a\"\nname = \
+                    \"bare\"\n[[subjects]]\nuse = \"a\"\nname = \"routed\"\nvariant = \
+                    \"router\"\ncpus = 0.5\nrequests_per_connection = 7\n";
         let ladder = parse(text).unwrap();
         assert_eq!(ids(&ladder), ["bare", "routed"]);
         let second = &ladder.subjects[1];
@@ -438,7 +495,8 @@ mod tests {
 
     #[test]
     fn a_twin_is_the_same_once_more() {
-        let with = |twin| parse(&format!("subjects = [\"a\", \"b/c\"]\n[suite]\ntwin = {twin:?}\n"));
+        let with =
+            |twin| parse(&format!("subjects = [\"a\", \"b/c\"]\n[suite]\ntwin = {twin:?}\n"));
         let suite = with("b/c").unwrap();
         assert_eq!(ids(&suite), ["a", "b/c", "twin of b/c"]);
         let (own, twin) = (&suite.subjects[1], &suite.subjects[2]);

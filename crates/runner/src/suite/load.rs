@@ -2,12 +2,14 @@
 
 use dyno_analysis::steadiness;
 use dyno_archive::plan::{
-    self, Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Priority, Reconnect, Search, Spin, Step,
-    StillWarming, UntilSteady,
+    self, Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Priority, Reconnect, Search, Spin,
+    Step, StillWarming, UntilSteady,
 };
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
-use dyno_workload::workloads::{CheckedWorkload, NO_REQUESTS, NO_STREAMS, OneOrMany, PAGE_STREAMS, Rate};
+use dyno_workload::workloads::{
+    CheckedWorkload, NO_REQUESTS, NO_STREAMS, OneOrMany, PAGE_STREAMS, Rate,
+};
 use serde::Deserialize;
 
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, SEARCH_WIDTH, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
@@ -23,7 +25,8 @@ pub struct SuiteLoad {
 }
 
 impl SuiteLoad {
-    /// The load to run by this driver, with the machine's choice of threads where the suite made none.
+    /// The load to run by this driver, with the machine's choice of threads where the suite made
+    /// none.
     #[must_use]
     pub fn on(self, threads: u32, driver: DriverKind) -> Load {
         Load { threads: self.threads.unwrap_or(threads), driver, ..self.load }
@@ -91,7 +94,8 @@ enum Arrival {
 }
 
 impl RawLoad {
-    /// The search that `rate = "find"` asks for; `None`: it asks for none. What is left is the closed loop after which each search comes.
+    /// The search that `rate = "find"` asks for; `None`: it asks for none. What is left is the
+    /// closed loop after which each search comes.
     pub(super) fn take_search(
         &mut self,
         workloads: &[CheckedWorkload],
@@ -100,22 +104,33 @@ impl RawLoad {
         let is_find = |rate: &Rate| matches!(rate, Rate::Text(text) if text.trim() == FIND);
         let all = self.rate.clone().map(OneOrMany::all).unwrap_or_default();
         if !all.iter().any(is_find) {
-            let nothing =
-                mistake("find_width", "nothing is looked for; set `rate = \"find\"`, or leave it out");
+            let nothing = mistake(
+                "find_width",
+                "nothing is looked for; set `rate = \"find\"`, or leave it out",
+            );
             return self.find_width.as_ref().map_or(Ok(None), |_| Err(nothing));
         }
         if all.len() > 1 {
-            return Err(mistake("rate", "`find` looks for one rate, and stands alone; leave the others out"));
+            return Err(mistake(
+                "rate",
+                "`find` looks for one rate, and stands alone; leave the others out",
+            ));
         }
         if !has_objective {
             return Err(mistake("rate", NO_OBJECTIVE));
         }
         if self.model == Some(Model::Closed) {
-            return Err(mistake("model", "a rate that is looked for is that of open loops; leave it out"));
+            return Err(mistake(
+                "model",
+                "a rate that is looked for is that of open loops; leave it out",
+            ));
         }
-        if let Some(page) = workloads.iter().find(|w| w.workload.page.is_some() && w.steps.rate.is_none()) {
+        if let Some(page) =
+            workloads.iter().find(|w| w.workload.page.is_some() && w.steps.rate.is_none())
+        {
             let message = format!(
-                "{:?} is a page, whose visitors load one after the other: it has no rate to look for",
+                "{:?} is a page, whose visitors load one after the other: it has no rate to look \
+                 for",
                 page.workload.name
             );
             return Err(mistake("rate", message));
@@ -126,7 +141,10 @@ impl RawLoad {
             Arrival::Poisson => plan::Arrival::Poisson,
         };
         if workloads.iter().all(|workload| workload.steps.rate.is_some()) && !workloads.is_empty() {
-            return Err(mistake("rate", "each workload has a rate of its own, so that none is looked for"));
+            return Err(mistake(
+                "rate",
+                "each workload has a rate of its own, so that none is looked for",
+            ));
         }
         self.rate = None;
         Ok(Some(Search { width, arrival }))
@@ -165,14 +183,22 @@ impl RawLoad {
         let options = Load {
             warmup_ns: self.warmup_ns()?,
             until_steady: self.until_steady()?,
-            still_warming: if self.is_measured() { StillWarming::Measured } else { StillWarming::Refused },
+            still_warming: if self.is_measured() {
+                StillWarming::Measured
+            } else {
+                StillWarming::Refused
+            },
             proxy_protocol: None,
             order: self.order.unwrap_or(order),
             duration_ns,
             interval_ns: time("interval", &self.interval, interval_ns)?,
             timeout_ns,
             drain_ns: drain_ns(timeout_ns),
-            connect_timeout_ns: time("connect_timeout", &self.connect_timeout, usual.connect_timeout_ns)?,
+            connect_timeout_ns: time(
+                "connect_timeout",
+                &self.connect_timeout,
+                usual.connect_timeout_ns,
+            )?,
             first_byte_timeout_ns: optional("first_byte_timeout", &self.first_byte_timeout)?,
             requests_per_connection: self.requests_per_connection,
             ramp_connections_ns: optional("ramp_connections", &self.ramp_connections)?,
@@ -197,7 +223,8 @@ impl RawLoad {
             }
         }
         if options.priority == Priority::Realtime && options.spin == Spin::Always {
-            let message = "a generator that runs in real time wakes at once, and must not poll: it would keep everybody from its CPUs; leave `spin` out";
+            let message = "a generator that runs in real time wakes at once, and must not poll: it \
+                           would keep everybody from its CPUs; leave `spin` out";
             return Err(mistake("spin", message));
         }
         if options.requests_per_connection == Some(0) {
@@ -208,7 +235,8 @@ impl RawLoad {
 
     fn driver(&self) -> Result<Option<DriverKind>, Mistake> {
         let known = |name: &String| {
-            let unknown = || format!("the driver {name:?} does not exist; there are \"uring\" and \"epoll\"");
+            let unknown =
+                || format!("the driver {name:?} does not exist; there are \"uring\" and \"epoll\"");
             DriverKind::from_name(name).ok_or_else(|| mistake("driver", unknown()))
         };
         self.driver.as_ref().map(known).transpose()
@@ -228,7 +256,8 @@ impl RawLoad {
     fn warmup_ns(&self) -> Result<u64, Mistake> {
         let wrong = |m| {
             let others = format!(
-                "or {AUTO:?}, which warms each start until it is steady, or {MEASURED:?}, which measures how it gets warm"
+                "or {AUTO:?}, which warms each start until it is steady, or {MEASURED:?}, which \
+                 measures how it gets warm"
             );
             mistake("warmup", format!("{m}; {others}"))
         };
@@ -253,7 +282,10 @@ impl RawLoad {
         }
         let limit_ns = time("warmup_limit", &self.warmup_limit, WARMUP_LIMIT_NS)?;
         if limit_ns < LEAST_WARMUP_LIMIT_NS {
-            return Err(mistake("warmup_limit", "a `warmup_limit` below 1s leaves nothing to judge by"));
+            return Err(mistake(
+                "warmup_limit",
+                "a `warmup_limit` below 1s leaves nothing to judge by",
+            ));
         }
         Ok(Some(UntilSteady { limit_ns }))
     }
@@ -279,14 +311,16 @@ impl RawLoad {
                 return Err(mistake("streams", NO_STREAMS));
             }
             if let Some((key, _)) = h2_keys.into_iter().find(|(_, given)| *given) {
-                let message = format!("`{key}` belongs to HTTP/2, and no workload speaks it; leave it out");
+                let message =
+                    format!("`{key}` belongs to HTTP/2, and no workload speaks it; leave it out");
                 return Err(mistake(key, message));
             }
         }
         if workloads.iter().all(is_h2) && more_than_one(&self.pipeline) {
             return Err(mistake(
                 "pipeline",
-                "pipelining belongs to HTTP/1.1, and all workloads speak HTTP/2, which has `streams`",
+                "pipelining belongs to HTTP/1.1, and all workloads speak HTTP/2, which has \
+                 `streams`",
             ));
         }
         Ok(())
@@ -294,14 +328,17 @@ impl RawLoad {
 
     fn http2(&self) -> Result<Http2, Mistake> {
         let default = Http2::default();
-        let bits = |key: &'static str, given: Option<u32>, default: u8| match given.map(u8::try_from) {
-            None => Ok(default),
-            Some(Ok(bits @ 10..=30)) => Ok(bits),
-            Some(_) => Err(mistake(
-                key,
-                format!("`{key}` is 10 to 30, and the window then 2 to that power, less one, bytes"),
-            )),
-        };
+        let bits =
+            |key: &'static str, given: Option<u32>, default: u8| match given.map(u8::try_from) {
+                None => Ok(default),
+                Some(Ok(bits @ 10..=30)) => Ok(bits),
+                Some(_) => Err(mistake(
+                    key,
+                    format!(
+                        "`{key}` is 10 to 30, and the window then 2 to that power, less one, bytes"
+                    ),
+                )),
+            };
         Ok(Http2 {
             window_bits: bits("window_bits", self.window_bits, default.window_bits)?,
             connection_window_bits: bits(
@@ -322,14 +359,18 @@ impl RawLoad {
             ));
         }
         let rates = self.rates(&self.rate.clone().map(OneOrMany::all).unwrap_or_default())?;
-        let model = self.model.unwrap_or(if rates.is_empty() { Model::Closed } else { Model::Open });
+        let model =
+            self.model.unwrap_or(if rates.is_empty() { Model::Closed } else { Model::Open });
         match (model, rates.is_empty()) {
             (Model::Closed, true) => Ok(vec![Arrivals::Closed]),
-            (Model::Closed, false) => {
-                Err(mistake("rate", "a closed loop has no `rate`; leave it out, or set `model = \"open\"`"))
-            }
+            (Model::Closed, false) => Err(mistake(
+                "rate",
+                "a closed loop has no `rate`; leave it out, or set `model = \"open\"`",
+            )),
             // Then nobody is left who would have the load's own.
-            (Model::Open, true) if workloads.iter().all(|w| w.steps.rate.is_some()) => Ok(Vec::new()),
+            (Model::Open, true) if workloads.iter().all(|w| w.steps.rate.is_some()) => {
+                Ok(Vec::new())
+            }
             (Model::Open, true) => {
                 Err(mistake("model", "an open loop needs a `rate`, such as 5000 or [1000, \"5k\"]"))
             }
@@ -340,22 +381,25 @@ impl RawLoad {
     fn rates(&self, rates: &[Rate]) -> Result<Vec<Arrivals>, Mistake> {
         let (warmup_ns, duration_ns) = (self.warmup_ns()?, self.duration_ns()?);
         let gaps = self.arrival.unwrap_or_default();
-        let checked = rates
-            .iter()
-            .enumerate()
-            .map(|(i, rate)| check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.below(i)));
+        let checked = rates.iter().enumerate().map(|(i, rate)| {
+            check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.below(i))
+        });
         checked.collect()
     }
 
     /// The steps of all workloads, each once, and for each workload the indices of its steps.
-    fn steps(&self, workloads: &[CheckedWorkload]) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
+    fn steps(
+        &self,
+        workloads: &[CheckedWorkload],
+    ) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
         let arrivals = self.arrivals(workloads).map_err(of_load)?;
         let width = self.width().map_err(of_load)?;
         let mut all: Vec<Step> = Vec::new();
         let mut steps_of = Vec::new();
         for (i, workload) in workloads.iter().enumerate() {
             let of_workload = |m: Mistake| m.within(i).within("workloads");
-            let (arrivals, width) = self.of_workload(workload, &arrivals, &width).map_err(of_workload)?;
+            let (arrivals, width) =
+                self.of_workload(workload, &arrivals, &width).map_err(of_workload)?;
             let mut own: Vec<usize> = Vec::new();
             for step in self.steps_of(workload, &arrivals, &width).map_err(of_load)? {
                 let is_known = |step: &Step, own: &[usize]| own.iter().any(|i| all[*i] == *step);
@@ -393,8 +437,8 @@ impl RawLoad {
             None => arrivals.to_vec(),
         };
         if own.connections.is_some() && self.in_flight.is_some() {
-            let message =
-                "`in_flight` of `[load]` says how many connections there are; leave one of them out";
+            let message = "`in_flight` of `[load]` says how many connections there are; leave one \
+                           of them out";
             return Err(mistake("connections", message));
         }
         let width = own.connections.clone().map_or_else(|| width.clone(), Width::Connections);
@@ -406,11 +450,14 @@ impl RawLoad {
             (Some(_), Some(_)) => {
                 return Err(mistake(
                     "in_flight",
-                    "`in_flight` says how many connections there are: give it, or `connections`, not both",
+                    "`in_flight` says how many connections there are: give it, or `connections`, \
+                     not both",
                 ));
             }
             (None, Some(in_flight)) => ("in_flight", Width::InFlight(in_flight.clone().all())),
-            (Some(connections), None) => ("connections", Width::Connections(connections.clone().all())),
+            (Some(connections), None) => {
+                ("connections", Width::Connections(connections.clone().all()))
+            }
             (None, None) => ("connections", Width::Connections(vec![64])),
         };
         let (Width::Connections(all) | Width::InFlight(all)) = &width;
@@ -425,7 +472,8 @@ impl RawLoad {
         arrivals: &[Arrivals],
         width: &Width,
     ) -> Result<Vec<Step>, Mistake> {
-        let all = |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
+        let all =
+            |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
         let own = &shaped.steps;
         let (pipelines, streams) = if shaped.workload.protocol.is_h2() {
             let of_page = shaped.workload.page.is_some() && self.streams.is_none();
@@ -440,7 +488,9 @@ impl RawLoad {
         for arrivals in arrivals {
             for &pipeline in &pipelines {
                 for &streams in &streams {
-                    for connections in width.connections(&shaped.workload.name, streams * pipeline)? {
+                    for connections in
+                        width.connections(&shaped.workload.name, streams * pipeline)?
+                    {
                         let arrivals = arrivals.clone();
                         steps.push(Step { connections, streams, pipeline, arrivals, pass: 1 });
                     }
@@ -473,8 +523,8 @@ impl Width {
             Err(mistake(
                 "in_flight",
                 format!(
-                    "{in_flight} requests in flight do not come to whole connections with {each} on each, as workload \
-                     {workload:?} has them; ask for a multiple of {each}"
+                    "{in_flight} requests in flight do not come to whole connections with {each} \
+                     on each, as workload {workload:?} has them; ask for a multiple of {each}"
                 ),
             )
             .below(i))
@@ -499,17 +549,25 @@ fn optional(key: &'static str, text: &Option<String>) -> Result<Option<u64>, Mis
 /// The `rate` of those who want to know which one keeps the objective.
 const FIND: &str = "find";
 
-const NO_OBJECTIVE: &str = "nothing says what the rate that is looked for is to keep; add `objective = \"p99<5ms,errors<0.1%\"` under [report]";
+const NO_OBJECTIVE: &str = "nothing says what the rate that is looked for is to keep; add \
+                            `objective = \"p99<5ms,errors<0.1%\"` under [report]";
 
 fn search_width(text: &str) -> Result<f64, Mistake> {
-    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let share = percent.map(|percent| percent / 100.0).filter(|share| (0.001..=1.0).contains(share));
+    let percent =
+        text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let share =
+        percent.map(|percent| percent / 100.0).filter(|share| (0.001..=1.0).contains(share));
     share.ok_or_else(|| {
         mistake("find_width", format!("{text:?} is no width; write it like 5%, from 0.1% to 100%"))
     })
 }
 
-fn check_rate(rate: &Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -> Result<Arrivals, Mistake> {
+fn check_rate(
+    rate: &Rate,
+    arrival: Arrival,
+    warmup_ns: u64,
+    duration_ns: u64,
+) -> Result<Arrivals, Mistake> {
     let text = match rate {
         Rate::Number(n) => n.to_string(),
         Rate::Text(text) => text.clone(),
@@ -523,14 +581,15 @@ fn check_rate(rate: &Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -
         .map_err(|m| mistake("rate", m))
 }
 
-/// Refuses keys that pages cannot have: visitors load them one after the other over connections that they keep.
-/// `steps`: indices of the workload's own steps.
+/// Refuses keys that pages cannot have: visitors load them one after the other over connections
+/// that they keep. `steps`: indices of the workload's own steps.
 pub(super) fn check_pages(load: &Load, steps: &[usize]) -> Result<(), Mistake> {
     let wrong = |key, with| {
         Err(mistake(
             key,
             format!(
-                "pages are loaded one after the other by each visitor, over connections that are kept; leave out `{with}`"
+                "pages are loaded one after the other by each visitor, over connections that are \
+                 kept; leave out `{with}`"
             ),
         ))
     };

@@ -1,4 +1,5 @@
-//! Each mistake in a suite names its line and column, and shows that line with the wrong value underlined.
+//! Each mistake in a suite names its line and column, and shows that line with the wrong value
+//! underlined.
 
 use std::path::Path;
 
@@ -7,7 +8,8 @@ use super::SuiteFile;
 /// A suite of two right subjects and one right workload, in seven lines, and what follows.
 fn suite(rest: &str) -> String {
     format!(
-        "subjects = [\"null\", \"go\"]\n\n[[workloads]]\nname = \"first\"\npath = \"/first\"\nheaders = {{ A = \"1\" }}\n\n{rest}"
+        "subjects = [\"null\", \"go\"]\n\n[[workloads]]\nname = \"first\"\npath = \
+         \"/first\"\nheaders = {{ A = \"1\" }}\n\n{rest}"
     )
 }
 
@@ -22,7 +24,10 @@ fn expected(source: &str, line: usize, underlined: &str, message: &str) -> Strin
     let column = text[..text.find(underlined).expect(text)].chars().count();
     let (blank, indent) = (" ".repeat(line.to_string().len()), " ".repeat(column));
     let carets = "^".repeat(underlined.chars().count());
-    format!("s.toml:{line}:{}: {message}\n{blank} |\n{line} | {text}\n{blank} | {indent}{carets}", column + 1)
+    format!(
+        "s.toml:{line}:{}: {message}\n{blank} |\n{line} | {text}\n{blank} | {indent}{carets}",
+        column + 1
+    )
 }
 
 /// `(lines from the eighth on, line, what is underlined there, how the message begins)`.
@@ -30,7 +35,12 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ("[cost]\nper_vcpu_hour = -1.0", 9, "-1.0", "a price is 0 or more"),
     ("[cost]\nper_vcpu_hour = 1.0\nper_gib_hour = -0.5", 10, "-0.5", "a price is 0 or more"),
     ("[cost]\nper_vcpu_hour = 1.0\nutilisation = 1.5", 10, "1.5", "how much of its CPUs"),
-    ("[cost]\nper_vcpu_hour = 1.0\nlifetime_hours = 0.0", 10, "0.0", "a server lives for more than 0 hours"),
+    (
+        "[cost]\nper_vcpu_hour = 1.0\nlifetime_hours = 0.0",
+        10,
+        "0.0",
+        "a server lives for more than 0 hours",
+    ),
     (
         "[experiment]\nkind = \"dose\"\nvary = { cpu = [1, 2] }",
         10,
@@ -39,10 +49,25 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ),
     ("[suite]\ntwin = \"gone\"", 9, "\"gone\"", "`twin` names the subject that is entered twice"),
     // The second of two that have the same key.
-    ("[[workloads]]\npath = \"second\"", 9, "\"second\"", "the path \"second\" must begin with a slash"),
-    ("[[workloads]]\npath = \"/\"\nname = \"first\"", 10, "\"first\"", "two workloads are called \"first\""),
+    (
+        "[[workloads]]\npath = \"second\"",
+        9,
+        "\"second\"",
+        "the path \"second\" must begin with a slash",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nname = \"first\"",
+        10,
+        "\"first\"",
+        "two workloads are called \"first\"",
+    ),
     ("[[workloads]]\npath = \"/\"\nstreams = 2", 10, "2", "streams belong to HTTP/2"),
-    ("[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", 10, "\"h9\"", "the protocol \"h9\" cannot be loaded"),
+    (
+        "[[workloads]]\npath = \"/\"\nprotocol = \"h9\"",
+        10,
+        "\"h9\"",
+        "the protocol \"h9\" cannot be loaded",
+    ),
     (
         "[[workloads]]\npath = \"/\"\nmethod = \"CONNECT\"",
         10,
@@ -67,10 +92,20 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "0",
         "`streams` must be at least 1",
     ),
-    ("[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\nstreams = []", 11, "[]", "a list of `streams` needs"),
+    (
+        "[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\nstreams = []",
+        11,
+        "[]",
+        "a list of `streams` needs",
+    ),
     // A key that is missing: the head of its table.
     ("[[workloads]]\nmethod = \"GET\"", 8, "[[workloads]]", "a request needs a `path`"),
-    ("[[workloads]]\npath = \"/x\"\n[[workloads]]\npath = \"/x\"", 10, "[[workloads]]", "two workloads"),
+    (
+        "[[workloads]]\npath = \"/x\"\n[[workloads]]\npath = \"/x\"",
+        10,
+        "[[workloads]]",
+        "two workloads",
+    ),
     ("[[subjects_]]", 8, "subjects_", "unknown key `subjects_`; did you mean `subjects`?"),
     // Tables in one line, and in lists.
     (
@@ -233,8 +268,18 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "{ a = 1 }",
         "invalid type: map, expected a value, or a list of values",
     ),
-    ("[load]\nconnections = -1", 9, "-1", "invalid value: integer `-1`, expected a whole number from 0"),
-    ("[load]\nrate = true", 9, "true", "a rate is a number of requests per second, or a text such as"),
+    (
+        "[load]\nconnections = -1",
+        9,
+        "-1",
+        "invalid value: integer `-1`, expected a whole number from 0",
+    ),
+    (
+        "[load]\nrate = true",
+        9,
+        "true",
+        "a rate is a number of requests per second, or a text such as",
+    ),
     ("[load]\nrate = [1, [2]]", 9, "[1, [2]]", "a rate is a number of requests per second"),
     (
         "[[workloads]]\npath = \"/\"\nexpect = { headers = { Date = 1 } }",
@@ -253,7 +298,12 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ("[load]\nconnections = [1, 0, 2]", 9, "0", "`connections` must be at least 1"),
     ("[load]\nconnections = 0", 9, "0", "`connections` must be at least 1"),
     ("[load]\nrate = [100, \"1k..\"]", 9, "\"1k..\"", "\"1k..\" is not a rate"),
-    ("[load]\nin_flight = [16, 100]\npipeline = 16", 9, "100", "100 requests in flight do not come"),
+    (
+        "[load]\nin_flight = [16, 100]\npipeline = 16",
+        9,
+        "100",
+        "100 requests in flight do not come",
+    ),
     ("[load]\nmodel = \"open\"", 9, "\"open\"", "an open loop needs a `rate`"),
     ("[load]\nduration = \"1ms\"", 9, "\"1ms\"", "`duration` must be at least 10ms"),
     (
@@ -269,7 +319,12 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "missing field `connections`",
     ),
     ("[[backends]]\nname = \"db\"", 8, "[[backends]]", "missing field `use`"),
-    ("[[backends]]\nuse = \"db\"\nname = \"1\"", 10, "\"1\"", "\"1\" is not the name of a back end"),
+    (
+        "[[backends]]\nuse = \"db\"\nname = \"1\"",
+        10,
+        "\"1\"",
+        "\"1\" is not the name of a back end",
+    ),
     (
         "[[backends]]\nuse = \"db\"\n[[backends]]\nuse = \"db\"",
         10,
@@ -283,7 +338,12 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "\"{prot}\"",
         "there is no placeholder {prot}",
     ),
-    ("[[workloads]]\npath = \"/\"\nconnections = [1, 0]", 10, "0", "`connections` must be at least 1"),
+    (
+        "[[workloads]]\npath = \"/\"\nconnections = [1, 0]",
+        10,
+        "0",
+        "`connections` must be at least 1",
+    ),
     (
         "[[workloads]]\npath = \"/\"\nprotocol = \"h2c\"\npipeline = 2",
         11,
@@ -304,8 +364,10 @@ fn check(cases: impl Iterator<Item = (String, usize, &'static str, &'static str)
     let misses = cases.filter_map(|(source, line, underlined, begin)| {
         let text = printed(&source);
         let message = text.split_once(": ").unwrap().1.lines().next().unwrap();
-        let is_right = message.starts_with(begin) && text == expected(&source, line, underlined, message);
-        (!is_right).then(|| format!("{source}\n→ {text}\nand not line {line}, {underlined}, {begin}\n"))
+        let is_right =
+            message.starts_with(begin) && text == expected(&source, line, underlined, message);
+        (!is_right)
+            .then(|| format!("{source}\n→ {text}\nand not line {line}, {underlined}, {begin}\n"))
     });
     let misses: Vec<_> = misses.collect();
     assert!(misses.is_empty(), "{}", misses.join("\n"));
@@ -313,14 +375,21 @@ fn check(cases: impl Iterator<Item = (String, usize, &'static str, &'static str)
 
 #[test]
 fn a_mistake_points_at_its_own_line_and_column() {
-    check(CASES.iter().map(|&(rest, line, underlined, begin)| (suite(rest), line, underlined, begin)));
+    check(
+        CASES.iter().map(|&(rest, line, underlined, begin)| (suite(rest), line, underlined, begin)),
+    );
 }
 
 #[test]
 fn subjects_are_pointed_at_whether_texts_or_tables() {
     let cases = [
         ("subjects = [\"null\", \"../x\"]", 1, "\"../x\"", "\"..\" is not the name of a subject"),
-        ("subjects = [\"null\", 7]", 1, "7", "invalid type: integer `7`, expected a subject's name"),
+        (
+            "subjects = [\"null\", 7]",
+            1,
+            "7",
+            "invalid type: integer `7`, expected a subject's name",
+        ),
         ("subjects = []", 1, "[]", "there are no subjects"),
         (
             "[[subjects]]\nuse = \"a\"\n[[subjects]]\nuse = \"/b\"",
@@ -354,13 +423,18 @@ fn subjects_are_pointed_at_whether_texts_or_tables() {
         ),
     ];
     check(
-        cases.into_iter().map(|(source, line, underlined, begin)| (source.into(), line, underlined, begin)),
+        cases
+            .into_iter()
+            .map(|(source, line, underlined, begin)| (source.into(), line, underlined, begin)),
     );
 }
 
 #[test]
 fn what_is_missing_from_a_whole_file_has_no_line() {
-    assert!(printed("[suite]\nname = \"x\"").starts_with("s.toml: there are no subjects; name at least one"));
+    assert!(
+        printed("[suite]\nname = \"x\"")
+            .starts_with("s.toml: there are no subjects; name at least one")
+    );
 }
 
 #[test]

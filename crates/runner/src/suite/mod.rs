@@ -1,7 +1,7 @@
 //! Suite files. docs/suites.md describes every key.
 //!
-//! Each part is read as it is written (`Raw…`), then checked and given its defaults for the planner: `workloads` has the
-//! requests, `load` how many of them and when.
+//! Each part is read as it is written (`Raw…`), then checked and given its defaults for the
+//! planner: `workloads` has the requests, `load` how many of them and when.
 
 mod asked;
 pub(crate) mod duet;
@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use dyno_analysis::capacity;
 use dyno_archive::plan::{
-    Capacity, Cost, Experiment, Isolation, Marker, Objective, Order, ReportOptions, Search, Stop, Suite,
-    Workload,
+    Capacity, Cost, Experiment, Isolation, Marker, Objective, Order, ReportOptions, Search, Stop,
+    Suite, Workload,
 };
 use dyno_archive::probe::Probe;
 use dyno_launch::environment::{Inherit, check_name};
@@ -51,13 +51,14 @@ pub struct SuiteFile {
     pub repeats: u32,
     /// What ends a run before all repeats are made; `None`: nothing does.
     pub stop: Option<Stop>,
-    /// Whether trials are done again during which something else used the machine, or heat slowed it.
+    /// Whether trials are done again during which something else used the machine, or heat slowed
+    /// it.
     pub again: bool,
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
     pub order: Order,
-    /// Length of the slices of time in which subjects that are up at once are loaded in turn; nanoseconds. `None`: one is up after
-    /// the other.
+    /// Length of the slices of time in which subjects that are up at once are loaded in turn;
+    /// nanoseconds. `None`: one is up after the other.
     pub slice_ns: Option<u64>,
     /// Whether subjects are loaded at the same time.
     pub duet: bool,
@@ -76,7 +77,8 @@ pub struct SuiteFile {
     pub load: SuiteLoad,
     /// What is looked for at each start after each of its closed loops; `None`: nothing is.
     pub search: Option<Search>,
-    /// Rates as shares of the capacity of the slowest subject, which is to be measured first, by this load; none: rates are rates.
+    /// Rates as shares of the capacity of the slowest subject, which is to be measured first, by
+    /// this load; none: rates are rates.
     pub shares: Vec<f64>,
     /// For each workload, the indices of its steps in the load.
     pub steps_of: Vec<Vec<usize>>,
@@ -105,12 +107,13 @@ pub struct SuiteBackend {
 }
 
 impl SuiteFile {
-    /// Reads a suite file for a machine with so many CPUs, with the values of these profiles in the place of others, and below
-    /// them those of profiles that are for such a machine.
+    /// Reads a suite file for a machine with so many CPUs, with the values of these profiles in the
+    /// place of others, and below them those of profiles that are for such a machine.
     pub fn read(path: &Path, profiles: &[String], cpus: usize) -> Result<SuiteFile, FileError> {
         let source = std::fs::read_to_string(path)
             .map_err(|error| FileError::whole(path, format!("cannot be read: {error}")))?;
-        let suite = SuiteFile::parse(path, &source, &profile::meant(path, &source, profiles, cpus)?)?;
+        let suite =
+            SuiteFile::parse(path, &source, &profile::meant(path, &source, profiles, cpus)?)?;
         // Mistakes of the others are told now, and not when somebody asks for them.
         for name in profile::names(path, &source)? {
             SuiteFile::parse(path, &source, &[name])?;
@@ -258,9 +261,20 @@ impl RawBackend {
             let checked = check_name(variable).and_then(|()| Place::Start.check(value));
             checked.map_err(|why| mistake("env", why).below(variable.clone()))?;
         }
-        let limits =
-            RawLimits { cpus: self.cpus, cpuset: self.cpuset, memory: self.memory, files: self.files };
-        Ok(SuiteBackend { name, of, variant, env: self.env, inherit: self.inherit, limits: limits.check()? })
+        let limits = RawLimits {
+            cpus: self.cpus,
+            cpuset: self.cpuset,
+            memory: self.memory,
+            files: self.files,
+        };
+        Ok(SuiteBackend {
+            name,
+            of,
+            variant,
+            env: self.env,
+            inherit: self.inherit,
+            limits: limits.check()?,
+        })
     }
 }
 
@@ -277,8 +291,10 @@ fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
     for (i, raw) in raw.into_iter().enumerate() {
         let backend = raw.check().map_err(|m| m.within(i).within("backends"))?;
         if all.iter().any(|known| known.name == backend.name) {
-            let message =
-                format!("two back ends are called {:?}; give one a `name` of its own", backend.name);
+            let message = format!(
+                "two back ends are called {:?}; give one a `name` of its own",
+                backend.name
+            );
             return Err(mistake("name", message).within(i).within("backends"));
         }
         all.push(backend);
@@ -294,7 +310,8 @@ struct RawReport {
     objective: Option<String>,
 }
 
-const NO_SUBJECTS: &str = "there are no subjects; name at least one, for instance `subjects = [\"null\"]` (`dyno subjects list` shows which there are)";
+const NO_SUBJECTS: &str = "there are no subjects; name at least one, for instance `subjects = \
+                           [\"null\"]` (`dyno subjects list` shows which there are)";
 
 impl Raw {
     fn check(mut self, path: &Path, asked: Asked<'_>) -> Result<SuiteFile, Mistake> {
@@ -302,15 +319,18 @@ impl Raw {
             return Err(mistake("subjects", NO_SUBJECTS));
         }
         let twin = self.suite.twin.as_deref();
-        let (subjects, experiment) = asked.arms(subjects::check(self.subjects)?, self.experiment, twin)?;
+        let (subjects, experiment) =
+            asked.arms(subjects::check(self.subjects)?, self.experiment, twin)?;
         let backends = check_backends(self.backends)?;
         let limits = self.limits.check().map_err(|m| m.within("limits"))?;
         let files = Folder::of_suite(path);
-        let sent: Vec<_> = subjects.iter().map(|subject| (subject.id(), &subject.request)).collect();
+        let sent: Vec<_> =
+            subjects.iter().map(|subject| (subject.id(), &subject.request)).collect();
         let mut shaped = check_workloads(self.workloads, &sent, &|name| files.read(name))?;
         check_values(&subjects, experiment.as_ref(), &shaped)?;
         let has_objective = self.report.objective.is_some();
-        let search = asked.search(self.load.take_search(&shaped, has_objective).map_err(load::of_load)?)?;
+        let search =
+            asked.search(self.load.take_search(&shaped, has_objective).map_err(load::of_load)?)?;
         let shares = asked.rates(&mut self.load, &mut shaped)?;
         check_lengths(&subjects, &shaped)?;
         let paced = Paced {
@@ -364,12 +384,17 @@ impl Raw {
 impl RawReport {
     fn check(self, asked: Asked<'_>) -> Result<ReportOptions, Mistake> {
         let objective = self.objective.as_deref().map(check_objective).transpose()?;
-        Ok(ReportOptions { baseline: asked.baseline(self.baseline), markers: self.markers, objective })
+        Ok(ReportOptions {
+            baseline: asked.baseline(self.baseline),
+            markers: self.markers,
+            objective,
+        })
     }
 }
 
 fn check_objective(text: &str) -> Result<Objective, Mistake> {
-    capacity::objective(text, &units::duration).map_err(|why| mistake("objective", why).within("report"))
+    capacity::objective(text, &units::duration)
+        .map_err(|why| mistake("objective", why).within("report"))
 }
 
 /// Prices as a suite has them.
@@ -413,7 +438,8 @@ fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Re
         Some((workload, subject)) => Err(mistake(
             "requests_per_connection",
             format!(
-                "workload {:?} has requests per connection of its own, which are above those of {}; give them in one place",
+                "workload {:?} has requests per connection of its own, which are above those of \
+                 {}; give them in one place",
                 workload.workload.name,
                 subject.id()
             ),
@@ -421,24 +447,30 @@ fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Re
     }
 }
 
-/// Checks that every value that a subject has for requests stands in one: else what looks varied would not be. And that those which stand where
-/// secrets do say so by their names.
+/// Checks that every value that a subject has for requests stands in one: else what looks varied
+/// would not be. And that those which stand where secrets do say so by their names.
 fn check_values(
     subjects: &[SuiteSubject],
     experiment: Option<&Experiment>,
     workloads: &[CheckedWorkload],
 ) -> Result<(), Mistake> {
-    let said: BTreeSet<String> = workloads.iter().flat_map(|shaped| own::names(&shaped.workload)).collect();
-    let values = subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
+    let said: BTreeSet<String> =
+        workloads.iter().flat_map(|shaped| own::names(&shaped.workload)).collect();
+    let values =
+        subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
     if let Some((subject, name)) = values.into_iter().find(|(_, name)| !said.contains(*name)) {
         let message = format!(
-            "no request says {{request.{name}}}, so that the value which {} has for it changes nothing; put it into a path, a header or a body",
+            "no request says {{request.{name}}}, so that the value which {} has for it changes \
+             nothing; put it into a path, a header or a body",
             subject.id()
         );
         let is_made = experiment.is_some_and(|experiment| experiment.arms.contains(&subject.id()));
         return Err(match is_made {
             true => mistake("experiment", message).below("vary").below(format!("request.{name}")),
-            false => mistake("subjects", message).below(subject.place).below("request").below(name.clone()),
+            false => mistake("subjects", message)
+                .below(subject.place)
+                .below("request")
+                .below(name.clone()),
         });
     }
     match workloads
@@ -449,7 +481,8 @@ fn check_values(
         None => Ok(()),
         Some((i, (name, place))) => {
             let message = format!(
-                "{{request.{name}}} stands in {place:?}, whose values are secret, and reports withhold what its own name says to be so; call it {{request.{name}_token}}"
+                "{{request.{name}}} stands in {place:?}, whose values are secret, and reports \
+                 withhold what its own name says to be so; call it {{request.{name}_token}}"
             );
             Err(mistake("workloads", message).below(i))
         }
@@ -496,10 +529,18 @@ mod tests {
             (format!("path = \"/\"\nbody_file = {secret:?}"), 5, "is absolute"),
             ("path = \"/\"\nbody_file = \"../secret\"".into(), 5, "leaves its folder"),
             ("path = \"/\"\nbody_file = \"link\"".into(), 5, "leads out"),
-            ("path = \"/\"\nheaders = { X = \"{csv:../secret:1}\" }".into(), 5, "leads out of the folder"),
+            (
+                "path = \"/\"\nheaders = { X = \"{csv:../secret:1}\" }".into(),
+                5,
+                "leads out of the folder",
+            ),
             (format!("requests = [\n{{ path = \"/{{csv:{secret}:1}}\" }}]"), 5, "an absolute path"),
             ("path = \"/{csv:link:1}\"".into(), 4, "leads out"),
-            ("path = \"/\"\nrequests = [{ path = \"/\", body_file = \"/x\" }]".into(), 5, "is absolute"),
+            (
+                "path = \"/\"\nrequests = [{ path = \"/\", body_file = \"/x\" }]".into(),
+                5,
+                "is absolute",
+            ),
         ] {
             let error = parse(&workload).unwrap_err();
             assert!(
@@ -510,7 +551,10 @@ mod tests {
         for (subjects, words) in [
             ("subjects = [\"../x\"]", "not the name of a subject"),
             ("[[subjects]]\nuse = \"/x\"", "not the name of a subject"),
-            ("[[subjects]]\nuse = \"x\"\ninherit = [\"A=B\"]", "not the name of an environment variable"),
+            (
+                "[[subjects]]\nuse = \"x\"\ninherit = [\"A=B\"]",
+                "not the name of an environment variable",
+            ),
         ] {
             let error = super::tests::parse(subjects).unwrap_err();
             assert!(error.contains(words) && error.contains("s.toml:"), "{error}");
@@ -528,10 +572,13 @@ mod tests {
 
     #[test]
     fn starts_are_warmed_until_they_are_steady_unless_a_length_is_given() {
-        let load =
-            |keys: &str| parse(&format!("subjects = [\"null\"]\n[load]\n{keys}")).map(|suite| suite.load);
+        let load = |keys: &str| {
+            parse(&format!("subjects = [\"null\"]\n[load]\n{keys}")).map(|suite| suite.load)
+        };
         let warm = |keys: &str| {
-            load(keys).map(|load| (load.decided().warmup_ns, load.decided().until_steady.map(|u| u.limit_ns)))
+            load(keys).map(|load| {
+                (load.decided().warmup_ns, load.decided().until_steady.map(|u| u.limit_ns))
+            })
         };
         const MS: u64 = 1_000_000;
         for (keys, wanted) in [
@@ -561,7 +608,11 @@ mod tests {
 
     #[test]
     fn steps_are_the_product_of_lists() {
-        let suite = parse("subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \"5k\"]\narrival = \"poisson\"").unwrap();
+        let suite = parse(
+            "subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \
+             \"5k\"]\narrival = \"poisson\"",
+        )
+        .unwrap();
         assert_eq!(suite.load.decided().steps.len(), 8);
         assert_eq!(suite.load.decided().steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
     }
@@ -569,8 +620,10 @@ mod tests {
     #[test]
     fn a_step_that_is_asked_for_again_is_a_pass_of_its_own() {
         let suite = parse(
-            "subjects = [\"null\"]\n[suite]\norder = \"random\"\n[load]\norder = \"fixed\"\nwarmup = \"measured\"\n\
-             reconnect = \"at-once\"\nconnections = [1, 1, 2, 1]\n[[workloads]]\npath = \"/a\"\n[[workloads]]\npath = \"/b\"\n",
+            "subjects = [\"null\"]\n[suite]\norder = \"random\"\n[load]\norder = \"fixed\"\n\
+             warmup = \"measured\"\n\
+             reconnect = \"at-once\"\nconnections = [1, 1, 2, 1]\n[[workloads]]\npath = \"/a\"\n\
+             [[workloads]]\npath = \"/b\"\n",
         )
         .unwrap();
         let load = suite.load.decided();
@@ -581,22 +634,33 @@ mod tests {
         assert_eq!(load.still_warming, dyno_archive::plan::StillWarming::Measured);
         assert_eq!(load.reconnect, dyno_archive::plan::Reconnect::AtOnce);
         let usual = parse("subjects = [\"null\"]\n[suite]\norder = \"fixed\"\n").unwrap();
-        assert_eq!(usual.load.decided().order, Order::Fixed, "steps have the order of subjects by default");
+        assert_eq!(
+            usual.load.decided().order,
+            Order::Fixed,
+            "steps have the order of subjects by default"
+        );
     }
 
     #[test]
     fn a_profile_takes_the_place_of_what_it_names() {
-        let source = "subjects = [\"a\", \"b\"]\n[suite]\nrepeats = 5\nname = \"s\"\n[load]\nconnections = [1, 64]\n\
+        let source = "subjects = [\"a\", \"b\"]\n[suite]\nrepeats = 5\nname = \"s\"\n[load]\n\
+             connections = [1, 64]\n\
              duration = \"30s\"\n[profile.short]\nsuite.repeats = 1\nload = { duration = \"2s\" }\n\
              [profile.one]\nsubjects = [\"a\"]\nload.duration = \"4s\"\n";
         let with = |profiles: &[&str]| {
             let profiles: Vec<String> = profiles.iter().map(|name| (*name).to_string()).collect();
-            SuiteFile::parse(Path::new("s.toml"), source, &profiles).map_err(|error| error.to_string())
+            SuiteFile::parse(Path::new("s.toml"), source, &profiles)
+                .map_err(|error| error.to_string())
         };
         let seen = |profiles: &[&str]| {
             let suite = with(profiles).unwrap();
             let load = suite.load.decided();
-            (suite.subjects.len(), suite.repeats, load.duration_ns / 1_000_000_000, load.steps.len())
+            (
+                suite.subjects.len(),
+                suite.repeats,
+                load.duration_ns / 1_000_000_000,
+                load.steps.len(),
+            )
         };
         assert_eq!(seen(&[]), (2, 5, 30, 2));
         assert_eq!(seen(&["short"]), (2, 1, 2, 2));
@@ -616,11 +680,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("s.toml");
         let read = |profile: &str, asked: &[String]| {
-            std::fs::write(&file, format!("subjects = [\"a\"]\n[profile.short]\n{profile}\n")).unwrap();
+            std::fs::write(&file, format!("subjects = [\"a\"]\n[profile.short]\n{profile}\n"))
+                .unwrap();
             SuiteFile::read(&file, asked, 2).unwrap_err().to_string()
         };
         for (profile, told) in [
-            ("load.duratoin = \"1s\"", "s.toml:3:6: unknown key `duratoin`; did you mean `duration`?"),
+            (
+                "load.duratoin = \"1s\"",
+                "s.toml:3:6: unknown key `duratoin`; did you mean `duration`?",
+            ),
             ("load.duration = \"1\"", "s.toml:3:17: "),
             ("suite.repeats = 0", "s.toml:3:17: `repeats` must be at least 1"),
             ("laod.duration = \"1s\"", "s.toml:3:1: unknown key `laod`; did you mean `load`?"),
@@ -636,7 +704,9 @@ mod tests {
         std::fs::write(&file, "subjects = [\"a\"]\nprofile = 1\n").unwrap();
         let error = SuiteFile::read(&file, &[], 2).unwrap_err().to_string();
         assert!(
-            error.contains("s.toml:2:11: `profile` is a table of tables; write each as [profile.NAME]"),
+            error.contains(
+                "s.toml:2:11: `profile` is a table of tables; write each as [profile.NAME]"
+            ),
             "{error}"
         );
     }
@@ -645,8 +715,10 @@ mod tests {
     fn a_profile_may_be_for_small_machines() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("s.toml");
-        let source = "subjects = [\"a\"]\n[limits]\ncpus = 1.5\n[profile.small]\nwhen = { cpus_below = 8 }\nlimits.cpus = 0.3\n\
-             [profile.few]\nwhen = { cpus_below = 2 }\nlimits.cpus = 0.1\n[profile.own]\nlimits.cpus = 0.2\n";
+        let source = "subjects = [\"a\"]\n[limits]\ncpus = 1.5\n[profile.small]\n\
+             when = { cpus_below = 8 }\nlimits.cpus = 0.3\n\
+             [profile.few]\nwhen = { cpus_below = 2 }\nlimits.cpus = 0.1\n[profile.own]\n\
+             limits.cpus = 0.2\n";
         std::fs::write(&file, source).unwrap();
         let read = |asked: &[&str], cpus: usize| {
             let asked: Vec<String> = asked.iter().map(|name| (*name).to_string()).collect();
@@ -672,21 +744,30 @@ mod tests {
     #[test]
     fn a_workload_may_have_its_own_keep_alive() {
         let suite = parse(
-            "subjects = [\"null\"]\n[load]\nrequests_per_connection = 10\n[[workloads]]\nname = \"a\"\npath = \"/\"\n\
+            "subjects = [\"null\"]\n[load]\nrequests_per_connection = 10\n[[workloads]]\n\
+             name = \"a\"\npath = \"/\"\n\
              requests_per_connection = 1\n[[workloads]]\nname = \"b\"\npath = \"/\"\n",
         )
         .unwrap();
-        let own: Vec<Option<u64>> = suite.workloads.iter().map(|w| w.requests_per_connection).collect();
-        assert_eq!((own, suite.load.decided().requests_per_connection), (vec![Some(1), None], Some(10)));
+        let own: Vec<Option<u64>> =
+            suite.workloads.iter().map(|w| w.requests_per_connection).collect();
+        assert_eq!(
+            (own, suite.load.decided().requests_per_connection),
+            (vec![Some(1), None], Some(10))
+        );
         let wrong = |more: &str| {
-            parse(&format!("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\n{more}")).unwrap_err()
+            parse(&format!("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\n{more}"))
+                .unwrap_err()
         };
         assert!(
             wrong("requests_per_connection = 0")
                 .contains("s.toml:4:27: a connection serves at least 1 request")
         );
         let of_page = wrong("requests_per_connection = 2\npage = { resources = [\"/a\"] }");
-        assert!(of_page.contains("s.toml:4:27: ") && of_page.contains("that are kept"), "{of_page}");
+        assert!(
+            of_page.contains("s.toml:4:27: ") && of_page.contains("that are kept"),
+            "{of_page}"
+        );
     }
 
     #[test]
@@ -710,7 +791,10 @@ mod tests {
             "page = { resources = [\"/a*0\"] }",
             "page = { resources = [\"a\"] }",
         ] {
-            assert!(parse(&format!("subjects = [\"null\"]\n[[workloads]]\n{wrong}")).is_err(), "{wrong}");
+            assert!(
+                parse(&format!("subjects = [\"null\"]\n[[workloads]]\n{wrong}")).is_err(),
+                "{wrong}"
+            );
         }
     }
 
@@ -733,14 +817,16 @@ mod tests {
     #[test]
     fn each_protocol_has_steps_of_its_own() {
         let suite = parse(
-            "subjects = [\"null\"]\n[load]\nin_flight = [100, 1000]\nstreams = 10\nwindow_bits = 16\n\
+            "subjects = [\"null\"]\n[load]\nin_flight = [100, 1000]\nstreams = 10\n\
+             window_bits = 16\n\
              [[workloads]]\nname = \"a\"\npath = \"/\"\n\
              [[workloads]]\nname = \"b\"\npath = \"/\"\ntls = true\n\
              [[workloads]]\nname = \"c\"\npath = \"/\"\nprotocol = \"h2\"\n\
              [[workloads]]\nname = \"d\"\npath = \"/\"\nprotocol = \"h2c\"\nstreams = [10, 50]\n",
         )
         .unwrap();
-        let shapes: Vec<_> = suite.load.decided().steps.iter().map(|s| (s.connections, s.streams)).collect();
+        let shapes: Vec<_> =
+            suite.load.decided().steps.iter().map(|s| (s.connections, s.streams)).collect();
         assert_eq!(shapes, [(100, 1), (1000, 1), (10, 10), (100, 10), (2, 50), (20, 50)]);
         assert_eq!(suite.steps_of, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3, 4, 5]]);
         let tls: Vec<_> = suite.workloads.iter().map(|w| w.protocol.is_tls()).collect();
@@ -756,8 +842,13 @@ mod tests {
              [[workloads]]\nname = \"b\"\npath = \"/\"\nprotocol = \"h2c-upgrade\"\n",
         )
         .unwrap();
-        let shapes: Vec<_> =
-            suite.load.decided().steps.iter().map(|s| (s.connections, s.streams, s.pipeline)).collect();
+        let shapes: Vec<_> = suite
+            .load
+            .decided()
+            .steps
+            .iter()
+            .map(|s| (s.connections, s.streams, s.pipeline))
+            .collect();
         assert_eq!(shapes, [(8, 1, 1), (8, 1, 16), (8, 4, 1)]);
         assert_eq!(suite.steps_of, [vec![0, 1], vec![2]]);
     }
@@ -765,11 +856,17 @@ mod tests {
     #[test]
     fn a_rate_may_change_within_a_step() {
         let suite = parse("subjects = [\"null\"]\n[load]\nrate = \"100..300\"").unwrap();
-        let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.decided().steps[0].arrivals else {
+        let Arrivals::Shaped { segments, gaps: Gaps::Even } =
+            &suite.load.decided().steps[0].arrivals
+        else {
             panic!("{:?}", suite.load.decided().steps[0].arrivals)
         };
-        let ends: Vec<_> = segments.iter().map(|s| (s.from_rate, s.to_rate, s.duration_ns)).collect();
-        assert_eq!(ends, [(100.0, 100.0, suite.load.decided().warmup_ns), (100.0, 300.0, 10_000_000_000)]);
+        let ends: Vec<_> =
+            segments.iter().map(|s| (s.from_rate, s.to_rate, s.duration_ns)).collect();
+        assert_eq!(
+            ends,
+            [(100.0, 100.0, suite.load.decided().warmup_ns), (100.0, 300.0, 10_000_000_000)]
+        );
     }
 
     #[test]
@@ -777,16 +874,28 @@ mod tests {
         let cases = [
             ("[suite]\nname = \"x\"", "there are no subjects"),
             ("subject = [\"null\"]", "did you mean `subjects`?"),
-            ("subjects = [\"null\"]\n[load]\nduration = \"10\"", "s.toml:3:12: \"10\" is not a duration"),
+            (
+                "subjects = [\"null\"]\n[load]\nduration = \"10\"",
+                "s.toml:3:12: \"10\" is not a duration",
+            ),
             ("subjects = [\"null\"]\n[load]\nconections = 1", "did you mean `connections`?"),
             ("subjects = [\"null\"]\n[load]\nmodel = \"open\"", "an open loop needs a `rate`"),
-            ("subjects = [\"null\"]\n[load]\nmodel = \"closed\"\nrate = 5", "a closed loop has no `rate`"),
+            (
+                "subjects = [\"null\"]\n[load]\nmodel = \"closed\"\nrate = 5",
+                "a closed loop has no `rate`",
+            ),
             ("subjects = [\"null\"]\n[load]\nconnections = 0", "at least 1"),
-            ("subjects = [\"null\"]\n[limits]\nmemory = \"lots\"", "s.toml:3:10: \"lots\" is not a size"),
+            (
+                "subjects = [\"null\"]\n[limits]\nmemory = \"lots\"",
+                "s.toml:3:10: \"lots\" is not a size",
+            ),
             ("subjects = [\"null\"]\n[limits]\ncpuset = \"x\"", "not a list of CPUs"),
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"x\"", "must begin with a slash"),
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/a b\"", "percent-encode"),
-            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", "cannot be loaded"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"",
+                "cannot be loaded",
+            ),
             (
                 "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\ntls = false",
                 "set `protocol` to \"h2c\"",
@@ -795,32 +904,44 @@ mod tests {
                 "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2c\"\ntls = true",
                 "over TLS set `protocol` to \"h2\"",
             ),
-            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"auto\"", "cannot be loaded"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"auto\"",
+                "cannot be loaded",
+            ),
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nstreams = 2", "belong to HTTP/2"),
             ("subjects = [\"null\"]\n[load]\nstreams = [1, 2]", "belong to HTTP/2"),
             ("subjects = [\"null\"]\n[load]\nwindow_bits = 16", "no workload speaks it"),
             (
-                "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"",
+                "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \
+                 \"/\"\nprotocol = \"h2\"",
                 "s.toml:3:15: `window_bits` is 10 to 30",
             ),
             (
-                "subjects = [\"null\"]\n[load]\npipeline = 2\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"",
+                "subjects = [\"null\"]\n[load]\npipeline = 2\n[[workloads]]\npath = \
+                 \"/\"\nprotocol = \"h2\"",
                 "which has `streams`",
             ),
             ("subjects = [\"null\"]\n[load]\nconnections = 1\nin_flight = 1", "not both"),
             ("subjects = [\"null\"]\n[load]\nin_flight = []", "at least one entry"),
-            ("subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16", "ask for a multiple of 16"),
+            (
+                "subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16",
+                "ask for a multiple of 16",
+            ),
             ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
             ("subjects = [\"null\"]\n[[backends]]\nuse = \"1\"", "is not the name of a back end"),
             (
-                "subjects = [\"null\"]\n[[workloads]]\nexpect = { status = 201 }\nrequests = [{ path = \"/\" }]",
+                "subjects = [\"null\"]\n[[workloads]]\nexpect = { status = 201 }\nrequests = \
+                 [{ path = \"/\" }]",
                 "either a `path` with its keys",
             ),
             (
                 "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []",
                 "either a `path` with its keys",
             ),
-            ("subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/{rand:9}\" }]", "{rand:1..100}"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/{rand:9}\" }]",
+                "{rand:1..100}",
+            ),
             (
                 "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/\", wieght = 2 }]",
                 "did you mean `weight`?",

@@ -54,11 +54,15 @@ impl<'s> Apart<'s> {
         let mut document = Document::parse(path, source)?;
         let named = document.take_tables(PROFILE)?;
         let profiles = named.into_iter().map(|(name, mut table)| {
-            let when =
-                table.remove(WHEN).map(|when| document.read_part(when)).transpose()?.unwrap_or_default();
+            let when = table
+                .remove(WHEN)
+                .map(|when| document.read_part(when))
+                .transpose()?
+                .unwrap_or_default();
             if name == NONE {
-                let message =
-                    format!("`--{PROFILE} {NONE}` asks for no profile of the machine; give it another name");
+                let message = format!(
+                    "`--{PROFILE} {NONE}` asks for no profile of the machine; give it another name"
+                );
                 return Err(mistake(PROFILE, message).below(NONE).locate(path, source));
             }
             Ok(Profile { name, when, table })
@@ -70,10 +74,14 @@ impl<'s> Apart<'s> {
             };
             if let Some(other) = profiles[..i].iter().find(is_alike) {
                 let message = format!(
-                    "profile {:?} holds on the same machines as {:?}, and nothing says which of them is above the other; give them different values of `cpus_below`, or make them one",
+                    "profile {:?} holds on the same machines as {:?}, and nothing says which of \
+                     them is above the other; give them different values of `cpus_below`, or make \
+                     them one",
                     profile.name, other.name
                 );
-                return Err(mistake(PROFILE, message).below(profile.name.clone()).locate(path, source));
+                return Err(mistake(PROFILE, message)
+                    .below(profile.name.clone())
+                    .locate(path, source));
             }
         }
         Ok(Apart { document, profiles })
@@ -88,18 +96,25 @@ pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
     Ok(Apart::parse(path, source)?.profiles.into_iter().map(|profile| profile.name).collect())
 }
 
-/// The profiles that are meant on a machine with so many CPUs: those that say so of themselves, the ones for small machines above
-/// others, unless `none` is among those that are asked for; and above them those.
+/// The profiles that are meant on a machine with so many CPUs: those that say so of themselves, the
+/// ones for small machines above others, unless `none` is among those that are asked for; and above
+/// them those.
 ///
 /// # Errors
 /// As of [`names`].
-pub fn meant(path: &Path, source: &str, asked: &[String], cpus: usize) -> Result<Vec<String>, FileError> {
+pub fn meant(
+    path: &Path,
+    source: &str,
+    asked: &[String],
+    cpus: usize,
+) -> Result<Vec<String>, FileError> {
     let all = Apart::parse(path, source)?.profiles;
     let wants_none = asked.iter().any(|name| name == NONE);
     let mut of_machine: Vec<Profile<'_>> =
         all.into_iter().filter(|profile| profile.when.holds(cpus) && !wants_none).collect();
     of_machine.sort_by_key(|profile| profile.when.rank());
-    let of_machine = of_machine.into_iter().map(|profile| profile.name).filter(|name| !asked.contains(name));
+    let of_machine =
+        of_machine.into_iter().map(|profile| profile.name).filter(|name| !asked.contains(name));
     let mut meant: Vec<String> = Vec::new();
     for name in of_machine.chain(asked.iter().filter(|name| *name != NONE).cloned()) {
         // Of one that is named twice the later place counts.
@@ -109,11 +124,16 @@ pub fn meant(path: &Path, source: &str, asked: &[String], cpus: usize) -> Result
     Ok(meant)
 }
 
-/// A suite's source as it is meant with these profiles, of which a later one takes the place of an earlier.
+/// A suite's source as it is meant with these profiles, of which a later one takes the place of an
+/// earlier.
 ///
 /// # Errors
 /// As of [`names`]; or there is no such profile.
-pub fn document<'s>(path: &'s Path, source: &'s str, profiles: &[String]) -> Result<Document<'s>, FileError> {
+pub fn document<'s>(
+    path: &'s Path,
+    source: &'s str,
+    profiles: &[String],
+) -> Result<Document<'s>, FileError> {
     let Apart { mut document, profiles: all } = Apart::parse(path, source)?;
     for wanted in profiles {
         match all.iter().find(|profile| profile.name == *wanted) {
@@ -137,7 +157,8 @@ fn unknown(wanted: &str, known: &[&str]) -> String {
         Some(near) => format!("the suite has no profile {wanted:?}; did you mean {near:?}?"),
         None if known.is_empty() => {
             format!(
-                "the suite has no profile {wanted:?}: it has none; a table [{PROFILE}.{wanted}] would be one"
+                "the suite has no profile {wanted:?}: it has none; a table [{PROFILE}.{wanted}] \
+                 would be one"
             )
         }
         None => format!("the suite has no profile {wanted:?}; it has {}", known.join(", ")),

@@ -27,12 +27,18 @@ impl RawStop {
         let within = |mistake: Mistake| mistake.within("stop");
         let usual: &[&str] =
             if duet { &["cpu_us_per_request"] } else { &["throughput", "cpu_us_per_request"] };
-        let names = self.metrics.unwrap_or_else(|| usual.iter().copied().map(String::from).collect());
+        let names =
+            self.metrics.unwrap_or_else(|| usual.iter().copied().map(String::from).collect());
         if names.is_empty() {
-            return Err(within(mistake("metrics", "name one metric at least, or leave `metrics` out")));
+            return Err(within(mistake(
+                "metrics",
+                "name one metric at least, or leave `metrics` out",
+            )));
         }
         let key = |(place, name): (usize, &String)| match compare::metric(name) {
-            Ok(metric) if duet && metric.waits => Err(within(mistake("metrics", NOT_IN_A_DUET).below(place))),
+            Ok(metric) if duet && metric.waits => {
+                Err(within(mistake("metrics", NOT_IN_A_DUET).below(place)))
+            }
             Ok(metric) => Ok(metric.key.to_string()),
             Err(why) => Err(within(mistake("metrics", why).below(place))),
         };
@@ -43,7 +49,9 @@ impl RawStop {
     }
 }
 
-const NOT_IN_A_DUET: &str = "with `order = \"duet\"` servers wait for each other, and this metric holds that wait: no answer about it ends the run; name others, such as `cpu_us_per_request`, or take `order = \"interleaved\"`";
+const NOT_IN_A_DUET: &str = "with `order = \"duet\"` servers wait for each other, and this metric \
+                             holds that wait: no answer about it ends the run; name others, such \
+                             as `cpu_us_per_request`, or take `order = \"interleaved\"`";
 
 /// Checks that there is something to be known.
 ///
@@ -53,8 +61,8 @@ pub(crate) fn check_subjects(stop: Option<&Stop>, subjects: usize) -> Result<(),
     if stop.is_none() || subjects > 1 {
         return Ok(());
     }
-    let message =
-        "a run ends early when it is known how its subjects differ, and there is one; leave `[stop]` out";
+    let message = "a run ends early when it is known how its subjects differ, and there is one; \
+                   leave `[stop]` out";
     Err(mistake("stop", message))
 }
 
@@ -65,7 +73,8 @@ pub(super) fn repeats(asked: Option<u32>, may_stop: bool) -> Result<u32, Mistake
     let repeats = positive("repeats", repeats).map_err(of_suite)?;
     if may_stop && (repeats as usize) < REPEATS_FOR_INTERVAL {
         let message = format!(
-            "with `[stop]` these are the most, and nothing is known before {REPEATS_FOR_INTERVAL}: ask for more, or leave `repeats` out for {REPEATS_AT_MOST}"
+            "with `[stop]` these are the most, and nothing is known before {REPEATS_FOR_INTERVAL}: \
+             ask for more, or leave `repeats` out for {REPEATS_AT_MOST}"
         );
         return Err(of_suite(mistake("repeats", message)));
     }
@@ -87,7 +96,10 @@ mod tests {
         assert_eq!((stopped.repeats, stop.same_within), (20, Some(0.02)));
         assert_eq!(stop.metrics, ["throughput_rps", "server_cpu_us_per_request"]);
         let named = suite("[suite]\nrepeats = 7\n[stop]\nmetrics = [\"p99\"]\n").unwrap();
-        assert_eq!((named.repeats, named.stop.unwrap().metrics), (7, vec!["response_p99_us".to_string()]));
+        assert_eq!(
+            (named.repeats, named.stop.unwrap().metrics),
+            (7, vec!["response_p99_us".to_string()])
+        );
         let duet = suite("[suite]\norder = \"duet\"\n[stop]\n").unwrap();
         assert_eq!(duet.stop.unwrap().metrics, ["server_cpu_us_per_request"]);
         let without = suite("").unwrap();
@@ -102,13 +114,23 @@ mod tests {
             ("[stop]\nsame_within = \"2\"\n", 3, "such as `2%`"),
             ("[suite]\nrepeats = 4\n[stop]\n", 3, "nothing is known before 5"),
             ("[stop]\nmetric = \"p99\"\n", 3, "did you mean `metrics`?"),
-            ("[suite]\norder = \"duet\"\n[stop]\nmetrics = [\"throughput\"]\n", 5, "wait for each other"),
+            (
+                "[suite]\norder = \"duet\"\n[stop]\nmetrics = [\"throughput\"]\n",
+                5,
+                "wait for each other",
+            ),
         ] {
             let error = suite(more).unwrap_err();
-            assert!(error.contains(says) && error.contains(&format!("s.toml:{line}:")), "{more}\n→ {error}");
+            assert!(
+                error.contains(says) && error.contains(&format!("s.toml:{line}:")),
+                "{more}\n→ {error}"
+            );
         }
         let stop = suite("[stop]\n").unwrap().stop;
         assert!(super::check_subjects(stop.as_ref(), 1).is_err());
-        assert!(super::check_subjects(stop.as_ref(), 2).is_ok() && super::check_subjects(None, 1).is_ok());
+        assert!(
+            super::check_subjects(stop.as_ref(), 2).is_ok()
+                && super::check_subjects(None, 1).is_ok()
+        );
     }
 }

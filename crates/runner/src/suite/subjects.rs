@@ -86,7 +86,8 @@ impl Table {
                 "a `name` is what reports call this subject: give it letters, or leave it out",
             ));
         }
-        let limits = RawLimits { cpus: self.cpus, cpuset: None, memory: self.memory, files: self.files };
+        let limits =
+            RawLimits { cpus: self.cpus, cpuset: None, memory: self.memory, files: self.files };
         let Name(name) = self.r#use;
         Ok(SuiteSubject {
             place: 0,
@@ -133,7 +134,8 @@ pub(super) fn check(raw: Vec<RawSubject>) -> Result<Vec<SuiteSubject>, Mistake> 
 /// Name of the arm that is a subject once more.
 pub(super) const TWIN: &str = "twin";
 
-/// The subjects, and one of them once more under another name: what the two differ by is nothing but noise.
+/// The subjects, and one of them once more under another name: what the two differ by is nothing
+/// but noise.
 pub(super) fn with_twin(
     mut subjects: Vec<SuiteSubject>,
     of: Option<&str>,

@@ -8,7 +8,9 @@ use serde::Deserialize;
 
 use super::SuiteFile;
 use super::load::{RawLoad, SuiteLoad, check_pages, of_load};
-use crate::limits::{INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURN_OF_QUOTA_NS, TURNS_NS};
+use crate::limits::{
+    INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURN_OF_QUOTA_NS, TURNS_NS,
+};
 
 /// The order of subjects, as suites write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -43,7 +45,8 @@ enum Turns {
     Taken(Option<u64>),
 }
 
-/// Reads what a suite says of turns. `order`: as it is written. `is_experiment`: it is about what its subjects differ in.
+/// Reads what a suite says of turns. `order`: as it is written. `is_experiment`: it is about what
+/// its subjects differ in.
 fn asked(
     order: Option<RawOrder>,
     slice: Option<&str>,
@@ -52,13 +55,15 @@ fn asked(
 ) -> Result<Turns, Mistake> {
     let of_suite = |key, message: String| mistake(key, message).within("suite");
     if order != Some(RawOrder::Interleaved) {
-        let message = "`slice` belongs to `order = \"interleaved\"`; in other orders nobody takes turns";
+        let message =
+            "`slice` belongs to `order = \"interleaved\"`; in other orders nobody takes turns";
         let is_open = is_experiment && order.is_none() && load.interval.is_none();
         let none = if is_open { Turns::Open } else { Turns::None };
         return slice.map_or(Ok(none), |_| Err(of_suite("slice", message.into())));
     }
     if load.interval.is_some() {
-        let message = "with `order = \"interleaved\"` an interval is a quarter of a slice; leave `interval` out, or give `slice` in [suite]";
+        let message = "with `order = \"interleaved\"` an interval is a quarter of a slice; leave \
+                       `interval` out, or give `slice` in [suite]";
         return Err(of_load(mistake("interval", message)));
     }
     let Some(slice) = slice else { return Ok(Turns::Taken(None)) };
@@ -68,7 +73,9 @@ fn asked(
     }
     Err(of_suite(
         "slice",
-        "a slice is 100ms to 2s long: in a shorter one its edges are most of it, in a longer one the machine changes".into(),
+        "a slice is 100ms to 2s long: in a shorter one its edges are most of it, in a longer one \
+         the machine changes"
+            .into(),
     ))
 }
 
@@ -83,7 +90,8 @@ pub(super) struct Paced<'a> {
 }
 
 impl Paced<'_> {
-    /// The load, for each workload the indices of its steps, and the length of turns, if any are taken.
+    /// The load, for each workload the indices of its steps, and the length of turns, if any are
+    /// taken.
     pub(super) fn check(
         self,
         shaped: &[CheckedWorkload],
@@ -94,7 +102,8 @@ impl Paced<'_> {
         }
         let turns = asked(self.order, self.slice, &self.load, self.is_experiment)?;
         let turns = if self.has_quota { turns.unless_asked() } else { turns };
-        let (load, steps_of) = self.load.check(shaped, self.order.unwrap_or_default().of_starts())?;
+        let (load, steps_of) =
+            self.load.check(shaped, self.order.unwrap_or_default().of_starts())?;
         let slice_ns = turns.slice_ns(load.decided(), self.subjects, has_pages);
         check_quota(slice_ns, self.has_quota)?;
         let load = taken(load, slice_ns, has_pages)?;
@@ -107,18 +116,21 @@ impl Paced<'_> {
     }
 }
 
-const PAGES_HAVE_VISITORS: &str = "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`";
+const PAGES_HAVE_VISITORS: &str = "how many requests of a page are in flight changes as it loads; \
+                                   give the number of visitors as `connections`";
 
 /// Most subjects that take turns without being asked to.
 const TAKE_TURNS: usize = 3;
 
 impl Turns {
-    /// The same, with nothing left open. CPU quotas are refilled every 100 ms, about once a turn: how much of one falls into a turn is chance.
+    /// The same, with nothing left open. CPU quotas are refilled every 100 ms, about once a turn:
+    /// how much of one falls into a turn is chance.
     fn unless_asked(self) -> Turns {
         if self == Turns::Open { Turns::None } else { self }
     }
 
-    /// Length of the slices for a load of so many subjects, nanoseconds; `None`: they take no turns.
+    /// Length of the slices for a load of so many subjects, nanoseconds; `None`: they take no
+    /// turns.
     fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
         let (shortest_ns, longest_ns) = (TURNS_NS[0], TURNS_NS[TURNS_NS.len() - 1]);
         // Counters are read at both ends of every turn. Those of many subjects take more of a short
@@ -138,13 +150,14 @@ impl Turns {
     }
 }
 
-/// Whether the turns of a plan are those that it would take with loads of another length: they can be kept apart, and no shorter ones become
-/// possible that would be taken in their place.
+/// Whether the turns of a plan are those that it would take with loads of another length: they can
+/// be kept apart, and no shorter ones become possible that would be taken in their place.
 pub(crate) fn keeps(plan: &Plan, duration_ns: u64) -> bool {
     let Some(slice_ns) = plan.slice_ns else { return true };
     let other = Load { duration_ns, ..plan.load.clone() };
     let arms = plan.arms.len();
-    let shortest = |load: &Load| TURNS_NS.into_iter().find(|ns| check_time(load, arms, *ns).is_ok());
+    let shortest =
+        |load: &Load| TURNS_NS.into_iter().find(|ns| check_time(load, arms, *ns).is_ok());
     check_time(&other, arms, slice_ns).is_ok() && shortest(&other) == shortest(&plan.load)
 }
 
@@ -157,13 +170,16 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
         None => Ok(()),
         Some(_) => Err(mistake(
             "order",
-            "a CPU quota (`cpus`) is refilled every 100 ms, and a server that rested begins its turn with a full one: in short turns the quota measures chance; give `slice = \"1s\"` or more, or leave `order = \"interleaved\"` out",
+            "a CPU quota (`cpus`) is refilled every 100 ms, and a server that rested begins its \
+             turn with a full one: in short turns the quota measures chance; give `slice = \"1s\"` \
+             or more, or leave `order = \"interleaved\"` out",
         )
         .within("suite")),
     }
 }
 
-/// The load as it is where it takes turns in slices of this length, or as it was where it takes none.
+/// The load as it is where it takes turns in slices of this length, or as it was where it takes
+/// none.
 ///
 /// # Errors
 /// It cannot.
@@ -176,25 +192,30 @@ fn taken(load: SuiteLoad, slice_ns: Option<u64>, has_pages: bool) -> Result<Suit
 fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
     let refused = |what: String| {
         let message = format!(
-            "subjects that take turns are loaded in closed loops of requests, and {what}; leave `order = \"interleaved\"` out, or that step"
+            "subjects that take turns are loaded in closed loops of requests, and {what}; leave \
+             `order = \"interleaved\"` out, or that step"
         );
         mistake("order", message).within("suite")
     };
     if has_pages {
-        return Err(refused("a page that was begun would reach into another subject's turn".into()));
+        return Err(refused(
+            "a page that was begun would reach into another subject's turn".into(),
+        ));
     }
     match load.steps.iter().find(|step| !step.arrivals.is_closed()) {
         Some(step) => Err(refused(format!(
             "one of {} is an open loop, whose requests are due whether or not it is their turn",
-            step.arrivals
-                .rate()
-                .map_or_else(|| "recorded times".into(), |rate| format!("{rate} requests per second")),
+            step.arrivals.rate().map_or_else(
+                || "recorded times".into(),
+                |rate| format!("{rate} requests per second")
+            ),
         ))),
         None => Ok(()),
     }
 }
 
-/// Checks that the intervals of every trial can be kept apart: none may reach over the edge of a slice.
+/// Checks that the intervals of every trial can be kept apart: none may reach over the edge of a
+/// slice.
 ///
 /// # Errors
 /// They are too many.
@@ -214,7 +235,9 @@ fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake
     Err(mistake(
         "duration",
         format!(
-            "{subjects} subjects that take turns need {:.0} s for a step, and {:.0} s can be kept in quarters of slices; ask for a shorter `duration` and more `repeats`, or for a longer `slice`",
+            "{subjects} subjects that take turns need {:.0} s for a step, and {:.0} s can be kept \
+             in quarters of slices; ask for a shorter `duration` and more `repeats`, or for a \
+             longer `slice`",
             all_ns as f64 / 1e9,
             most_ns as f64 / 1e9
         ),
@@ -239,7 +262,10 @@ mod tests {
         assert_eq!(usual.load.decided().interval_ns, 25_000_000);
         assert_eq!(usual.load.decided().order, Order::Random);
         let asked = suite("order = \"interleaved\"\nslice = \"200ms\"");
-        assert_eq!((asked.slice_ns, asked.load.decided().interval_ns), (Some(200_000_000), 50_000_000));
+        assert_eq!(
+            (asked.slice_ns, asked.load.decided().interval_ns),
+            (Some(200_000_000), 50_000_000)
+        );
         assert_eq!(suite("order = \"fixed\"").slice_ns, None);
     }
 
@@ -278,7 +304,10 @@ mod tests {
             let load = suite("", "connections = [1]\nduration = \"1s\"").unwrap().load;
             Turns::Taken(None).slice_ns(load.decided(), subjects, false)
         };
-        assert_eq!((of(3), of(4), of(7)), (Some(100_000_000), Some(200_000_000), Some(200_000_000)));
+        assert_eq!(
+            (of(3), of(4), of(7)),
+            (Some(100_000_000), Some(200_000_000), Some(200_000_000))
+        );
     }
 
     #[test]
@@ -287,14 +316,22 @@ mod tests {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
             let suite = suite("order = \"interleaved\"", &load).unwrap();
             let folders = dyno_subject::definition::find::Folders::default();
-            crate::plan::resolve(suite, &folders, &crate::plan::Overrides::default(), &[0, 1], &|_| None)
-                .unwrap()
-                .plan
+            crate::plan::resolve(
+                suite,
+                &folders,
+                &crate::plan::Overrides::default(),
+                &[0, 1],
+                &|_| None,
+            )
+            .unwrap()
+            .plan
         };
         let ten = plan("10s");
         assert_eq!(ten.slice_ns, Some(100_000_000));
         assert!(
-            keeps(&ten, 5_000_000_000) && !keeps(&ten, 30_000_000_000) && !keeps(&ten, 1_000_000_000_000)
+            keeps(&ten, 5_000_000_000)
+                && !keeps(&ten, 30_000_000_000)
+                && !keeps(&ten, 1_000_000_000_000)
         );
         assert!(!keeps(&plan("30s"), 10_000_000_000), "shorter turns would be taken");
     }

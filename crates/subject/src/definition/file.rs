@@ -16,8 +16,8 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
 use super::spec::{
-    BUILD, BuildSpec, CommandSpec, DATA, FileSpec, Nanoseconds, ProfileSpec, QUESTION, ReadyBy, ReadyKeys,
-    ReadySpec, Require, RuntimeSpec, StartSpec, StopKeys, StopSpec, Variant,
+    BUILD, BuildSpec, CommandSpec, DATA, FileSpec, Nanoseconds, ProfileSpec, QUESTION, ReadyBy,
+    ReadyKeys, ReadySpec, Require, RuntimeSpec, StartSpec, StopKeys, StopSpec, Variant,
 };
 use super::{Definition, Role};
 use crate::limits::{DEFINITION_BYTES, TEMPLATE_BYTES};
@@ -63,7 +63,8 @@ impl Definition {
     pub fn read_as(folder: &Path, role: Role) -> Result<Definition, FileError> {
         let path = folder.join(role.file());
         let wrong = |why: String| FileError::whole(&path, format!("cannot be read: {why}"));
-        let source = read_regular(&path, DEFINITION_BYTES).map_err(|error| wrong(why(&path, &error)))?;
+        let source =
+            read_regular(&path, DEFINITION_BYTES).map_err(|error| wrong(why(&path, &error)))?;
         let source = String::from_utf8(source).map_err(|_| wrong("it is not UTF-8 text".into()))?;
         Definition::parse(folder, role, &source)
     }
@@ -91,15 +92,16 @@ impl Definition {
 }
 
 impl Home<'_> {
-    /// Takes every key, whatever is wrong with those before it. What is wrong has been told: its usual value stands in for it,
-    /// so that mistakes of the whole are told as well.
+    /// Takes every key, whatever is wrong with those before it. What is wrong has been told: its
+    /// usual value stands in for it, so that mistakes of the whole are told as well.
     fn definition(self, keys: &mut Keys<'_>) -> Option<Definition> {
         let nature = self.nature(keys);
         let kept = self.contracts(keys).unwrap_or_default();
         let waive = waive(keys, &kept).unwrap_or_default();
         let backends = self.backends(keys).unwrap_or_default();
         let requires = requires(keys);
-        let version = keys.table("version").and_then(|table| command(table, Place::Question, QUESTION));
+        let version =
+            keys.table("version").and_then(|table| command(table, Place::Question, QUESTION));
         let build = keys.table("build").and_then(build);
         let Data { limits, seed, reset } = self.data(keys);
         let start = keys.required_table("start").and_then(|table| self.start(table));
@@ -110,12 +112,15 @@ impl Home<'_> {
         let endpoints = keys.optional("endpoints").unwrap_or_default();
         let variants = keys.named_tables("variants");
         for (variant, _) in variants.iter().filter(|(variant, _)| Name::parse(variant).is_err()) {
-            let message =
-                format!("{variant:?} is not the name of a variant, which has at least one letter and no `/`");
+            let message = format!(
+                "{variant:?} is not the name of a variant, which has at least one letter and no `/`"
+            );
             keys.add(mistake("variants", message).below(variant.clone()));
         }
-        let variants: BTreeMap<String, Variant> =
-            variants.into_iter().map(|(variant, table)| (variant, self.variant(table, &kept))).collect();
+        let variants: BTreeMap<String, Variant> = variants
+            .into_iter()
+            .map(|(variant, table)| (variant, self.variant(table, &kept)))
+            .collect();
         let Nature { name, title, language, description, protocols, refuses } = nature?;
         let usual = if protocols.is_empty() { ReadyBy::Listening } else { answer_at("/") };
         let definition = Definition {
@@ -171,7 +176,14 @@ impl Home<'_> {
         };
         let description = keys.optional("description").unwrap_or_default();
         let refuses = self.role == Role::Subject && keys.optional("refuses").unwrap_or_default();
-        Some(Nature { name, title, language: language?, description, protocols: protocols?, refuses })
+        Some(Nature {
+            name,
+            title,
+            language: language?,
+            description,
+            protocols: protocols?,
+            refuses,
+        })
     }
 
     /// What only back ends have.
@@ -179,9 +191,10 @@ impl Home<'_> {
         if self.role == Role::Subject {
             return Data::default();
         }
-        let limits = keys.parsed("limits", |raw: RawLimits| raw.check().map_err(|m| m.within("limits")));
-        let [seed, reset] =
-            ["seed", "reset"].map(|key| keys.table(key).and_then(|table| command(table, Place::Start, DATA)));
+        let limits =
+            keys.parsed("limits", |raw: RawLimits| raw.check().map_err(|m| m.within("limits")));
+        let [seed, reset] = ["seed", "reset"]
+            .map(|key| keys.table(key).and_then(|table| command(table, Place::Start, DATA)));
         Data { limits: limits.unwrap_or_default(), seed, reset }
     }
 
@@ -200,8 +213,9 @@ impl Home<'_> {
     fn contracts(self, keys: &mut Keys<'_>) -> Option<Kept> {
         let names = keys.list::<String>("checks")?;
         if self.role == Role::Backend {
-            let message = "a back end is asked no contract's checks: they are the subject's, through which it is seen; its `seed` or the \
-                           `command` of its `ready` can look whether it answers right";
+            let message = "a back end is asked no contract's checks: they are the subject's, \
+                           through which it is seen; its `seed` or the `command` of its `ready` \
+                           can look whether it answers right";
             keys.add(mistake("checks", message));
             return None;
         }
@@ -221,7 +235,9 @@ impl Home<'_> {
     /// `Err`: why there is none; `None`: its mistakes, which stand elsewhere, are kept to be told.
     fn contract(self, name: &str) -> Result<Contract, Option<String>> {
         let of_name = Name::parse(name).map_err(|_| {
-            format!("{name:?} is not the name of a contract, which is that of its file, without any `/`")
+            format!(
+                "{name:?} is not the name of a contract, which is that of its file, without any `/`"
+            )
         });
         of_name.map_err(Some)?;
         Contract::find(name, self.folder).map_err(|not_found| match not_found {
@@ -273,7 +289,9 @@ impl Home<'_> {
         let files = keys.list::<FileSpec>("files");
         for (i, file) in files.iter().flatten().enumerate() {
             let before = files.iter().flatten().take(i);
-            if let Some(other) = before.map(|other| &other.to).find(|other| other.overlaps(&file.to)) {
+            if let Some(other) =
+                before.map(|other| &other.to).find(|other| other.overlaps(&file.to))
+            {
                 let why = format!(
                     "{:?} is in the way of {:?}; give each file a name of its own",
                     other.text(),
@@ -285,13 +303,18 @@ impl Home<'_> {
                 keys.add(mistake("files", why).below(i).below("to"));
             }
             // What cannot be read is told when it is needed.
-            let template = read_within(file.template.path(), self.folder, TEMPLATE_BYTES).unwrap_or_default();
+            let template =
+                read_within(file.template.path(), self.folder, TEMPLATE_BYTES).unwrap_or_default();
             let checked = match str::from_utf8(&template) {
                 Ok(text) => Place::Start.check_contents(text),
                 Err(_) => Err("it is no text".into()),
             };
             if let Err(why) = checked {
-                keys.add(mistake("files", format!("{}: {why}", file.template)).below(i).below("template"));
+                keys.add(
+                    mistake("files", format!("{}: {why}", file.template))
+                        .below(i)
+                        .below("template"),
+                );
             }
         }
         let cwd = keys.parsed("cwd", cwd);
@@ -315,7 +338,9 @@ impl Home<'_> {
             contracts: kept.map(|kept| kept.contracts),
             backends: self.backends(&mut keys).unwrap_or_default(),
             requires: requires(&mut keys),
-            version: keys.table("version").and_then(|table| command(table, Place::Question, QUESTION)),
+            version: keys
+                .table("version")
+                .and_then(|table| command(table, Place::Question, QUESTION)),
             build: keys.table("build").and_then(build),
             command: command_words,
             env: parts.env,
@@ -366,14 +391,16 @@ struct Kept {
 }
 
 impl Kept {
-    /// Takes one more. `Err`: it has a check that would be taken for one of those before, as a sentence.
+    /// Takes one more. `Err`: it has a check that would be taken for one of those before, as a
+    /// sentence.
     fn take(&mut self, contract: Contract) -> Result<(), Option<String>> {
         for earlier in &self.contracts {
             if let Some((name, protocol)) = earlier.clash(&contract) {
                 let (a, b) = (&earlier.name, &contract.name);
                 return Err(Some(format!(
-                    "the contracts {a:?} and {b:?} both have a check {name:?} over {protocol}, and results go by these names; name one of \
-                     the two contracts, or give the check another name in one"
+                    "the contracts {a:?} and {b:?} both have a check {name:?} over {protocol}, and \
+                     results go by these names; name one of the two contracts, or give the check \
+                     another name in one"
                 )));
             }
         }
@@ -404,7 +431,8 @@ fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
         return Some(names);
     }
     let checks = || kept.contracts.iter().flat_map(|contract| &contract.checks);
-    let at = |check: &Check| check.protocols.iter().map(|p| check.name_over(*p)).collect::<Vec<_>>();
+    let at =
+        |check: &Check| check.protocols.iter().map(|p| check.name_over(*p)).collect::<Vec<_>>();
     let known: Vec<String> =
         checks().flat_map(|check| [vec![check.name.clone()], at(check)].concat()).collect();
     for (i, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name)) {
@@ -412,7 +440,9 @@ fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
             Some(near) => format!("did you mean {near:?}?"),
             None => "`dyno subjects check` prints the names of all".into(),
         };
-        keys.add(mistake("waive", format!("its contracts have no check {name:?}; {hint}")).below(i));
+        keys.add(
+            mistake("waive", format!("its contracts have no check {name:?}; {hint}")).below(i),
+        );
     }
     Some(names)
 }
@@ -472,7 +502,8 @@ fn build(mut keys: Keys<'_>) -> Option<BuildSpec> {
 }
 
 fn stop(mut keys: Keys<'_>) -> StopKeys {
-    let read = StopKeys { signal: keys.optional::<Signal>("signal"), deadline: keys.optional("deadline") };
+    let read =
+        StopKeys { signal: keys.optional::<Signal>("signal"), deadline: keys.optional("deadline") };
     keys.end();
     read
 }
@@ -490,7 +521,8 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
         true => Ok(()),
         false => Err(mistake(
             "tcp",
-            "`tcp` is `true`, for a start that is ready when its ports take connections; or leave it out",
+            "`tcp` is `true`, for a start that is ready when its ports take connections; or leave \
+             it out",
         )),
     });
     let command = keys.optional::<String>("command");
@@ -503,8 +535,8 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
     ];
     let given: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
     if let [_, second, ..] = given.as_slice() {
-        let message =
-            "a start is ready by one sign: a `path` that is answered, `tcp = true`, or a `command`; give one";
+        let message = "a start is ready by one sign: a `path` that is answered, `tcp = true`, or a \
+                       `command`; give one";
         keys.add(mistake(*second, message));
     }
     keys.end();
@@ -551,13 +583,15 @@ fn cwd(text: String) -> Result<String, Mistake> {
     const FOLDERS: [&str; 3] = ["{work}", "{out}", "{dir}"];
     let below = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
     let is_inside = |below: &str| {
-        below.is_empty() || below.strip_prefix('/').is_some_and(|below| Inside::parse(below).is_ok())
+        below.is_empty()
+            || below.strip_prefix('/').is_some_and(|below| Inside::parse(below).is_ok())
     };
     if below.is_some_and(is_inside) {
         return Ok(text);
     }
     let message = format!(
-        "{text:?} is not a folder that a start has; write {{work}}, {{out}}, {{dir}}, or one below, such as {{out}}/app"
+        "{text:?} is not a folder that a start has; write {{work}}, {{out}}, {{dir}}, or one \
+         below, such as {{out}}/app"
     );
     Err(mistake("cwd", message))
 }
@@ -568,7 +602,8 @@ fn checked_port(key: &'static str, n: i64) -> Result<u16, Mistake> {
         _ => Err(mistake(
             key,
             format!(
-                "`{key}` is a port, 1 to 65535; leave it out for one that dyno finds, and tell the server with {{{key}}}"
+                "`{key}` is a port, 1 to 65535; leave it out for one that dyno finds, and tell the \
+                 server with {{{key}}}"
             ),
         )),
     }

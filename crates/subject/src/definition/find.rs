@@ -1,4 +1,5 @@
-//! Where definitions lie: folders of subjects, one after the other, and the folders `backends` beside them.
+//! Where definitions lie: folders of subjects, one after the other, and the folders `backends`
+//! beside them.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -39,7 +40,8 @@ pub enum NoDefinition {
 pub type ByName = (String, Result<Definition, FileError>);
 
 impl Folders {
-    /// All subjects by name, each once, in the order of the names: those with mistakes, too, and the controls.
+    /// All subjects by name, each once, in the order of the names: those with mistakes, too, and
+    /// the controls.
     ///
     /// # Errors
     /// A folder cannot be read.
@@ -81,16 +83,22 @@ impl Folders {
     /// There is none, or it has mistakes.
     pub fn subject(&self, name: &str) -> Result<Definition, NoDefinition> {
         match self.0.iter().map(|folder| folder.join(name)).find(|f| holds(f, Role::Subject)) {
-            Some(folder) => Definition::read(&folder).map_err(|error| NoDefinition::Wrong(Box::new(error))),
+            Some(folder) => {
+                Definition::read(&folder).map_err(|error| NoDefinition::Wrong(Box::new(error)))
+            }
             None => match built_in(name) {
                 Some(own) => own.map_err(|error| NoDefinition::Wrong(Box::new(error))),
-                None => Err(NoDefinition::None(self.none_of(name, "subject", &self.names(Role::Subject)))),
+                None => Err(NoDefinition::None(self.none_of(
+                    name,
+                    "subject",
+                    &self.names(Role::Subject),
+                ))),
             },
         }
     }
 
-    /// The back end of a name: a folder with `backend.toml` among the subjects or in a folder `backends` beside them; or a
-    /// subject, which can stand behind another.
+    /// The back end of a name: a folder with `backend.toml` among the subjects or in a folder
+    /// `backends` beside them; or a subject, which can stand behind another.
     ///
     /// # Errors
     /// There is none, or it has mistakes.
@@ -111,8 +119,8 @@ impl Folders {
         }
     }
 
-    /// A definition and all that stand behind it, each once: those that it needs, and those that these need. `Err`: one of them is
-    /// nowhere or wrong, as a sentence.
+    /// A definition and all that stand behind it, each once: those that it needs, and those that
+    /// these need. `Err`: one of them is nowhere or wrong, as a sentence.
     pub fn with_backends(&self, definition: &Definition) -> Vec<Result<Definition, String>> {
         let mut known = BTreeSet::new();
         let mut all = vec![Ok(definition.clone())];
@@ -122,7 +130,9 @@ impl Folders {
             for name in needs.into_iter().filter(|name| known.insert(name.clone())) {
                 all.push(self.backend(&name).map_err(|error| match error {
                     NoDefinition::None(why) => format!("{why}, unless a suite gives one that name"),
-                    NoDefinition::Wrong(error) => format!("its back end {name} has mistakes: {error}"),
+                    NoDefinition::Wrong(error) => {
+                        format!("its back end {name} has mistakes: {error}")
+                    }
                 }));
             }
             next += 1;
@@ -130,20 +140,27 @@ impl Folders {
         all
     }
 
-    /// Why a subject cannot be run here, as a sentence: a need of its own, or of a back end that it names, is not met.
+    /// Why a subject cannot be run here, as a sentence: a need of its own, or of a back end that it
+    /// names, is not met.
     #[must_use]
     pub fn lack(&self, definition: &Definition, here: &Prerequisites<'_>) -> Option<String> {
         self.with_backends(definition).into_iter().enumerate().find_map(|(i, found)| match found {
             Ok(own) if i == 0 => here.unmet(&own),
-            Ok(behind) => here.unmet(&behind).map(|why| format!("its back end {}: {why}", behind.name)),
+            Ok(behind) => {
+                here.unmet(&behind).map(|why| format!("its back end {}: {why}", behind.name))
+            }
             Err(why) => Some(why),
         })
     }
 
     /// Where back ends are looked for.
     fn of_backends(&self) -> Vec<PathBuf> {
-        let beside = |folder: &PathBuf| Some(std::path::absolute(folder).ok()?.parent()?.join("backends"));
-        self.0.iter().flat_map(|folder| std::iter::once(folder.clone()).chain(beside(folder))).collect()
+        let beside =
+            |folder: &PathBuf| Some(std::path::absolute(folder).ok()?.parent()?.join("backends"));
+        self.0
+            .iter()
+            .flat_map(|folder| std::iter::once(folder.clone()).chain(beside(folder)))
+            .collect()
     }
 
     fn names(&self, role: Role) -> Vec<String> {
@@ -170,7 +187,8 @@ impl Folders {
             None if what == "subject" => "`dyno subjects list` shows which there are".into(),
             None => format!("a folder backends/{name} with a backend.toml would be one"),
         };
-        let places: Vec<String> = self.0.iter().map(|folder| folder.display().to_string()).collect();
+        let places: Vec<String> =
+            self.0.iter().map(|folder| folder.display().to_string()).collect();
         format!("there is no {what} {name:?} in {}; {hint}", places.join(" or "))
     }
 }
@@ -209,7 +227,8 @@ mod tests {
     fn write(folder: &Path, role: Role, title: &str) {
         std::fs::create_dir_all(folder).unwrap();
         let text = format!(
-            "title = {title:?}\nlanguage = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\n"
+            "title = {title:?}\nlanguage = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = \
+             [\"x\"]\n"
         );
         std::fs::write(folder.join(role.file()), text).unwrap();
     }
@@ -228,7 +247,9 @@ mod tests {
         assert_eq!((title("one").as_str(), title("null").as_str()), ("of a", "mine"));
         let all: Vec<String> = folders.all().unwrap().into_iter().map(|(name, _)| name).collect();
         assert_eq!(all, ["closed-port", "coalescing", "null", "one"]);
-        let Err(NoDefinition::None(why)) = folders.subject("nul") else { panic!("it is not there") };
+        let Err(NoDefinition::None(why)) = folders.subject("nul") else {
+            panic!("it is not there")
+        };
         assert!(why.ends_with("did you mean \"null\"?"), "{why}");
     }
 
@@ -292,7 +313,9 @@ mod tests {
         assert_eq!(found("db"), Some(("beside".into(), Role::Backend)));
         assert_eq!(found("cache"), Some(("among".into(), Role::Backend)));
         assert_eq!(found("front"), Some(("a subject".into(), Role::Subject)));
-        let Err(NoDefinition::None(why)) = folders.backend("dbs") else { panic!("it is not there") };
+        let Err(NoDefinition::None(why)) = folders.backend("dbs") else {
+            panic!("it is not there")
+        };
         assert!(
             why.contains("there is no back end \"dbs\"") && why.contains("did you mean \"db\"?"),
             "{why}"
@@ -315,13 +338,17 @@ mod tests {
         };
         file("backends/app", "backends = [\"db\"]\n");
         let folders = Folders(vec![subjects]);
-        let front = Definition { backends: vec!["app".into()], ..folders.subject("front").unwrap() };
+        let front =
+            Definition { backends: vec!["app".into()], ..folders.subject("front").unwrap() };
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let lack = || folders.lack(&front, &Prerequisites::new(&supervision));
         assert!(lack().unwrap().starts_with("there is no back end \"db\""), "{:?}", lack());
-        file("backends/db", "[[requires]]\nname = \"disk\"\ntest = \"false\"\nhint = \"Buy one.\"\n");
+        file(
+            "backends/db",
+            "[[requires]]\nname = \"disk\"\ntest = \"false\"\nhint = \"Buy one.\"\n",
+        );
         assert_eq!(lack().as_deref(), Some("its back end db: disk is missing. Buy one."));
         // One that needs itself is looked at once.
         file("backends/db", "backends = [\"app\"]\n");

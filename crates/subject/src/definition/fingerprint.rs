@@ -1,4 +1,5 @@
-//! What a definition is told from others by: hashes of what decides how it is started, and of what lies in its folder.
+//! What a definition is told from others by: hashes of what decides how it is started, and of what
+//! lies in its folder.
 
 use std::collections::BTreeMap;
 use std::fs::FileType;
@@ -12,15 +13,16 @@ use crate::key::Key;
 use crate::limits::TEMPLATE_BYTES;
 
 impl Definition {
-    /// Hash of what decides how it is started: this definition, its templates and, if it is started from its own folder,
-    /// everything in that. What goes into a build has a hash of its own.
+    /// Hash of what decides how it is started: this definition, its templates and, if it is started
+    /// from its own folder, everything in that. What goes into a build has a hash of its own.
     ///
     /// # Errors
     /// Something in its folder cannot be read.
     pub fn fingerprint(&self) -> io::Result<String> {
         let mut key = Key::default();
         // Other variants, and where it all lies, change nothing of this one.
-        let alone = Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
+        let alone =
+            Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
         key.add(format!("{alone:?}").as_bytes());
         for file in &self.start.files {
             key.add(&read_within(file.template.path(), &self.folder, TEMPLATE_BYTES)?);
@@ -42,7 +44,8 @@ fn is_own_file(kind: FileType) -> bool {
     kind.is_file() || kind.is_symlink()
 }
 
-/// Whether a file is of a kind that servers leave behind where they run, and never read as their own.
+/// Whether a file is of a kind that servers leave behind where they run, and never read as their
+/// own.
 fn is_written_by_servers(name: &Path) -> bool {
     const ENDINGS: [&str; 4] = ["log", "pid", "sock", "pyc"];
     name.extension().is_some_and(|e| ENDINGS.iter().any(|known| e == *known))
@@ -65,8 +68,10 @@ fn add_folder(key: &mut Key, folder: &Path, below: &Path, counts: Counts) -> io:
         let path = folder.join(&name);
         let kind = std::fs::symlink_metadata(&path)?.file_type();
         // The definition itself is there already, without its comments.
-        let is_definition = [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
-        let is_left_there = counts == Counts::Its && (!is_own_file(kind) || is_written_by_servers(&name));
+        let is_definition =
+            [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
+        let is_left_there =
+            counts == Counts::Its && (!is_own_file(kind) || is_written_by_servers(&name));
         if is_definition || (is_left_there && !kind.is_dir()) {
             continue;
         }
@@ -93,7 +98,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
-        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\", \"{port}\", \"{dir}\"]\n\
+        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\n\
+             command = [\"x\", \"{port}\", \"{dir}\"]\n\
              files = [{ template = \"t\", to = \"t\" }]\n";
         std::fs::write(folder.join("subject.toml"), text).unwrap();
         std::fs::write(folder.join("t"), b"{port}").unwrap();

@@ -1,5 +1,5 @@
-//! Definitions of servers under test and of back ends: `subjects/NAME/subject.toml`, `backends/NAME/backend.toml`.
-//! docs/subjects.md describes every key.
+//! Definitions of servers under test and of back ends: `subjects/NAME/subject.toml`,
+//! `backends/NAME/backend.toml`. docs/subjects.md describes every key.
 
 mod file;
 pub mod find;
@@ -24,8 +24,8 @@ use crate::placeholders::{self, Placeholders};
 
 pub use file::{is_backend, not_a_backend};
 pub use spec::{
-    BuildSpec, CommandSpec, FileSpec, Nanoseconds, ProfileSpec, ReadyBy, ReadySpec, Require, RuntimeSpec,
-    StartSpec, StopSpec, Target, Variant,
+    BuildSpec, CommandSpec, FileSpec, Nanoseconds, ProfileSpec, ReadyBy, ReadySpec, Require,
+    RuntimeSpec, StartSpec, StopSpec, Target, Variant,
 };
 
 /// What a definition is of, and so in which file it stands.
@@ -88,12 +88,14 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// What is wrong with it as a whole, and with each of its variants that is not wrong with the others, too.
+    /// What is wrong with it as a whole, and with each of its variants that is not wrong with the
+    /// others, too.
     fn mistakes(&self) -> Vec<Mistake> {
         let own = self.own_mistakes();
         let mut all = own.clone();
         for (variant, over) in &self.variants {
-            let of_variant = self.overridden(over).own_mistakes().into_iter().filter(|m| !own.contains(m));
+            let of_variant =
+                self.overridden(over).own_mistakes().into_iter().filter(|m| !own.contains(m));
             all.extend(of_variant.map(|mistake| {
                 let placed = mistake.within(variant.clone()).within("variants");
                 placed.of(&format!("variant {variant:?}"))
@@ -111,10 +113,12 @@ impl Definition {
         }
         let at = |is_it: fn(&Protocol) -> bool| self.protocols.iter().position(is_it);
         if let Some(i) = at(|protocol| *protocol == Protocol::Auto) {
-            const AUTO: &str = "`protocols` has \"auto\", which is for loads; name what it speaks, for instance [\"h1-tls\", \"h2\"]";
+            const AUTO: &str = "`protocols` has \"auto\", which is for loads; name what it speaks, \
+                                for instance [\"h1-tls\", \"h2\"]";
             all.push(wrong(AUTO).below(i));
         }
-        let twice = self.protocols.iter().enumerate().find(|(i, p)| self.protocols[..*i].contains(p));
+        let twice =
+            self.protocols.iter().enumerate().find(|(i, p)| self.protocols[..*i].contains(p));
         if let Some((i, protocol)) = twice {
             all.push(wrong(&format!("`protocols` names {protocol} twice")).below(i));
         }
@@ -123,14 +127,16 @@ impl Definition {
         if self.ready.by == ReadyBy::Listening && !is_told && !has_own {
             all.push(mistake(
                 "ready",
-                "its sign of readiness is that its ports take connections, and it names none: use {port} in its start, give `port` there, \
-                 or a `command` here that succeeds when it is ready",
+                "its sign of readiness is that its ports take connections, and it names none: use \
+                 {port} in its start, give `port` there, or a `command` here that succeeds when it \
+                 is ready",
             ));
         }
         if self.refuses && !matches!(self.ready.by, ReadyBy::Command(_)) {
             all.push(mistake(
                 "refuses",
-                "nobody answers there, so that no answer tells when it is ready: give `[ready]` a `command` that succeeds then",
+                "nobody answers there, so that no answer tells when it is ready: give `[ready]` a \
+                 `command` that succeeds then",
             ));
         }
         if self.refuses && !self.contracts.is_empty() {
@@ -144,7 +150,8 @@ impl Definition {
         if let Some(i) = over_tls.filter(|_| !has_tls_port) {
             let protocol = self.protocols[i];
             let message = format!(
-                "it says that it speaks {protocol}, but its start has no {{tls_port}} to speak it on"
+                "it says that it speaks {protocol}, but its start has no {{tls_port}} to speak it \
+                 on"
             );
             all.push(wrong(&message).below(i));
         }
@@ -156,8 +163,8 @@ impl Definition {
         self.contracts.iter().map(|contract| contract.name.as_str())
     }
 
-    /// The back ends that it needs, by the names that it has for them: those that it names, and those whose ports it asks
-    /// for.
+    /// The back ends that it needs, by the names that it has for them: those that it names, and
+    /// those whose ports it asks for.
     #[must_use]
     pub fn needs(&self) -> BTreeSet<String> {
         let mut all: BTreeSet<String> = self.backends.iter().cloned().collect();
@@ -174,7 +181,8 @@ impl Definition {
     pub fn with_variant(&self, variant: &str) -> Result<Definition, String> {
         let Some(over) = self.variants.get(variant) else {
             let known = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");
-            let known = if known.is_empty() { "it has none".into() } else { format!("it has {known}") };
+            let known =
+                if known.is_empty() { "it has none".into() } else { format!("it has {known}") };
             return Err(format!("subject {:?} has no variant {variant:?}; {known}", self.name));
         };
         Ok(self.overridden(over))
@@ -212,10 +220,20 @@ impl Definition {
     }
 
     /// Asks a tool something, as builds would find it.
-    pub(crate) fn ask(&self, command: &str, deadline: Nanoseconds, supervision: &Supervision<'_>) -> Answer {
+    pub(crate) fn ask(
+        &self,
+        command: &str,
+        deadline: Nanoseconds,
+        supervision: &Supervision<'_>,
+    ) -> Answer {
         let environment = self.environment_of_tools();
-        Tool { command, folder: &self.folder, environment: &environment, deadline: deadline.duration() }
-            .ask(supervision)
+        Tool {
+            command,
+            folder: &self.folder,
+            environment: &environment,
+            deadline: deadline.duration(),
+        }
+        .ask(supervision)
     }
 
     /// The variables that a start gets from dyno's own environment, as archives keep them. Its own
@@ -229,7 +247,8 @@ impl Definition {
         inherited
     }
 
-    /// The environment in which tools are asked: what `env` of `[build]` sets may decide which of their versions answers.
+    /// The environment in which tools are asked: what `env` of `[build]` sets may decide which of
+    /// their versions answers.
     fn environment_of_tools(&self) -> Environment {
         let temporary = std::env::temp_dir();
         self.build.as_ref().map_or_else(
@@ -312,13 +331,18 @@ mod tests {
         (root, folder)
     }
 
-    const GOOD: &str = "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n[start]\ncommand = [\"x\", \"{port}\"]\n[variants.fast]\ntitle = \"X fast\"\nenv = { A = \"1\" }\n";
+    const GOOD: &str = "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = \
+                        [\"h1\"]\nchecks = [\"hello\"]\n[start]\ncommand = [\"x\", \
+                        \"{port}\"]\n[variants.fast]\ntitle = \"X fast\"\nenv = { A = \"1\" }\n";
 
     #[test]
     fn defaults_are_filled_in_and_variants_override() {
         let (_root, folder) = write(GOOD);
         let definition = Definition::read(&folder).unwrap();
-        assert_eq!((definition.stop.signal, definition.stop.deadline_ns), (Signal::Term, 5_000_000_000));
+        assert_eq!(
+            (definition.stop.signal, definition.stop.deadline_ns),
+            (Signal::Term, 5_000_000_000)
+        );
         assert_eq!(unmet(&definition), None);
         let fast = definition.with_variant("fast").unwrap();
         assert_eq!((fast.title.as_str(), fast.start.env.len()), ("X fast", 1));
@@ -344,9 +368,14 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let error = |source: &str| Definition::read(&write(source).1).unwrap_err().to_string();
-        assert!(error(&GOOD.replace("title = \"X\"", "titel = \"X\"")).contains("did you mean `title`?"));
+        assert!(
+            error(&GOOD.replace("title = \"X\"", "titel = \"X\""))
+                .contains("did you mean `title`?")
+        );
         assert!(error(&GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle")).contains("but its folder is"));
-        assert!(error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("did you mean \"hello\"?"));
+        assert!(
+            error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("did you mean \"hello\"?")
+        );
         assert!(error(&GOOD.replace("[\"h1\"]", "[\"h3\"]")).contains("unknown value `h3`"));
         assert!(error(&GOOD.replace("[\"h1\"]", "[\"auto\"]")).contains("which is for loads"));
         assert!(error(&GOOD.replace("[\"h1\"]", "[]")).contains("`protocols` is empty"));
@@ -365,27 +394,57 @@ mod tests {
         for (source, place, underlined, words) in [
             (GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle"), "1:8", "\"y\"", "but its folder is"),
             (GOOD.replace("[\"h1\"]", "[\"h1\", \"h3\"]"), "4:20", "\"h3\"", "unknown value `h3`"),
-            (GOOD.replace("[\"h1\"]", "[\"h1\", \"auto\"]"), "4:20", "\"auto\"", "which is for loads"),
+            (
+                GOOD.replace("[\"h1\"]", "[\"h1\", \"auto\"]"),
+                "4:20",
+                "\"auto\"",
+                "which is for loads",
+            ),
             (GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]"), "4:20", "\"h2\"", "has no {tls_port}"),
             (GOOD.replace("[\"h1\"]", "[]"), "4:13", "[]", "`protocols` is empty"),
-            (GOOD.replace("[\"hello\"]", "[\"hello\", \"hallo\"]"), "5:20", "\"hallo\"", "no contract"),
+            (
+                GOOD.replace("[\"hello\"]", "[\"hello\", \"hallo\"]"),
+                "5:20",
+                "\"hallo\"",
+                "no contract",
+            ),
             (GOOD.replace("[\"x\", \"{port}\"]", "[]"), "7:11", "[]", "`start.command` is empty"),
-            (GOOD.replace("command = [", "commands = ["), "7:1", "commands", "did you mean `command`?"),
-            (GOOD.replace("env = { A = \"1\" }", "env = { A = 1 }"), "10:13", "1", "invalid type: integer"),
+            (
+                GOOD.replace("command = [", "commands = ["),
+                "7:1",
+                "commands",
+                "did you mean `command`?",
+            ),
+            (
+                GOOD.replace("env = { A = \"1\" }", "env = { A = 1 }"),
+                "10:13",
+                "1",
+                "invalid type: integer",
+            ),
             (
                 after("[variants.mute]\nprotocols = [\"h1-tls\"]\n"),
                 "12:14",
                 "\"h1-tls\"",
                 "variant \"mute\": it",
             ),
-            (after("[variants.a]\nready = { deadline = \"5\" }\n"), "12:22", "\"5\"", "is not a duration"),
+            (
+                after("[variants.a]\nready = { deadline = \"5\" }\n"),
+                "12:22",
+                "\"5\"",
+                "is not a duration",
+            ),
             (
                 after("[variants.a]\nready = { deadlin = \"5s\" }\n"),
                 "12:11",
                 "deadlin",
                 "did you mean `deadline`?",
             ),
-            (after("[ready]\npath = \"/\"\ndeadline = \"5\"\n"), "13:12", "\"5\"", "is not a duration"),
+            (
+                after("[ready]\npath = \"/\"\ndeadline = \"5\"\n"),
+                "13:12",
+                "\"5\"",
+                "is not a duration",
+            ),
             (after("[stop]\nsignal = \"HUP\"\n"), "12:10", "\"HUP\"", "unknown value `HUP`"),
             (
                 after(&format!("{build}inputs = [\"a\", \"../y\"]\n")),
@@ -401,7 +460,12 @@ mod tests {
                 "[[requires]]",
                 "`[[requires]]` lacks `hint`",
             ),
-            (after("[version]\ncommand = \"v\"\ndeadline = 3\n"), "13:12", "3", "invalid type: integer `3`"),
+            (
+                after("[version]\ncommand = \"v\"\ndeadline = 3\n"),
+                "13:12",
+                "3",
+                "invalid type: integer `3`",
+            ),
         ] {
             let text = Definition::read(&write(&source).1).unwrap_err().to_string();
             let lines: Vec<&str> = text.lines().collect();
@@ -415,19 +479,25 @@ mod tests {
             let carets = lines[3].split_once("| ").unwrap().1;
             assert_eq!(&shown[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
         }
-        let error = Definition::read(&write(&GOOD.replace("language = \"C\"\n", "")).1).unwrap_err();
+        let error =
+            Definition::read(&write(&GOOD.replace("language = \"C\"\n", "")).1).unwrap_err();
         let message = "the file lacks `language`; it needs `language`, `protocols` and `start`";
         assert_eq!((error.position, error.message.as_str()), (None, message));
     }
 
     #[test]
     fn all_mistakes_of_a_file_are_told_at_once() {
-        let source = "titel = \"X\"\nprotocols = [\"h1\"]\nchecks = [\"hallo\"]\n[[requires]]\nname = \"a\"\n[build]\n\
-             command = \"make {prot}\"\n[start]\ncommand = [\"x\", \"{prot}\"]\ncwd = \"/tmp\"\nport = 0\n[ready]\ntcp = true\n\
-             command = \"true\"\n[variants.v]\nchecks = [\"hello\"]\nwaive = [\"x\", \"json\", \"y\"]\n";
+        let source = "titel = \"X\"\nprotocols = [\"h1\"]\nchecks = [\"hallo\"]\n[[requires]]\n\
+             name = \"a\"\n[build]\n\
+             command = \"make {prot}\"\n[start]\ncommand = [\"x\", \"{prot}\"]\ncwd = \"/tmp\"\n\
+             port = 0\n[ready]\ntcp = true\n\
+             command = \"true\"\n[variants.v]\nchecks = [\"hello\"]\n\
+             waive = [\"x\", \"json\", \"y\"]\n";
         let text = Definition::read(&write(source).1).unwrap_err().to_string();
-        let heads: Vec<&str> =
-            text.lines().filter_map(|line| line.split_once("subject.toml").map(|(_, rest)| rest)).collect();
+        let heads: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.split_once("subject.toml").map(|(_, rest)| rest))
+            .collect();
         let wanted = [
             ": the file lacks `language`; it needs `language`, `protocols` and `start`",
             ":1:1: unknown key `titel`; did you mean `title`?",
@@ -450,16 +520,21 @@ mod tests {
 
     #[test]
     fn mistakes_of_the_whole_are_told_with_those_of_its_keys() {
-        let source = "language = \"C\"\nprotocols = [\"h1\"]\nbackends = [\"a.b\", \"c\", \"d.e\"]\n\
+        let source = "language = \"C\"\nprotocols = [\"h1\"]\n\
+             backends = [\"a.b\", \"c\", \"d.e\"]\n\
              [version]\ncommand = 5\n[start]\ncommand = [\"x\"]\n\
-             [variants.auto]\nprotocols = [\"auto\"]\n[variants.tls]\nprotocols = [\"h1\", \"h2\"]\n[variants.none]\nprotocols = []\n[variants.\"a/b\"]\nenv = { \"A=\" = \"{prot}\" }\n[build]\ncommand = \"x\"\ninputs = [\"/etc\", \"a\", \"/usr\"]\n";
+             [variants.auto]\nprotocols = [\"auto\"]\n[variants.tls]\n\
+             protocols = [\"h1\", \"h2\"]\n[variants.none]\nprotocols = []\n[variants.\"a/b\"]\n\
+             env = { \"A=\" = \"{prot}\" }\n[build]\ncommand = \"x\"\n\
+             inputs = [\"/etc\", \"a\", \"/usr\"]\n";
         let text = Definition::read(&write(source).1).unwrap_err().to_string();
         for wanted in [
             "toml:3:13: \"a.b\" is not the name of a back end",
             "toml:3:25: \"d.e\" is not the name of a back end",
             "toml:5:11: invalid type",
             "toml:9:14: variant \"auto\": `protocols` has \"auto\"",
-            "toml:11:20: variant \"tls\": it says that it speaks h2, but its start has no {tls_port}",
+            "toml:11:20: variant \"tls\": it says that it speaks h2, but its start has no \
+             {tls_port}",
             "toml:13:13: variant \"none\": `protocols` is empty",
             "toml:14:1: \"a/b\" is not the name of a variant",
             "toml:15:16: \"A=\" is not the name of a variable",
@@ -491,13 +566,17 @@ mod tests {
         let text = "checks = [\"hello\"]\n[start]\ncommand = [\"x\", \"{port}\"]\n";
         std::fs::write(folder.join("backend.toml"), text).unwrap();
         let told = Definition::read_as(&folder, Role::Backend).unwrap_err().to_string();
-        assert!(told.contains("backend.toml:1:10: a back end is asked no contract's checks"), "{told}");
+        assert!(
+            told.contains("backend.toml:1:10: a back end is asked no contract's checks"),
+            "{told}"
+        );
     }
 
     #[test]
     fn the_least_that_a_file_says_is_enough() {
         let (_root, folder) = write(
-            "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\nport = 8080\ncwd = \"{out}/a\"\n",
+            "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\nport = 8080\ncwd \
+             = \"{out}/a\"\n",
         );
         let definition = Definition::read(&folder).unwrap();
         assert_eq!((definition.name.as_str(), definition.title.as_str()), ("x", "x"));
@@ -544,7 +623,10 @@ mod tests {
         let told = refusing(start).unwrap_err();
         assert!(told.contains("give `[ready]` a `command`"), "{told}");
         let told = refusing(&format!("checks = [\"hello\"]\n{start}")).unwrap_err();
-        assert!(told.contains("leave `checks` out") && told.contains("give `[ready]` a `command`"), "{told}");
+        assert!(
+            told.contains("leave `checks` out") && told.contains("give `[ready]` a `command`"),
+            "{told}"
+        );
     }
 
     #[test]
@@ -554,16 +636,23 @@ mod tests {
             Definition::read(&write(&waive("[\"HEAD has no body\"]")).1).unwrap().waive,
             ["HEAD has no body"]
         );
-        let error = Definition::read(&write(&waive("[\"HEAD has a body\"]")).1).unwrap_err().to_string();
-        assert!(error.contains(":6:10: ") && error.contains("did you mean \"HEAD has no body\"?"), "{error}");
+        let error =
+            Definition::read(&write(&waive("[\"HEAD has a body\"]")).1).unwrap_err().to_string();
+        assert!(
+            error.contains(":6:10: ") && error.contains("did you mean \"HEAD has no body\"?"),
+            "{error}"
+        );
     }
 
     #[test]
     fn the_mistakes_of_a_contract_are_told_at_their_place() {
         let (_root, folder) = write(&GOOD.replace("\"hello\"", "\"own\""));
         std::fs::create_dir(folder.join("contracts")).unwrap();
-        std::fs::write(folder.join("contracts/own.toml"), "[[checks]]\nname = \"a\"\npaht = \"/\"\n")
-            .unwrap();
+        std::fs::write(
+            folder.join("contracts/own.toml"),
+            "[[checks]]\nname = \"a\"\npaht = \"/\"\n",
+        )
+        .unwrap();
         let error = Definition::read(&folder).unwrap_err();
         assert!(error.path.ends_with("contracts/own.toml"), "{error}");
         assert!(
@@ -586,7 +675,8 @@ mod tests {
     #[test]
     fn a_test_that_hangs_is_an_unmet_need() {
         let (_root, folder) = write(&format!(
-            "{GOOD}[[requires]]\nname = \"tool\"\ntest = \"setsid sleep 1000\"\nhint = \"Mend it.\"\ndeadline = \"100ms\"\n"
+            "{GOOD}[[requires]]\nname = \"tool\"\ntest = \"setsid sleep 1000\"\nhint = \"Mend \
+             it.\"\ndeadline = \"100ms\"\n"
         ));
         assert_eq!(
             unmet(&Definition::read(&folder).unwrap()).unwrap(),
@@ -596,9 +686,11 @@ mod tests {
 
     #[test]
     fn a_path_that_leaves_its_folder_is_refused_with_its_place() {
-        let build = |inputs: &str| format!("{GOOD}[build]\ncommand = \"true\"\ninputs = [{inputs}]\n");
-        let file =
-            |file: &str| GOOD.replace("\"{port}\"]\n", &format!("\"{{port}}\"]\nfiles = [{{ {file} }}]\n"));
+        let build =
+            |inputs: &str| format!("{GOOD}[build]\ncommand = \"true\"\ninputs = [{inputs}]\n");
+        let file = |file: &str| {
+            GOOD.replace("\"{port}\"]\n", &format!("\"{{port}}\"]\nfiles = [{{ {file} }}]\n"))
+        };
         for (source, line, words) in [
             (build("\"a\", \"/etc/passwd\""), 13, "\"/etc/passwd\" is absolute"),
             (build("\"../y\""), 13, "\"../y\" leaves its folder"),
@@ -621,7 +713,9 @@ mod tests {
             (GOOD.replace("\"{port}\"]\n", "\"{port}\", \"a\\u0000\"]\n"), 7, "it holds a NUL"),
             (format!("{GOOD}[start.env]\nX = \"a\\u0000b\"\n"), 12, "it holds a NUL"),
             (
-                format!("{GOOD}[stop]\n[[requires]]\nname = \"x\"\nhint = \"h\"\ntest = \"a\\u0000\"\n"),
+                format!(
+                    "{GOOD}[stop]\n[[requires]]\nname = \"x\"\nhint = \"h\"\ntest = \"a\\u0000\"\n"
+                ),
                 15,
                 "NUL",
             ),
@@ -634,12 +728,17 @@ mod tests {
         ] {
             let error = Definition::read(&write(&source).1).unwrap_err().to_string();
             assert!(error.contains(words), "{source}\n→ {error}");
-            assert!(error.contains(&format!("subject.toml:{line}:")) && error.contains('^'), "{error}");
+            assert!(
+                error.contains(&format!("subject.toml:{line}:")) && error.contains('^'),
+                "{error}"
+            );
         }
         let good = file("template = \"y\", to = \"{work}/conf/{port}.conf\"");
         let definition = Definition::read(&write(&good).1).unwrap();
-        let to =
-            definition.start.files[0].to.fill(&Placeholders(vec![("port".into(), "80".into())])).unwrap();
+        let to = definition.start.files[0]
+            .to
+            .fill(&Placeholders(vec![("port".into(), "80".into())]))
+            .unwrap();
         assert_eq!(to.path(), Path::new("conf/80.conf"));
     }
 
@@ -662,9 +761,10 @@ mod tests {
 
     #[test]
     fn a_template_that_is_no_file_is_not_waited_for() {
-        let (_root, folder) = write(
-            &GOOD.replace("\"{port}\"]\n", "\"{port}\"]\nfiles = [{ template = \"pipe\", to = \"a\" }]\n"),
-        );
+        let (_root, folder) = write(&GOOD.replace(
+            "\"{port}\"]\n",
+            "\"{port}\"]\nfiles = [{ template = \"pipe\", to = \"a\" }]\n",
+        ));
         let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
         assert!(pipe.success());
         let definition = Definition::read(&folder).unwrap();

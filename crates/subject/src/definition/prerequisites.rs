@@ -10,8 +10,8 @@ use dyno_launch::tool::Answer;
 
 use super::{Definition, Require};
 
-/// Tests of needs, each run once however many definitions have it: variants share those of their subject, and some take a
-/// second.
+/// Tests of needs, each run once however many definitions have it: variants share those of their
+/// subject, and some take a second.
 #[derive(Debug)]
 pub struct Prerequisites<'a> {
     supervision: &'a Supervision<'a>,
@@ -32,7 +32,8 @@ impl<'a> Prerequisites<'a> {
         Prerequisites { supervision, answers: RefCell::default() }
     }
 
-    /// The first need of a definition that this machine does not meet, as a sentence with the way out.
+    /// The first need of a definition that this machine does not meet, as a sentence with the way
+    /// out.
     #[must_use]
     pub fn unmet(&self, definition: &Definition) -> Option<String> {
         self.all_unmet(definition).next().map(|(_, sentence)| sentence)
@@ -83,8 +84,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
-        let file = "language = \"C\"\nprotocols = [\"h1\"]\n[[requires]]\nname = \"tool\"\ntest = \"echo >>asked\"\n\
-             hint = \"Get it.\"\n[start]\ncommand = [\"x\", \"{port}\"]\n[variants.a]\ntitle = \"A\"\n[variants.b]\n\
+        let file = "language = \"C\"\nprotocols = [\"h1\"]\n[[requires]]\nname = \"tool\"\n\
+             test = \"echo >>asked\"\n\
+             hint = \"Get it.\"\n[start]\ncommand = [\"x\", \"{port}\"]\n[variants.a]\n\
+             title = \"A\"\n[variants.b]\n\
              build = { command = \"true\", inputs = [], env = { CHOOSES = \"another\" } }\n";
         std::fs::write(folder.join("subject.toml"), file).unwrap();
         let plain = Definition::read(&folder).unwrap();

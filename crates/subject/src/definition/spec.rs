@@ -81,7 +81,8 @@ pub struct BuildSpec {
 }
 
 impl BuildSpec {
-    /// The environment of the build: what it sees of dyno's own, and `env`. Temporary files go into `temporary`.
+    /// The environment of the build: what it sees of dyno's own, and `env`. Temporary files go into
+    /// `temporary`.
     pub(crate) fn environment(&self, temporary: &Path, places: &Placeholders) -> Environment {
         let mut environment = Environment::of_tool(&Ours::read(), &self.inherit, temporary);
         self.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
@@ -93,7 +94,8 @@ impl BuildSpec {
 pub struct StartSpec {
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that the server sees, besides those that every server does.
+    /// Variables of dyno's own environment that the server sees, besides those that every server
+    /// does.
     pub inherit: Vec<Inherit>,
     pub files: Vec<FileSpec>,
     /// Folder in which it is started, with placeholders.
@@ -119,7 +121,8 @@ pub struct FileSpec {
     pub to: Target,
 }
 
-/// Where a rendered file goes: a path within the start's working folder, which may hold placeholders.
+/// Where a rendered file goes: a path within the start's working folder, which may hold
+/// placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target(String);
 
@@ -133,7 +136,8 @@ impl Target {
             || PATHS.iter().any(|path| below.contains(path))
         {
             return Err(format!(
-                "{text:?} is not a file in the working folder; write it like \"{{work}}/server.conf\""
+                "{text:?} is not a file in the working folder; write it like \
+                 \"{{work}}/server.conf\""
             ));
         }
         let path = Inside::parse(below)?;

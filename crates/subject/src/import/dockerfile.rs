@@ -66,7 +66,8 @@ fn escape(text: &str) -> char {
 fn documents(text: &str) -> Vec<String> {
     let name = |after: &str| {
         let after = after.trim_start_matches('-').trim_start_matches(['"', '\'']);
-        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+        let end =
+            after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
         after[..end].to_string()
     };
     // `<<<` is a shell's here-string, which has no lines.
@@ -89,7 +90,9 @@ pub(super) fn listed(all: &[Instruction], is_wanted: impl Fn(&str) -> bool) -> S
 
 fn shortened(line: &str) -> String {
     match line.char_indices().nth(LINE_CHARS) {
-        Some((end, _)) => format!("{} … ({} characters more)", &line[..end], line[end..].chars().count()),
+        Some((end, _)) => {
+            format!("{} … ({} characters more)", &line[..end], line[end..].chars().count())
+        }
         None => line.into(),
     }
 }
@@ -104,10 +107,12 @@ mod tests {
 
     #[test]
     fn parse_continued_lines_are_one_instruction() {
-        let text = "\u{feff}# c\nFROM debian\r\n\nrun apt-get update && \\\n# why\n\n  apt-get install -y x \\\n&& make\nCMD [\"a\"]\n";
+        let text = "\u{feff}# c\nFROM debian\r\n\nrun apt-get update && \\\n# why\n\n  apt-get \
+                    install -y x \\\n&& make\nCMD [\"a\"]\n";
         assert_eq!(
             lines(text),
-            "FROM debian\nrun apt-get update && \\\n  apt-get install -y x \\\n    && make\nCMD [\"a\"]\n"
+            "FROM debian\nrun apt-get update && \\\n  apt-get install -y x \\\n    && make\nCMD \
+             [\"a\"]\n"
         );
         let names: Vec<String> = parse(text).into_iter().map(|own| own.name).collect();
         assert_eq!(names, ["FROM", "RUN", "CMD"]);
@@ -117,7 +122,8 @@ mod tests {
 
     #[test]
     fn parse_here_documents_belong_to_their_instruction() {
-        let text = "RUN <<EOF bash <<-'B'\n#!/bin/sh\nrm -rf /\nEOF\nCMD no\n\tB\nCOPY <<E /x\nFROM no\nE\nRUN cat <<<x\nCMD yes\n";
+        let text = "RUN <<EOF bash <<-'B'\n#!/bin/sh\nrm -rf /\nEOF\nCMD no\n\tB\nCOPY <<E \
+                    /x\nFROM no\nE\nRUN cat <<<x\nCMD yes\n";
         let all = parse(text);
         let names: Vec<&str> = all.iter().map(|own| own.name.as_str()).collect();
         assert_eq!(names, ["RUN", "COPY", "RUN", "CMD"]);
@@ -130,7 +136,10 @@ mod tests {
     fn listed_lines_hold_nothing_that_controls_a_terminal() {
         let text = format!("RUN echo \u{1b}]0;x\u{7}\rb\u{202e}\u{85}c\t{}\n", "y".repeat(1_000));
         let shown = lines(&text);
-        assert!(shown.starts_with("RUN echo \u{fffd}]0;x\u{fffd}\u{fffd}b\u{fffd}\u{fffd}c yyy"), "{shown}");
+        assert!(
+            shown.starts_with("RUN echo \u{fffd}]0;x\u{fffd}\u{fffd}b\u{fffd}\u{fffd}c yyy"),
+            "{shown}"
+        );
         assert!(shown.contains("… (") && shown.len() < 600, "{shown}");
     }
 }

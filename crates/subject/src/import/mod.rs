@@ -51,7 +51,8 @@ const DATABASE_HOST: &str = "tfb-database";
 pub fn techempower(name: &str, read: ReadFile<'_>, test: Option<&str>) -> Result<Imported, String> {
     let missing = || {
         format!(
-            "there is no {CONFIG}; name the folder of one server of FrameworkBenchmarks, such as frameworks/Go/fasthttp"
+            "there is no {CONFIG}; name the folder of one server of FrameworkBenchmarks, such as \
+             frameworks/Go/fasthttp"
         )
     };
     let text = read(CONFIG)?.ok_or_else(missing)?;
@@ -65,15 +66,20 @@ pub fn techempower(name: &str, read: ReadFile<'_>, test: Option<&str>) -> Result
     };
     let framework = scalar(&config.framework).unwrap_or_else(|| name.into());
     let image = if wanted == "default" { framework } else { format!("{framework}-{wanted}") };
-    let file = text_of(&test, "dockerfile").unwrap_or_else(|| format!("{}.dockerfile", image.to_lowercase()));
-    let file = Inside::parse(&file).map_err(|why| format!("{CONFIG} names its Dockerfile: {why}"))?;
+    let file = text_of(&test, "dockerfile")
+        .unwrap_or_else(|| format!("{}.dockerfile", image.to_lowercase()));
+    let file =
+        Inside::parse(&file).map_err(|why| format!("{CONFIG} names its Dockerfile: {why}"))?;
     let file = file.to_string();
     let docker = read(&file)?.ok_or_else(|| format!("there is no {file}, by which it is built"))?;
-    let mut writer = Writer { name, test: &test, steps: dockerfile::parse(&docker), file, left: Vec::new() };
+    let mut writer =
+        Writer { name, test: &test, steps: dockerfile::parse(&docker), file, left: Vec::new() };
     let toml = writer.write()?;
     let others: Vec<&str> = tests.keys().map(String::as_str).collect();
     if !others.is_empty() {
-        writer.left.push(format!("Other tests of it can be imported with --test: {}.", others.join(", ")));
+        writer
+            .left
+            .push(format!("Other tests of it can be imported with --test: {}.", others.join(", ")));
     }
     Ok(Imported { toml, left: writer.left })
 }
@@ -110,12 +116,14 @@ impl Writer<'_> {
         toml.push_str(&self.ready_and_endpoints());
         if self.has_database() {
             self.left.push(
-                "It needs the PostgreSQL back end: dyno looks for the folder `backends/postgres` next to each folder of subjects. Copy that of \
-                 dyno's sources there, or name their subjects as well: --subjects DYNO/subjects."
+                "It needs the PostgreSQL back end: dyno looks for the folder `backends/postgres` \
+                 next to each folder of subjects. Copy that of dyno's sources there, or name their \
+                 subjects as well: --subjects DYNO/subjects."
                     .into(),
             );
             self.left.push(format!(
-                "Its sources may name the database's host {DATABASE_HOST:?} (`grep -r {DATABASE_HOST} .`). Make them read a variable that `[start] env` sets to \
+                "Its sources may name the database's host {DATABASE_HOST:?} (`grep -r \
+                 {DATABASE_HOST} .`). Make them read a variable that `[start] env` sets to \
                  \"{{postgres.host}}:{{postgres.port}}\"."
             ));
         }
@@ -125,15 +133,19 @@ impl Writer<'_> {
     fn head(&self) -> String {
         let text = |key| text_of(self.test, key);
         let title = text("display_name").unwrap_or_else(|| self.name.into());
-        let kind = ["approach", "classification"].map(|key| text(key).unwrap_or_default().to_lowercase());
+        let kind =
+            ["approach", "classification"].map(|key| text(key).unwrap_or_default().to_lowercase());
         let web = text("webserver").filter(|web| !web.eq_ignore_ascii_case("none"));
         let web = web.map(|web| format!(", on {web}")).unwrap_or_default();
-        let description =
-            format!("{title}{web}, from TechEmpower's FrameworkBenchmarks ({}).", kind.join(" ").trim());
+        let description = format!(
+            "{title}{web}, from TechEmpower's FrameworkBenchmarks ({}).",
+            kind.join(" ").trim()
+        );
         let checks = if self.is_of_contract() { "checks = [\"techempower\"]\n" } else { "" };
         let backends = if self.has_database() { "backends = [\"postgres\"]\n" } else { "" };
         format!(
-            "# Made by `dyno subjects import techempower` from {}.\nname = {}\ntitle = {}\nlanguage = {}\ndescription = {}\nprotocols = [\"h1\"]\n{checks}{backends}",
+            "# Made by `dyno subjects import techempower` from {}.\nname = {}\ntitle = \
+             {}\nlanguage = {}\ndescription = {}\nprotocols = [\"h1\"]\n{checks}{backends}",
             CONFIG,
             string(self.name),
             string(&title),
@@ -149,17 +161,25 @@ impl Writer<'_> {
     }
 
     fn has_database(&self) -> bool {
-        let asks =
-            ["db_url", "query_url", "update_url", "fortune_url", "cached_query_url", "cached-query_url"];
+        let asks = [
+            "db_url",
+            "query_url",
+            "update_url",
+            "fortune_url",
+            "cached_query_url",
+            "cached-query_url",
+        ];
         asks.iter().any(|url| text_of(self.test, url).is_some())
-            && text_of(self.test, "database").is_some_and(|name| name.eq_ignore_ascii_case("postgres"))
+            && text_of(self.test, "database")
+                .is_some_and(|name| name.eq_ignore_ascii_case("postgres"))
     }
 
     /// A need that is not met until a person has finished the file: it keeps dyno from starting
     /// what does nothing.
     fn unfinished(&self) -> String {
         let hint = format!(
-            "Write [build] and [start] command in subject.toml by the steps of {}, which stand there as comments; then remove this [[requires]].",
+            "Write [build] and [start] command in subject.toml by the steps of {}, which stand \
+             there as comments; then remove this [[requires]].",
             self.file
         );
         format!(
@@ -172,13 +192,15 @@ impl Writer<'_> {
     fn build(&mut self) -> String {
         let comments = comment(&dockerfile::listed(&self.steps, is_of_build));
         let work = format!(
-            "Write [build]: the steps of {} are listed in subject.toml as comments, and none of them is carried out:\n{}",
+            "Write [build]: the steps of {} are listed in subject.toml as comments, and none of \
+             them is carried out:\n{}",
             self.file,
             dockerfile::listed(&self.steps, is_of_build)
         );
         self.left.push(work.trim_end().into());
         format!(
-            "\n# The steps of {}. Write those that this machine needs as one script:\n# [build]\n# command = '''\n# set -e\n# '''\n# inputs = [\".\"]\n#\n{comments}",
+            "\n# The steps of {}. Write those that this machine needs as one script:\n# [build]\n# \
+             command = '''\n# set -e\n# '''\n# inputs = [\".\"]\n#\n{comments}",
             plain_line(&self.file)
         )
     }
@@ -192,25 +214,32 @@ impl Writer<'_> {
         }
         let comments = comment(&listed);
         self.left.push(
-            format!("Write [start] command, and remove the [[requires]]. The image is started by:\n{listed}")
-                .trim_end()
-                .into(),
+            format!(
+                "Write [start] command, and remove the [[requires]]. The image is started \
+                 by:\n{listed}"
+            )
+            .trim_end()
+            .into(),
         );
         let port = match self.port()? {
             Some(port) => {
                 self.left.push(format!(
-                    "It listens on port {port}: one start at a time, and no other program may listen there. If its command can be given a port, \
-                     write {{port}} there and remove `port`."
+                    "It listens on port {port}: one start at a time, and no other program may \
+                     listen there. If its command can be given a port, write {{port}} there and \
+                     remove `port`."
                 ));
                 format!("port = {port}\n")
             }
             None => {
-                self.left
-                    .push(format!("{CONFIG} names no port: write [start] port, or {{port}} in its command."));
+                self.left.push(format!(
+                    "{CONFIG} names no port: write [start] port, or {{port}} in its command."
+                ));
                 String::new()
             }
         };
-        Ok(format!("\n# The image is started by:\n{comments}[start]\ncommand = [\"false\"]\n{port}"))
+        Ok(format!(
+            "\n# The image is started by:\n{comments}[start]\ncommand = [\"false\"]\n{port}"
+        ))
     }
 
     /// `None`: none is named.
@@ -230,17 +259,19 @@ impl Writer<'_> {
             .iter()
             .filter_map(|(key, value)| Some((key.strip_suffix("_url")?, scalar(value)?)))
             .collect();
-        let url = |name: &str| urls.iter().find(|(own, _)| *own == name).map(|(_, url)| url.as_str());
+        let url =
+            |name: &str| urls.iter().find(|(own, _)| *own == name).map(|(_, url)| url.as_str());
         let first = urls.first().map(|(_, url)| url.as_str());
         let ready = url("plaintext").or_else(|| url("json")).or(first).unwrap_or("/");
-        let mut toml = format!("\n[ready]\npath = {}\ndeadline = \"60s\"\n\n[endpoints]\n", string(ready));
+        let mut toml =
+            format!("\n[ready]\npath = {}\ndeadline = \"60s\"\n\n[endpoints]\n", string(ready));
         for (name, path) in &urls {
             let _ = writeln!(toml, "{} = {}", key(name), string(path));
         }
         if !self.is_of_contract() {
             self.left.push(
-                "None of its responses is checked: the contract `techempower` asks for /plaintext and /json, and it does not have both. Write a \
-                 contract for it (docs/contracts.md)."
+                "None of its responses is checked: the contract `techempower` asks for /plaintext \
+                 and /json, and it does not have both. Write a contract for it (docs/contracts.md)."
                     .into(),
             );
         }

@@ -5,20 +5,23 @@ use super::*;
 type Files<'a> = &'a [(&'a str, &'a str)];
 
 fn imported(files: Files<'_>, test: Option<&str>) -> Result<(toml::Table, Imported), String> {
-    let read =
-        |name: &str| Ok(files.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_string()));
+    let read = |name: &str| {
+        Ok(files.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_string()))
+    };
     let made = techempower("quick", &read, test)?;
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("subjects/quick");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("subject.toml"), &made.toml).unwrap();
-    crate::definition::Definition::read(&folder).unwrap_or_else(|error| panic!("{error}\n{}", made.toml));
+    crate::definition::Definition::read(&folder)
+        .unwrap_or_else(|error| panic!("{error}\n{}", made.toml));
     Ok((made.toml.parse().unwrap(), made))
 }
 
 const CONFIG_JSON: &str = r#"{"framework": "quick", "tests": [{
     "default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080, "language": "Go", "display_name": "Qu\u200bick",
-                "approach": "Realistic", "classification": "Platform", "webserver": "None", "database": "None"},
+                "approach": "Realistic", "classification": "Platform", "webserver": "None",
+                "database": "None"},,
     "pg": {"json_url": "/json", "db_url": "/db", "query_url": "/queries?n=", "port": 9000, "database": "Postgres", "language": "Go"}
 }]}"#;
 
@@ -30,9 +33,10 @@ fn of(members: &str) -> Result<toml::Table, String> {
 
 #[test]
 fn techempower_writes_the_facts_and_lists_the_steps() {
-    let docker =
-        "FROM golang:1.24\nWORKDIR /quick\nRUN go build \\\n  -o app .\nEXPOSE 8080\nCMD ./app -p 8080\n";
-    let (toml, made) = imported(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
+    let docker = "FROM golang:1.24\nWORKDIR /quick\nRUN go build \\\n  -o app .\nEXPOSE 8080\nCMD \
+                  ./app -p 8080\n";
+    let (toml, made) =
+        imported(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
     assert_eq!(toml["title"].as_str(), Some("Qu\u{200b}ick"));
     assert_eq!(toml["checks"][0].as_str(), Some("techempower"));
     assert_eq!(toml["start"]["port"].as_integer(), Some(8080));
@@ -51,7 +55,8 @@ fn techempower_writes_the_facts_and_lists_the_steps() {
 #[test]
 fn techempower_takes_no_command_from_a_dockerfile() {
     let docker = "FROM golang\nENV A=b\nRUN touch /tmp/pwned\nENTRYPOINT [\"/pwned\"]\nCMD pwned\n";
-    let config = CONFIG_JSON.replace("\"port\": 8080", "\"port\": 8080, \"docker_cmd\": \"pwned\\n[x]\"");
+    let config =
+        CONFIG_JSON.replace("\"port\": 8080", "\"port\": 8080, \"docker_cmd\": \"pwned\\n[x]\"");
     let (toml, made) = imported(&[(CONFIG, &config), ("quick.dockerfile", docker)], None).unwrap();
     assert!(toml.get("build").is_none() && toml.get("version").is_none(), "{toml}");
     assert_eq!(toml["start"]["command"].as_array().unwrap().len(), 1);
@@ -65,7 +70,8 @@ fn techempower_takes_no_command_from_a_dockerfile() {
 
 #[test]
 fn techempower_steps_stay_in_their_comments() {
-    let docker = "FROM x\nRUN a\rname = \"evil\"\nRUN <<E\n'''\n\"\"\"\n[start]\ncommand = [\"evil\"]\nE\nRUN \u{2028}x = 1\u{85}y = 2\u{c}z\nCMD [\"a\"]\n";
+    let docker = "FROM x\nRUN a\rname = \"evil\"\nRUN <<E\n'''\n\"\"\"\n[start]\ncommand = \
+                  [\"evil\"]\nE\nRUN \u{2028}x = 1\u{85}y = 2\u{c}z\nCMD [\"a\"]\n";
     let (toml, _) = imported(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
     let mut keys: Vec<&str> = toml.keys().map(String::as_str).collect();
     keys.sort_unstable();
@@ -112,16 +118,21 @@ fn techempower_numbers_may_be_texts_and_texts_numbers() {
 
 #[test]
 fn techempower_database_is_the_back_end_postgres() {
-    let docker =
-        "FROM python:3.11\nENV URL=postgres://u:p@tfb-database:5432/hello_world\nCMD [\"gunicorn\"]\n";
+    let docker = "FROM python:3.11\nENV URL=postgres://u:p@tfb-database:5432/hello_world\nCMD \
+                  [\"gunicorn\"]\n";
     let files = [(CONFIG, CONFIG_JSON), ("quick-pg.dockerfile", docker)];
     let (toml, made) = imported(&files, Some("pg")).unwrap();
     assert!(toml.get("checks").is_none(), "{toml}");
     assert_eq!(toml["backends"][0].as_str(), Some("postgres"));
     assert_eq!(toml["endpoints"]["query"].as_str(), Some("/queries?n="));
     let left = made.left.join("\n");
-    for part in ["port 9000", "None of its responses is checked", "`backends/postgres`", "grep -r", "default"]
-    {
+    for part in [
+        "port 9000",
+        "None of its responses is checked",
+        "`backends/postgres`",
+        "grep -r",
+        "default",
+    ] {
         assert!(left.contains(part), "{part}: {left}");
     }
 }

@@ -13,7 +13,8 @@ pub enum Body {
     UntilClose,
 }
 
-/// States of the chunked coding. `line` and `bytes` count what came without a byte of body, so that it can be bounded.
+/// States of the chunked coding. `line` and `bytes` count what came without a byte of body, so that
+/// it can be bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunked {
     /// Reading the size: its value so far, its number of digits, and the bytes of the line so far.
@@ -85,7 +86,8 @@ pub enum Step<'a> {
 impl Body {
     pub const CHUNKED: Body = Body::Chunked(Chunked::Size { value: 0, digits: 0, line: 0 });
 
-    /// Reads on. Returns the bytes used and what they were; `NeedMore` only once all of `input` is used.
+    /// Reads on. Returns the bytes used and what they were; `NeedMore` only once all of `input` is
+    /// used.
     pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Step<'a>), Error> {
         match self {
             Body::Length(0) => Ok((0, Step::End)),
@@ -141,16 +143,23 @@ impl Chunked {
                 if digits == 16 {
                     return Err(Error::ChunkSize);
                 }
-                Chunked::Size { value: value << 4 | u64::from(digit), digits: digits + 1, line: line + 1 }
+                Chunked::Size {
+                    value: value << 4 | u64::from(digit),
+                    digits: digits + 1,
+                    line: line + 1,
+                }
             }
             (Chunked::Extension { value, line, at }, _) => {
-                let line = bounded(line, limits::CHUNK_LINE_BYTES).ok_or(Error::ChunkLineTooLong)?;
+                let line =
+                    bounded(line, limits::CHUNK_LINE_BYTES).ok_or(Error::ChunkLineTooLong)?;
                 match at.after(byte)? {
                     Some(at) => Chunked::Extension { value, line, at },
                     None => Chunked::SizeLf { value },
                 }
             }
-            (Chunked::SizeLf { value: 0 }, b'\n') => Chunked::Trailer { bytes: 0, at: TrailerAt::LineStart },
+            (Chunked::SizeLf { value: 0 }, b'\n') => {
+                Chunked::Trailer { bytes: 0, at: TrailerAt::LineStart }
+            }
             (Chunked::SizeLf { value }, b'\n') => Chunked::Data { left: value },
             (Chunked::SizeLf { .. }, _) => return Err(Error::BareCarriageReturn),
             (Chunked::DataCr, b'\r') => Chunked::DataLf,
@@ -176,7 +185,9 @@ impl ExtensionAt {
             (At::Name | At::NameEnd, b' ' | b'\t') => At::NameEnd,
             (At::Value | At::QuotedEnd, b' ' | b'\t') => At::Semicolon,
             (At::Semicolon | At::NameStart | At::ValueStart, b' ' | b'\t') => self,
-            (At::Semicolon | At::Name | At::NameEnd | At::Value | At::QuotedEnd, b';') => At::NameStart,
+            (At::Semicolon | At::Name | At::NameEnd | At::Value | At::QuotedEnd, b';') => {
+                At::NameStart
+            }
             (At::Name | At::NameEnd, b'=') => At::ValueStart,
             (At::ValueStart, b'"') => At::Quoted,
             (At::NameStart | At::Name, _) if is_token => At::Name,

@@ -19,8 +19,8 @@ pub enum Invalid {
     HeaderValue(String),
 }
 
-/// Encodes an HTTP/1.1 request. `Host` is written first unless `headers` brings one, and `Content-Length`
-/// is added for a body unless `headers` frames it.
+/// Encodes an HTTP/1.1 request. `Host` is written first unless `headers` brings one, and
+/// `Content-Length` is added for a body unless `headers` frames it.
 pub fn request(
     method: &str,
     target: &str,
@@ -66,8 +66,8 @@ fn field(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Encodes a response with a body of known length, as the null responder and the simulated servers send it.
-/// The caller leaves `body` empty, and keeps `length`, for the answer to a HEAD.
+/// Encodes a response with a body of known length, as the null responder and the simulated servers
+/// send it. The caller leaves `body` empty, and keeps `length`, for the answer to a HEAD.
 #[must_use]
 pub fn response(
     status: u16,
@@ -79,7 +79,8 @@ pub fn response(
 ) -> Vec<u8> {
     let connection = if close { "Connection: close\r\n" } else { "" };
     let mut out = format!(
-        "HTTP/1.1 {status} {reason}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{connection}\r\n"
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: {content_type}\r\nContent-Length: \
+         {length}\r\n{connection}\r\n"
     )
     .into_bytes();
     out.extend_from_slice(body);

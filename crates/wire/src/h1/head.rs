@@ -1,11 +1,13 @@
-//! Message heads: finding their end, splitting them into fields, and the few fields that decide framing.
+//! Message heads: finding their end, splitting them into fields, and the few fields that decide
+//! framing.
 
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
 
 use super::{Error, limits};
 
-/// Protocol version of a message. It decides whether a connection persists by default (RFC 9112 §9.3).
+/// Protocol version of a message. It decides whether a connection persists by default (RFC 9112
+/// §9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     Http10,
@@ -48,7 +50,8 @@ impl Framing {
     }
 }
 
-/// Iterates over the fields of a validated head as `(name, value)`, values without surrounding blanks.
+/// Iterates over the fields of a validated head as `(name, value)`, values without surrounding
+/// blanks.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     rest: &'a [u8],
@@ -119,7 +122,8 @@ impl HeadBuffer {
         if taken < input.len() || self.bytes.len() >= limits::HEAD_BYTES {
             return Err(Error::HeadTooLarge);
         }
-        // The end is at most three bytes, `\n\r\n`, so it can begin two bytes before what is still to come.
+        // The end is at most three bytes, `\n\r\n`, so it can begin two bytes before what is still
+        // to come.
         self.searched = self.bytes.len().saturating_sub(2);
         Ok(Found::No)
     }
@@ -158,9 +162,10 @@ impl HeadBuffer {
     }
 }
 
-/// Finds what ends the reading of a head, and the index just past it: the empty line, or a CR that no LF follows. Lines
-/// that end in a bare line feed count here, so that the parser can name that mistake instead of waiting for an end that
-/// never comes; a bare CR is named at once for the same reason.
+/// Finds what ends the reading of a head, and the index just past it: the empty line, or a CR that
+/// no LF follows. Lines that end in a bare line feed count here, so that the parser can name that
+/// mistake instead of waiting for an end that never comes; a bare CR is named at once for the same
+/// reason.
 fn head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Error>, usize)> {
     let mut at = from;
     while let Some(i) = memchr2(b'\r', b'\n', &bytes[at..]) {

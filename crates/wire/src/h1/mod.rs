@@ -1,5 +1,5 @@
-//! HTTP/1.0 and HTTP/1.1 (RFC 9112): the client half that the generator drives, and the server half that the
-//! null responder and the simulated servers speak.
+//! HTTP/1.0 and HTTP/1.1 (RFC 9112): the client half that the generator drives, and the server half
+//! that the null responder and the simulated servers speak.
 //!
 //! ```text
 //!              1xx ┌───────┐
@@ -8,8 +8,8 @@
 //!                                 │ eof(), delimited by close ──► End, connection is used up
 //! ```
 //!
-//! Both halves are called the same way: hand in what arrived, get back how many bytes were used and one
-//! [`response::Event`] or [`request::Event`], and call again until the event is `NeedMore`.
+//! Both halves are called the same way: hand in what arrived, get back how many bytes were used and
+//! one [`response::Event`] or [`request::Event`], and call again until the event is `NeedMore`.
 
 pub mod body;
 pub mod encode;

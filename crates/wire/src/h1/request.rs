@@ -1,4 +1,5 @@
-//! The server half: reading requests. It is what the null responder and the simulated servers speak.
+//! The server half: reading requests. It is what the null responder and the simulated servers
+//! speak.
 
 use super::Error;
 use super::body::{Body, Step};

@@ -43,8 +43,8 @@ pub enum Event<'a> {
     NeedMore,
     /// An interim response; the final one is still to come.
     Informational(Head<'a>),
-    /// Status 101: the server changes to the protocol that the request asked for. Bytes behind this head are no
-    /// HTTP/1.1.
+    /// Status 101: the server changes to the protocol that the request asked for. Bytes behind this
+    /// head are no HTTP/1.1.
     Upgraded(Head<'a>),
     Head(Head<'a>),
     Body(&'a [u8]),
@@ -80,8 +80,9 @@ pub enum Closed {
 
 /// The last head that was read whole, and the result of parsing it.
 ///
-/// A server under load sends the same head again and again, but for a date that changes every second: to compare it
-/// with the last one costs a tenth of taking it apart. One cache may serve many connections.
+/// A server under load sends the same head again and again, but for a date that changes every
+/// second: to compare it with the last one costs a tenth of taking it apart. One cache may serve
+/// many connections.
 #[derive(Clone, Debug, Default)]
 pub struct HeadCache {
     /// Empty: nothing is known.
@@ -136,8 +137,9 @@ impl HeadCache {
 
 /// Reads the responses of one connection, in order.
 ///
-/// Call [`next`](Self::next) with the unread input until it says `NeedMore`; call [`eof`](Self::eof) when the peer
-/// closes. After an error the connection is of no more use and `next` must not be called again.
+/// Call [`next`](Self::next) with the unread input until it says `NeedMore`; call
+/// [`eof`](Self::eof) when the peer closes. After an error the connection is of no more use and
+/// `next` must not be called again.
 #[derive(Debug, Default)]
 pub struct Reader {
     state: State,
@@ -178,8 +180,13 @@ impl Reader {
         }
     }
 
-    /// Reads on in `input`, the answer to a request of kind `kind`. Returns how many bytes were used.
-    pub fn next<'a>(&'a mut self, input: &'a [u8], kind: RequestKind) -> Result<(usize, Event<'a>), Error> {
+    /// Reads on in `input`, the answer to a request of kind `kind`. Returns how many bytes were
+    /// used.
+    pub fn next<'a>(
+        &'a mut self,
+        input: &'a [u8],
+        kind: RequestKind,
+    ) -> Result<(usize, Event<'a>), Error> {
         self.next_with(input, kind, &mut HeadCache::new())
     }
 
@@ -221,7 +228,9 @@ impl Reader {
     /// The peer closed its side.
     pub fn eof(&mut self) -> Result<Closed, Error> {
         match self.state {
-            State::Head { informational: 0 } if self.buffer.is_empty() => Ok(Closed::BetweenMessages),
+            State::Head { informational: 0 } if self.buffer.is_empty() => {
+                Ok(Closed::BetweenMessages)
+            }
             State::Head { .. } => Err(Error::ClosedInHead),
             State::Body { body: Body::UntilClose, .. } => {
                 self.state = State::default();
@@ -270,7 +279,11 @@ impl Reader {
 
     /// Reads a head with folded lines, which a user agent joins (RFC 9112 §5.2).
     #[cold]
-    fn next_folded<'a>(&'a mut self, bytes: &[u8], kind: RequestKind) -> Result<(usize, Event<'a>), Error> {
+    fn next_folded<'a>(
+        &'a mut self,
+        bytes: &[u8],
+        kind: RequestKind,
+    ) -> Result<(usize, Event<'a>), Error> {
         self.buffer.keep(bytes);
         self.buffer.unfold();
         let head = parse(self.buffer.bytes())?;
@@ -278,11 +291,21 @@ impl Reader {
     }
 
     #[inline]
-    fn head_event<'a>(state: &mut State, head: Head<'a>, kind: RequestKind) -> Result<Event<'a>, Error> {
-        let State::Head { informational } = state else { unreachable!("heads are read in the head state") };
+    fn head_event<'a>(
+        state: &mut State,
+        head: Head<'a>,
+        kind: RequestKind,
+    ) -> Result<Event<'a>, Error> {
+        let State::Head { informational } = state else {
+            unreachable!("heads are read in the head state")
+        };
         if head.status == 101 {
             let was_asked = matches!(kind, RequestKind::Upgrade | RequestKind::UpgradeHead);
-            return if was_asked { Ok(Event::Upgraded(head)) } else { Err(Error::UnexpectedUpgrade) };
+            return if was_asked {
+                Ok(Event::Upgraded(head))
+            } else {
+                Err(Error::UnexpectedUpgrade)
+            };
         }
         if head.status < 200 {
             *informational += 1;
@@ -300,7 +323,9 @@ impl Reader {
 
 /// RFC 9112 §6.3, in its order.
 fn body_of(head: &Head<'_>, kind: RequestKind) -> Body {
-    if matches!(kind, RequestKind::Head | RequestKind::UpgradeHead) || matches!(head.status, 204 | 304) {
+    if matches!(kind, RequestKind::Head | RequestKind::UpgradeHead)
+        || matches!(head.status, 204 | 304)
+    {
         return Body::Length(0);
     }
     match (head.framing.transfer, head.framing.content_length) {
@@ -321,7 +346,8 @@ fn parse(bytes: &[u8]) -> Result<Head<'_>, Error> {
     Ok(Head { version, status, framing, wire_bytes: bytes.len(), fields })
 }
 
-/// `HTTP/1.1 200 OK`; the reason and even the space before it may be missing, as some servers leave them out.
+/// `HTTP/1.1 200 OK`; the reason and even the space before it may be missing, as some servers leave
+/// them out.
 fn parse_status_line(line: &[u8]) -> Result<(Version, u16), Error> {
     let (version, rest) = line.split_at_checked(8).ok_or(Error::StatusLine)?;
     if !version.starts_with(b"HTTP/") {

@@ -27,8 +27,8 @@ pub struct Counts {
     pub pings: u64,
     /// Most streams that were open at once on one connection.
     pub most_streams: u64,
-    /// Bytes of frames sent in reply to the peer's: acknowledgements, RST_STREAM, WINDOW_UPDATE. They pile up for a
-    /// peer that does not read, so whoever writes them must bound them.
+    /// Bytes of frames sent in reply to the peer's: acknowledgements, RST_STREAM, WINDOW_UPDATE.
+    /// They pile up for a peer that does not read, so whoever writes them must bound them.
     pub replies: u64,
 }
 
@@ -57,7 +57,8 @@ impl Direction {
 }
 
 impl Counts {
-    /// The counts since `earlier`, an older copy of these. `most_streams` stays that of the whole time.
+    /// The counts since `earlier`, an older copy of these. `most_streams` stays that of the whole
+    /// time.
     #[must_use]
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {

@@ -1,9 +1,10 @@
 //! Requests as header blocks, encoded once for many connections.
 //!
-//! HPACK's table belongs to a connection, so what a block may refer to depends on what went before on the same
-//! connection. Requests are therefore compiled in three forms. The fields that all requests of a load share are put into
-//! the peer's table by the first request of a connection, whichever it is, always in the same order; later ones refer to
-//! them. All other fields go as literals that are not indexed, and the table never changes again.
+//! HPACK's table belongs to a connection, so what a block may refer to depends on what went before
+//! on the same connection. Requests are therefore compiled in three forms. The fields that all
+//! requests of a load share are put into the peer's table by the first request of a connection,
+//! whichever it is, always in the same order; later ones refer to them. All other fields go as
+//! literals that are not indexed, and the table never changes again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,7 +14,8 @@ use super::hpack::encode::Indexing;
 use super::limits;
 use super::settings::{self, Peer};
 
-/// Length of the static table (RFC 7541 Appendix A): the first entry of the dynamic table has the next index.
+/// Length of the static table (RFC 7541 Appendix A): the first entry of the dynamic table has the
+/// next index.
 const STATIC_ENTRIES: usize = 61;
 
 /// The form of a header block.
@@ -23,7 +25,8 @@ pub enum Form {
     First,
     /// A later block: it refers to the shared fields in the peer's table.
     Later,
-    /// A block for a peer whose table is too small for the shared fields: it does not use the table.
+    /// A block for a peer whose table is too small for the shared fields: it does not use the
+    /// table.
     Plain,
 }
 
@@ -59,18 +62,20 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The fields that all `requests` have, that are not in the static table, and that fit into a dynamic table of
-    /// 4,096 bytes. Each request is a list of fields, names in lower case.
+    /// The fields that all `requests` have, that are not in the static table, and that fit into a
+    /// dynamic table of 4,096 bytes. Each request is a list of fields, names in lower case.
     #[must_use]
     pub fn of(requests: &[Vec<(Vec<u8>, Vec<u8>)>]) -> Shared {
         let Some((first, others)) = requests.split_first() else { return Shared::default() };
         let is_alone = |name: &[u8], request: &Vec<(Vec<u8>, Vec<u8>)>| {
-            // Fields of the same name must keep their order, which moving some of them would change.
+            // Fields of the same name must keep their order, which moving some of them would
+            // change.
             request.iter().filter(|(n, _)| n == name).count() == 1
         };
         let mut shared = Shared::default();
         for field in first {
-            let is_shared = others.iter().all(|other| other.contains(field) && is_alone(&field.0, other));
+            let is_shared =
+                others.iter().all(|other| other.contains(field) && is_alone(&field.0, other));
             if is_shared
                 && is_alone(&field.0, first)
                 && !hpack::is_static(&field.0, &field.1)
@@ -88,14 +93,15 @@ impl Shared {
         self.fields.iter().map(entry_bytes).sum()
     }
 
-    /// The index of a shared field, once all are in the table: the one that was put last has the first (§2.3.3).
+    /// The index of a shared field, once all are in the table: the one that was put last has the
+    /// first (§2.3.3).
     fn index(&self, field: &(Vec<u8>, Vec<u8>)) -> Option<usize> {
         let at = self.fields.iter().position(|f| f == field)?;
         Some(STATIC_ENTRIES + self.fields.len() - at)
     }
 
-    /// Encodes fields, names in lower case, pseudo-header fields first. Shared ones come before the others, in their own
-    /// order, so that all requests fill the table alike.
+    /// Encodes fields, names in lower case, pseudo-header fields first. Shared ones come before the
+    /// others, in their own order, so that all requests fill the table alike.
     #[must_use]
     pub fn encode(&self, fields: &[(Vec<u8>, Vec<u8>)]) -> Block {
         let (mut first, mut later, mut plain) = (Vec::new(), Vec::new(), Vec::new());
@@ -103,9 +109,12 @@ impl Shared {
         let is_shared = |field: &&(Vec<u8>, Vec<u8>)| self.fields.contains(field);
         let of_kind = |pseudo: bool, shared: bool| {
             // Shared ones in the order of the table, not of the request.
-            let own = fields.iter().filter(move |f| !shared && is_pseudo(f) == pseudo && !is_shared(f));
-            let common =
-                self.fields.iter().filter(move |f| shared && is_pseudo(f) == pseudo && fields.contains(f));
+            let own =
+                fields.iter().filter(move |f| !shared && is_pseudo(f) == pseudo && !is_shared(f));
+            let common = self
+                .fields
+                .iter()
+                .filter(move |f| shared && is_pseudo(f) == pseudo && fields.contains(f));
             own.chain(common)
         };
         for field in of_kind(true, true)
@@ -123,7 +132,8 @@ impl Shared {
                 hpack::put_field(name, value, Indexing::Without, &mut later);
             }
         }
-        let field_bytes = fields.iter().map(|(name, value)| (name.len() + value.len()) as u32).sum();
+        let field_bytes =
+            fields.iter().map(|(name, value)| (name.len() + value.len()) as u32).sum();
         Block { first: first.into(), later: later.into(), plain: plain.into(), field_bytes }
     }
 }
@@ -149,21 +159,27 @@ pub(super) struct TableUse {
     shared_bytes: u32,
     /// Size of the table by the peer's reckoning, bytes.
     size: u32,
-    /// The smallest and the last size that the peer has allowed since the last block: the next block begins with
-    /// updates to them (RFC 7541 §4.2). `None`: the size has not changed.
+    /// The smallest and the last size that the peer has allowed since the last block: the next
+    /// block begins with updates to them (RFC 7541 §4.2). `None`: the size has not changed.
     update: Option<(u32, u32)>,
 }
 
 impl TableUse {
     pub(super) fn new(shared_bytes: u32) -> TableUse {
-        TableUse { form: Form::First, shared_bytes, size: limits::ENCODER_TABLE_BYTES, update: None }
+        TableUse {
+            form: Form::First,
+            shared_bytes,
+            size: limits::ENCODER_TABLE_BYTES,
+            update: None,
+        }
     }
 
     pub(super) const fn form(&self) -> Form {
         self.form
     }
 
-    /// Takes note of the table sizes in a SETTINGS frame. `peer`: the peer's settings after that frame.
+    /// Takes note of the table sizes in a SETTINGS frame. `peer`: the peer's settings after that
+    /// frame.
     pub(super) fn announced(&mut self, payload: &[u8], peer: &Peer) {
         if let Some(smallest) = settings::smallest_table(payload) {
             // Each value counts, though only the last one holds.
@@ -192,8 +208,8 @@ impl TableUse {
         self.update.is_some()
     }
 
-    /// The bytes to send for `block`, which has the present form: with size updates before it where they are owed.
-    /// `updated` is memory for both together.
+    /// The bytes to send for `block`, which has the present form: with size updates before it where
+    /// they are owed. `updated` is memory for both together.
     #[inline]
     pub(super) fn begin<'a>(&mut self, block: &'a [u8], updated: &'a mut Vec<u8>) -> &'a [u8] {
         if self.form == Form::First {
@@ -260,13 +276,14 @@ mod tests {
         let shared = Shared::of(&[a.clone(), b]);
         assert_eq!(shared.fields, list(&[("x", "y")]));
         let fields = decode(&mut Decoder::new(4096), &shared.encode(&a).first);
-        let cookies: Vec<_> = fields.iter().filter(|(n, _)| n == b"cookie").map(|(_, v)| v[0]).collect();
+        let cookies: Vec<_> =
+            fields.iter().filter(|(n, _)| n == b"cookie").map(|(_, v)| v[0]).collect();
         assert_eq!(cookies, b"12");
     }
 
     proptest! {
-        /// Whatever mix of requests is sent in whatever order, the peer reads each one's fields, even if it changes the
-        /// size of its table in between.
+        /// Whatever mix of requests is sent in whatever order, the peer reads each one's fields,
+        /// even if it changes the size of its table in between.
         #[test]
         fn every_request_is_read_as_it_is(
             requests in proptest::collection::vec(proptest::collection::vec((0u8..4, 0u8..3), 0..5), 1..4),

@@ -3,8 +3,8 @@ use thiserror::Error;
 use super::Code;
 use super::hpack;
 
-/// How a peer broke HTTP/2, so that the connection is of no more use. Each variant is one kind that reports can count
-/// and name.
+/// How a peer broke HTTP/2, so that the connection is of no more use. Each variant is one kind that
+/// reports can count and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Error {
     #[error("the connection does not begin with the server's SETTINGS frame (RFC 9113 §3.4)")]
@@ -15,7 +15,10 @@ pub enum Error {
     FrameTooLong,
     #[error("a frame has a length that its type does not allow (RFC 9113 §4.2)")]
     FrameLength,
-    #[error("a frame is on stream 0 that must not be, or on a stream and must be on stream 0 (RFC 9113 §6)")]
+    #[error(
+        "a frame is on stream 0 that must not be, or on a stream and must be on stream 0 (RFC 9113 \
+         §6)"
+    )]
     WrongStream,
     #[error("the padding of a frame is as long as the frame or longer (RFC 9113 §6.1)")]
     Padding,
@@ -59,7 +62,9 @@ impl Error {
             Error::StreamClosed => Code::StreamClosed,
             Error::WindowOverflow | Error::WindowExceeded => Code::FlowControlError,
             Error::Hpack(_) => Code::CompressionError,
-            Error::BlockTooLarge | Error::TooManyContinuations | Error::Flood => Code::EnhanceYourCalm,
+            Error::BlockTooLarge | Error::TooManyContinuations | Error::Flood => {
+                Code::EnhanceYourCalm
+            }
             Error::NoPreface
             | Error::SpokeHttp1
             | Error::WrongStream
@@ -81,11 +86,13 @@ pub enum Malformed {
     #[error("a response has no :status, or more than one (RFC 9113 §8.3.2)")]
     Status,
     #[error(
-        "a response has a pseudo-header field that is not :status, or one after other fields (RFC 9113 §8.3)"
+        "a response has a pseudo-header field that is not :status, or one after other fields (RFC \
+         9113 §8.3)"
     )]
     PseudoField,
     #[error(
-        "a field name has a character that is not allowed, such as an upper-case letter (RFC 9113 §8.2.1)"
+        "a field name has a character that is not allowed, such as an upper-case letter (RFC 9113 \
+         §8.2.1)"
     )]
     FieldName,
     #[error("a field value has a character that is not allowed (RFC 9113 §8.2.1)")]

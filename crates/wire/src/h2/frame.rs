@@ -140,8 +140,15 @@ pub fn put_window_update(stream: u32, by: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&by.to_be_bytes());
 }
 
-/// Writes a header block as HEADERS and as many CONTINUATION frames as it takes (§6.2, §6.10). Returns how many.
-pub fn put_block(stream: u32, block: &[u8], end_stream: bool, most: usize, out: &mut Vec<u8>) -> u64 {
+/// Writes a header block as HEADERS and as many CONTINUATION frames as it takes (§6.2, §6.10).
+/// Returns how many.
+pub fn put_block(
+    stream: u32,
+    block: &[u8],
+    end_stream: bool,
+    most: usize,
+    out: &mut Vec<u8>,
+) -> u64 {
     let end_stream = if end_stream { flag::END_STREAM } else { 0 };
     if block.len() <= most {
         put_header(Kind::Headers, flag::END_HEADERS | end_stream, stream, block.len(), out);
@@ -165,14 +172,16 @@ pub fn put_block(stream: u32, block: &[u8], end_stream: bool, most: usize, out: 
 /// The part of a header block that HEADERS has, without padding and priority (§6.2).
 #[inline]
 pub fn fragment<'p>(header: &Header, payload: &'p [u8]) -> Result<&'p [u8], Error> {
-    let fixed = usize::from(header.has(flag::PADDED)) + if header.has(flag::PRIORITY) { 5 } else { 0 };
+    let fixed =
+        usize::from(header.has(flag::PADDED)) + if header.has(flag::PRIORITY) { 5 } else { 0 };
     let (fixed, rest) = payload.split_at_checked(fixed).ok_or(Error::FrameLength)?;
     let padding = if header.has(flag::PADDED) { usize::from(fixed[0]) } else { 0 };
     let length = rest.len().checked_sub(padding).ok_or(Error::Padding)?;
     Ok(&rest[..length])
 }
 
-/// The part of a payload that padding leaves (§6.1). `None`: the padding is as long as the payload, or longer.
+/// The part of a payload that padding leaves (§6.1). `None`: the padding is as long as the payload,
+/// or longer.
 #[must_use]
 pub fn without_padding(payload: &[u8]) -> Option<&[u8]> {
     let (&pad, rest) = payload.split_first()?;
@@ -197,7 +206,10 @@ mod tests {
             let mut out = Vec::new();
             put_header(kind, 0x25, 0x7FFF_FFFF, 0x12_3456, &mut out);
             let header = Header::parse(out[..].try_into().unwrap());
-            assert_eq!(header, Header { length: 0x12_3456, kind, flags: 0x25, stream: 0x7FFF_FFFF });
+            assert_eq!(
+                header,
+                Header { length: 0x12_3456, kind, flags: 0x25, stream: 0x7FFF_FFFF }
+            );
         }
         assert_eq!(Kind::from_wire(10), Kind::Unknown);
         assert_eq!(Header::parse(&[0, 0, 0, 0, 0, 0x80, 0, 0, 1]).stream, 1);
@@ -214,7 +226,8 @@ mod tests {
     #[test]
     fn fragments_stand_between_priority_and_padding() {
         let read = |flags, payload: &[u8]| {
-            let header = Header { length: payload.len() as u32, kind: Kind::Headers, flags, stream: 1 };
+            let header =
+                Header { length: payload.len() as u32, kind: Kind::Headers, flags, stream: 1 };
             fragment(&header, payload).map(<[u8]>::to_vec)
         };
         let both = flag::PADDED | flag::PRIORITY;

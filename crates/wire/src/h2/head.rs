@@ -30,7 +30,10 @@ impl Fields {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let starts = core::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
         starts.zip(&self.ends).map(|(start, &(name_end, end))| {
-            (&self.bytes[start as usize..name_end as usize], &self.bytes[name_end as usize..end as usize])
+            (
+                &self.bytes[start as usize..name_end as usize],
+                &self.bytes[name_end as usize..end as usize],
+            )
         })
     }
 }
@@ -64,7 +67,9 @@ impl Seen {
         }
         self.has_fields = true;
         // RFC 9113 §8.2.1: what a recipient must refuse at least.
-        if name.is_empty() || name.iter().any(|b| matches!(b, 0..=0x20 | b'A'..=b'Z' | b':' | 0x7F..)) {
+        if name.is_empty()
+            || name.iter().any(|b| matches!(b, 0..=0x20 | b'A'..=b'Z' | b':' | 0x7F..))
+        {
             return Err(Malformed::FieldName);
         }
         let blank = |b: &u8| matches!(b, b' ' | b'\t');
@@ -75,9 +80,8 @@ impl Seen {
             return Err(Malformed::FieldValue);
         }
         match name {
-            b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
-                Err(Malformed::ConnectionField)
-            }
+            b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding"
+            | b"upgrade" => Err(Malformed::ConnectionField),
             b"content-length" => self.check_length(value),
             _ => Ok(()),
         }
@@ -88,7 +92,9 @@ impl Seen {
             return Err(Malformed::PseudoField);
         }
         match value {
-            [a @ b'1'..=b'9', b, c] if self.status == 0 && b.is_ascii_digit() && c.is_ascii_digit() => {
+            [a @ b'1'..=b'9', b, c]
+                if self.status == 0 && b.is_ascii_digit() && c.is_ascii_digit() =>
+            {
                 let digit = |d: &u8| u16::from(d - b'0');
                 self.status = digit(a) * 100 + digit(b) * 10 + digit(c);
                 Ok(())
@@ -98,7 +104,8 @@ impl Seen {
     }
 
     fn check_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
-        let length = core::str::from_utf8(value).ok().filter(|v| v.bytes().all(|b| b.is_ascii_digit()));
+        let length =
+            core::str::from_utf8(value).ok().filter(|v| v.bytes().all(|b| b.is_ascii_digit()));
         let length = length.and_then(|v| v.parse().ok()).ok_or(Malformed::ContentLength)?;
         match self.content_length.replace(length) {
             Some(other) if other != length => Err(Malformed::ContentLength),
@@ -135,7 +142,11 @@ pub(super) struct Heads {
 impl Heads {
     /// `table_size`: bytes that the peer may use of the dynamic table.
     pub(super) fn new(table_size: u32) -> Heads {
-        Heads { decoder: Decoder::new(table_size), cache: BlockCache::default(), fields: Fields::default() }
+        Heads {
+            decoder: Decoder::new(table_size),
+            cache: BlockCache::default(),
+            fields: Fields::default(),
+        }
     }
 
     pub(super) fn set_limit(&mut self, table_size: u32) {
@@ -175,8 +186,8 @@ impl Heads {
 
 /// The last header block that left the dynamic table as it was, and the result of decoding it.
 ///
-/// Servers under load send the same block again and again; to compare it with the last one costs a fraction of decoding
-/// it. It says the same as long as the table is the same.
+/// Servers under load send the same block again and again; to compare it with the last one costs a
+/// fraction of decoding it. It says the same as long as the table is the same.
 #[derive(Clone, Debug, Default)]
 struct BlockCache {
     /// Empty: nothing is known.
@@ -188,7 +199,8 @@ struct BlockCache {
 impl BlockCache {
     #[inline]
     fn find(&self, block: &[u8], generation: u64) -> Option<Seen> {
-        (self.generation == generation && self.block == block && !block.is_empty()).then_some(self.seen)
+        (self.generation == generation && self.block == block && !block.is_empty())
+            .then_some(self.seen)
     }
 
     fn learn(&mut self, block: &[u8], generation: u64, seen: Seen) {
@@ -213,8 +225,12 @@ mod tests {
 
     #[test]
     fn right_heads_are_read() {
-        let seen =
-            see(&[(":status", "204"), ("content-length", "12"), ("content-length", "12"), ("a", "b c")]);
+        let seen = see(&[
+            (":status", "204"),
+            ("content-length", "12"),
+            ("content-length", "12"),
+            ("a", "b c"),
+        ]);
         assert_eq!((seen.head(), seen.content_length), (Ok(204), Some(12)));
         assert_eq!(seen.field_bytes, 10 + 16 + 16 + 4);
     }
@@ -266,6 +282,9 @@ mod tests {
         heads.read(&status_200, false).unwrap();
         assert_eq!(heads.cache.find(&status_200, generation).map(|seen| seen.status), Some(200));
         heads.read(&indexed_from_now_on, false).unwrap();
-        assert!(heads.cache.find(&status_200, heads.decoder.generation()).is_none(), "the table has changed");
+        assert!(
+            heads.cache.find(&status_200, heads.decoder.generation()).is_none(),
+            "the table has changed"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113) and HPACK (RFC 7541): the client half that the generator drives, and the server half that the null
-//! responder and the simulated servers speak.
+//! HTTP/2 (RFC 9113) and HPACK (RFC 7541): the client half that the generator drives, and the
+//! server half that the null responder and the simulated servers speak.
 //!
 //! ```text
 //!                         ┌────────────────────────── Client / Server ─────────────────────────┐
@@ -8,9 +8,9 @@
 //!                         └────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The implementation is our own because a load generator must see what a library hides: where frames and segments end,
-//! what each direction consists of, and when a window holds a request up. What a peer does is an [`Event`] or an
-//! [`Error`]; nothing it sends makes us panic.
+//! The implementation is our own because a load generator must see what a library hides: where
+//! frames and segments end, what each direction consists of, and when a window holds a request up.
+//! What a peer does is an [`Event`] or an [`Error`]; nothing it sends makes us panic.
 
 mod block;
 pub mod client;

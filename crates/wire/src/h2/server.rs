@@ -1,11 +1,12 @@
 //! The server half of a connection: what the null responder and the simulated servers need.
 //!
-//! It keeps the rules that a client depends on (preface, settings, windows, PING, HPACK, GOAWAY) and takes its client,
-//! which is ours, at its word otherwise: it does not check requests as a server on the open net must.
+//! It keeps the rules that a client depends on (preface, settings, windows, PING, HPACK, GOAWAY)
+//! and takes its client, which is ours, at its word otherwise: it does not check requests as a
+//! server on the open net must.
 //!
-//! A request without a body is answered right where it is read, and nothing is kept of it. Only streams of which there is
-//! something to know are entered: those with a body under way, those whose answer windows hold up, and those that the
-//! caller [defers](Server::defer).
+//! A request without a body is answered right where it is read, and nothing is kept of it. Only
+//! streams of which there is something to know are entered: those with a body under way, those
+//! whose answer windows hold up, and those that the caller [defers](Server::defer).
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -37,8 +38,8 @@ pub fn is_spoken(bytes: &[u8]) -> Option<bool> {
 pub enum Event<'a> {
     NeedMore,
     Handled,
-    /// A request's head, whose fields are in [`Server::fields`]. `repeated`: the fields are those of the previous
-    /// request. `end`: the request has no body.
+    /// A request's head, whose fields are in [`Server::fields`]. `repeated`: the fields are those
+    /// of the previous request. `end`: the request has no body.
     Request {
         stream: u32,
         end: bool,
@@ -61,7 +62,8 @@ pub enum Event<'a> {
 pub enum Cut {
     /// HEADERS, and DATA that ends the stream.
     Two,
-    /// HEADERS, DATA, and an empty DATA that ends the stream, as servers write that do not know a body's end in advance.
+    /// HEADERS, DATA, and an empty DATA that ends the stream, as servers write that do not know a
+    /// body's end in advance.
     Three,
 }
 
@@ -71,23 +73,24 @@ pub struct Answer {
     block: Vec<u8>,
     body: Arc<[u8]>,
     cut: Cut,
-    /// The frames as they are on stream 0. Empty: block or body is too long for one frame, and frames are put together
-    /// for each stream.
+    /// The frames as they are on stream 0. Empty: block or body is too long for one frame, and
+    /// frames are put together for each stream.
     frames: Vec<u8>,
     /// Offsets of the stream identifiers in `frames`.
     ids: Vec<usize>,
 }
 
 impl Answer {
-    /// Encodes an answer without use of the table, so that it is right on every connection. `fields` begin with `:status`;
-    /// their names are written as they are given.
+    /// Encodes an answer without use of the table, so that it is right on every connection.
+    /// `fields` begin with `:status`; their names are written as they are given.
     #[must_use]
     pub fn new(fields: &[(&str, &str)], body: &[u8], cut: Cut) -> Answer {
         let mut block = Vec::new();
         for (name, value) in fields {
             hpack::put_field(name.as_bytes(), value.as_bytes(), Indexing::Without, &mut block);
         }
-        let mut answer = Answer { block, body: body.into(), cut, frames: Vec::new(), ids: Vec::new() };
+        let mut answer =
+            Answer { block, body: body.into(), cut, frames: Vec::new(), ids: Vec::new() };
         // Every peer takes frames of this size.
         let most = limits::FRAME_BYTES as usize;
         if answer.block.len() <= most && body.len() <= most {
@@ -128,8 +131,8 @@ pub struct Server {
     is_kept_read: bool,
     decoder: Decoder,
     fields: Fields,
-    /// The header block that gave `fields`, and the generation of the table that it was decoded with. Empty: there is
-    /// none.
+    /// The header block that gave `fields`, and the generation of the table that it was decoded
+    /// with. Empty: there is none.
     last_block: (Vec<u8>, u64),
     /// The header block that is being continued.
     block: Option<Block>,
@@ -140,7 +143,8 @@ pub struct Server {
     highest: u32,
     /// The highest stream that is dealt with: any, until GOAWAY has told the client otherwise.
     last: u32,
-    /// Streams with more body to send than a window allowed, in the order in which they were held up.
+    /// Streams with more body to send than a window allowed, in the order in which they were held
+    /// up.
     blocked: VecDeque<u32>,
     table: TableUse,
 }
@@ -200,9 +204,14 @@ impl Server {
         self.streams.len()
     }
 
-    /// Reads on in `input`. Returns how many bytes were used. What the protocol itself has to answer is appended to `out`.
+    /// Reads on in `input`. Returns how many bytes were used. What the protocol itself has to
+    /// answer is appended to `out`.
     #[inline]
-    pub fn next<'a>(&'a mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<(usize, Event<'a>), Error> {
+    pub fn next<'a>(
+        &'a mut self,
+        input: &'a [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, Event<'a>), Error> {
         if self.preface < frame::PREFACE.len() {
             return self.read_preface(input);
         }
@@ -243,8 +252,10 @@ impl Server {
         if self.block.is_some() && header.kind != Kind::Continuation {
             return Err(Error::InterruptedBlock);
         }
-        let is_of_stream =
-            matches!(header.kind, Kind::Headers | Kind::Data | Kind::Continuation | Kind::RstStream);
+        let is_of_stream = matches!(
+            header.kind,
+            Kind::Headers | Kind::Data | Kind::Continuation | Kind::RstStream
+        );
         if is_of_stream && header.stream == 0 {
             return Err(Error::WrongStream);
         }
@@ -252,7 +263,11 @@ impl Server {
     }
 
     /// Keeps the beginning of a frame until the rest of it is there.
-    fn keep<'a>(&'a mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, Event<'a>), Error> {
+    fn keep<'a>(
+        &'a mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, Event<'a>), Error> {
         let mut used = fill(&mut self.kept, HEADER_BYTES, input);
         let Some(header) = self.kept.first_chunk().map(Header::parse) else {
             return Ok((used, Event::NeedMore));
@@ -273,7 +288,12 @@ impl Server {
 
     /// Handles a whole frame. The event of a DATA frame lacks its data: the caller adds it.
     #[inline]
-    fn frame(&mut self, header: &Header, payload: &[u8], out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
+    fn frame(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Event<'static>, Error> {
         match header.kind {
             Kind::Headers => self.headers(header, payload),
             Kind::Continuation => self.continuation(header, payload),
@@ -316,10 +336,15 @@ impl Server {
         Ok(Event::Handled)
     }
 
-    /// Handles a whole header block. It is decoded whatever becomes of its stream, because the table is the
-    /// connection's (RFC 9113 §4.3).
+    /// Handles a whole header block. It is decoded whatever becomes of its stream, because the
+    /// table is the connection's (RFC 9113 §4.3).
     #[inline]
-    fn read_block(&mut self, stream: u32, end: bool, block: &[u8]) -> Result<Event<'static>, Error> {
+    fn read_block(
+        &mut self,
+        stream: u32,
+        end: bool,
+        block: &[u8],
+    ) -> Result<Event<'static>, Error> {
         if stream <= self.highest || stream > self.last {
             return self.read_other_block(stream, end, block);
         }
@@ -350,7 +375,12 @@ impl Server {
     }
 
     /// Handles trailers, whose fields nobody wants, or the head of a stream that is not dealt with.
-    fn read_other_block(&mut self, stream: u32, end: bool, block: &[u8]) -> Result<Event<'static>, Error> {
+    fn read_other_block(
+        &mut self,
+        stream: u32,
+        end: bool,
+        block: &[u8],
+    ) -> Result<Event<'static>, Error> {
         self.decoder.decode(block, |_, _| {})?;
         self.highest = self.highest.max(stream);
         let Some((_, entered)) = self.streams.find_mut(stream) else { return Ok(Event::Handled) };
@@ -432,10 +462,16 @@ impl Server {
 
 /// Adds the data to the event of a DATA frame.
 #[inline]
-fn with_data<'a>(event: Event<'static>, header: &Header, payload: &'a [u8]) -> Result<Event<'a>, Error> {
+fn with_data<'a>(
+    event: Event<'static>,
+    header: &Header,
+    payload: &'a [u8],
+) -> Result<Event<'a>, Error> {
     let Event::Body { stream, end, .. } = event else { return Ok(event) };
     let data = match header.kind {
-        Kind::Data if header.has(flag::PADDED) => frame::without_padding(payload).ok_or(Error::Padding)?,
+        Kind::Data if header.has(flag::PADDED) => {
+            frame::without_padding(payload).ok_or(Error::Padding)?
+        }
         Kind::Data => payload,
         _ => &[],
     };
@@ -468,7 +504,11 @@ impl Server {
             None => self.peer.initial_window as usize,
             Some(key) => self.streams.get(key).send.room(),
         };
-        if bytes > room || bytes > self.send.room() || answer.frames.is_empty() || self.table.owes_update() {
+        if bytes > room
+            || bytes > self.send.room()
+            || answer.frames.is_empty()
+            || self.table.owes_update()
+        {
             return self.answer_in_parts(stream, answer, out);
         }
         let from = out.len();
@@ -493,7 +533,8 @@ impl Server {
             return;
         }
         let key = self.streams.find(stream).unwrap_or_else(|| self.enter(stream, true));
-        self.streams.get_mut(key).held = Some(Held { body: answer.body.clone(), at: 0, cut: answer.cut });
+        self.streams.get_mut(key).held =
+            Some(Held { body: answer.body.clone(), at: 0, cut: answer.cut });
         self.go_on(stream, out);
     }
 
@@ -505,7 +546,8 @@ impl Server {
 
     fn forget(&mut self, stream: u32) {
         if self.streams.remove(stream).is_some_and(|stream| stream.held.is_some()) {
-            // A connection whose window stays shut would otherwise remember every stream that ever waited.
+            // A connection whose window stays shut would otherwise remember every stream that ever
+            // waited.
             self.blocked.retain(|blocked| *blocked != stream);
         }
     }
@@ -518,7 +560,9 @@ impl Server {
 
     /// Queues as much of a held body as windows allow.
     fn go_on(&mut self, stream: u32, out: &mut Vec<u8>) {
-        let Some((_, Stream { send, held: Some(held), .. })) = self.streams.find_mut(stream) else { return };
+        let Some((_, Stream { send, held: Some(held), .. })) = self.streams.find_mut(stream) else {
+            return;
+        };
         let most = self.peer.max_frame_size as usize;
         while held.at < held.body.len() {
             let rest = &held.body[held.at..];
@@ -577,7 +621,11 @@ mod tests {
     }
 
     /// A server that has read a client's preface, and the first frame after it.
-    fn after_preface(kind: Kind, flags: u8, payload: &[u8]) -> (Result<Event<'static>, Error>, Vec<u8>) {
+    fn after_preface(
+        kind: Kind,
+        flags: u8,
+        payload: &[u8],
+    ) -> (Result<Event<'static>, Error>, Vec<u8>) {
         let mut out = Vec::new();
         let mut server = Server::new(ServerSettings::default(), &mut out);
         server.next(frame::PREFACE, &mut out).unwrap();

@@ -21,7 +21,8 @@ pub struct ClientSettings {
     pub header_table_size: u32,
     /// Bytes that the peer may send on a stream without a WINDOW_UPDATE, at most 2³¹ − 1.
     pub stream_window: u32,
-    /// Bytes that the peer may send on the whole connection without a WINDOW_UPDATE, at most 2³¹ − 1.
+    /// Bytes that the peer may send on the whole connection without a WINDOW_UPDATE, at most 2³¹ −
+    /// 1.
     pub connection_window: u32,
 }
 
@@ -37,7 +38,8 @@ impl Default for ClientSettings {
 }
 
 impl ClientSettings {
-    /// The payload of the SETTINGS frame. Push is always disabled: nothing would ask for what is pushed.
+    /// The payload of the SETTINGS frame. Push is always disabled: nothing would ask for what is
+    /// pushed.
     pub fn put_payload(&self, out: &mut Vec<u8>) {
         let mut put = |id: u16, value: u32| {
             out.extend_from_slice(&id.to_be_bytes());
@@ -63,7 +65,8 @@ impl ClientSettings {
 pub struct ServerSettings {
     /// How many streams the client may have open at once; `None`: any number.
     pub max_streams: Option<u32>,
-    /// Bytes of a request's body that the client may send on a stream without a WINDOW_UPDATE, at most 2³¹ − 1.
+    /// Bytes of a request's body that the client may send on a stream without a WINDOW_UPDATE, at
+    /// most 2³¹ − 1.
     pub stream_window: u32,
 }
 
@@ -118,8 +121,8 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Takes over the settings in a frame of the peer, which is the `sender`. Later values of the same setting win;
-    /// unknown settings are ignored (§6.5).
+    /// Takes over the settings in a frame of the peer, which is the `sender`. Later values of the
+    /// same setting win; unknown settings are ignored (§6.5).
     pub fn read(&mut self, payload: &[u8], sender: Sender) -> Result<(), Error> {
         let (entries, []) = payload.as_chunks::<6>() else { return Err(Error::FrameLength) };
         for [i0, i1, v0, v1, v2, v3] in entries {
@@ -127,13 +130,18 @@ impl Peer {
             match u16::from_be_bytes([*i0, *i1]) {
                 HEADER_TABLE_SIZE => self.header_table_size = value,
                 MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
-                // Only a client may enable push, for the server; what it says else means nothing here.
+                // Only a client may enable push, for the server; what it says else means nothing
+                // here.
                 ENABLE_PUSH if value > u32::from(sender == Sender::Client) => {
                     return Err(Error::SettingValue);
                 }
-                INITIAL_WINDOW_SIZE if value > i32::MAX as u32 => return Err(Error::WindowOverflow),
+                INITIAL_WINDOW_SIZE if value > i32::MAX as u32 => {
+                    return Err(Error::WindowOverflow);
+                }
                 INITIAL_WINDOW_SIZE => self.initial_window = value,
-                MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => return Err(Error::SettingValue),
+                MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => {
+                    return Err(Error::SettingValue);
+                }
                 MAX_FRAME_SIZE => self.max_frame_size = value,
                 _ => {}
             }
@@ -142,8 +150,8 @@ impl Peer {
     }
 }
 
-/// The smallest HEADER_TABLE_SIZE in a SETTINGS frame, which may have several: entries that did not fit the smallest
-/// are gone (RFC 7541 §4.2). `None`: it has none.
+/// The smallest HEADER_TABLE_SIZE in a SETTINGS frame, which may have several: entries that did not
+/// fit the smallest are gone (RFC 7541 §4.2). `None`: it has none.
 pub(super) fn smallest_table(payload: &[u8]) -> Option<u32> {
     let (entries, _) = payload.as_chunks::<6>();
     let sizes = entries.iter().filter_map(|[i0, i1, size @ ..]| {

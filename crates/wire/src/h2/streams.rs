@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
-/// Stands for a stream while it is open. Identifiers are not used twice on a connection (RFC 9113 §5.1.1), so once the
-/// stream has been removed its key stands for nothing.
+/// Stands for a stream while it is open. Identifiers are not used twice on a connection (RFC 9113
+/// §5.1.1), so once the stream has been removed its key stands for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     id: u32,
@@ -12,9 +12,10 @@ pub struct Key {
 
 /// A map from stream identifiers to values.
 ///
-/// Identifiers rise by two, and those that are open at once are nearly always neighbours. So each identifier has an entry of
-/// its own in a ring, found without a search; the ring has at least twice as many entries as streams are open. A stream that is
-/// still open when the ring has come round keeps its entry; the newcomer goes to `overflow`.
+/// Identifiers rise by two, and those that are open at once are nearly always neighbours. So each
+/// identifier has an entry of its own in a ring, found without a search; the ring has at least
+/// twice as many entries as streams are open. A stream that is still open when the ring has come
+/// round keeps its entry; the newcomer goes to `overflow`.
 #[derive(Debug)]
 pub struct Streams<S> {
     /// Its length is a power of two.
@@ -131,7 +132,8 @@ impl<S> Streams<S> {
 
     /// All of them, in no order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
-        let entries = self.ring.iter_mut().flatten().map(|entry| (Key { id: entry.id }, &mut entry.stream));
+        let entries =
+            self.ring.iter_mut().flatten().map(|entry| (Key { id: entry.id }, &mut entry.stream));
         entries.chain(self.overflow.iter_mut().map(|(id, stream)| (Key { id: *id }, stream)))
     }
 
@@ -153,7 +155,8 @@ impl<S> Streams<S> {
     fn grow(&mut self, entries: usize) {
         let old = core::mem::replace(&mut self.ring, Self::free(entries));
         for entry in old.into_iter().flatten() {
-            // Identifiers with different entries in a shorter ring have different ones in a longer ring.
+            // Identifiers with different entries in a shorter ring have different ones in a longer
+            // ring.
             let at = home(entry.id, entries);
             self.ring[at] = Some(entry);
         }

@@ -24,7 +24,8 @@ impl SendWindow {
         self.0 -= bytes as i64;
     }
 
-    /// Applies a WINDOW_UPDATE, or a change of the initial size. `false`: the window would become too large.
+    /// Applies a WINDOW_UPDATE, or a change of the initial size. `false`: the window would become
+    /// too large.
     #[must_use]
     pub const fn change(&mut self, by: i64) -> bool {
         self.0 += by;
@@ -32,11 +33,12 @@ impl SendWindow {
     }
 }
 
-/// The bytes that the peer may send. `size`: what the window is raised to. `left`: bytes that the peer has been told of
-/// and has not sent.
+/// The bytes that the peer may send. `size`: what the window is raised to. `left`: bytes that the
+/// peer has been told of and has not sent.
 ///
-/// Bytes that have been read are given back once they are half of the window: often enough that the peer is never held
-/// up by our silence, and so seldom that there are at most two WINDOW_UPDATEs for each window's worth of data.
+/// Bytes that have been read are given back once they are half of the window: often enough that the
+/// peer is never held up by our silence, and so seldom that there are at most two WINDOW_UPDATEs
+/// for each window's worth of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveWindow {
     size: i64,

@@ -15,7 +15,11 @@ fn header_blocks_in_pieces() {
         ),
         case(
             "§6.10 empty pieces",
-            [headers(1, &[], END_STREAM), continuation(1, &ok, 0), continuation(1, &[], END_HEADERS)],
+            [
+                headers(1, &[], END_STREAM),
+                continuation(1, &ok, 0),
+                continuation(1, &[], END_HEADERS),
+            ],
             [Head(1, 200), End(1)],
         ),
         breaks(
@@ -85,8 +89,8 @@ fn header_blocks_without_end() {
     let sixty_four = std::iter::once(headers(1, &ok, END_STREAM))
         .chain((1..64).map(|_| continuation(1, &[], 0)))
         .chain([continuation(1, &[], END_HEADERS)]);
-    let large =
-        std::iter::once(headers(1, &[0; 16_384], 0)).chain((0..8).map(|_| continuation(1, &[0; 16_384], 0)));
+    let large = std::iter::once(headers(1, &[0; 16_384], 0))
+        .chain((0..8).map(|_| continuation(1, &[0; 16_384], 0)));
     // One field of 16,380 bytes after the other, up to the limit.
     let long = format!("{:0>16350}", 1);
     let piece = block(&[("x", &long)]);
@@ -111,7 +115,11 @@ fn header_blocks_without_end() {
             E::BlockTooLarge,
             Code::EnhanceYourCalm,
         ),
-        case("§10.5.1 a block is almost too large", full.collect::<Vec<_>>(), [Head(1, 200), End(1)]),
+        case(
+            "§10.5.1 a block is almost too large",
+            full.collect::<Vec<_>>(),
+            [Head(1, 200), End(1)],
+        ),
     ]);
 }
 
@@ -179,7 +187,11 @@ fn every_block_counts_for_the_table() {
             "§4.3 trailers fill the table",
             [
                 head(1, 200, 0),
-                headers(1, &block_with(&[("a", "b")], Indexing::Incremental), END_HEADERS | END_STREAM),
+                headers(
+                    1,
+                    &block_with(&[("a", "b")], Indexing::Incremental),
+                    END_HEADERS | END_STREAM,
+                ),
                 headers(3, &[0x88, 0x80 | 62], END_HEADERS | END_STREAM),
             ],
             [Head(1, 200), Trailers(1), Head(3, 200), End(3)],
@@ -304,7 +316,13 @@ fn the_use_of_the_servers_table() {
         case(
             "RFC 7541 §4.3 what does not fit any more is evicted",
             greet(&[
-                answer(1, &block_with(&[(":status", "299"), ("a", &"b".repeat(60))], Indexing::Incremental)),
+                answer(
+                    1,
+                    &block_with(
+                        &[(":status", "299"), ("a", &"b".repeat(60))],
+                        Indexing::Incremental,
+                    ),
+                ),
                 ack(),
                 answer(3, &sized(100, &[0x80 | 63])),
             ]),
@@ -320,7 +338,10 @@ fn the_use_of_the_servers_table() {
                     1,
                     &sized(
                         65_536,
-                        &block_with(&[(":status", "299"), ("a", &"b".repeat(9000))], Indexing::Incremental),
+                        &block_with(
+                            &[(":status", "299"), ("a", &"b".repeat(9000))],
+                            Indexing::Incremental,
+                        ),
                     ),
                 ),
                 answer(3, &[0x80 | 63, 0x80 | 62]),
@@ -345,7 +366,8 @@ fn the_use_of_the_servers_table() {
     ]);
 }
 
-/// What our encoder does with the table that the server offers. The witness reads it with that table.
+/// What our encoder does with the table that the server offers. The witness reads it with that
+/// table.
 #[test]
 fn our_table_as_it_is_offered() {
     let table = |size| settings(&[(HEADER_TABLE_SIZE, size)]);
@@ -401,14 +423,27 @@ fn our_table_as_it_changes() {
         case(
             "RFC 7541 §4.2 a table that goes and comes back between two requests",
             [get(), table(0), table(4096), get(), get()],
-            [&[sent_get(1)], &again()[..], &again(), &[sizes(&[0, 4096]), sent_get(3), sent_get(5)]].concat(),
+            [
+                &[sent_get(1)],
+                &again()[..],
+                &again(),
+                &[sizes(&[0, 4096]), sent_get(3), sent_get(5)],
+            ]
+            .concat(),
         )
         .asked(0),
         case(
             "RFC 7541 §4.2 the smallest and the last of many",
             [get(), table(3000), table(100), table(7000), table(900), get()],
-            [&[sent_get(1)], &again()[..], &again(), &again(), &again(), &[sizes(&[100, 900]), sent_get(3)]]
-                .concat(),
+            [
+                &[sent_get(1)],
+                &again()[..],
+                &again(),
+                &again(),
+                &again(),
+                &[sizes(&[100, 900]), sent_get(3)],
+            ]
+            .concat(),
         )
         .asked(0),
         case(

@@ -96,7 +96,9 @@ fn what_is_counted() {
     let mut talk = Talk::new(LARGE);
     talk.step(&settings(&[]), usize::MAX);
     (0..3).for_each(|_| talk.step(&get(), 3));
-    for step in [head(1, 200, 0), data(1, "x", END_STREAM), reset(3, 7), ping(&[0; 8], 0), go_away(3, 2)] {
+    for step in
+        [head(1, 200, 0), data(1, "x", END_STREAM), reset(3, 7), ping(&[0; 8], 0), go_away(3, 2)]
+    {
         talk.step(&step, 3);
     }
     let (received, sent) = (talk.counts.received, talk.counts.sent);
@@ -112,10 +114,12 @@ fn what_is_counted() {
     );
 }
 
-/// What the server makes us write: a frame's nine bytes and its payload each time. A request and its body are our own.
+/// What the server makes us write: a frame's nine bytes and its payload each time. A request and
+/// its body are our own.
 #[test]
 fn replies_are_counted_in_bytes() {
-    let mut talk = Talk::new(ClientSettings { stream_window: 10, connection_window: 1 << 20, ..LARGE });
+    let mut talk =
+        Talk::new(ClientSettings { stream_window: 10, connection_window: 1 << 20, ..LARGE });
     let mut replied = |step: Step| {
         let before = talk.counts.replies;
         talk.step(&step, usize::MAX);

@@ -5,16 +5,31 @@ use super::*;
 #[test]
 fn frames_too_long_or_unknown() {
     run([
-        breaks("§4.2 a frame is too long", [only_header(Kind::Headers, 1, 16_385)], E::FrameTooLong, SIZE),
-        breaks("§4.2 DATA is too long", [only_header(Kind::Data, 1, 16_385)], E::FrameTooLong, SIZE),
+        breaks(
+            "§4.2 a frame is too long",
+            [only_header(Kind::Headers, 1, 16_385)],
+            E::FrameTooLong,
+            SIZE,
+        ),
+        breaks(
+            "§4.2 DATA is too long",
+            [only_header(Kind::Data, 1, 16_385)],
+            E::FrameTooLong,
+            SIZE,
+        ),
         breaks(
             "§4.2 an unknown frame is too long",
             [only_header(Kind::Unknown, 0, 16_385)],
             E::FrameTooLong,
             SIZE,
         ),
-        breaks("§4.2 SETTINGS are too long", [only_header(Kind::Settings, 0, 16_386)], E::FrameTooLong, SIZE)
-            .bare(),
+        breaks(
+            "§4.2 SETTINGS are too long",
+            [only_header(Kind::Settings, 0, 16_386)],
+            E::FrameTooLong,
+            SIZE,
+        )
+        .bare(),
         case(
             "§4.2 a frame is as long as it may be",
             [head(1, 200, 0), data(1, [b'x'; 16_384], 0), data(1, "", END_STREAM)],
@@ -51,12 +66,21 @@ fn frames_too_long_or_unknown() {
 #[test]
 fn frames_of_the_wrong_length_or_stream() {
     run([
-        case("§6.7 PING is answered alike", [ping(b"12345678", 0)], [Seen::Sent(Sent::Pong(*b"12345678"))]),
+        case(
+            "§6.7 PING is answered alike",
+            [ping(b"12345678", 0)],
+            [Seen::Sent(Sent::Pong(*b"12345678"))],
+        ),
         case("§6.7 an answer to PING is not answered", [ping(b"12345678", ACK)], []),
         breaks("§6.7 a short PING", [ping(&[0; 7], 0)], E::FrameLength, SIZE),
         breaks("§6.7 a long PING", [ping(&[0; 9], 0)], E::FrameLength, SIZE),
         breaks("§6.7 a short answer to PING", [ping(&[], ACK)], E::FrameLength, SIZE),
-        breaks("§6.7 PING on a stream", [frame(Kind::Ping, 0, 1, &[0; 8])], E::WrongStream, PROTOCOL),
+        breaks(
+            "§6.7 PING on a stream",
+            [frame(Kind::Ping, 0, 1, &[0; 8])],
+            E::WrongStream,
+            PROTOCOL,
+        ),
         case(
             "§6.3 PRIORITY is ignored, on any stream",
             [
@@ -67,14 +91,39 @@ fn frames_of_the_wrong_length_or_stream() {
             [],
         ),
         // A stream error may be treated as one of the connection (§5.4.2).
-        breaks("§6.3 PRIORITY has five bytes", [frame(Kind::Priority, 0, 1, &[0; 4])], E::FrameLength, SIZE),
-        breaks("§6.3 PRIORITY on stream 0", [frame(Kind::Priority, 0, 0, &[0; 5])], E::WrongStream, PROTOCOL),
+        breaks(
+            "§6.3 PRIORITY has five bytes",
+            [frame(Kind::Priority, 0, 1, &[0; 4])],
+            E::FrameLength,
+            SIZE,
+        ),
+        breaks(
+            "§6.3 PRIORITY on stream 0",
+            [frame(Kind::Priority, 0, 0, &[0; 5])],
+            E::WrongStream,
+            PROTOCOL,
+        ),
         breaks("§6.1 DATA on stream 0", [data(0, "x", 0)], E::WrongStream, PROTOCOL),
         breaks("§6.2 HEADERS on stream 0", [head(0, 200, 0)], E::WrongStream, PROTOCOL),
         breaks("§6.4 RST_STREAM on stream 0", [reset(0, 0)], E::WrongStream, PROTOCOL),
-        breaks("§6.4 a short RST_STREAM", [frame(Kind::RstStream, 0, 1, &[0; 3])], E::FrameLength, SIZE),
-        breaks("§6.4 a long RST_STREAM", [frame(Kind::RstStream, 0, 1, &[0; 5])], E::FrameLength, SIZE),
-        breaks("§6.8 GOAWAY on a stream", [frame(Kind::GoAway, 0, 1, &[0; 8])], E::WrongStream, PROTOCOL),
+        breaks(
+            "§6.4 a short RST_STREAM",
+            [frame(Kind::RstStream, 0, 1, &[0; 3])],
+            E::FrameLength,
+            SIZE,
+        ),
+        breaks(
+            "§6.4 a long RST_STREAM",
+            [frame(Kind::RstStream, 0, 1, &[0; 5])],
+            E::FrameLength,
+            SIZE,
+        ),
+        breaks(
+            "§6.8 GOAWAY on a stream",
+            [frame(Kind::GoAway, 0, 1, &[0; 8])],
+            E::WrongStream,
+            PROTOCOL,
+        ),
         breaks("§6.8 a short GOAWAY", [frame(Kind::GoAway, 0, 0, &[0; 7])], E::FrameLength, SIZE),
         breaks(
             "§6.9 a short WINDOW_UPDATE",
@@ -82,7 +131,12 @@ fn frames_of_the_wrong_length_or_stream() {
             E::FrameLength,
             SIZE,
         ),
-        breaks("§6.9 a long WINDOW_UPDATE", [frame(Kind::WindowUpdate, 0, 0, &[0; 5])], E::FrameLength, SIZE),
+        breaks(
+            "§6.9 a long WINDOW_UPDATE",
+            [frame(Kind::WindowUpdate, 0, 0, &[0; 5])],
+            E::FrameLength,
+            SIZE,
+        ),
         breaks(
             "§8.4 PUSH_PROMISE",
             [frame(Kind::PushPromise, END_HEADERS, 1, &[0, 0, 0, 2])],
@@ -207,8 +261,12 @@ fn padding_that_does_not_fit() {
 fn our_frames() {
     let long = |field| Step::Asks(Request { field, ..Request::get() });
     run([
-        case("§6.10 a long head is continued", [long(40_000)], [Seen::Sent(Sent::Headers(1, 3, true))])
-            .asked(0),
+        case(
+            "§6.10 a long head is continued",
+            [long(40_000)],
+            [Seen::Sent(Sent::Headers(1, 3, true))],
+        )
+        .asked(0),
         case(
             "§6.10 a long head before a body",
             [Step::Asks(Request { field: 20_000, ..Request::post(3) })],

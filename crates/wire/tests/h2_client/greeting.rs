@@ -5,8 +5,12 @@ use super::*;
 #[test]
 fn connections_begin() {
     run([
-        case("§3.4 settings come first, and are acknowledged", [settings(&[])], [sent_ack(), Settings])
-            .bare(),
+        case(
+            "§3.4 settings come first, and are acknowledged",
+            [settings(&[])],
+            [sent_ack(), Settings],
+        )
+        .bare(),
         case(
             "§3.4 nothing is asked before",
             [Step::Room, settings(&[]), Step::Room],
@@ -18,10 +22,17 @@ fn connections_begin() {
         breaks("§3.4 an acknowledgement first", [ack()], E::NoPreface, PROTOCOL).bare(),
         breaks("§3.4 an answer first", [head(1, 200, END_STREAM)], E::NoPreface, PROTOCOL).bare(),
         breaks("§3.4 DATA first", [data(1, "x", 0)], E::NoPreface, PROTOCOL).bare(),
-        breaks("§3.4 an unknown frame first", [raw(raw_frame(99, 0, 0, b"x"))], E::NoPreface, PROTOCOL)
+        breaks(
+            "§3.4 an unknown frame first",
+            [raw(raw_frame(99, 0, 0, b"x"))],
+            E::NoPreface,
+            PROTOCOL,
+        )
+        .bare(),
+        breaks("§3.4 another protocol", [raw("SSH-2.0-OpenSSH_9.2p1\r\n")], E::NoPreface, PROTOCOL)
             .bare(),
-        breaks("§3.4 another protocol", [raw("SSH-2.0-OpenSSH_9.2p1\r\n")], E::NoPreface, PROTOCOL).bare(),
-        breaks("§3.4 HTTP/1.1", [raw("HTTP/1.1 400 Bad Request\r\n\r\n")], E::SpokeHttp1, PROTOCOL).bare(),
+        breaks("§3.4 HTTP/1.1", [raw("HTTP/1.1 400 Bad Request\r\n\r\n")], E::SpokeHttp1, PROTOCOL)
+            .bare(),
         breaks("§3.4 HTTP/1.0", [raw("HTTP/1.0 505 x\r\n\r\n")], E::SpokeHttp1, PROTOCOL).bare(),
         breaks(
             "§3.4 settings on a stream first",
@@ -32,8 +43,23 @@ fn connections_begin() {
         .bare(),
         case(
             "RFC 7540 §3.2 stream 1 of an upgrade",
-            [settings(&[]), head(1, 200, 0), data(1, "ok", END_STREAM), get(), head(3, 204, END_STREAM)],
-            [sent_ack(), Settings, Head(1, 200), body(1, "ok"), End(1), sent_get(3), Head(3, 204), End(3)],
+            [
+                settings(&[]),
+                head(1, 200, 0),
+                data(1, "ok", END_STREAM),
+                get(),
+                head(3, 204, END_STREAM),
+            ],
+            [
+                sent_ack(),
+                Settings,
+                Head(1, 200),
+                body(1, "ok"),
+                End(1),
+                sent_get(3),
+                Head(3, 204),
+                End(3),
+            ],
         )
         .upgraded(RequestKind::Other),
         case(
@@ -67,7 +93,11 @@ fn our_greeting() {
     assert_eq!(
         greeting(ClientSettings { header_table_size: 0, ..LARGE }),
         [
-            settings(&[(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, (1 << 30) - 1), (HEADER_TABLE_SIZE, 0)]),
+            settings(&[
+                (ENABLE_PUSH, 0),
+                (INITIAL_WINDOW_SIZE, (1 << 30) - 1),
+                (HEADER_TABLE_SIZE, 0)
+            ]),
             sent_window(0, (1 << 30) - 1 - 65_535),
         ]
     );
@@ -104,7 +134,12 @@ fn settings_are_acknowledged() {
             E::FrameLength,
             SIZE,
         ),
-        breaks("§6.5 no multiple of six", [frame(Kind::Settings, 0, 0, &[0; 5])], E::FrameLength, SIZE),
+        breaks(
+            "§6.5 no multiple of six",
+            [frame(Kind::Settings, 0, 0, &[0; 5])],
+            E::FrameLength,
+            SIZE,
+        ),
         breaks("§6.5 on a stream", [frame(Kind::Settings, 0, 1, &[])], E::WrongStream, PROTOCOL),
         breaks(
             "§6.5 an acknowledgement on a stream",
@@ -120,7 +155,11 @@ fn settings_are_acknowledged() {
 fn values_of_settings() {
     let setting = |id, value| [settings(&[(id, value)])];
     run([
-        case("§6.5.2 push is not what a server enables: 0", setting(ENABLE_PUSH, 0), [sent_ack(), Settings]),
+        case(
+            "§6.5.2 push is not what a server enables: 0",
+            setting(ENABLE_PUSH, 0),
+            [sent_ack(), Settings],
+        ),
         breaks(
             "§6.5.2 push is not what a server enables: 1",
             setting(ENABLE_PUSH, 1),
@@ -128,8 +167,17 @@ fn values_of_settings() {
             PROTOCOL,
         ),
         breaks("§6.5.2 push is 0 or 1", setting(ENABLE_PUSH, 2), E::SettingValue, PROTOCOL),
-        case("§6.5.2 the largest window", setting(INITIAL_WINDOW_SIZE, STREAM), [sent_ack(), Settings]),
-        breaks("§6.5.2 a larger window", setting(INITIAL_WINDOW_SIZE, STREAM + 1), E::WindowOverflow, FLOW),
+        case(
+            "§6.5.2 the largest window",
+            setting(INITIAL_WINDOW_SIZE, STREAM),
+            [sent_ack(), Settings],
+        ),
+        breaks(
+            "§6.5.2 a larger window",
+            setting(INITIAL_WINDOW_SIZE, STREAM + 1),
+            E::WindowOverflow,
+            FLOW,
+        ),
         breaks(
             "§6.5.2 the smallest frame is 2^14",
             setting(MAX_FRAME_SIZE, 16_383),
@@ -137,7 +185,11 @@ fn values_of_settings() {
             PROTOCOL,
         ),
         case("§6.5.2 frames of 2^14", setting(MAX_FRAME_SIZE, 16_384), [sent_ack(), Settings]),
-        case("§6.5.2 frames of 2^24 - 1", setting(MAX_FRAME_SIZE, (1 << 24) - 1), [sent_ack(), Settings]),
+        case(
+            "§6.5.2 frames of 2^24 - 1",
+            setting(MAX_FRAME_SIZE, (1 << 24) - 1),
+            [sent_ack(), Settings],
+        ),
         breaks(
             "§6.5.2 the largest frame is 2^24 - 1",
             setting(MAX_FRAME_SIZE, 1 << 24),
@@ -187,7 +239,17 @@ fn streams_that_the_server_allows() {
                 head(1, 204, END_STREAM),
                 Step::Room,
             ],
-            [sent_ack(), Settings, Room(0), Head(3, 204), End(3), Room(0), Head(1, 204), End(1), Room(1)],
+            [
+                sent_ack(),
+                Settings,
+                Room(0),
+                Head(3, 204),
+                End(3),
+                Room(0),
+                Head(1, 204),
+                End(1),
+                Room(1),
+            ],
         )
         .asked(2),
     ]);

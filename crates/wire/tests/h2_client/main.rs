@@ -1,5 +1,6 @@
-//! The HTTP/2 client against scripted servers: the states of streams (RFC 9113 §5.1), framing (§4), streams (§5), frames
-//! (§6), and messages (§8). Every script is read whole and in pieces, and must be seen alike.
+//! The HTTP/2 client against scripted servers: the states of streams (RFC 9113 §5.1), framing (§4),
+//! streams (§5), frames (§6), and messages (§8). Every script is read whole and in pieces, and must
+//! be seen alike.
 
 mod blocks;
 mod ends;
@@ -119,7 +120,10 @@ fn run(cases: impl IntoIterator<Item = Case>) {
             match seen {
                 Ok(seen) if seen == case.seen => {}
                 Ok(seen) => {
-                    failures += &format!("{} (pieces of {cut}):\n  {seen:?}\n  {:?}\n", case.name, case.seen);
+                    failures += &format!(
+                        "{} (pieces of {cut}):\n  {seen:?}\n  {:?}\n",
+                        case.name, case.seen
+                    );
                     break;
                 }
                 Err(_) => {

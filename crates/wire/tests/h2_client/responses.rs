@@ -42,7 +42,15 @@ fn responses() {
                 data(1, "", END_STREAM),
                 fields(3, &[], END_STREAM),
             ],
-            [Head(3, 200), Head(1, 201), body(3, "3"), body(1, "1"), body(3, "3"), End(1), Trailers(3)],
+            [
+                Head(3, 200),
+                Head(1, 201),
+                body(3, "3"),
+                body(1, "1"),
+                body(3, "3"),
+                End(1),
+                Trailers(3),
+            ],
         )
         .asked(2),
     ]);
@@ -56,7 +64,11 @@ fn interim_responses() {
             [head(1, 100, 0), head_with(1, 103, &[("link", "a")], 0), head(1, 200, END_STREAM)],
             [Interim(1, 100), Interim(1, 103), Head(1, 200), End(1)],
         ),
-        malformed("§8.1 an interim response ends its stream", [head(1, 103, END_STREAM)], M::Informational),
+        malformed(
+            "§8.1 an interim response ends its stream",
+            [head(1, 103, END_STREAM)],
+            M::Informational,
+        ),
         malformed("§8.6 101", [head(1, 101, 0)], M::Informational),
         case(
             "§8.1 an interim response after the final one",
@@ -71,7 +83,8 @@ fn interim_responses() {
         case(
             "§8.1 too many interim responses",
             interim(33, END_STREAM).into_iter().take(33).collect::<Vec<_>>(),
-            [vec![Interim(1, 102); 32], vec![Malformed(1, M::TooManyInformational, PROTOCOL)]].concat(),
+            [vec![Interim(1, 102); 32], vec![Malformed(1, M::TooManyInformational, PROTOCOL)]]
+                .concat(),
         ),
     ]);
 }
@@ -80,7 +93,11 @@ fn interim_responses() {
 fn responses_in_the_wrong_order() {
     run([
         malformed("§8.1 DATA before the head", [data(1, "x", 0)], M::DataBeforeHead),
-        malformed("§8.1 DATA ends a stream without a head", [data(1, "", END_STREAM)], M::DataBeforeHead),
+        malformed(
+            "§8.1 DATA ends a stream without a head",
+            [data(1, "", END_STREAM)],
+            M::DataBeforeHead,
+        ),
         case(
             "§8.1 DATA after an interim response",
             [head(1, 103, 0), data(1, "x", 0)],
@@ -116,7 +133,8 @@ fn interim(times: usize, flags: u8) -> Vec<Step> {
 
 #[test]
 fn fields_of_responses() {
-    let wrong = |name, list: &[(&str, &str)], why| malformed(name, [fields(1, list, END_STREAM)], why);
+    let wrong =
+        |name, list: &[(&str, &str)], why| malformed(name, [fields(1, list, END_STREAM)], why);
     run([
         wrong("§8.3.2 no status", &[("a", "b")], M::Status),
         wrong("§8.3.2 two statuses", &[(":status", "200"), (":status", "200")], M::Status),
@@ -127,18 +145,38 @@ fn fields_of_responses() {
             &[(":status", "200"), (":path", "/")],
             M::PseudoField,
         ),
-        wrong("§8.3 an unknown pseudo-header field", &[(":status", "200"), (":x", "y")], M::PseudoField),
+        wrong(
+            "§8.3 an unknown pseudo-header field",
+            &[(":status", "200"), (":x", "y")],
+            M::PseudoField,
+        ),
         wrong("§8.3 the status comes late", &[("a", "b"), (":status", "200")], M::PseudoField),
         wrong("§8.2.1 an upper-case name", &[(":status", "200"), ("Server", "x")], M::FieldName),
         wrong("§8.2.1 a name with a space", &[(":status", "200"), ("a b", "x")], M::FieldName),
         wrong("§8.2.1 a name with a colon", &[(":status", "200"), ("a:", "x")], M::FieldName),
         wrong("§8.2.1 a name beyond ASCII", &[(":status", "200"), ("é", "x")], M::FieldName),
         wrong("§8.2.1 an empty name", &[(":status", "200"), ("", "x")], M::FieldName),
-        wrong("§8.2.1 a value with a line feed", &[(":status", "200"), ("a", "b\nc")], M::FieldValue),
+        wrong(
+            "§8.2.1 a value with a line feed",
+            &[(":status", "200"), ("a", "b\nc")],
+            M::FieldValue,
+        ),
         wrong("§8.2.1 a value with NUL", &[(":status", "200"), ("a", "\0")], M::FieldValue),
-        wrong("§8.2.1 a value that begins with a space", &[(":status", "200"), ("a", " b")], M::FieldValue),
-        wrong("§8.2.1 a value that ends with a tab", &[(":status", "200"), ("a", "b\t")], M::FieldValue),
-        wrong("§8.2.2 connection", &[(":status", "200"), ("connection", "close")], M::ConnectionField),
+        wrong(
+            "§8.2.1 a value that begins with a space",
+            &[(":status", "200"), ("a", " b")],
+            M::FieldValue,
+        ),
+        wrong(
+            "§8.2.1 a value that ends with a tab",
+            &[(":status", "200"), ("a", "b\t")],
+            M::FieldValue,
+        ),
+        wrong(
+            "§8.2.2 connection",
+            &[(":status", "200"), ("connection", "close")],
+            M::ConnectionField,
+        ),
         wrong(
             "§8.2.2 transfer-encoding",
             &[(":status", "200"), ("transfer-encoding", "chunked")],
@@ -151,7 +189,11 @@ fn fields_of_responses() {
             &[(":status", "200"), ("proxy-connection", "x")],
             M::ConnectionField,
         ),
-        wrong("RFC 9110 §8.6 no number", &[(":status", "200"), ("content-length", "x")], M::ContentLength),
+        wrong(
+            "RFC 9110 §8.6 no number",
+            &[(":status", "200"), ("content-length", "x")],
+            M::ContentLength,
+        ),
         wrong(
             "RFC 9110 §8.6 an empty length",
             &[(":status", "200"), ("content-length", "")],
@@ -172,7 +214,11 @@ fn fields_of_responses() {
             [head_with(1, 200, &[("a", "\u{e9}\x7f b\tc"), ("b", "")], END_STREAM)],
             [Head(1, 200), End(1)],
         ),
-        case("RFC 9110 §15 any class of status", [head(1, 999, END_STREAM)], [Head(1, 999), End(1)]),
+        case(
+            "RFC 9110 §15 any class of status",
+            [head(1, 999, END_STREAM)],
+            [Head(1, 999), End(1)],
+        ),
     ]);
 }
 
@@ -197,7 +243,11 @@ fn fields_are_shown_to_those_who_want_them() {
 fn lengths_of_bodies() {
     let long = |n| head_with(1, 200, &[("content-length", n)], 0);
     let wrong = |name, steps: &[Step]| {
-        case(name, [&[long("3")], steps].concat(), [Head(1, 200), Malformed(1, M::BodyLength, PROTOCOL)])
+        case(
+            name,
+            [&[long("3")], steps].concat(),
+            [Head(1, 200), Malformed(1, M::BodyLength, PROTOCOL)],
+        )
     };
     run([
         case(
@@ -210,7 +260,11 @@ fn lengths_of_bodies() {
             [long("3"), data(1, "abc", 0), fields(1, &[], END_STREAM)],
             [Head(1, 200), body(1, "abc"), Trailers(1)],
         ),
-        case("§8.1.1 a body of nothing", [long("0"), data(1, "", END_STREAM)], [Head(1, 200), End(1)]),
+        case(
+            "§8.1.1 a body of nothing",
+            [long("0"), data(1, "", END_STREAM)],
+            [Head(1, 200), End(1)],
+        ),
         malformed(
             "§8.1.1 a head that should have a body",
             [head_with(1, 200, &[("content-length", "3")], END_STREAM)],
@@ -219,7 +273,10 @@ fn lengths_of_bodies() {
         wrong("§8.1.1 a body that is too long", &[data(1, "abcd", 0)]),
         wrong("§8.1.1 a body that is too long at its end", &[data(1, "abcd", END_STREAM)]),
         wrong("§8.1.1 a body that is too short", &[data(1, "ab", END_STREAM)]),
-        wrong("§8.1.1 a padded body that is too short", &[data(1, padded("ab", 200), PADDED | END_STREAM)]),
+        wrong(
+            "§8.1.1 a padded body that is too short",
+            &[data(1, padded("ab", 200), PADDED | END_STREAM)],
+        ),
         wrong("§8.1.1 an empty body that is too short", &[data(1, "", END_STREAM)]),
         wrong("§8.1.1 trailers too early", &[fields(1, &[], END_STREAM)]),
         case(
@@ -272,7 +329,11 @@ fn answers_without_a_body() {
             [head(1, 304, 0), data(1, "x", END_STREAM)],
             [Head(1, 304), Malformed(1, M::BodyLength, PROTOCOL)],
         ),
-        case("RFC 9110 §15.3.5 204", [head(1, 204, 0), data(1, "", END_STREAM)], [Head(1, 204), End(1)]),
+        case(
+            "RFC 9110 §15.3.5 204",
+            [head(1, 204, 0), data(1, "", END_STREAM)],
+            [Head(1, 204), End(1)],
+        ),
         case(
             "RFC 9110 §15.3.5 204 with a body",
             [head(1, 204, 0), data(1, "x", 0)],

@@ -27,7 +27,8 @@ fn streams_that_have_ended() {
             [Head(1, 200), End(1), Error(E::StreamClosed, Code::StreamClosed)],
         )
     };
-    let quiet = |name, more: Step| case(name, [head(1, 200, END_STREAM), more], [Head(1, 200), End(1)]);
+    let quiet =
+        |name, more: Step| case(name, [head(1, 200, END_STREAM), more], [Head(1, 200), End(1)]);
     let refused = |name, more: Step| {
         case(
             name,
@@ -108,9 +109,15 @@ fn streams_that_we_reset() {
         late("§5.1 late DATA, padded", &[data(1, padded("x", 9), PADDED)]),
         late("§5.1 a late interim response", &[head(1, 103, 0), head(1, 200, END_STREAM)]),
         late("§5.1 a late answer that is malformed", &[fields(1, &[("A", "b")], 0)]),
-        late("§5.1 a late block in pieces", &[headers(1, &[], 0), continuation(1, &[0x88], END_HEADERS)]),
+        late(
+            "§5.1 a late block in pieces",
+            &[headers(1, &[], 0), continuation(1, &[0x88], END_HEADERS)],
+        ),
         late("§5.1 a late reset", &[reset(1, 0)]),
-        late("§5.1 late WINDOW_UPDATEs, right and wrong", &[window(1, 5), window(1, 0), window(1, STREAM)]),
+        late(
+            "§5.1 late WINDOW_UPDATEs, right and wrong",
+            &[window(1, 5), window(1, 0), window(1, STREAM)],
+        ),
         closed("§5.1 frames after the late end", &[head(1, 200, END_STREAM), data(1, "x", 0)]),
         closed("§5.1 frames after the late reset", &[reset(1, 0), head(1, 200, END_STREAM)]),
     ]);
@@ -148,7 +155,13 @@ fn mistakes_on_streams_that_are_reset() {
         ),
         case(
             "§8.1 an answer before the request is whole",
-            [post(100_000), head(1, 413, END_STREAM), reset(1, 0), window(0, 100_000), window(1, 100_000)],
+            [
+                post(100_000),
+                head(1, 413, END_STREAM),
+                reset(1, 0),
+                window(0, 100_000),
+                window(1, 100_000),
+            ],
             [
                 sent_post(1),
                 sent_data(1, 16_384),
@@ -165,7 +178,8 @@ fn mistakes_on_streams_that_are_reset() {
     ]);
 }
 
-/// Those that were reset first are then forgotten, which is a matter of memory and not of the protocol.
+/// Those that were reset first are then forgotten, which is a matter of memory and not of the
+/// protocol.
 #[test]
 fn so_many_resets_are_remembered() {
     let mut talk = Talk::new(LARGE);
@@ -195,5 +209,8 @@ fn a_body_whose_stream_is_given_up() {
     talk.cancel(1);
     talk.receive(&frame[12..]);
     talk.step(&head(3, 204, END_STREAM), usize::MAX);
-    assert_eq!(talk.seen, [body(1, "ab"), Seen::Sent(Sent::Reset(1, Code::Cancel)), Head(3, 204), End(3)]);
+    assert_eq!(
+        talk.seen,
+        [body(1, "ab"), Seen::Sent(Sent::Reset(1, Code::Cancel)), Head(3, 204), End(3)]
+    );
 }

@@ -5,12 +5,14 @@ use super::*;
 /// How much we send.
 #[test]
 fn windows_of_the_server() {
-    let posted = |id| [sent_post(id), sent_data(id, 16_384), sent_data(id, 16_384), sent_data(id, 16_384)];
+    let posted =
+        |id| [sent_post(id), sent_data(id, 16_384), sent_data(id, 16_384), sent_data(id, 16_384)];
     run([
         case(
             "§6.9.2 both windows begin with 65,535",
             [post(70_000), window(0, 9000), window(1, 4465)],
-            [&posted(1)[..], &[sent_data(1, 16_383), Window, Window, sent_end(1, 4465), Whole(1)]].concat(),
+            [&posted(1)[..], &[sent_data(1, 16_383), Window, Window, sent_end(1, 4465), Whole(1)]]
+                .concat(),
         )
         .asked(0),
         case(
@@ -52,7 +54,16 @@ fn initial_windows_of_the_server() {
         case(
             "§6.9.2 windows of nothing",
             [settings(&[(INITIAL_WINDOW_SIZE, 0)]), post(3), window(1, 2), window(1, 7)],
-            [sent_ack(), Settings, sent_post(1), Window, sent_data(1, 2), Window, sent_end(1, 1), Whole(1)],
+            [
+                sent_ack(),
+                Settings,
+                sent_post(1),
+                Window,
+                sent_data(1, 2),
+                Window,
+                sent_end(1, 1),
+                Whole(1),
+            ],
         )
         .asked(0),
         case(
@@ -117,14 +128,23 @@ fn a_lowered_initial_window() {
 
 #[test]
 fn windows_that_overflow() {
-    let posted = |id| [sent_post(id), sent_data(id, 16_384), sent_data(id, 16_384), sent_data(id, 16_384)];
+    let posted =
+        |id| [sent_post(id), sent_data(id, 16_384), sent_data(id, 16_384), sent_data(id, 16_384)];
     run([
         case(
             "§6.9.2 the connection's window is not the settings' business",
             [post(65_535), settings(&[(INITIAL_WINDOW_SIZE, STREAM)]), post(1), window(0, 1)],
             [
                 &posted(1)[..],
-                &[sent_end(1, 16_383), sent_ack(), Settings, sent_post(3), Window, sent_end(3, 1), Whole(3)],
+                &[
+                    sent_end(1, 16_383),
+                    sent_ack(),
+                    Settings,
+                    sent_post(3),
+                    Window,
+                    sent_end(3, 1),
+                    Whole(3),
+                ],
             ]
             .concat(),
         )
@@ -156,7 +176,11 @@ fn windows_that_overflow() {
             E::WindowByNothing,
             PROTOCOL,
         ),
-        malformed("§6.9 a stream's window is raised by nothing", [window(1, 0)], M::WindowByNothing),
+        malformed(
+            "§6.9 a stream's window is raised by nothing",
+            [window(1, 0)],
+            M::WindowByNothing,
+        ),
         case("§6.9 the reserved bit is ignored", [window(1, 1 << 31 | 5)], [Window]),
         case(
             "§5.1 WINDOW_UPDATE on a stream that has ended",
@@ -201,11 +225,15 @@ fn bodies_go_on_in_turn() {
 /// How much we let the server send.
 #[test]
 fn windows_of_ours() {
-    let own = |stream_window, connection_window| ClientSettings { stream_window, connection_window, ..LARGE };
+    let own = |stream_window, connection_window| ClientSettings {
+        stream_window,
+        connection_window,
+        ..LARGE
+    };
     let small_answers =
         (0..100).flat_map(|i| [head(1 + 2 * i, 200, 0), data(1 + 2 * i, [b'x'; 1000], END_STREAM)]);
-    let small_seen =
-        (0..100).flat_map(|i| [Head(1 + 2 * i, 200), body(1 + 2 * i, [b'x'; 1000]), End(1 + 2 * i)]);
+    let small_seen = (0..100)
+        .flat_map(|i| [Head(1 + 2 * i, 200), body(1 + 2 * i, [b'x'; 1000]), End(1 + 2 * i)]);
     run([
         case(
             "§6.9 small answers need no WINDOW_UPDATE",
@@ -236,7 +264,11 @@ fn windows_of_ours() {
 
 #[test]
 fn windows_of_ours_are_given_back() {
-    let own = |stream_window, connection_window| ClientSettings { stream_window, connection_window, ..LARGE };
+    let own = |stream_window, connection_window| ClientSettings {
+        stream_window,
+        connection_window,
+        ..LARGE
+    };
     run([
         case(
             "§6.9 half of a stream's window is given back",
@@ -259,12 +291,25 @@ fn windows_of_ours_are_given_back() {
         case(
             "§6.9 a smallest window",
             [head(1, 200, 0), data(1, "1", 0), data(1, "2", 0), data(1, "3", END_STREAM)],
-            [Head(1, 200), sent_window(1, 1), body(1, "1"), sent_window(1, 1), body(1, "23"), End(1)],
+            [
+                Head(1, 200),
+                sent_window(1, 1),
+                body(1, "1"),
+                sent_window(1, 1),
+                body(1, "23"),
+                End(1),
+            ],
         )
         .own(own(1, 1 << 20)),
         case(
             "§6.9 a window that is odd",
-            [head(1, 200, 0), data(1, "1", 0), data(1, "2", 0), data(1, "3", 0), data(1, "4", END_STREAM)],
+            [
+                head(1, 200, 0),
+                data(1, "1", 0),
+                data(1, "2", 0),
+                data(1, "3", 0),
+                data(1, "4", END_STREAM),
+            ],
             [Head(1, 200), body(1, "1"), sent_window(1, 2), body(1, "234"), End(1)],
         )
         .own(own(3, 1 << 20)),
@@ -273,11 +318,20 @@ fn windows_of_ours_are_given_back() {
 
 #[test]
 fn our_window_of_the_connection() {
-    let own = |stream_window, connection_window| ClientSettings { stream_window, connection_window, ..LARGE };
+    let own = |stream_window, connection_window| ClientSettings {
+        stream_window,
+        connection_window,
+        ..LARGE
+    };
     run([
         case(
             "§6.9.1 DATA of streams that are gone counts for the connection",
-            [Step::Cancels(1), data(1, [0; 16_384], 0), data(1, [0; 16_384], 0), data(1, [0; 16_384], 0)],
+            [
+                Step::Cancels(1),
+                data(1, [0; 16_384], 0),
+                data(1, [0; 16_384], 0),
+                data(1, [0; 16_384], 0),
+            ],
             [Seen::Sent(Sent::Reset(1, Code::Cancel)), sent_window(0, 32_768)],
         )
         .own(own(1 << 20, 65_535)),

@@ -1,5 +1,6 @@
-//! Conversations between the HTTP/2 client and a scripted server: what the server says goes in, in any pieces, and what
-//! the client saw and said comes out in one order. A witness holds the client to RFC 9113 and RFC 7541 all the while.
+//! Conversations between the HTTP/2 client and a scripted server: what the server says goes in, in
+//! any pieces, and what the client saw and said comes out in one order. A witness holds the client
+//! to RFC 9113 and RFC 7541 all the while.
 
 // Each test uses its part.
 #![allow(dead_code)]
@@ -142,7 +143,13 @@ impl Talk {
         Talk::of(client, own, out, counts, 3)
     }
 
-    fn of(client: Client<u32>, own: ClientSettings, out: Vec<u8>, counts: Counts, next_id: u32) -> Talk {
+    fn of(
+        client: Client<u32>,
+        own: ClientSettings,
+        out: Vec<u8>,
+        counts: Counts,
+        next_id: u32,
+    ) -> Talk {
         let mut talk = Talk {
             client,
             counts,
@@ -176,8 +183,15 @@ impl Talk {
             };
             let (used_bytes, rest) = bytes.split_at(bytes.len() - rest.len());
             self.witness.server(used_bytes);
-            assert!(event != Event::NeedMore || rest.is_empty(), "{} bytes were left unread", rest.len());
-            assert!(event == Event::NeedMore || !used_bytes.is_empty(), "{event:?} came out of nothing");
+            assert!(
+                event != Event::NeedMore || rest.is_empty(),
+                "{} bytes were left unread",
+                rest.len()
+            );
+            assert!(
+                event == Event::NeedMore || !used_bytes.is_empty(),
+                "{event:?} came out of nothing"
+            );
             bytes = rest;
             self.overhear();
             self.take(event);
@@ -262,7 +276,10 @@ impl Talk {
         self.client.finish(stream, &mut io);
         self.seen.push(seen(id));
         if self.witness.has_sent_all(id) {
-            assert!(self.out.is_empty(), "a stream that is closed on both sides is left alone (§5.1)");
+            assert!(
+                self.out.is_empty(),
+                "a stream that is closed on both sides is left alone (§5.1)"
+            );
         }
     }
 
@@ -317,7 +334,8 @@ impl Talk {
 
     /// Gives a stream up. It must be open.
     pub fn cancel(&mut self, id: u32) {
-        let (key, _) = self.client.iter().find(|(_, open)| **open == id).expect("the stream is open");
+        let (key, _) =
+            self.client.iter().find(|(_, open)| **open == id).expect("the stream is open");
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
         assert_eq!(self.client.cancel(key, Code::Cancel, &mut io), id);
         self.overhear();

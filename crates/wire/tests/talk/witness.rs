@@ -70,7 +70,10 @@ impl Received {
     }
 
     fn give_back(&mut self, by: u32) {
-        assert!((1..=LARGEST_WINDOW).contains(&by.into()), "§6.9: a window is raised by 1 to 2³¹ − 1");
+        assert!(
+            (1..=LARGEST_WINDOW).contains(&by.into()),
+            "§6.9: a window is raised by 1 to 2³¹ − 1"
+        );
         self.updates += 1;
         self.window += i64::from(by);
         assert!(self.window <= LARGEST_WINDOW, "§6.9.1: a window is too large");
@@ -151,7 +154,8 @@ impl Witness {
             if self.by_server.len() < HEADER_BYTES + length {
                 return;
             }
-            let payload: Vec<u8> = self.by_server.drain(..HEADER_BYTES + length).skip(HEADER_BYTES).collect();
+            let payload: Vec<u8> =
+                self.by_server.drain(..HEADER_BYTES + length).skip(HEADER_BYTES).collect();
             self.server_frame(&header, &payload);
         }
     }
@@ -166,7 +170,8 @@ impl Witness {
         self.passing = HEADER_BYTES + length;
     }
 
-    /// The client could not go on with this. It has taken notice of DATA, if that is what it begins with.
+    /// The client could not go on with this. It has taken notice of DATA, if that is what it begins
+    /// with.
     pub fn server_fails(&mut self, bytes: &[u8]) {
         self.by_server.extend_from_slice(bytes);
         if self.passing == 0
@@ -207,7 +212,10 @@ impl Witness {
             self.has_greeted = true;
         }
         while let Some(header) = self.by_client.first_chunk().map(Header::parse) {
-            assert!(self.is_told || header.kind == Kind::Settings, "§3.4: SETTINGS follow the preface");
+            assert!(
+                self.is_told || header.kind == Kind::Settings,
+                "§3.4: SETTINGS follow the preface"
+            );
             self.is_told = true;
             let whole = HEADER_BYTES + header.length as usize;
             let frame: Vec<u8> = self.by_client.drain(..whole).collect();
@@ -220,10 +228,19 @@ impl Witness {
         assert!(self.block.is_none(), "§6.10: a header block is left open");
     }
 
-    fn client_frame(&mut self, header: &Header, payload: &[u8], seen: &mut Vec<Seen>) -> Option<Sent> {
+    fn client_frame(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        seen: &mut Vec<Seen>,
+    ) -> Option<Sent> {
         assert!(payload.len() <= self.max_frame_size, "§4.2: a frame of {} bytes", payload.len());
         let continues = self.block.is_some();
-        assert_eq!(continues, header.kind == Kind::Continuation, "§6.10: a header block is one piece");
+        assert_eq!(
+            continues,
+            header.kind == Kind::Continuation,
+            "§6.10: a header block is one piece"
+        );
         let id = header.stream;
         let of_connection = matches!(header.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
         assert!(header.kind == Kind::WindowUpdate || of_connection == (id == 0), "§6: {header:?}");
@@ -242,10 +259,14 @@ impl Witness {
                 Some(Sent::Data(id, payload.len(), end))
             }
             Kind::RstStream => {
-                let stream = self.streams.get_mut(&id).expect("§6.4: RST_STREAM is of no idle stream");
+                let stream =
+                    self.streams.get_mut(&id).expect("§6.4: RST_STREAM is of no idle stream");
                 assert!(!stream.is_reset, "§5.4.2: stream {id} had been reset");
                 stream.is_reset = true;
-                Some(Sent::Reset(id, Code::from_wire(u32::from_be_bytes(payload.try_into().unwrap()))))
+                Some(Sent::Reset(
+                    id,
+                    Code::from_wire(u32::from_be_bytes(payload.try_into().unwrap())),
+                ))
             }
             Kind::WindowUpdate => {
                 let by = u32::from_be_bytes(payload.try_into().unwrap());
@@ -262,10 +283,12 @@ impl Witness {
                 assert!(header.has(flag::ACK), "the client asks for no PING");
                 Some(Sent::Pong(payload.try_into().unwrap()))
             }
-            Kind::GoAway => {
-                Some(Sent::GoAway(Code::from_wire(u32::from_be_bytes(payload[4..8].try_into().unwrap()))))
+            Kind::GoAway => Some(Sent::GoAway(Code::from_wire(u32::from_be_bytes(
+                payload[4..8].try_into().unwrap(),
+            )))),
+            Kind::Priority | Kind::PushPromise | Kind::Unknown => {
+                panic!("the client says {header:?}")
             }
-            Kind::Priority | Kind::PushPromise | Kind::Unknown => panic!("the client says {header:?}"),
         }
     }
 
@@ -283,7 +306,8 @@ impl Witness {
         let decoded = self.decoder.decode(&bytes, |n, v| fields.push((n.to_vec(), v.to_vec())));
         assert_eq!(decoded, Ok(()), "§4.3: the server cannot read the header block");
         let (expected, body) = self.expected.pop_front().expect("a request was made");
-        let fields_come_last = fields.iter().skip_while(|(n, _)| n[0] == b':').all(|(n, _)| n[0] != b':');
+        let fields_come_last =
+            fields.iter().skip_while(|(n, _)| n[0] == b':').all(|(n, _)| n[0] != b':');
         assert!(fields_come_last, "§8.3: pseudo-header fields come first");
         assert_eq!(sorted(fields), expected);
         assert_eq!(end, body == 0);
@@ -300,7 +324,10 @@ impl Witness {
         assert!(!stream.has_ended && !stream.is_reset, "§5.1: DATA on a stream that is closed");
         stream.window -= length as i64;
         self.window -= length as i64;
-        assert!(length == 0 || (stream.window >= 0 && self.window >= 0), "§6.9.1: DATA exceeds a window");
+        assert!(
+            length == 0 || (stream.window >= 0 && self.window >= 0),
+            "§6.9.1: DATA exceeds a window"
+        );
         stream.body_left -= length;
         assert_eq!(end, stream.body_left == 0);
         stream.has_ended = end;
@@ -317,9 +344,11 @@ impl Witness {
         stream.received.check(0);
     }
 
-    /// From its acknowledgement on the client has to keep to a setting, one value after the other (§6.5.3).
+    /// From its acknowledgement on the client has to keep to a setting, one value after the other
+    /// (§6.5.3).
     fn apply(&mut self) {
-        for (id, value) in self.offered.pop_front().expect("§6.5.3: an acknowledgement of nothing") {
+        for (id, value) in self.offered.pop_front().expect("§6.5.3: an acknowledgement of nothing")
+        {
             match id {
                 HEADER_TABLE_SIZE => self.decoder.set_limit(value),
                 INITIAL_WINDOW_SIZE => {
@@ -335,7 +364,8 @@ impl Witness {
 }
 
 fn entries(payload: &[u8]) -> Vec<(u16, u32)> {
-    let entry = |e: &[u8]| (u16::from_be_bytes([e[0], e[1]]), u32::from_be_bytes([e[2], e[3], e[4], e[5]]));
+    let entry =
+        |e: &[u8]| (u16::from_be_bytes([e[0], e[1]]), u32::from_be_bytes([e[2], e[3], e[4], e[5]]));
     payload.chunks_exact(6).map(entry).collect()
 }
 

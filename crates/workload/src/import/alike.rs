@@ -17,15 +17,20 @@ pub enum Braces {
 }
 
 impl Imported {
-    /// The request for `path`, which is path and query of its URL, expected to be answered as it was when it was recorded.
+    /// The request for `path`, which is path and query of its URL, expected to be answered as it
+    /// was when it was recorded.
     #[must_use]
     pub fn request(self, path: &str, braces: Braces) -> Request {
         let expect = Expect { status: self.status, ..Expect::default() };
         let name = format!("{} {path}", self.method);
         if braces == Braces::Placeholders {
-            return Request { expect, ..request(&self.method, path, self.headers, self.body.map(Body)) };
+            return Request {
+                expect,
+                ..request(&self.method, path, self.headers, self.body.map(Body))
+            };
         }
-        let headers = self.headers.into_iter().map(|(name, value)| (name, literal_text(&value))).collect();
+        let headers =
+            self.headers.into_iter().map(|(name, value)| (name, literal_text(&value))).collect();
         let body = self.body.map(|body| Body(literal(&body)));
         Request { name, expect, ..request(&self.method, &literal_text(path), headers, body) }
     }
@@ -35,10 +40,16 @@ impl Imported {
 type Identity = (String, String, Vec<(String, String)>, Option<Vec<u8>>);
 
 fn identity(r: &Request) -> Identity {
-    (r.method.clone(), r.path.clone(), r.headers.clone(), r.body.as_ref().map(|body| body.0.clone()))
+    (
+        r.method.clone(),
+        r.path.clone(),
+        r.headers.clone(),
+        r.body.as_ref().map(|body| body.0.clone()),
+    )
 }
 
-/// Requests in the order in which each was first seen. One that comes again makes the first heavier.
+/// Requests in the order in which each was first seen. One that comes again makes the first
+/// heavier.
 #[derive(Debug, Default)]
 pub struct Alike {
     requests: Vec<Request>,
@@ -77,13 +88,18 @@ mod tests {
     #[test]
     fn alike_requests_weigh_more_and_expect_only_what_all_were_answered() {
         let mut alike = Alike::default();
-        for (path, status) in
-            [("/a", Some(200)), ("/b", Some(200)), ("/a", Some(200)), ("/b", Some(404)), ("/b", Some(200))]
-        {
+        for (path, status) in [
+            ("/a", Some(200)),
+            ("/b", Some(200)),
+            ("/a", Some(200)),
+            ("/b", Some(404)),
+            ("/b", Some(200)),
+        ] {
             alike.add(imported(path, status).request(path, Braces::Text));
         }
         let requests = alike.into_requests();
-        let seen: Vec<_> = requests.iter().map(|r| (r.name.as_str(), r.weight, r.expect.status)).collect();
+        let seen: Vec<_> =
+            requests.iter().map(|r| (r.name.as_str(), r.weight, r.expect.status)).collect();
         assert_eq!(seen, [("GET /a", 2, Some(200)), ("GET /b", 3, None)]);
     }
 

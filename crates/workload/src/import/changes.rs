@@ -46,39 +46,47 @@ impl Change {
             Change::PseudoHeader => {
                 ("pseudo-header", "pseudo-header fields left out, because dyno writes them itself")
             }
-            Change::ConnectionHeader => {
-                ("connection-header", "headers left out, because they belong to the recorded connection")
-            }
+            Change::ConnectionHeader => (
+                "connection-header",
+                "headers left out, because they belong to the recorded connection",
+            ),
             Change::FramingHeader => {
                 ("framing-header", "headers left out, because dyno writes Content-Length itself")
             }
-            Change::UncarriedHeader => {
-                ("uncarried-header", "headers left out, because the protocol of the load cannot carry them")
-            }
-            Change::ToolHeader => {
-                ("tool-header", "headers that the tool adds by itself are not sent (add them with -H)")
-            }
+            Change::UncarriedHeader => (
+                "uncarried-header",
+                "headers left out, because the protocol of the load cannot carry them",
+            ),
+            Change::ToolHeader => (
+                "tool-header",
+                "headers that the tool adds by itself are not sent (add them with -H)",
+            ),
             Change::HostHeader => (
                 "host-header",
                 "headers Host sent all the same, because HTTP/1.1 asks for one (RFC 9112 §3.2)",
             ),
-            Change::CookieHeader => {
-                ("cookie-header", "headers Cookie made from `cookies`, because the entry has no such header")
-            }
+            Change::CookieHeader => (
+                "cookie-header",
+                "headers Cookie made from `cookies`, because the entry has no such header",
+            ),
             Change::TypeHeader => (
                 "type-header",
-                "headers Content-Type made from postData.mimeType, because the entry has no such header",
+                "headers Content-Type made from postData.mimeType, because the entry has no such \
+                 header",
             ),
             Change::QueryString => {
                 ("query-string", "query parameters left out, because the URL does not have them")
             }
-            Change::Fragment => ("fragment", "URL fragments left out, because no client sends them"),
+            Change::Fragment => {
+                ("fragment", "URL fragments left out, because no client sends them")
+            }
             Change::DotSegments => {
                 ("dot-segments", "paths with . or .. sent as written, which the tool would shorten")
             }
-            Change::FormParams => {
-                ("form-params", "bodies made from postData.params, because the HAR does not have their text")
-            }
+            Change::FormParams => (
+                "form-params",
+                "bodies made from postData.params, because the HAR does not have their text",
+            ),
             Change::Charset => {
                 ("charset", "bodies sent as UTF-8, because their charset cannot be written here")
             }
@@ -86,20 +94,27 @@ impl Change {
                 "body-length",
                 "bodies that are not the recorded bytes, because their recorded length differs",
             ),
-            Change::MissingBody => ("missing-body", "bodies left out, because the HAR does not have them"),
-            Change::MissingStatus => {
-                ("missing-status", "requests without a recorded final status, so that 200 to 399 is correct")
+            Change::MissingBody => {
+                ("missing-body", "bodies left out, because the HAR does not have them")
             }
-            Change::Boundary => {
-                ("boundary", "form boundaries that are fixed, where the tool draws one for each request")
+            Change::MissingStatus => (
+                "missing-status",
+                "requests without a recorded final status, so that 200 to 399 is correct",
+            ),
+            Change::Boundary => (
+                "boundary",
+                "form boundaries that are fixed, where the tool draws one for each request",
+            ),
+            Change::Protocol => {
+                ("protocol", "requests recorded over a protocol that dyno does not speak")
             }
-            Change::Protocol => ("protocol", "requests recorded over a protocol that dyno does not speak"),
             Change::Server => ("server", "servers replaced by the one of the command line"),
             Change::Option => ("option", "options of curl that have no effect here"),
             Change::Setting => ("setting", "settings of connections left out"),
-            Change::Timing => {
-                ("timing", "requests drawn at random, not in their recorded order and at their times")
-            }
+            Change::Timing => (
+                "timing",
+                "requests drawn at random, not in their recorded order and at their times",
+            ),
         }
     }
 }
@@ -149,11 +164,15 @@ impl Changes {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let line = |change: ImportChange| {
-            let shown: Vec<&str> = change.names.iter().take(SHOWN_NAMES).map(String::as_str).collect();
+            let shown: Vec<&str> =
+                change.names.iter().take(SHOWN_NAMES).map(String::as_str).collect();
             let more = change.names.len() - shown.len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let names =
-                if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) };
+            let names = if shown.is_empty() {
+                String::new()
+            } else {
+                format!(": {}{more}", shown.join(", "))
+            };
             format!("import: {} {}{names}", change.count, change.what)
         };
         self.list().into_iter().map(line).collect()
@@ -176,7 +195,8 @@ mod tests {
         let lines = changes.lines();
         assert_eq!(
             lines[0],
-            "import: 3 headers left out, because they belong to the recorded connection: connection, te"
+            "import: 3 headers left out, because they belong to the recorded connection: \
+             connection, te"
         );
         assert!(
             lines[1].starts_with("import: 100 options of curl that have no effect here: --000, "),

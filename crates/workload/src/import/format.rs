@@ -15,15 +15,17 @@ pub enum Format {
 }
 
 impl Format {
-    /// Guesses the format of a file, by its name if that ends in `.har`, else by how it begins: JSON with a `log` is a
-    /// HAR, other JSON and blocks with headers or bodies are vegeta's, lines that begin with `curl` are commands, and
-    /// everything else is a list.
+    /// Guesses the format of a file, by its name if that ends in `.har`, else by how it begins:
+    /// JSON with a `log` is a HAR, other JSON and blocks with headers or bodies are vegeta's, lines
+    /// that begin with `curl` are commands, and everything else is a list.
     #[must_use]
     pub fn guess(path: &Path, text: &str) -> Format {
         if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("har")) {
             return Format::Har;
         }
-        let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines = || {
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+        };
         let first = lines().next().unwrap_or_default();
         if first.starts_with('{') {
             let json = serde_json::from_str::<serde_json::Value>(text);
@@ -33,8 +35,9 @@ impl Format {
         if first.trim_start_matches("$ ").starts_with("curl ") {
             return Format::Curl;
         }
-        let is_url_line =
-            |line: &str| line.split_ascii_whitespace().next_back().is_some_and(|w| w.contains("://"));
+        let is_url_line = |line: &str| {
+            line.split_ascii_whitespace().next_back().is_some_and(|w| w.contains("://"))
+        };
         if lines().all(is_url_line) { Format::Urls } else { Format::Vegeta }
     }
 
@@ -49,7 +52,8 @@ impl Format {
         }
     }
 
-    /// Reads the requests of a text in this format. `Err`: a sentence that names the line or the entry.
+    /// Reads the requests of a text in this format. `Err`: a sentence that names the line or the
+    /// entry.
     pub fn read(self, text: &str, read: ReadFile<'_>) -> Result<Imports, String> {
         match self {
             Format::Curl => curl(text, read),
@@ -102,7 +106,12 @@ mod tests {
                 .read(text, &none)
                 .unwrap_or_else(|error| panic!("{}: {error}", format.name()))
                 .requests;
-            assert_eq!((requests.len(), requests[0].url.as_str()), (1, "http://h/"), "{}", format.name());
+            assert_eq!(
+                (requests.len(), requests[0].url.as_str()),
+                (1, "http://h/"),
+                "{}",
+                format.name()
+            );
         }
     }
 }

@@ -6,16 +6,21 @@ use serde_json::Value;
 use super::har_body::{PostData, body};
 use super::{Change, Changes, Imported, Imports, Url, is_one_of, json_error, some};
 
-/// Headers that belong to the connection on which a request was seen, not to the request (RFC 9110 §7.6.1).
+/// Headers that belong to the connection on which a request was seen, not to the request (RFC 9110
+/// §7.6.1).
 const HOP_BY_HOP: [&str; 7] =
     ["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "http2-settings"];
 
-/// Reads the requests of a HAR in their order. Those to other schemes than http and https (data, ws, extensions) are
-/// left out, but count in "entry 2". `Err`: it is no HAR, an entry is wrong, or none is left.
+/// Reads the requests of a HAR in their order. Those to other schemes than http and https (data,
+/// ws, extensions) are left out, but count in "entry 2". `Err`: it is no HAR, an entry is wrong, or
+/// none is left.
 pub fn har(text: &str) -> Result<Imports, String> {
     let har: Har = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
         let (line, column, message) = (error.line(), error.column(), json_error(&error));
-        format!("line {line}, column {column}: this is not a HAR ({message}); save one from the browser's network tab")
+        format!(
+            "line {line}, column {column}: this is not a HAR ({message}); save one from the \
+             browser's network tab"
+        )
     })?;
     let (mut requests, mut changes) = (Vec::new(), Changes::default());
     for (i, entry) in har.log.entries.into_iter().enumerate() {
@@ -24,7 +29,11 @@ pub fn har(text: &str) -> Result<Imports, String> {
     if requests.len() > 1 {
         requests.iter().for_each(|_| changes.add(Change::Timing, ""));
     }
-    some(requests, changes, "the HAR has no requests over http or https; record some, and save it anew")
+    some(
+        requests,
+        changes,
+        "the HAR has no requests over http or https; record some, and save it anew",
+    )
 }
 
 #[derive(Deserialize)]
@@ -41,7 +50,8 @@ struct Log {
 struct Entry {
     /// Read on its own, so that an error can name its entry.
     request: Value,
-    /// The recorded response. It is read leniently: a request that was never answered has anything here.
+    /// The recorded response. It is read leniently: a request that was never answered has anything
+    /// here.
     #[serde(default)]
     response: Value,
 }
@@ -79,18 +89,24 @@ fn imported(place: &str, entry: Entry, changes: &mut Changes) -> Result<Option<I
     })?;
     let scheme = request.url.split_once(':').map_or("", |(scheme, _)| scheme);
     if !is_one_of(scheme, &["http", "https"]) {
-        changes.add(Change::Entry, &format!("{place} ({})", scheme.chars().take(20).collect::<String>()));
+        changes.add(
+            Change::Entry,
+            &format!("{place} ({})", scheme.chars().take(20).collect::<String>()),
+        );
         return Ok(None);
     }
     let mut imported = Imported::new(place.into(), &request.method, &request.url);
     imported.status = recorded_status(&entry.response);
-    if let (None, Some(status)) = (imported.status, entry.response.get("status").and_then(Value::as_i64)) {
+    if let (None, Some(status)) =
+        (imported.status, entry.response.get("status").and_then(Value::as_i64))
+    {
         imported.changes.add(Change::MissingStatus, &format!("{place} (status {status})"));
     }
     let sent_bytes = sent_bytes(&request);
     put_headers(&mut imported, &request);
     let data = request.post_data.unwrap_or_default();
-    imported.body = body(&data, sent_bytes, &mut imported).map_err(|error| format!("{place}: {error}"))?;
+    imported.body =
+        body(&data, sent_bytes, &mut imported).map_err(|error| format!("{place}: {error}"))?;
     if imported.body.is_some() && !imported.has("content-type") && !data.mime_type.is_empty() {
         imported.changes.add(Change::TypeHeader, &data.mime_type);
         imported.headers.push(("Content-Type".into(), data.mime_type));
@@ -103,8 +119,9 @@ fn imported(place: &str, entry: Entry, changes: &mut Changes) -> Result<Option<I
 fn put_headers(imported: &mut Imported, request: &Request) {
     let authority = Url::parse(&request.url).map_or("", |url| url.authority);
     // What is derived from the URL is sent all the same.
-    let is_derived =
-        |pair: &&Pair| pair.name.eq_ignore_ascii_case("host") && pair.value.eq_ignore_ascii_case(authority);
+    let is_derived = |pair: &&Pair| {
+        pair.name.eq_ignore_ascii_case("host") && pair.value.eq_ignore_ascii_case(authority)
+    };
     let headers = request.headers.iter().filter(|pair| !is_derived(pair));
     imported.headers = headers.map(|pair| (pair.name.clone(), pair.value.clone())).collect();
     imported.leave_out(Change::PseudoHeader, |name, _| name.starts_with(':'));
@@ -112,7 +129,8 @@ fn put_headers(imported: &mut Imported, request: &Request) {
     let cookies: Vec<Pair> = serde_json::from_value(request.cookies.clone()).unwrap_or_default();
     if !cookies.is_empty() && !imported.has("cookie") {
         cookies.iter().for_each(|cookie| imported.changes.add(Change::CookieHeader, &cookie.name));
-        let pairs: Vec<String> = cookies.iter().map(|own| format!("{}={}", own.name, own.value)).collect();
+        let pairs: Vec<String> =
+            cookies.iter().map(|own| format!("{}={}", own.name, own.value)).collect();
         imported.headers.push(("Cookie".into(), pairs.join("; ")));
     }
     let query: Vec<Pair> = serde_json::from_value(request.query_string.clone()).unwrap_or_default();
@@ -130,7 +148,8 @@ fn put_headers(imported: &mut Imported, request: &Request) {
 
 /// The length of the body as it was sent; `None`: it is not recorded.
 fn sent_bytes(request: &Request) -> Option<u64> {
-    let header = request.headers.iter().find(|pair| pair.name.eq_ignore_ascii_case("content-length"));
+    let header =
+        request.headers.iter().find(|pair| pair.name.eq_ignore_ascii_case("content-length"));
     let header = header.and_then(|pair| pair.value.trim().parse().ok());
     // Browsers write -1 where they do not know, and some write 0 for whatever is sent.
     header.or_else(|| request.body_size.as_u64().filter(|size| *size > 0))
@@ -152,13 +171,18 @@ mod tests {
     }
 
     fn imports_of(requests: &[&str]) -> Result<Imports, String> {
-        let entries: Vec<_> = requests.iter().map(|r| format!(r#"{{"time": 1, "request": {r}}}"#)).collect();
-        har(&format!("\u{feff}{{\"log\": {{\"version\": \"1.2\", \"entries\": [{}]}}}}", entries.join(",")))
+        let entries: Vec<_> =
+            requests.iter().map(|r| format!(r#"{{"time": 1, "request": {r}}}"#)).collect();
+        har(&format!(
+            "\u{feff}{{\"log\": {{\"version\": \"1.2\", \"entries\": [{}]}}}}",
+            entries.join(",")
+        ))
     }
 
     /// Headers and body of a request with these members.
     fn read(members: &str) -> Result<String, String> {
-        let mut all = har_of(&[&format!(r#"{{"method": "POST", "url": "https://A.b:1/x", {members}}}"#)])?;
+        let mut all =
+            har_of(&[&format!(r#"{{"method": "POST", "url": "https://A.b:1/x", {members}}}"#)])?;
         let Imported { headers, body, .. } = all.remove(0);
         let headers: Vec<_> = headers.into_iter().map(|(n, v)| format!("{n}={v}")).collect();
         Ok(format!(
@@ -170,10 +194,14 @@ mod tests {
 
     #[test]
     fn only_what_the_connection_does_not_decide_is_kept() {
-        let names = "host :method accept-encoding Connection content-length Transfer-Encoding X-A TE";
+        let names =
+            "host :method accept-encoding Connection content-length Transfer-Encoding X-A TE";
         let with = |value: &str| {
             let pair = |name: &str| format!(r#"{{"name": "{name}", "value": "{value}"}}"#);
-            read(&format!(r#""headers": [{}]"#, names.split(' ').map(pair).collect::<Vec<_>>().join(",")))
+            read(&format!(
+                r#""headers": [{}]"#,
+                names.split(' ').map(pair).collect::<Vec<_>>().join(",")
+            ))
         };
         assert_eq!(with("a.b:1").unwrap(), "accept-encoding=a.b:1 X-A=a.b:1 None");
         assert_eq!(with("a.b").unwrap(), "host=a.b accept-encoding=a.b X-A=a.b None");
@@ -181,7 +209,8 @@ mod tests {
 
     #[test]
     fn bodies_are_text_base64_or_params() {
-        let params = r#""params": [{"name": "a b", "value": "ü&"}, {"name": "c", "fileName": "d"}]"#;
+        let params =
+            r#""params": [{"name": "a b", "value": "ü&"}, {"name": "c", "fileName": "d"}]"#;
         let posted = |data: &str| read(&format!(r#""headers": [], "postData": {data}"#));
         assert_eq!(posted(r#"{"text": "ä"}"#).unwrap(), r#" Some("ä")"#);
         assert_eq!(posted(r#"{"text": "4oKs", "encoding": "base64"}"#).unwrap(), r#" Some("€")"#);
@@ -190,8 +219,13 @@ mod tests {
         assert_eq!(posted(r#"{"mimeType": "a/b", "text": "", "params": []}"#).unwrap(), " None");
         assert_eq!(posted("null").unwrap(), " None");
         let error = |data: &str| posted(data).unwrap_err();
-        assert!(error(r#"{"text": "x", "encoding": "rot13"}"#).contains("only \"base64\" is known"));
-        assert!(error(r#"{"text": "?", "encoding": "base64"}"#).starts_with("entry 1: postData.text is not"));
+        assert!(
+            error(r#"{"text": "x", "encoding": "rot13"}"#).contains("only \"base64\" is known")
+        );
+        assert!(
+            error(r#"{"text": "?", "encoding": "base64"}"#)
+                .starts_with("entry 1: postData.text is not")
+        );
         assert!(
             error(&format!(r#"{{"mimeType": "multipart/form-data", {params}}}"#))
                 .contains("without its text")
@@ -208,19 +242,29 @@ mod tests {
 
     #[test]
     fn other_schemes_are_left_out_but_counted() {
-        let urls =
-            ["data:text/plain,x", "wss://a/", "HTTP://a/#b", "chrome-extension://x/y.js", "blob:http://a/1"];
-        let requests = urls.map(|url| format!(r#"{{"method": "GET", "url": "{url}", "headers": []}}"#));
+        let urls = [
+            "data:text/plain,x",
+            "wss://a/",
+            "HTTP://a/#b",
+            "chrome-extension://x/y.js",
+            "blob:http://a/1",
+        ];
+        let requests =
+            urls.map(|url| format!(r#"{{"method": "GET", "url": "{url}", "headers": []}}"#));
         let requests = requests.each_ref().map(String::as_str);
         let read = har_of(&requests).unwrap();
-        assert_eq!((read.len(), read[0].place.as_str(), read[0].url.as_str()), (1, "entry 3", "http://a/"));
+        assert_eq!(
+            (read.len(), read[0].place.as_str(), read[0].url.as_str()),
+            (1, "entry 3", "http://a/")
+        );
         assert!(har_of(&requests[..2]).unwrap_err().contains("no requests over http"));
     }
 
     #[test]
     fn the_recorded_status_is_kept_if_there_was_one() {
         let entry = |response: &str| {
-            let entry = format!(r#"{{"request": {{"method": "GET", "url": "http://a/"}} {response}}}"#);
+            let entry =
+                format!(r#"{{"request": {{"method": "GET", "url": "http://a/"}} {response}}}"#);
             har(&format!(r#"{{"log": {{"entries": [{entry}]}}}}"#)).unwrap().requests[0].status
         };
         assert_eq!(entry(r#", "response": {"status": 404}"#), Some(404));
@@ -253,10 +297,16 @@ mod tests {
                 .starts_with("line 2, column 8: this is not a HAR (invalid type")
         );
         assert!(har("curl http://a/").unwrap_err().contains("network tab"));
-        let error = har_of(&[r#"{"method": "GET", "url": "data:"}"#, r#"{"method": "GET"}"#]).unwrap_err();
-        assert!(error.starts_with("entry 2: this is not a request (missing field `url`)"), "{error}");
+        let error =
+            har_of(&[r#"{"method": "GET", "url": "data:"}"#, r#"{"method": "GET"}"#]).unwrap_err();
         assert!(
-            har_of(&[r#"{"method": "GET", "url": "http://a/ b"}"#]).unwrap_err().contains("percent-encode")
+            error.starts_with("entry 2: this is not a request (missing field `url`)"),
+            "{error}"
+        );
+        assert!(
+            har_of(&[r#"{"method": "GET", "url": "http://a/ b"}"#])
+                .unwrap_err()
+                .contains("percent-encode")
         );
     }
 
@@ -275,8 +325,10 @@ mod tests {
             changes(&[one, one]),
             [
                 "import: 2 pseudo-header fields left out, because dyno writes them itself: :path",
-                "import: 4 headers left out, because they belong to the recorded connection: connection, te",
-                "import: 2 headers left out, because dyno writes Content-Length itself: content-length",
+                "import: 4 headers left out, because they belong to the recorded connection: \
+                 connection, te",
+                "import: 2 headers left out, because dyno writes Content-Length itself: \
+                 content-length",
                 "import: 2 requests drawn at random, not in their recorded order and at their times",
             ]
         );
@@ -295,10 +347,12 @@ mod tests {
             assert!(line.contains(words), "{line}");
         }
         assert_eq!(lines.len(), 3, "{lines:?}");
-        let with_header =
-            r#""cookies": [{"name": "a", "value": "1"}], "headers": [{"name": "cookie", "value": "a=1"}]"#;
+        let with_header = r#""cookies": [{"name": "a", "value": "1"}], "headers": [{"name": "cookie", "value": "a=1"}]"#;
         assert_eq!(changes(&[with_header]), [""; 0]);
-        let urls = [r#"{"method": "GET", "url": "wss://a/"}"#, r#"{"method": "GET", "url": "http://a/#b"}"#];
+        let urls = [
+            r#"{"method": "GET", "url": "wss://a/"}"#,
+            r#"{"method": "GET", "url": "http://a/#b"}"#,
+        ];
         let lines = imports_of(&urls).unwrap().changes.lines();
         assert!(lines[0].ends_with("not over http or https: entry 1 (wss)"), "{lines:?}");
         assert!(lines[1].contains("1 URL fragments left out") && lines.len() == 2, "{lines:?}");

@@ -28,18 +28,19 @@ pub(super) fn body(
         (_, "") if data.params.is_empty() => None,
         (_, "") if data.mime_type.starts_with("multipart/") => {
             return Err(
-                "the posted form came without its text; save the HAR with a tool that keeps it".into()
+                "the posted form came without its text; save the HAR with a tool that keeps it"
+                    .into(),
             );
         }
         (_, "") => Some(from_params(&data.params, imported)),
         (None | Some(""), text) => Some(from_text(text, data, sent_bytes, imported)),
-        (Some("base64"), text) => Some(
-            BASE64
-                .decode(text)
-                .map_err(|error| format!("postData.text is not base64 ({error}); save the HAR anew"))?,
-        ),
+        (Some("base64"), text) => Some(BASE64.decode(text).map_err(|error| {
+            format!("postData.text is not base64 ({error}); save the HAR anew")
+        })?),
         (Some(other), _) => {
-            return Err(format!("postData.encoding is {other:?}; only \"base64\" is known, so write that"));
+            return Err(format!(
+                "postData.encoding is {other:?}; only \"base64\" is known, so write that"
+            ));
         }
     };
     note_length(body.as_deref(), sent_bytes, imported);
@@ -54,16 +55,22 @@ fn note_length(body: Option<&[u8]>, sent_bytes: Option<u64>, imported: &mut Impo
     match (body, sent_bytes) {
         (None, Some(1..)) => imported.changes.add(Change::MissingBody, &place),
         (Some(body), Some(sent)) if body.len() as u64 != sent => {
-            imported
-                .changes
-                .add(Change::BodyLength, &format!("{place} ({sent} bytes recorded, {} sent)", body.len()));
+            imported.changes.add(
+                Change::BodyLength,
+                &format!("{place} ({sent} bytes recorded, {} sent)", body.len()),
+            );
         }
         _ => {}
     }
 }
 
 /// A HAR holds characters, of which the bytes are known if the length is, or the charset.
-fn from_text(text: &str, data: &PostData, sent_bytes: Option<u64>, imported: &mut Imported) -> Vec<u8> {
+fn from_text(
+    text: &str,
+    data: &PostData,
+    sent_bytes: Option<u64>,
+    imported: &mut Imported,
+) -> Vec<u8> {
     let utf8 = text.as_bytes().to_vec();
     if text.is_ascii() || sent_bytes == Some(utf8.len() as u64) {
         return utf8;
@@ -86,7 +93,8 @@ fn from_text(text: &str, data: &PostData, sent_bytes: Option<u64>, imported: &mu
 
 /// The charset of the body, in small letters; empty: none is named.
 fn charset(data: &PostData, imported: &Imported) -> String {
-    let header = imported.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let header =
+        imported.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let kind = header.map_or(data.mime_type.as_str(), |(_, value)| value).to_ascii_lowercase();
     let charset = kind.split(';').find_map(|part| part.trim().strip_prefix("charset="));
     charset.unwrap_or_default().trim_matches(['"', '\'', ' ']).to_string()
@@ -107,7 +115,8 @@ impl Form {
     fn of(params: &[Pair]) -> Form {
         let texts = || params.iter().flat_map(|pair| [pair.name.as_bytes(), pair.value.as_bytes()]);
         let has_escape = |text: &[u8]| (0..text.len()).any(|i| is_escape(&text[i..]));
-        let is_odd_percent = |text: &[u8]| (0..text.len()).any(|i| text[i] == b'%' && !is_escape(&text[i..]));
+        let is_odd_percent =
+            |text: &[u8]| (0..text.len()).any(|i| text[i] == b'%' && !is_escape(&text[i..]));
         // No encoder of forms leaves others as they are.
         let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"*-._~+".contains(b);
         if texts().any(is_odd_percent) {
@@ -173,7 +182,8 @@ mod tests {
         let form = |pairs: &[(&str, &str)]| {
             let params: Vec<_> =
                 pairs.iter().map(|(n, v)| serde_json::json!({ "name": n, "value": v })).collect();
-            let (body, told) = posted(&serde_json::json!({ "params": params }).to_string(), &[], None);
+            let (body, told) =
+                posted(&serde_json::json!({ "params": params }).to_string(), &[], None);
             (String::from_utf8(body).unwrap(), told)
         };
         let cases: [(&[(&str, &str)], &str, &str); 8] = [
@@ -182,7 +192,11 @@ mod tests {
                 "field%5B1%5D=value%5B1%5D&field%5B2%5D=a+b+c",
                 "(taken as encoded)",
             ),
-            (&[("a", "x%26y=z"), ("b&", "c\u{e4}")], "a=x%26y=z&b%26=c%C3%A4", "(taken as encoded)"),
+            (
+                &[("a", "x%26y=z"), ("b&", "c\u{e4}")],
+                "a=x%26y=z&b%26=c%C3%A4",
+                "(taken as encoded)",
+            ),
             (&[("a b", "\u{fc}&"), ("c", "")], "a+b=%C3%BC%26&c=", "(taken as not encoded)"),
             (&[("a", "100%"), ("b", "%41")], "a=100%25&b=%2541", "(taken as not encoded)"),
             (&[("a", "x+y z")], "a=x%2By+z", "(taken as not encoded)"),
@@ -193,7 +207,10 @@ mod tests {
         for (pairs, expected, words) in cases {
             let (body, told) = form(pairs);
             assert_eq!(body, expected, "{pairs:?}");
-            assert!(told.contains("1 bodies made from postData.params") && told.ends_with(words), "{told}");
+            assert!(
+                told.contains("1 bodies made from postData.params") && told.ends_with(words),
+                "{told}"
+            );
         }
     }
 
@@ -204,7 +221,8 @@ mod tests {
         assert_eq!(posted(text, &[], Some(4)).0, "\u{e4}\u{ff}".as_bytes());
         let latin = [("content-type", "text/plain; charset=ISO-8859-1")];
         assert_eq!(posted(text, &latin, None), (vec![0xe4, 0xff], String::new()));
-        let (body, told) = posted(r#"{"text": "\u20ac", "mimeType": "a/b; charset=\"koi8-r\""}"#, &[], None);
+        let (body, told) =
+            posted(r#"{"text": "\u20ac", "mimeType": "a/b; charset=\"koi8-r\""}"#, &[], None);
         assert!(body == "\u{20ac}".as_bytes() && told.ends_with("entry 1 (koi8-r)"), "{told}");
         // Text that is the params, too, is what was sent.
         let both = r#"{"text": "a=%5B", "params": [{"name": "a", "value": "["}]}"#;

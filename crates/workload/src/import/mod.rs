@@ -38,8 +38,9 @@ pub struct Imported {
     /// Without `Content-Length` and `Transfer-Encoding`: whoever sends the body frames it.
     pub headers: Vec<(String, String)>,
     pub body: Option<Vec<u8>>,
-    /// Options that came along and mean something to a load, by curl's long name and value; a flag's value is empty.
-    /// Times are in seconds, perhaps with a fraction. Each stands here once; only `resolve` may come several times.
+    /// Options that came along and mean something to a load, by curl's long name and value; a
+    /// flag's value is empty. Times are in seconds, perhaps with a fraction. Each stands here once;
+    /// only `resolve` may come several times.
     pub options: Vec<(String, String)>,
     /// Status of the recorded answer; `None`: none was recorded.
     pub status: Option<u16>,
@@ -70,7 +71,8 @@ impl Imported {
         }
     }
 
-    /// Brings a request as written into the form that the fields promise. `Err`: it cannot be sent, with its place.
+    /// Brings a request as written into the form that the fields promise. `Err`: it cannot be sent,
+    /// with its place.
     fn checked(mut self) -> Result<Imported, String> {
         let place = self.place.clone();
         self.check().map_err(|error| format!("{place}: {error}"))?;
@@ -124,7 +126,9 @@ fn method_and_url(place: String, line: &str) -> Result<Imported, String> {
         [url] => format!("GET {url}"),
         _ => "GET http://localhost:8080/".into(),
     };
-    Err(format!("{place}: expected a method in capitals and a URL, found {line:?}; write it like {like}"))
+    Err(format!(
+        "{place}: expected a method in capitals and a URL, found {line:?}; write it like {like}"
+    ))
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), String> {
@@ -139,7 +143,8 @@ fn check_header(name: &str, value: &str) -> Result<(), String> {
 
 /// RFC 9110 §5.6.2.
 fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 fn is_one_of(name: &str, names: &[&str]) -> bool {
@@ -159,7 +164,9 @@ impl<'a> Url<'a> {
     /// Takes an absolute http or https URL apart; the fragment falls off.
     fn parse(url: &'a str) -> Result<Url<'a>, String> {
         if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(format!("the URL {url:?} holds a blank or control character; percent-encode it"));
+            return Err(format!(
+                "the URL {url:?} holds a blank or control character; percent-encode it"
+            ));
         }
         let url = url.split('#').next().unwrap_or_default();
         let Some((scheme, after)) = url.split_once("://") else {
@@ -168,14 +175,20 @@ impl<'a> Url<'a> {
         };
         let scheme = scheme.to_ascii_lowercase();
         if !matches!(scheme.as_str(), "http" | "https") {
-            return Err(format!("{url:?} begins with {scheme}://; write http://{after} or https://{after}"));
+            return Err(format!(
+                "{url:?} begins with {scheme}://; write http://{after} or https://{after}"
+            ));
         }
         let (authority, rest) = after.split_at(after.find(['/', '?']).unwrap_or(after.len()));
         if authority.contains('@') {
-            return Err(format!("the URL {url:?} holds credentials; put them into an Authorization header"));
+            return Err(format!(
+                "the URL {url:?} holds credentials; put them into an Authorization header"
+            ));
         }
         if authority.is_empty() || authority.starts_with(':') {
-            return Err(format!("{url:?} names no host; write {scheme}://localhost{authority}{rest}"));
+            return Err(format!(
+                "{url:?} names no host; write {scheme}://localhost{authority}{rest}"
+            ));
         }
         Ok(Url { scheme, authority, rest })
     }
@@ -189,7 +202,9 @@ impl<'a> Url<'a> {
 
 fn load(path: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     if matches!(path, "-" | ".") {
-        return Err("this would read standard input; put what it reads into a file, and name that".into());
+        return Err(
+            "this would read standard input; put what it reads into a file, and name that".into()
+        );
     }
     read(path).map_err(|why| format!("{path} cannot be read ({why}); check the path"))
 }
@@ -204,14 +219,19 @@ fn form_encoded(bytes: &[u8]) -> String {
     bytes.iter().map(encode).collect()
 }
 
-/// Says what is wrong with some JSON, without serde's own position: lines are counted by the caller.
+/// Says what is wrong with some JSON, without serde's own position: lines are counted by the
+/// caller.
 fn json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).into()
 }
 
 /// The requests, if there are any, with the changes of all.
-fn some(mut requests: Vec<Imported>, mut changes: Changes, otherwise: &str) -> Result<Imports, String> {
+fn some(
+    mut requests: Vec<Imported>,
+    mut changes: Changes,
+    otherwise: &str,
+) -> Result<Imports, String> {
     for request in &mut requests {
         changes.extend(std::mem::take(&mut request.changes));
     }

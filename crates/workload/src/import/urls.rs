@@ -2,21 +2,26 @@
 
 use super::{Changes, Imported, Imports, method_and_url, some};
 
-/// Reads a list of URLs: `URL` or `METHOD URL` a line; empty lines, and all after a `#` that begins a word, do not
-/// count. `Err`: a line is neither, or there is none.
+/// Reads a list of URLs: `URL` or `METHOD URL` a line; empty lines, and all after a `#` that begins
+/// a word, do not count. `Err`: a line is neither, or there is none.
 pub fn urls(text: &str) -> Result<Imports, String> {
     let mut requests = Vec::new();
     for (i, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let place = format!("line {}", i + 1);
         // A URL holds no blanks, so that a # after one cannot be a fragment.
-        let words: Vec<&str> = line.split_whitespace().take_while(|word| !word.starts_with('#')).collect();
+        let words: Vec<&str> =
+            line.split_whitespace().take_while(|word| !word.starts_with('#')).collect();
         requests.push(match words[..] {
             [] => continue,
             [url] => Imported::new(place, "GET", url).checked()?,
             _ => method_and_url(place, &words.join(" "))?.checked()?,
         });
     }
-    some(requests, Changes::default(), "the list has no URLs; write one a line, like http://localhost:8080/")
+    some(
+        requests,
+        Changes::default(),
+        "the list has no URLs; write one a line, like http://localhost:8080/",
+    )
 }
 
 #[cfg(test)]
@@ -26,8 +31,12 @@ mod tests {
     #[test]
     fn a_line_is_a_url_with_or_without_a_method() {
         let text = "\u{feff}# these\r\nhttp://a/\r\n\n  POST\tHTTPS://b:1?y=#z  # why\n";
-        let read: Vec<_> =
-            urls(text).unwrap().requests.into_iter().map(|r| [r.place, r.method, r.url].join(" ")).collect();
+        let read: Vec<_> = urls(text)
+            .unwrap()
+            .requests
+            .into_iter()
+            .map(|r| [r.place, r.method, r.url].join(" "))
+            .collect();
         assert_eq!(read, ["line 2 GET http://a/", "line 4 POST https://b:1/?y="]);
     }
 

@@ -7,18 +7,28 @@ use serde::Deserialize;
 
 use super::{BASE64, Changes, Imported, Imports, ReadFile, json_error, load, method_and_url, some};
 
-/// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of `METHOD URL`, headers and
-/// `@body-file`. `Err`: a line is wrong, a body cannot be read, or there are no targets.
+/// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of
+/// `METHOD URL`, headers and `@body-file`. `Err`: a line is wrong, a body cannot be read, or there
+/// are no targets.
 pub fn vegeta(text: &str, read: ReadFile) -> Result<Imports, String> {
     let text = text.trim_start_matches('\u{feff}');
-    let mut targets = if text.trim_start().starts_with('{') { json(text)? } else { http(text, read)? };
-    targets.iter_mut().for_each(|target| target.note_tool_headers(&["User-Agent", "Accept-Encoding"]));
-    some(targets, Changes::default(), "the file has no targets; write them like GET http://localhost:8080/")
+    let mut targets =
+        if text.trim_start().starts_with('{') { json(text)? } else { http(text, read)? };
+    targets
+        .iter_mut()
+        .for_each(|target| target.note_tool_headers(&["User-Agent", "Accept-Encoding"]));
+    some(
+        targets,
+        Changes::default(),
+        "the file has no targets; write them like GET http://localhost:8080/",
+    )
 }
 
 fn http(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
     let (mut done, mut open) = (Vec::new(), None);
-    for (i, line) in text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.starts_with('#')) {
+    for (i, line) in
+        text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.starts_with('#'))
+    {
         let place = format!("line {}", i + 1);
         match open.as_mut() {
             _ if line.is_empty() => done.extend(open.take()),
@@ -34,7 +44,8 @@ fn http(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
 }
 
 fn begins_with_method(line: &str) -> bool {
-    line.split_once([' ', '\t']).is_some_and(|(word, _)| word.bytes().all(|b| b.is_ascii_uppercase()))
+    line.split_once([' ', '\t'])
+        .is_some_and(|(word, _)| word.bytes().all(|b| b.is_ascii_uppercase()))
 }
 
 /// Adds a header, or the body.
@@ -47,8 +58,12 @@ fn add(target: &mut Imported, line: &str, read: ReadFile) -> Result<(), String> 
         return Ok(());
     }
     match line.split_once(':').map(|(name, value)| (name.trim(), value.trim())) {
-        Some((name, value)) if !value.is_empty() => target.headers.push((name.into(), value.into())),
-        Some((name, _)) => return Err(format!("header {name} has no value; write it like {name}: value")),
+        Some((name, value)) if !value.is_empty() => {
+            target.headers.push((name.into(), value.into()))
+        }
+        Some((name, _)) => {
+            return Err(format!("header {name} has no value; write it like {name}: value"));
+        }
         None => {
             return Err(format!(
                 "expected Name: value or @file, found {line:?}; end the target with an empty line"
@@ -68,7 +83,8 @@ fn json(text: &str) -> Result<Vec<Imported>, String> {
         .collect()
 }
 
-/// Vegeta passes over keys that it does not know, and what was meant by a misspelt one is missing from its load.
+/// Vegeta passes over keys that it does not know, and what was meant by a misspelt one is missing
+/// from its load.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Target {
@@ -86,11 +102,14 @@ fn json_target(place: &str, line: &str) -> Result<Imported, String> {
     let target: Target = serde_json::from_str(line).map_err(wrong)?;
     let mut imported = Imported::new(place.into(), &target.method, &target.url);
     let headers = target.header.unwrap_or_default().into_iter();
-    imported.headers =
-        headers.flat_map(|(name, values)| values.into_iter().map(move |v| (name.clone(), v))).collect();
-    let body = target.body.filter(|body| !body.is_empty()).map(|body| BASE64.decode(body)).transpose();
-    imported.body =
-        body.map_err(|error| format!("the body is not base64 ({error}); encode it, as with base64 -w0"))?;
+    imported.headers = headers
+        .flat_map(|(name, values)| values.into_iter().map(move |v| (name.clone(), v)))
+        .collect();
+    let body =
+        target.body.filter(|body| !body.is_empty()).map(|body| BASE64.decode(body)).transpose();
+    imported.body = body.map_err(|error| {
+        format!("the body is not base64 ({error}); encode it, as with base64 -w0")
+    })?;
     Ok(imported)
 }
 
@@ -162,7 +181,9 @@ FIRST⏎{"method": "GET"} → line 2: this is not a target (missing field `url`)
 "#;
         for case in wrong.trim_matches('\n').lines() {
             let (text, begin) = case.split_once(" → ").unwrap();
-            let text = text.replace("FIRST", r#"{"method": "GET", "url": "http://a/"}"#).replace('⏎', "\n");
+            let text = text
+                .replace("FIRST", r#"{"method": "GET", "url": "http://a/"}"#)
+                .replace('⏎', "\n");
             let error = vegeta(&text, &read).unwrap_err();
             assert!(error.starts_with(begin), "{text} says {error}");
         }

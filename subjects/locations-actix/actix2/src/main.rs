@@ -25,7 +25,9 @@ use crate::settings::Settings;
 const KEEP_ALIVE_S: usize = 60;
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(Env::default().default_filter_or("info")).target(Target::Stdout).init();
+    env_logger::Builder::from_env(Env::default().default_filter_or("info"))
+        .target(Target::Stdout)
+        .init();
     match actix_rt::System::new("locations").block_on(serve()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -14,7 +14,10 @@ enum Fate {
     Removed,
 }
 
-fn failed_start(launch: usize, kind: dyno_archive::start::FailureKind) -> dyno_archive::StartRecord {
+fn failed_start(
+    launch: usize,
+    kind: dyno_archive::start::FailureKind,
+) -> dyno_archive::StartRecord {
     dyno_archive::StartRecord {
         start: launch,
         launch,
@@ -27,7 +30,8 @@ fn failed_start(launch: usize, kind: dyno_archive::start::FailureKind) -> dyno_a
 fn spoil(run: &mut Run, arm: usize, repeats: usize, fate: Fate) {
     use dyno_archive::start::FailureKind;
     let of_arm = |trial: &usize| run.header.plan.trials[*trial].arm == arm;
-    let spoilt: Vec<usize> = (0..run.header.plan.trials.len()).filter(of_arm).take(repeats).collect();
+    let spoilt: Vec<usize> =
+        (0..run.header.plan.trials.len()).filter(of_arm).take(repeats).collect();
     match fate {
         Fate::Removed | Fate::FailedStart | Fate::HarnessFailed => {
             run.trials.retain(|trial| !spoilt.contains(&trial.trial));
@@ -57,7 +61,8 @@ fn spoil(run: &mut Run, arm: usize, repeats: usize, fate: Fate) {
             Fate::NoAnswers => lose(load, dyno_archive::Outcome::Timeout),
             _ => {
                 let run_ns = load.window_ns.1;
-                let thread = dyno_archive::sample::ThreadUse { tid: 1, run_ns, ..Default::default() };
+                let thread =
+                    dyno_archive::sample::ThreadUse { tid: 1, run_ns, ..Default::default() };
                 load.client.threads = vec![thread];
             }
         }
@@ -103,7 +108,11 @@ fn gate_with_uncounted_repeats_is_not_held() {
             ] {
                 let cell = &seen.repeats[0];
                 let (spoilt, intact) = if is_b { (&cell.b, &cell.a) } else { (&cell.a, &cell.b) };
-                assert_eq!((spoilt.planned, spoilt.counted, intact.counted), (14, 13, 14), "{fate:?}");
+                assert_eq!(
+                    (spoilt.planned, spoilt.counted, intact.counted),
+                    (14, 13, 14),
+                    "{fate:?}"
+                );
                 let [why] = &spoilt.not_counted[..] else { panic!("{spoilt:?}") };
                 assert_eq!((why.cause, &why.repeats[..]), (cause, &[1][..]), "{why:?}");
                 let name = if is_b { "B" } else { "A" };
@@ -112,8 +121,12 @@ fn gate_with_uncounted_repeats_is_not_held() {
                 assert!(seen.gates[0].sentence.contains(&said), "{:?}", seen.gates);
                 assert!(seen.answers[0].sentence.ends_with("do not count"), "{:?}", seen.answers);
                 assert_eq!(seen.gates[0].state, GateState::Undecided, "{fate:?} {:?}", seen.gates);
-                assert_eq!((seen.undecided, seen.passed, seen.outcome()), (1, true, Outcome::Undecided));
-                let has_note = seen.notes.iter().any(|note| note.contains("has no record of 1 planned"));
+                assert_eq!(
+                    (seen.undecided, seen.passed, seen.outcome()),
+                    (1, true, Outcome::Undecided)
+                );
+                let has_note =
+                    seen.notes.iter().any(|note| note.contains("has no record of 1 planned"));
                 assert_eq!(has_note, fate == Fate::Removed, "{:?}", seen.notes);
             }
         }
@@ -212,7 +225,11 @@ fn ratio_beyond_the_gate_misses_it_with_lost_repeats() {
     spoil(&mut run, 1, 2, Fate::GeneratorBusy);
     let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
     assert_eq!(seen.gates[0].state, GateState::Missed, "{:?}", seen.gates);
-    assert!(seen.gates[0].sentence.contains("2 of 14 repeats of B do not count"), "{:?}", seen.gates);
+    assert!(
+        seen.gates[0].sentence.contains("2 of 14 repeats of B do not count"),
+        "{:?}",
+        seen.gates
+    );
 }
 
 /// A failure of the control in as many repeats is a failure of the machine.
@@ -243,7 +260,8 @@ fn server_without_any_repeat_in_b_gets_a_gate() {
     };
     for (change, wanted) in [
         (
-            (|run| run.header.plan.subjects[0].build_failed = Some("cc: error".into())) as fn(&mut Run),
+            (|run| run.header.plan.subjects[0].build_failed = Some("cc: error".into()))
+                as fn(&mut Run),
             GateState::Missed,
         ),
         (|run| run.header.plan.subjects[0].skipped = Some("no Java".into()), GateState::Undecided),
@@ -285,8 +303,10 @@ fn early_stopped_run_is_complete() {
     let mut run = run_of("r", &[("x", FOURTEEN), ("y", &faster), NULL_OF_FOURTEEN]);
     run.header.plan.repeats = 20;
     run.header.plan.duet = [0, 1].into();
-    run.header.plan.stop =
-        Some(dyno_archive::plan::Stop { metrics: vec!["throughput_rps".into()], same_within: None });
+    run.header.plan.stop = Some(dyno_archive::plan::Stop {
+        metrics: vec!["throughput_rps".into()],
+        same_within: None,
+    });
     let first = run.header.plan.launches.len();
     for block in 14..20 {
         for arm in 0..3 {
@@ -304,7 +324,10 @@ fn early_stopped_run_is_complete() {
     run.header.plan.stop = None;
     assert!(of_duets(&run).contains("not count"), "{}", of_duets(&run));
     let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
-    assert_eq!((seen.repeats[0].b.without_record(), seen.gates[0].state), (6, GateState::Undecided));
+    assert_eq!(
+        (seen.repeats[0].b.without_record(), seen.gates[0].state),
+        (6, GateState::Undecided)
+    );
     assert!(
         seen.notes.iter().any(|note| note.contains("no record of 6 planned repeats")),
         "{:?}",
@@ -330,7 +353,8 @@ fn changed_rows(gated: &str, own: f64, control: (&str, f64)) -> (Vec<Row>, Vec<C
     let before = run_of("r", &[("x", FOURTEEN), NULL_OF_FOURTEEN]);
     let mut after = before.clone();
     after.header.id = "s".into();
-    let Compared { mut rows, repeats, .. } = compared((&before, None), (&after, None), &Asked::default());
+    let Compared { mut rows, repeats, .. } =
+        compared((&before, None), (&after, None), &Asked::default());
     let scaled = |change: f64| {
         let values = [1000.0, 1004.0, 998.0, 1002.0, 996.0, 1001.0];
         let after: Vec<f64> = values.iter().map(|value| value * (1.0 + change)).collect();
@@ -361,8 +385,11 @@ fn margin_does_not_hide_that_the_machine_changed() {
     let after = run_of("s", &[server, ("null", &[9700, 9710, 9705, 9702, 9708])]);
     for same_within in [None, Some(0.1)] {
         let gates = Gate::parse("throughput<-5%").unwrap();
-        let seen =
-            compared((&before, None), (&after, None), &Asked { gates, same_within, ..Asked::default() });
+        let seen = compared(
+            (&before, None),
+            (&after, None),
+            &Asked { gates, same_within, ..Asked::default() },
+        );
         assert_eq!(seen.gates[0].state, GateState::Undecided, "{:?}", seen.gates[0]);
         assert!(seen.notes[1].contains("the control null differs as well"), "{:?}", seen.notes);
     }
@@ -372,7 +399,8 @@ fn margin_does_not_hide_that_the_machine_changed() {
 #[test]
 fn any_control_of_another_step_may_leave_a_gate_undecided() {
     let (mut rows, repeats) = changed_rows("throughput_rps", 0.0, ("throughput_rps", 0.30));
-    let control = rows.iter().find(|row| row.control && row.metric == "throughput_rps").unwrap().clone();
+    let control =
+        rows.iter().find(|row| row.control && row.metric == "throughput_rps").unwrap().clone();
     for row in rows.iter_mut().filter(|row| row.control) {
         row.workload = "another".into();
     }
@@ -392,7 +420,8 @@ fn what_b_was_not_to_measure_is_named_and_holds_no_gate() {
     let one = run_of("s", &[server, NULL]);
     let asked = || Asked { gates: Gate::parse("throughput<-90%").unwrap(), ..Asked::default() };
     let seen = compared((&both, None), (&one, None), &asked());
-    let states: Vec<(&str, GateState)> = seen.gates.iter().map(|g| (&*g.subject_a, g.state)).collect();
+    let states: Vec<(&str, GateState)> =
+        seen.gates.iter().map(|g| (&*g.subject_a, g.state)).collect();
     assert_eq!(states, [("x", GateState::Held), ("gone", GateState::Undecided)]);
     assert!(seen.gates[1].sentence.contains("B was not to measure it"), "{:?}", seen.gates[1]);
     assert_eq!(seen.outcome(), Outcome::Undecided);
@@ -416,16 +445,22 @@ fn what_b_was_not_to_measure_is_named_and_holds_no_gate() {
     other.header.id = "s".into();
     other.header.plan.load.steps[0].connections += 1;
     let seen = compared((&both, None), (&other, None), &asked());
-    assert!(seen.gates.len() == 2 && seen.gates.iter().all(|gate| gate.state == GateState::Undecided));
+    assert!(
+        seen.gates.len() == 2 && seen.gates.iter().all(|gate| gate.state == GateState::Undecided)
+    );
 }
 
 /// A repeat that was made up for alone has no turns next to the other's.
 #[test]
 fn repeats_that_make_no_pair_hold_no_gate() {
     let run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
-    let Compared { mut rows, repeats, .. } = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
+    let Compared { mut rows, repeats, .. } =
+        compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
     let gates = Gate::parse("throughput<-50%").unwrap();
-    assert_eq!(gate::judge(&gates, (&rows, &repeats), Confounding::None, &[])[0].state, GateState::Held);
+    assert_eq!(
+        gate::judge(&gates, (&rows, &repeats), Confounding::None, &[])[0].state,
+        GateState::Held
+    );
     rows.iter_mut().for_each(|row| row.pairs.truncate(12));
     let judged = gate::judge(&gates, (&rows, &repeats), Confounding::None, &[]);
     assert_eq!(judged[0].state, GateState::Undecided);

@@ -45,7 +45,12 @@ fn process(pid: u32, run_ms: u64, children_ms: u64) -> ProcessUse {
     }
 }
 
-fn sample(at_ms: u64, threads: Vec<ThreadUse>, each: Vec<ProcessUse>, group_ms: Option<u64>) -> Sample {
+fn sample(
+    at_ms: u64,
+    threads: Vec<ThreadUse>,
+    each: Vec<ProcessUse>,
+    group_ms: Option<u64>,
+) -> Sample {
     let used = PartyUse {
         cgroup: group_ms.map(|ms| CgroupUse { cpu_ns: Some(ms * MS), ..CgroupUse::default() }),
         threads,
@@ -79,11 +84,16 @@ fn closed(each: bool, grouped: bool) -> ServerUse {
 
 #[test]
 fn threads_that_end_with_connections_leave_no_zero() {
-    for (each, grouped, cpu_s) in [(true, false, Some(0.9)), (false, false, None), (false, true, Some(0.9))] {
+    for (each, grouped, cpu_s) in
+        [(true, false, Some(0.9)), (false, false, None), (false, true, Some(0.9))]
+    {
         let server = closed(each, grouped);
         let got_s = server.cpus;
         assert_eq!(got_s.is_some(), cpu_s.is_some(), "{each} {grouped}");
-        assert!(got_s.zip(cpu_s).is_none_or(|(got, want)| (got - want).abs() <= TICKS_S), "{got_s:?}");
+        assert!(
+            got_s.zip(cpu_s).is_none_or(|(got, want)| (got - want).abs() <= TICKS_S),
+            "{got_s:?}"
+        );
         assert_eq!((server.per_request.context_switches, server.run_delay_s), (None, None));
         assert_eq!((server.busiest_thread_utilisation, server.busy_threads), (None, None));
         assert_eq!(server.others_cpu_s, None);
@@ -111,7 +121,10 @@ fn children_count_if_they_were_waited_for() {
     assert!((reaped.cpus.unwrap() - 0.81).abs() <= TICKS_S, "{:?}", reaped.cpus);
     assert_eq!(reaped.page_faults_minor, Some(1620));
     let ignored = with(0);
-    assert_eq!((ignored.cpus, ignored.page_faults_minor, ignored.cpu_us_per_request), (None, None, None));
+    assert_eq!(
+        (ignored.cpus, ignored.page_faults_minor, ignored.cpu_us_per_request),
+        (None, None, None)
+    );
 }
 
 /// Forty children of 22 ms that wait to be reaped: their totals are rounded down to 20 or 10 ms.
@@ -180,7 +193,8 @@ fn births_below_a_process_that_ignores_its_children_leave_counters_unknown() {
 #[test]
 fn compiler_threads_that_probes_see_end_leave_counters_known() {
     let ended = |threads, run_ms| {
-        let mut one = EndedThreads { name: "C2 CompilerThre".into(), threads, ..EndedThreads::default() };
+        let mut one =
+            EndedThreads { name: "C2 CompilerThre".into(), threads, ..EndedThreads::default() };
         one.seen.states.running_ns = run_ms * MS;
         one.seen.states.runnable_ns = run_ms * MS;
         one.seen.wakeups = threads;
@@ -215,13 +229,15 @@ fn states_beside(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64
         sample(0, vec![thread(1, 1, 0)], Vec::new(), Some(0)),
         sample(1000, vec![lives], Vec::new(), Some(100 + ended * each_ran_ms)),
     ];
-    let mut gone = EndedThreads { name: "server".into(), threads: ended, ..EndedThreads::default() };
+    let mut gone =
+        EndedThreads { name: "server".into(), threads: ended, ..EndedThreads::default() };
     gone.seen.states.running_ns = ended * each_ran_ms * MS;
     gone.seen.states.network_ns = ended * (each_lived_ms - each_ran_ms) * MS;
     samples[0].of_mut(Party::SUBJECT).ended = Some(Vec::new());
     samples[1].of_mut(Party::SUBJECT).ended = Some(vec![gone]);
     let server = used(samples);
-    let is_told = server.unread_counters.is_some_and(|unread| unread.unknown.contains(&"thread states"));
+    let is_told =
+        server.unread_counters.is_some_and(|unread| unread.unknown.contains(&"thread states"));
     assert_eq!(server.working.is_none(), is_told);
     server.working.map(|working| working.share(State::Lock))
 }
@@ -240,7 +256,8 @@ fn shared_memory_is_held_by_the_server() {
     samples[1].at_ns = 1000 * MS;
     for sample in &mut samples {
         let used = sample.of_mut(Party::SUBJECT);
-        (used.rss_bytes, used.rss_anon_bytes, used.rss_shmem_bytes) = (Some(900), Some(30), Some(200));
+        (used.rss_bytes, used.rss_anon_bytes, used.rss_shmem_bytes) =
+            (Some(900), Some(30), Some(200));
     }
     let memory = |server: ServerUse| (server.memory_held_bytes, server.memory_shmem_bytes);
     assert_eq!(memory(used(samples.clone())), (Some(230), Some(200)));
@@ -274,7 +291,8 @@ fn group_without_charged_memory_has_that_of_its_processes() {
         for sample in &mut samples {
             let used = sample.of_mut(Party::SUBJECT);
             (used.rss_bytes, used.rss_anon_bytes) = (Some(900), Some(30));
-            used.cgroup = Some(CgroupUse { memory_anon_bytes: Some(of_group), ..CgroupUse::default() });
+            used.cgroup =
+                Some(CgroupUse { memory_anon_bytes: Some(of_group), ..CgroupUse::default() });
         }
         let used = used(samples);
         (used.memory_anon_bytes, used.memory_held_bytes)
@@ -288,7 +306,8 @@ struct Random(u64);
 
 impl Random {
     const fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 }
@@ -316,7 +335,13 @@ impl Server {
     fn new(seed: u64) -> Server {
         let first = Process { threads: [(1, 0)].into(), ..Process::default() };
         let processes = [(1, first)].into();
-        Server { random: Random(seed), processes, next: 2, reaps: seed.is_multiple_of(2), used_ms: 0 }
+        Server {
+            random: Random(seed),
+            processes,
+            next: 2,
+            reaps: seed.is_multiple_of(2),
+            used_ms: 0,
+        }
     }
 
     /// Ten milliseconds.
@@ -371,7 +396,8 @@ impl Server {
         let threads = self.processes.iter().flat_map(|(pid, process)| {
             process.threads.iter().map(|(tid, run_ms)| thread(*pid, *tid, *run_ms))
         });
-        let each = self.processes.iter().map(|(pid, p)| self::process(*pid, p.total_ms, p.children_ms));
+        let each =
+            self.processes.iter().map(|(pid, p)| self::process(*pid, p.total_ms, p.children_ms));
         sample(at_ms, threads.collect(), each.collect(), is_grouped.then_some(self.used_ms))
     }
 }

@@ -58,8 +58,14 @@ fn requests_that_queue_are_not_too_few() {
     let all = settled(&steps);
     for limiter in &all {
         assert_eq!((limiter.resource, limiter.confidence), (Elsewhere, High), "{limiter:?}");
-        assert!(limiter.sentence.contains("About 1.0 are served at a time"), "{}", limiter.sentence);
-        assert!(limiter.evidence["steps"][1]["throughput_rps"].is_f64() && limiter.evidence["own"] == 1);
+        assert!(
+            limiter.sentence.contains("About 1.0 are served at a time"),
+            "{}",
+            limiter.sentence
+        );
+        assert!(
+            limiter.evidence["steps"][1]["throughput_rps"].is_f64() && limiter.evidence["own"] == 1
+        );
     }
 }
 
@@ -100,7 +106,10 @@ fn steps_of_one_server_have_one_explanation() {
         (32, 190.0, 0.02, Lock, High),
     ];
     let all = settled(&steps);
-    assert_eq!(all.iter().map(|l| (l.resource, l.confidence)).collect::<Vec<_>>(), [(Lock, High); 3]);
+    assert_eq!(
+        all.iter().map(|l| (l.resource, l.confidence)).collect::<Vec<_>>(),
+        [(Lock, High); 3]
+    );
     assert!(
         all[0].sentence.starts_with("A lock, as the step with 32 in flight shows: "),
         "{}",
@@ -146,7 +155,8 @@ fn steps_below_a_full_cpu_are_short_of_requests() {
 /// At an offered rate, too, the CPU of a server that polls is full.
 #[test]
 fn full_cpus_of_any_load_doubt_each_other() {
-    let mut trials = trials(&[(1, 36_000.0, 1.0, ServerCpu, High), (64, 2_000.0, 1.0, ServerCpu, High)]);
+    let mut trials =
+        trials(&[(1, 36_000.0, 1.0, ServerCpu, High), (64, 2_000.0, 1.0, ServerCpu, High)]);
     (trials[1].load.config.model, trials[1].step.rate) = (Model::Open, Some(2_000.0));
     settle(&mut trials);
     assert!(trials.iter().all(|t| t.limiter.confidence == Medium));
@@ -155,14 +165,19 @@ fn full_cpus_of_any_load_doubt_each_other() {
 /// What queues behind a server whose back end is watched queues there, as far as is known.
 #[test]
 fn queues_behind_a_server_are_of_its_back_end() {
-    let mut trials = trials(&[(1, 302.0, 0.05, Concurrency, Medium), (8, 317.0, 0.05, Concurrency, Medium)]);
+    let mut trials =
+        trials(&[(1, 302.0, 0.05, Concurrency, Medium), (8, 317.0, 0.05, Concurrency, Medium)]);
     let server = trials[0].server.clone();
     let behind = BackendUse { name: "db".into(), cpu_share: None, shares_cpus: false, server };
     trials.iter_mut().for_each(|trial| trial.backends = vec![behind.clone()]);
     settle(&mut trials);
     let told = &trials[1].limiter;
     assert_eq!((told.resource, told.confidence), (Resource::Backend, Medium));
-    assert!(told.sentence.starts_with("A back end (db), or the connections to it: "), "{}", told.sentence);
+    assert!(
+        told.sentence.starts_with("A back end (db), or the connections to it: "),
+        "{}",
+        told.sentence
+    );
 }
 
 /// A disk serves many at a time.
@@ -207,7 +222,8 @@ fn disturbed_steps_make_nothing_certain() {
 
 /// Threads that spend these shares of their time in these states.
 fn working(threads: usize, shares: &[(State, f64)]) -> Option<Working> {
-    let states_s = shares.iter().map(|(state, share)| (state.name(), share * threads as f64)).collect();
+    let states_s =
+        shares.iter().map(|(state, share)| (state.name(), share * threads as f64)).collect();
     Some(Working { threads, states_s, steady_workers: 0 })
 }
 
@@ -240,7 +256,8 @@ fn idle_threads_are_no_workers() {
         (32, 282.0, 0.1, Workers, Medium),
     ];
     let go = |t: &mut TrialResult| {
-        t.server.working = working(3, &[(State::Lock, 0.62), (State::Network, 0.3), (State::Running, 0.08)]);
+        t.server.working =
+            working(3, &[(State::Lock, 0.62), (State::Network, 0.3), (State::Running, 0.08)]);
         t.server.calls = calls("futex(wait)", 2.0, 1.1);
     };
     assert_eq!(settled_with(&steps, go), [(Elsewhere, Medium); 3]);
@@ -260,7 +277,10 @@ fn workers_are_certain_where_each_served_request_has_one() {
             t.server.calls = calls("futex(wait)", 1.0, 1.0);
         }
     };
-    assert_eq!(settled_with(&steps, asleep(4)), [(Concurrency, High), (Workers, High), (Workers, High)]);
+    assert_eq!(
+        settled_with(&steps, asleep(4)),
+        [(Concurrency, High), (Workers, High), (Workers, High)]
+    );
     // Without a look at threads, or with fewer asleep than are served, it stays likely.
     assert_eq!(settled_with(&steps, |_| {})[2], (Workers, Medium));
     assert_eq!(settled_with(&steps, asleep(2))[2], (Workers, Medium));
@@ -271,7 +291,11 @@ fn workers_are_certain_where_each_served_request_has_one() {
 fn locks_serve_one_at_a_time() {
     let of = |width: f64| {
         let rps = 100.0 * width;
-        [(1, 100.0, 0.02, Concurrency, Medium), (8, rps, 0.02, Lock, High), (32, rps, 0.02, Lock, High)]
+        [
+            (1, 100.0, 0.02, Concurrency, Medium),
+            (8, rps, 0.02, Lock, High),
+            (32, rps, 0.02, Lock, High),
+        ]
     };
     assert_eq!(verdicts(&of(1.5))[1..], [(Lock, High); 2]);
     assert_eq!(verdicts(&of(1.51))[1..], [(Lock, Medium); 2]);
@@ -288,7 +312,8 @@ fn threads_that_wait_for_their_turn_wait_for_a_lock() {
     let java = |lock: f64| {
         move |t: &mut TrialResult| {
             let threads = t.step.in_flight as usize + 1;
-            t.server.working = working(threads, &[(State::Lock, lock), (State::Network, 1.0 - lock)]);
+            t.server.working =
+                working(threads, &[(State::Lock, lock), (State::Network, 1.0 - lock)]);
         }
     };
     let all = settled_with(&steps, java(0.9));
@@ -300,7 +325,8 @@ fn threads_that_wait_for_their_turn_wait_for_a_lock() {
 #[test]
 fn queue_of_a_server_that_waits_for_time_is_not_certain() {
     let steps = [(1, 50.0, 0.02, Concurrency, Medium), (8, 50.0, 0.02, Concurrency, Medium)];
-    let timed = |waits: f64| move |t: &mut TrialResult| t.server.calls = calls("epoll_wait", 2.0, waits);
+    let timed =
+        |waits: f64| move |t: &mut TrialResult| t.server.calls = calls("epoll_wait", 2.0, waits);
     assert_eq!(settled_with(&steps, timed(0.4)), [(Elsewhere, High); 2]);
     assert_eq!(settled_with(&steps, timed(0.5)), [(Elsewhere, Medium); 2]);
 }
@@ -313,7 +339,8 @@ fn other_programs_that_delay_no_request_are_no_limit() {
     };
     assert_eq!(verdicts(&steps(32, 1_530.0))[1], (Concurrency, High));
     assert_eq!(verdicts(&steps(32, 1_200.0))[1], (Resource::OtherPrograms, Low));
-    let likely = [(1, 48.0, 0.01, Concurrency, Medium), (32, 1_530.0, 0.1, Resource::OtherPrograms, Medium)];
+    let likely =
+        [(1, 48.0, 0.01, Concurrency, Medium), (32, 1_530.0, 0.1, Resource::OtherPrograms, Medium)];
     assert_eq!(verdicts(&likely)[1], (Resource::OtherPrograms, Medium));
 }
 

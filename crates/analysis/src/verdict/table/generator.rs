@@ -14,7 +14,9 @@ pub(super) const BOUNDS: &[Case<World>] = &[
     Case {
         code: Code::GeneratorThrottled,
         severity: Severity::Invalid,
-        says: "The generator may have been the limit: the CPU quota of dyno's own control group, 0.50 CPUs, held it back in 2.1 % of its periods. Throughput is a lower bound of what the server can do. Give dyno's group more",
+        says: "The generator may have been the limit: the CPU quota of dyno's own control group, \
+               0.50 CPUs, held it back in 2.1 % of its periods. Throughput is a lower bound of \
+               what the server can do. Give dyno's group more",
         evidence: r#"{"throttled": 0.021, "quota_cpus": 0.5}"#,
         trips: |w| quota(w, 21),
         just_not: |w| quota(w, 20),
@@ -23,7 +25,9 @@ pub(super) const BOUNDS: &[Case<World>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        says: "its busiest thread was busy for 85 % of the time. Throughput is a lower bound of what the server can do. Give it another CPU: a machine with more of them, and `threads = 2` under",
+        says: "its busiest thread was busy for 85 % of the time. Throughput is a lower bound of \
+               what the server can do. Give it another CPU: a machine with more of them, and \
+               `threads = 2` under",
         evidence: r#"{"busiest_thread_utilisation": 0.850000001, "need": 0.850000001}"#,
         trips: |w| w.generate(&[(850 * MS + 1, 0)]),
         just_not: |w| w.generate(&[(850 * MS, 0)]),
@@ -47,7 +51,9 @@ pub(super) const BOUNDS: &[Case<World>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        says: "one of its threads was busy for 50 % of the time and waited 35 % of it for a CPU. Throughput is a lower bound of what the server can do. Give it CPUs that nobody else uses (`--cpus`)",
+        says: "one of its threads was busy for 50 % of the time and waited 35 % of it for a CPU. \
+               Throughput is a lower bound of what the server can do. Give it CPUs that nobody \
+               else uses (`--cpus`)",
         evidence: r#"{"need": 0.850000001, "need_work": 0.5, "waiting": 0.350000001}"#,
         trips: |w| w.generate(&[(500 * MS, 350 * MS + 1)]),
         just_not: |w| w.generate(&[(500 * MS, 350 * MS)]),
@@ -116,7 +122,8 @@ pub(super) const BOUNDS: &[Case<World>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Warning,
-        says: "The generator may have been the limit too: its busiest thread was busy for 90 % of the time. But the server used 95 % of its CPU",
+        says: "The generator may have been the limit too: its busiest thread was busy for 90 % of \
+               the time. But the server used 95 % of its CPU",
         evidence: "{}",
         trips: |w| {
             w.generate(&[(900 * MS, 0)]);
@@ -165,7 +172,9 @@ pub(super) const BOUNDS: &[Case<World>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "its CPUs were 95 % full, 65 % of that by others, and it waited 5.0 % of the time for them. Throughput is a lower bound of what the server can do. Give it CPUs that nobody else uses (nginx 0.50 s) (`--cpus`)",
+        says: "its CPUs were 95 % full, 65 % of that by others, and it waited 5.0 % of the time \
+               for them. Throughput is a lower bound of what the server can do. Give it CPUs that \
+               nobody else uses (nginx 0.50 s) (`--cpus`)",
         evidence: r#"{"busy": 0.95, "others": 0.65, "waiting": 0.050000001}"#,
         trips: |w| crowd(w, 950 * MS, Some(50 * MS + 1)),
         just_not: |w| crowd(w, 950 * MS, Some(50 * MS)),
@@ -301,7 +310,8 @@ pub(super) const BESIDE: &[Case<World>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Warning,
-        says: "2 threads of the generator share 1 CPU: they wait for each other, up to a time slice of the scheduler each time. Ask for no more threads than CPUs: `--threads 1`.",
+        says: "2 threads of the generator share 1 CPU: they wait for each other, up to a time \
+               slice of the scheduler each time. Ask for no more threads than CPUs: `--threads 1`.",
         evidence: r#"{"threads": 2, "cpus": 1}"#,
         trips: |w| w.generate_on_one(&[(300 * MS, 0), (300 * MS, 0)]),
         just_not: |w| w.generate(&[(300 * MS, 0), (300 * MS, 0)]),
@@ -350,7 +360,8 @@ pub(super) const BESIDE: &[Case<World>] = &[
     Case {
         code: Code::SharedGenerator,
         severity: Severity::Info,
-        says: "Something else used 5.0 % of the generator's CPUs (nginx 0.50 s, node 0.02 s). If it is",
+        says: "Something else used 5.0 % of the generator's CPUs (nginx 0.50 s, node 0.02 s). If \
+               it is",
         evidence: r#"{"others": 0.050000001}"#,
         trips: |w| share(w, 50 * MS + 1),
         just_not: |w| share(w, 50 * MS),
@@ -375,7 +386,8 @@ fn spin(w: &mut World, spun_ns: u64) {
     w.interval().workers.insert(0, WorkerUse { run_ns: S, spun_ns });
 }
 
-/// One CPU that was busy for `busy_ns` (300 ms of it by the generator), and how long the generator waited for it.
+/// One CPU that was busy for `busy_ns` (300 ms of it by the generator), and how long the generator
+/// waited for it.
 fn crowd(w: &mut World, busy_ns: u64, delay_ns: Option<u64>) {
     w.record.client.threads[0].run_delay_ns = delay_ns;
     let machine = w.machine();

@@ -55,19 +55,24 @@ const fn case(code: Code, trips: fn(&mut World), just_not: fn(&mut World)) -> Ca
 
 pub(super) const CASES: &[Case<World>] = &[
     Case {
-        says: "Throughput fell within the measured window, to 0.90 times its highest level: 1000 requests/s until 5.0 s after the load began, then 900 requests/s. The mean, 933 requests/s, is none of these levels.",
+        says: "Throughput fell within the measured window, to 0.90 times its highest level: 1000 \
+               requests/s until 5.0 s after the load began, then 900 requests/s. The mean, 933 \
+               requests/s, is none of these levels.",
         evidence: r#"{"last_to_first": 0.9}"#,
         ..case(Code::Slowdown, |w| levels(w, [1000, 900, 900]), |w| levels(w, [1000, 960, 960]))
     },
     // Its mirror image.
     Case {
-        says: "Throughput rose within the measured window, to 1.11 times its lowest level: 900 requests/s until 10.0 s after the load began, then 1000 requests/s. The mean, 933 requests/s, is none of these levels.",
+        says: "Throughput rose within the measured window, to 1.11 times its lowest level: 900 \
+               requests/s until 10.0 s after the load began, then 1000 requests/s. The mean, 933 \
+               requests/s, is none of these levels.",
         evidence: "{}",
         ..case(Code::Speedup, |w| levels(w, [900, 900, 1000]), |w| levels(w, [960, 960, 1000]))
     },
     // A cache that is full, with 400/s before and 1,900/s after that, shows in no CPU time.
     Case {
-        says: "to 4.75 times its lowest level: 400 requests/s until 5.0 s after the load began, then 1900 requests/s. The mean, 1400 requests/s, is none",
+        says: "to 4.75 times its lowest level: 400 requests/s until 5.0 s after the load began, \
+               then 1900 requests/s. The mean, 1400 requests/s, is none",
         ..case(
             Code::Speedup,
             |w| w.over(&[[(400, 100 * MS); 5].as_slice(), &[(1900, 475 * MS); 10]].concat()),
@@ -179,7 +184,11 @@ pub(super) const CASES: &[Case<World>] = &[
     // A server that is still warming up is told once.
     Case {
         severity: Severity::Invalid,
-        ..case(Code::StillWarming, |w| levels(w, [1000, 1250, 1500]), |w| levels(w, [1000, 1000, 1500]))
+        ..case(
+            Code::StillWarming,
+            |w| levels(w, [1000, 1250, 1500]),
+            |w| levels(w, [1000, 1000, 1500]),
+        )
     },
     case(Code::Speedup, |w| levels(w, [1000, 1000, 1500]), |w| levels(w, [1000, 1250, 1500])),
     // `dyno load` looks at levels, too.
@@ -195,8 +204,14 @@ pub(super) const CASES: &[Case<World>] = &[
         },
     ),
     Case {
-        says: "Throughput went up and down within the measured window: 1000 requests/s until 5.0 s after the load began, 900 requests/s until 10.0 s, 1000 requests/s until 15.0 s, then 900 requests/s. The mean, 950 requests/s, is none",
-        ..case(Code::Cyclic, |w| levels(w, [1000, 900, 1000, 900]), |w| levels(w, [900, 900, 1000, 1000]))
+        says: "Throughput went up and down within the measured window: 1000 requests/s until 5.0 s \
+               after the load began, 900 requests/s until 10.0 s, 1000 requests/s until 15.0 s, \
+               then 900 requests/s. The mean, 950 requests/s, is none",
+        ..case(
+            Code::Cyclic,
+            |w| levels(w, [1000, 900, 1000, 900]),
+            |w| levels(w, [900, 900, 1000, 1000]),
+        )
     },
     Case {
         severity: Severity::Info,
@@ -221,11 +236,18 @@ pub(super) const CASES: &[Case<World>] = &[
     ),
     // Requests that get dearer at the same rate.
     Case {
-        says: "CPU time per request rose within the measured window, to 1.53 times its lowest level: 450 µs until 5.0 s after the load began, 565 µs until 10.0 s, then 690 µs. The mean, 568 µs, is none of these levels.",
-        ..case(Code::CostLevels, |w| costs_at_rate(w, [180, 226, 276]), |w| costs_at_rate(w, [180, 222, 222]))
+        says: "CPU time per request rose within the measured window, to 1.53 times its lowest \
+               level: 450 µs until 5.0 s after the load began, 565 µs until 10.0 s, then 690 µs. \
+               The mean, 568 µs, is none of these levels.",
+        ..case(
+            Code::CostLevels,
+            |w| costs_at_rate(w, [180, 226, 276]),
+            |w| costs_at_rate(w, [180, 222, 222]),
+        )
     },
     Case {
-        says: "CPU time per request fell within the measured window, to 0.67 times its highest level: 750 µs until 5.0 s after the load began, then 500 µs.",
+        says: "CPU time per request fell within the measured window, to 0.67 times its highest \
+               level: 750 µs until 5.0 s after the load began, then 500 µs.",
         ..case(
             Code::CostLevels,
             |w| costs_at_rate(w, [300, 200, 200]),
@@ -254,7 +276,8 @@ pub(super) const CASES: &[Case<World>] = &[
     ),
     // Response times of an open loop; tenths of milliseconds. A closed loop shows it in throughput.
     Case {
-        says: "the median was 20.0 ms until 5.0 s after the load began, then 5.00 ms. Percentiles of the whole window mix both levels.",
+        says: "the median was 20.0 ms until 5.0 s after the load began, then 5.00 ms. Percentiles \
+               of the whole window mix both levels.",
         ..case(
             Code::ResponseLevels,
             |w| respond(w, 200, 50),

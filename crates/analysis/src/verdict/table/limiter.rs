@@ -59,7 +59,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::DroppedPackets,
         confidence: Confidence::High,
-        says: "The machine dropped packets while this step ran: 1 by connection tracking, whose table held 64 of 64 entries.",
+        says: "The machine dropped packets while this step ran: 1 by connection tracking, whose \
+               table held 64 of 64 entries.",
         evidence: r#"{"tracking": 1, "tracking_entries": 64, "tracking_most": 64}"#,
         trips: |w| {
             *w = World::of(0);
@@ -106,7 +107,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::High,
-        says: "The generator: its busiest thread was busy for 85 % of the time, while the server used 50 % of its CPU.",
+        says: "The generator: its busiest thread was busy for 85 % of the time, while the server \
+               used 50 % of its CPU.",
         evidence: r#"{"generator_utilisation": 0.850000001, "generator_need": 0.850000001, "server_utilisation": 0.5}"#,
         trips: |w| w.generate(&[(850 * MS + 1, 0)]),
         just_not: |w| w.generate(&[(850 * MS, 0)]),
@@ -158,7 +160,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Jit,
         confidence: Confidence::High,
-        says: "The JIT compiler: it used 20 % of the server's CPU time, and the server 100 % of what it may use.",
+        says: "The JIT compiler: it used 20 % of the server's CPU time, and the server 100 % of \
+               what it may use.",
         evidence: r#"{"jit_share": 0.200000001, "cpu_utilisation": 1.0}"#,
         trips: |w| {
             w.serve(S);
@@ -197,7 +200,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        says: "The offered rate: the server kept up with 1000 requests per second in 1.0 s of the window with 50 % of its CPU.",
+        says: "The offered rate: the server kept up with 1000 requests per second in 1.0 s of the \
+               window with 50 % of its CPU.",
         evidence: r#"{"offered": 1000.0, "seconds": 0.996999424}"#,
         trips: |w| w.at(1000.0),
         just_not: |w| {
@@ -272,7 +276,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerThread,
         confidence: Confidence::High,
-        says: "One thread of the server: it was busy for 90 % of the time, while the server used 50 % of its CPU in all.",
+        says: "One thread of the server: it was busy for 90 % of the time, while the server used \
+               50 % of its CPU in all.",
         evidence: r#"{"busiest_thread_utilisation": 0.9, "cpu_utilisation": 0.5}"#,
         trips: |w| {
             w.allowed_cpus = 2.0;
@@ -299,7 +304,9 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        says: "Something else: 64 requests were in flight on average, and the server used 50 % of its CPU. It waits for a lock, a disk, a database, or a limit of its own on threads or connections; `--observe states` tells which. This is likely, not certain.",
+        says: "Something else: 64 requests were in flight on average, and the server used 50 % of \
+               its CPU. It waits for a lock, a disk, a database, or a limit of its own on threads \
+               or connections; `--observe states` tells which. This is likely, not certain.",
         evidence: r#"{"in_flight": 64.0, "server_utilisation": 0.5, "generator_utilisation": 0.3}"#,
         trips: |w| w.hold(64 * S),
         just_not: |w| w.hold(64 * S - 1),
@@ -323,7 +330,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        says: "The CPU that the server and its back end db share: together they used 95 % of it, the server 50 % and db 45 %.",
+        says: "The CPU that the server and its back end db share: together they used 95 % of it, \
+               the server 50 % and db 45 %.",
         evidence: r#"{"together": 0.95}"#,
         trips: |w| w.backends = vec![behind("db", 0.45, true)],
         just_not: |w| w.backends = vec![behind("db", 0.45, false)],
@@ -342,7 +350,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::Medium,
-        says: "The CPUs of the back end db: it used 65 % of them, and waited for them for 25 %, while others used them.",
+        says: "The CPUs of the back end db: it used 65 % of them, and waited for them for 25 %, \
+               while others used them.",
         evidence: r#"{"backend": "db", "backend_utilisation": 0.65, "backend_waiting": 0.25}"#,
         trips: |w| {
             w.hold(64 * S);
@@ -410,7 +419,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        says: "Too few requests in flight: with 32 at a time each waits for a round trip of 1000 µs, and the server used 50 % of its CPU.",
+        says: "Too few requests in flight: with 32 at a time each waits for a round trip of 1000 \
+               µs, and the server used 50 % of its CPU.",
         evidence: r#"{"in_flight": 31.999999999}"#,
         trips: |w| w.hold(32 * S - 1),
         just_not: |w| w.hold(32 * S),
@@ -419,7 +429,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Low,
-        says: "with 32 at a time each waits for a round trip of 1000 µs, and the server used 50 % of its CPU. This is a guess.",
+        says: "with 32 at a time each waits for a round trip of 1000 µs, and the server used 50 % \
+               of its CPU. This is a guess.",
         evidence: r#"{"in_flight": 32.0}"#,
         trips: |w| w.hold(32 * S),
         just_not: |w| w.hold(64 * S),
@@ -449,7 +460,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        says: "Unknown: the server used 80 % of its CPU and the generator's busiest thread 30 %; neither is full.",
+        says: "Unknown: the server used 80 % of its CPU and the generator's busiest thread 30 %; \
+               neither is full.",
         evidence: r#"{"server_utilisation": 0.8, "generator_utilisation": 0.3, "server_run_delay_s": 0.0}"#,
         trips: |w| w.serve(800 * MS),
         just_not: |w| w.serve(700 * MS),
@@ -458,7 +470,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Link,
         confidence: Confidence::Medium,
-        says: "A network link: eth0 carried 90 % of the 1000 Mbit/s that it can, while the server used 50 % of its CPU. This is likely",
+        says: "A network link: eth0 carried 90 % of the 1000 Mbit/s that it can, while the server \
+               used 50 % of its CPU. This is likely",
         evidence: r#"{"link": "eth0", "link_utilisation": 0.9, "link_bits_per_s": 1e9, "server_utilisation": 0.5}"#,
         trips: |w| w.carry(112_500_000),
         just_not: |w| w.carry(112_499_999),

@@ -67,7 +67,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::FellBack,
         severity: Severity::Invalid,
-        says: "3 connections were to speak HTTP/2 and spoke HTTP/1.1: the server chose something else by ALPN",
+        says: "3 connections were to speak HTTP/2 and spoke HTTP/1.1: the server chose something \
+               else by ALPN",
         evidence: r#"{"connections": 3}"#,
         trips: |w| {
             w.workload.protocol = Protocol::H2;
@@ -82,11 +83,13 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::FellBack,
         severity: Severity::Invalid,
-        says: "5 connections were to speak HTTP/2 and spoke HTTP/1.1: the server answered the upgrade",
+        says: "5 connections were to speak HTTP/2 and spoke HTTP/1.1: the server answered the \
+               upgrade",
         evidence: r#"{"connections": 5}"#,
         trips: |w| {
             w.workload.protocol = Protocol::H2cUpgrade;
-            w.record.http2 = Some(Http2Use { fallen_back: 1, upgrades_declined: 4, ..Http2Use::default() });
+            w.record.http2 =
+                Some(Http2Use { fallen_back: 1, upgrades_declined: 4, ..Http2Use::default() });
         },
         just_not: |w| {
             w.workload.protocol = Protocol::H2cUpgrade;
@@ -115,7 +118,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::DroppedPackets,
         severity: Severity::Invalid,
-        says: "The machine dropped packets while this step ran: 1 by connection tracking, whose table held 64 of 64 entries.",
+        says: "The machine dropped packets while this step ran: 1 by connection tracking, whose \
+               table held 64 of 64 entries.",
         evidence: r#"{"tracking": 1, "tracking_entries": 64, "tracking_most": 64}"#,
         trips: |w| w.track(64, 1),
         just_not: |w| w.track(64, 0),
@@ -226,7 +230,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::WrongAnswers,
         severity: Severity::Invalid,
-        says: "0 answers had an unexpected status and 0 an unexpected body, 1 unexpected headers: the server",
+        says: "0 answers had an unexpected status and 0 an unexpected body, 1 unexpected headers: \
+               the server",
         evidence: r#"{"unexpected_header": 1}"#,
         trips: |w| w.end(1, Outcome::UnexpectedHeader),
         just_not: |w| w.end(1, Outcome::ProtocolError),
@@ -379,7 +384,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        says: "(4 reset, 3 cancelled, 6 in flight at the end, 7 dropped). TLS: 2 bad_certificate, 1 eof.",
+        says: "(4 reset, 3 cancelled, 6 in flight at the end, 7 dropped). TLS: 2 bad_certificate, \
+               1 eof.",
         evidence: r#"{"failed": 7, "lost": 20, "share": 0.02}"#,
         trips: |w| {
             *w = World::of(980);
@@ -431,7 +437,8 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |_| {},
         otherwise: None,
     },
-    // With few requests per connection some are always being replaced: no caveat unless requests failed.
+    // With few requests per connection some are always being replaced: no caveat unless requests
+    // failed.
     Case {
         code: Code::Connections,
         severity: Severity::Warning,
@@ -462,7 +469,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Unsolicited,
         severity: Severity::Invalid,
-        says: "answer no request, and dyno closed these connections (1). It is unknown which requests the 7 earlier",
+        says: "answer no request, and dyno closed these connections (1). It is unknown which \
+               requests the 7 earlier",
         evidence: r#"{"connections": 1, "responses_before": 7}"#,
         trips: |w| {
             w.record.connections.unsolicited = 1;
@@ -656,7 +664,8 @@ fn end_apart(w: &mut World, in_flight: u64) {
 fn grant(w: &mut World, granted: Option<u32>) {
     w.workload.protocol = Protocol::H2;
     w.step.streams = 10;
-    w.record.http2 = Some(Http2Use { streams_asked: 10, streams_granted: granted, ..Http2Use::default() });
+    w.record.http2 =
+        Some(Http2Use { streams_asked: 10, streams_granted: granted, ..Http2Use::default() });
 }
 
 /// A second of an open loop that ends with the last of `n` requests.

@@ -1,6 +1,6 @@
-//! Tests of every caveat and every limiter at its bound: a world that trips the rule, and one right beside the bound that
-//! does not. Worlds are records as archives have them, judged by all rules, so that a moved bound or a wrong number shows
-//! here.
+//! Tests of every caveat and every limiter at its bound: a world that trips the rule, and one right
+//! beside the bound that does not. Worlds are records as archives have them, judged by all rules,
+//! so that a moved bound or a wrong number shows here.
 
 mod generator;
 mod levels;
@@ -47,7 +47,10 @@ fn caveats_of<W: Judged>(change: fn(&mut W)) -> Vec<Caveat> {
     let mut world = W::default();
     change(&mut world);
     let caveats = world.caveats();
-    assert!(caveats.is_sorted_by_key(|c| std::cmp::Reverse(c.severity)), "the gravest first: {caveats:#?}");
+    assert!(
+        caveats.is_sorted_by_key(|c| std::cmp::Reverse(c.severity)),
+        "the gravest first: {caveats:#?}"
+    );
     caveats
 }
 
@@ -76,7 +79,9 @@ fn fault_of<W: Judged>(case: &Case<W>) -> Option<String> {
         Some(format!("it trips otherwise: {tripped:#?}"))
     } else if !tripped.message.contains(case.says) {
         Some(format!("it says {:?} and not {:?}", tripped.message, case.says))
-    } else if case.severity == Severity::Invalid && (case.code.reason().is_none() || is_valid(&caveats)) {
+    } else if case.severity == Severity::Invalid
+        && (case.code.reason().is_none() || is_valid(&caveats))
+    {
         Some("it does not refuse, or without a reason".into())
     } else if severities(&beside, case.code) != otherwise {
         Some(format!("what should just not trip gives {beside:#?}"))
@@ -85,14 +90,17 @@ fn fault_of<W: Judged>(case: &Case<W>) -> Option<String> {
     }
 }
 
-/// The first wanted key whose value differs in the evidence, numbers up to rounding; `None`: all are there.
+/// The first wanted key whose value differs in the evidence, numbers up to rounding; `None`: all
+/// are there.
 fn missing_in(evidence: &Value, wanted: &str) -> Option<String> {
     let wanted: Value = serde_json::from_str(wanted).expect("JSON");
-    let is_there = |(key, value): &(&String, &Value)| match (evidence[*key].as_f64(), value.as_f64()) {
-        (Some(is), Some(wanted)) => (is - wanted).abs() <= 1e-9 * wanted.abs(),
-        _ => evidence[*key] == **value,
-    };
-    let (key, value) = wanted.as_object().expect("an object").iter().find(|entry| !is_there(entry))?;
+    let is_there =
+        |(key, value): &(&String, &Value)| match (evidence[*key].as_f64(), value.as_f64()) {
+            (Some(is), Some(wanted)) => (is - wanted).abs() <= 1e-9 * wanted.abs(),
+            _ => evidence[*key] == **value,
+        };
+    let (key, value) =
+        wanted.as_object().expect("an object").iter().find(|entry| !is_there(entry))?;
     Some(format!("{key} is not {value} in {evidence}"))
 }
 

@@ -65,7 +65,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Medium,
-        says: "Other programs (none is visible from here): they used 70 % of the generator's CPUs, and the generator waited for them. The server used 1.0 % of its CPU.",
+        says: "Other programs (none is visible from here): they used 70 % of the generator's CPUs, \
+               and the generator waited for them. The server used 1.0 % of its CPU.",
         evidence: r#"{"generator_cpus_used_by_others": 0.7, "others_cpu_s": 1.4}"#,
         trips: |w| {
             w.generate(&[(280 * MS, 600 * MS)]);
@@ -80,7 +81,8 @@ pub(super) const CASES: &[Case] = &[
         },
         otherwise: (Resource::Generator, Confidence::High),
     },
-    // No such verdict if their CPUs were taken: by the hypervisor, or by others from the generator or the server.
+    // No such verdict if their CPUs were taken: by the hypervisor, or by others from the generator
+    // or the server.
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
@@ -167,7 +169,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Low,
-        says: "Other programs (none is visible from here): they used 0.30 s of this machine's CPUs, and the server's threads waited 0.25 s in 1.00 s for CPUs.",
+        says: "Other programs (none is visible from here): they used 0.30 s of this machine's \
+               CPUs, and the server's threads waited 0.25 s in 1.00 s for CPUs.",
         evidence: r#"{"run_delay_s": 0.25, "programs": []}"#,
         trips: |w| w.serve_by(&[(500 * MS, 250 * MS)], 300 * MS),
         just_not: |w| w.serve_by(&[(500 * MS, 250 * MS)], 0),
@@ -226,7 +229,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Low,
-        says: "The generator: one of its threads was busy for 60 % of the time and waited 30 % of it for a CPU, while the server used 1.0 % of its CPU. This is a guess.",
+        says: "The generator: one of its threads was busy for 60 % of the time and waited 30 % of \
+               it for a CPU, while the server used 1.0 % of its CPU. This is a guess.",
         evidence: r#"{"generator_utilisation": 0.6}"#,
         trips: |w| {
             w.generate(&[(600 * MS, 300 * MS)]);

@@ -77,13 +77,19 @@ pub(super) const STOPPED: &[Case<World>] = &[
         },
     ),
     // A short window may be interrupted for as long as hypervisors do that.
-    stopped(|w| w.interval().loop_lag = same(1, 110 * MS), |w| w.interval().loop_lag = same(9, 49 * MS)),
+    stopped(
+        |w| w.interval().loop_lag = same(1, 110 * MS),
+        |w| w.interval().loop_lag = same(9, 49 * MS),
+    ),
     // The control thread reads the last counters late.
     stopped(
         |w| w.record.samples[1] = sample_at(S + 101 * MS, 500 * MS),
         |w| w.record.samples[1] = sample_at(S + 49 * MS, 500 * MS),
     ),
-    stopped(|w| w.machine().suspended_ns = Some(120 * MS), |w| w.machine().suspended_ns = Some(2 * MS)),
+    stopped(
+        |w| w.machine().suspended_ns = Some(120 * MS),
+        |w| w.machine().suspended_ns = Some(2 * MS),
+    ),
 ];
 
 fn silent(w: &mut World, from_ms: u64, for_ms: u64) {
@@ -114,7 +120,10 @@ pub(super) const STALLED: &[Case<World>] = &[
     // Requests take 1 ms: half of the window without an answer would be 0.49 s for the hundredth
     // that waits longest.
     Case {
-        says: "for 0.50 s, from 0.20 s after the load began, although 4 requests were in flight; it took 50 % of the window. A closed loop sends nothing meanwhile, so its percentiles hardly show them. Estimate, which is in none of the histograms: with arrivals at the same rate p99 would be at least 0.49 s.",
+        says: "for 0.50 s, from 0.20 s after the load began, although 4 requests were in flight; \
+               it took 50 % of the window. A closed loop sends nothing meanwhile, so its \
+               percentiles hardly show them. Estimate, which is in none of the histograms: with \
+               arrivals at the same rate p99 would be at least 0.49 s.",
         evidence: r#"{"longest_s": 0.5, "at_s": 0.2, "stalls": 1, "share": 0.5}"#,
         ..stalled(|w| silent(w, 200, 500), |w| silent(w, 200, 20))
     },
@@ -165,7 +174,9 @@ pub(super) const STALLED: &[Case<World>] = &[
     // arrivals
     // 1.5 % wait, and one in a hundred for 10 ms or more.
     Case {
-        says: "it was the longest of 5 such stalls, which took 1.5 % of the window. A closed loop sends nothing meanwhile, so its percentiles hardly show them. Estimate, which is in none of the histograms: with arrivals at the same rate p99 would be at least 11 ms.",
+        says: "it was the longest of 5 such stalls, which took 1.5 % of the window. A closed loop \
+               sends nothing meanwhile, so its percentiles hardly show them. Estimate, which is in \
+               none of the histograms: with arrivals at the same rate p99 would be at least 11 ms.",
         evidence: r#"{"stalls": 5, "share": 0.015}"#,
         ..stalled(
             |w| {
@@ -199,7 +210,8 @@ pub(super) const EARLY: &[Case<World>] = &[
     Case {
         code: Code::AnsweredEarly,
         severity: Severity::Invalid,
-        says: "11 of 1000 responses were complete before their request had been sent in full; 300 bytes of it were left",
+        says: "11 of 1000 responses were complete before their request had been sent in full; 300 \
+               bytes of it were left",
         evidence: r#"{"responses": 11, "unsent_bytes": 3300, "completed": 1000}"#,
         trips: |w| early(w, 11),
         just_not: |w| early(w, 10),

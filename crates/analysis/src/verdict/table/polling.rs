@@ -10,20 +10,31 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "the server used 100 % of its CPU, but to poll: 3 calls per response asked for something to do and got nothing",
+        says: "the server used 100 % of its CPU, but to poll: 3 calls per response asked for \
+               something to do and got nothing",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
         trips: |w| {
             w.serve(S);
             w.call(
                 "epoll_wait",
-                CallUse { count: 4000, returned: Some(1000), errors: Some(0), ..CallUse::default() },
+                CallUse {
+                    count: 4000,
+                    returned: Some(1000),
+                    errors: Some(0),
+                    ..CallUse::default()
+                },
             );
         },
         just_not: |w| {
             w.serve(S);
             w.call(
                 "epoll_wait",
-                CallUse { count: 3999, returned: Some(1000), errors: Some(0), ..CallUse::default() },
+                CallUse {
+                    count: 3999,
+                    returned: Some(1000),
+                    errors: Some(0),
+                    ..CallUse::default()
+                },
             );
         },
         otherwise: (Resource::ServerCpu, Confidence::High),
@@ -37,14 +48,24 @@ pub(super) const CASES: &[Case] = &[
             w.serve(S);
             w.call(
                 "recvfrom",
-                CallUse { count: 4000, errors: Some(3000), again: Some(3000), ..CallUse::default() },
+                CallUse {
+                    count: 4000,
+                    errors: Some(3000),
+                    again: Some(3000),
+                    ..CallUse::default()
+                },
             );
         },
         just_not: |w| {
             w.serve(S);
             w.call(
                 "recvfrom",
-                CallUse { count: 4000, errors: Some(3000), again: Some(2999), ..CallUse::default() },
+                CallUse {
+                    count: 4000,
+                    errors: Some(3000),
+                    again: Some(2999),
+                    ..CallUse::default()
+                },
             );
         },
         otherwise: (Resource::ServerCpu, Confidence::High),
@@ -53,7 +74,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        says: "with 100 % of its CPU. It polls: it computed although only 0.39 requests were in flight on average.",
+        says: "with 100 % of its CPU. It polls: it computed although only 0.39 requests were in \
+               flight on average.",
         evidence: "{}",
         trips: |w| {
             w.at(1000.0);
@@ -71,7 +93,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "but to poll: its threads slept 0.10 times per response, and one that waits for the next request sleeps once.",
+        says: "but to poll: its threads slept 0.10 times per response, and one that waits for the \
+               next request sleeps once.",
         evidence: r#"{"voluntary_switches_per_response": 0.099, "idle_polls_per_response": null}"#,
         trips: |w| {
             w.serve(S);

@@ -42,7 +42,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::CutShort,
         severity: Severity::Info,
-        says: "The user ended this load after 0.4 s of 1.0 s of its window: its numbers are of that part alone.",
+        says: "The user ended this load after 0.4 s of 1.0 s of its window: its numbers are of \
+               that part alone.",
         evidence: "{}",
         trips: |w| {
             let load = &mut w.run.trials[0].load;
@@ -54,31 +55,58 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::DoneAgain,
         severity: Severity::Info,
-        says: "One step was measured again, because something else used the machine meanwhile, or heat slowed it. The second measurement counts, whatever it says; the first is in the archive",
+        says: "One step was measured again, because something else used the machine meanwhile, or \
+               heat slowed it. The second measurement counts, whatever it says; the first is in \
+               the archive",
         evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}], "failed": 0}"#,
         trips: |w| {
-            w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
+            w.run.header.plan.trials.push(Trial {
+                launch: 0,
+                arm: 0,
+                workload: 0,
+                step: 0,
+                seed: 0,
+            });
             w.run.contaminated.push(w.run.trials[0].clone());
         },
         just_not: |w| {
-            w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
+            w.run.header.plan.trials.push(Trial {
+                launch: 0,
+                arm: 0,
+                workload: 0,
+                step: 0,
+                seed: 0,
+            });
         },
         otherwise: None,
     },
     Case {
         code: Code::DoneAgain,
         severity: Severity::Warning,
-        says: "(`contaminated/`). In what was measured first, 2 requests failed or got a wrong response.",
+        says: "(`contaminated/`). In what was measured first, 2 requests failed or got a wrong \
+               response.",
         evidence: r#"{"failed": 2}"#,
         trips: |w| {
-            w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
+            w.run.header.plan.trials.push(Trial {
+                launch: 0,
+                arm: 0,
+                workload: 0,
+                step: 0,
+                seed: 0,
+            });
             let mut first = w.run.trials[0].clone();
             first.load.intervals[0].outcomes.count(Outcome::UnexpectedBody);
             first.load.intervals[0].outcomes.count(Outcome::Timeout);
             w.run.contaminated.push(first);
         },
         just_not: |w| {
-            w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
+            w.run.header.plan.trials.push(Trial {
+                launch: 0,
+                arm: 0,
+                workload: 0,
+                step: 0,
+                seed: 0,
+            });
         },
         otherwise: None,
     },
@@ -94,7 +122,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "4 repeats are too few for confidence intervals: ranges are over the repeats, and subjects are told apart only where all pairs",
+        says: "4 repeats are too few for confidence intervals: ranges are over the repeats, and \
+               subjects are told apart only where all pairs",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 4,
         just_not: |_| {},
@@ -103,7 +132,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "3 repeats are too few for confidence intervals: ranges are over the repeats, and subjects are told apart only where all pairs",
+        says: "3 repeats are too few for confidence intervals: ranges are over the repeats, and \
+               subjects are told apart only where all pairs",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 3,
         just_not: |_| {},
@@ -112,7 +142,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "2 repeats are too few for confidence intervals: ranges are over the repeats, and no subject is told apart",
+        says: "2 repeats are too few for confidence intervals: ranges are over the repeats, and no \
+               subject is told apart",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 2,
         just_not: |_| {},
@@ -121,7 +152,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "One repeat is too few for confidence intervals: ranges are over the repeats, and no subject is told apart",
+        says: "One repeat is too few for confidence intervals: ranges are over the repeats, and no \
+               subject is told apart",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 1,
         just_not: |_| {},
@@ -134,8 +166,10 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         evidence: "{}",
         trips: |w| w.run.profiles = vec![ProfileRecord::default()],
         just_not: |w| {
-            w.run.profiles =
-                vec![ProfileRecord { failure: Some("it ended".into()), ..ProfileRecord::default() }];
+            w.run.profiles = vec![ProfileRecord {
+                failure: Some("it ended".into()),
+                ..ProfileRecord::default()
+            }];
         },
         otherwise: None,
     },
@@ -151,7 +185,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::Mixed,
         severity: Severity::Warning,
-        says: "its parts (2 and 1 trials) are not one experiment, and a subject's row joins both. kernel: 6.1 then, 6.2 later; dyno: 1 then, 2 later.",
+        says: "its parts (2 and 1 trials) are not one experiment, and a subject's row joins both. \
+               kernel: 6.1 then, 6.2 later; dyno: 1 then, 2 later.",
         evidence: r#"{"differences": ["kernel: 6.1 then, 6.2 later", "dyno: 1 then, 2 later"], "parts": [{"started": "then", "trials": [0, 1], "versions": {"a": "1"}}, {"started": "later", "trials": [2], "versions": {"a": "2"}}]}"#,
         trips: |w| w.resume(&[("kernel", "6.1", "6.2"), ("dyno", "1", "2")]),
         just_not: |w| w.resume(&[]),
@@ -191,7 +226,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FixedOrder,
         severity: Severity::Warning,
-        says: "a drift of the machine is part of every difference between them. This report ranks no subject and names no cause. Use `order = \"random\"`",
+        says: "a drift of the machine is part of every difference between them. This report ranks \
+               no subject and names no cause. Use `order = \"random\"`",
         evidence: r#"{"order": ["a", "a"]}"#,
         trips: |w| w.fix_order(2),
         just_not: |w| w.fix_order(1),
@@ -229,7 +265,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        says: "Some peaks are lower bounds (≥): a, ≥ 8160/s: at 16 connections 3 of 5 repeats do not count (the generator was the limit).",
+        says: "Some peaks are lower bounds (≥): a, ≥ 8160/s: at 16 connections 3 of 5 repeats do \
+               not count (the generator was the limit).",
         evidence: r#"{"peaks": [{"subject": "a", "workload": "w", "at_least_rps": 8160.0, "steps": [{"step": 1, "at": {"connections": 16, "streams": 1, "pipeline": 1, "rate": null, "pass": 1}, "refused": 3, "repeats": 5, "reason": "generator_busy"}]}]}"#,
         trips: |w| {
             w.peaks(&[("a", 8160.0), ("b", 100.0)]);
@@ -242,7 +279,9 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        says: "2 of 5 repeats do not count (other programs had the CPUs). These servers may do more, so none of them is ranked below another. To measure them, end the other programs",
+        says: "2 of 5 repeats do not count (other programs had the CPUs). These servers may do \
+               more, so none of them is ranked below another. To measure them, end the other \
+               programs",
         evidence: "{}",
         trips: |w| {
             w.peaks(&[("a", 81.6)]);
@@ -305,7 +344,14 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         says: "b, c, d, e have",
         evidence: "{}",
         trips: |w| {
-            w.peaks(&[("a", 90.0), ("b", 100.0), ("c", 100.0), ("d", 100.0), ("e", 100.0), ("f", 100.0)]);
+            w.peaks(&[
+                ("a", 90.0),
+                ("b", 100.0),
+                ("c", 100.0),
+                ("d", 100.0),
+                ("e", 100.0),
+                ("f", 100.0),
+            ]);
         },
         just_not: |w| w.peaks(&[("a", 90.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
         otherwise: None,
@@ -316,8 +362,12 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         severity: Severity::Warning,
         says: "a/x, b, c, d have",
         evidence: "{}",
-        trips: |w| w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
-        just_not: |w| w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("a", 100.0), ("c", 100.0), ("d", 100.0)]),
+        trips: |w| {
+            w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)])
+        },
+        just_not: |w| {
+            w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("a", 100.0), ("c", 100.0), ("d", 100.0)])
+        },
         otherwise: None,
     },
     // Peaks are compared within one workload.
@@ -362,9 +412,12 @@ impl Default for RunWorld {
             resumptions: Vec::new(),
         };
         let one = fixture::warm_up(WarmUpEnd::Steady, 0, Some(1));
-        let starts = (0..3).map(|start| dyno_archive::StartRecord { start, launch: start, ..one.clone() });
-        let trials = (0..3)
-            .map(|trial| TrialRecord { start: trial, ..fixture::trial_record(trial, fixture::record(1)) });
+        let starts =
+            (0..3).map(|start| dyno_archive::StartRecord { start, launch: start, ..one.clone() });
+        let trials = (0..3).map(|trial| TrialRecord {
+            start: trial,
+            ..fixture::trial_record(trial, fixture::record(1))
+        });
         let run = Run {
             header,
             starts: starts.collect(),

@@ -178,7 +178,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::CountersUnread,
         severity: Severity::Warning,
-        says: "ended before their counters were read, and 0.25 s of CPU time with them: 0 threads and 0 processes",
+        says: "ended before their counters were read, and 0.25 s of CPU time with them: 0 threads \
+               and 0 processes",
         evidence: r#"{"threads": 0, "processes": 0, "cpu_s": 0.249999999, "unknown": ["run delay", "context switches", "thread states"]}"#,
         // The group used half a second, of which its living thread tells the greater part.
         trips: |w| w.used().threads[0].run_ns = 250 * MS + 1,
@@ -293,7 +294,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
-        says: "2 busy threads of the server took turns on one CPU, and waited 0.10 s for a CPU in 1.00 s:",
+        says: "2 busy threads of the server took turns on one CPU, and waited 0.10 s for a CPU in \
+               1.00 s:",
         evidence: r#"{"busy_threads": 2, "cpus": 1.0, "run_delay_s": 0.100000001}"#,
         trips: |w| w.serve_by(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS + 1)], 0),
         just_not: |w| w.serve_by(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS)], 0),
@@ -345,7 +347,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        says: "waited 0.10 s in 1.00 s for a CPU, while something else used 0.30 s of this machine's",
+        says: "waited 0.10 s in 1.00 s for a CPU, while something else used 0.30 s of this \
+               machine's",
         evidence: r#"{"run_delay_s": 0.100000001, "others_cpu_s": 0.3}"#,
         trips: |w| w.serve_by(&[(500 * MS, 100 * MS + 1)], 300 * MS),
         just_not: |w| w.serve_by(&[(500 * MS, 100 * MS)], 300 * MS),
@@ -372,7 +375,8 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // No caveat if the server fills its CPU, or its quota holds it back in more than a twentieth of the periods.
+    // No caveat if the server fills its CPU, or its quota holds it back in more than a twentieth of
+    // the periods.
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
@@ -410,10 +414,13 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Contaminated,
         severity: Severity::Warning,
-        says: "Something else used 0.10 CPUs of this machine while the step ran: cc1 (process 77) 0.06, ld (process 78) 0.04.",
+        says: "Something else used 0.10 CPUs of this machine while the step ran: cc1 (process 77) \
+               0.06, ld (process 78) 0.04.",
         evidence: r#"{"names": ["cc1", "ld"]}"#,
         trips: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 40)]),
-        just_not: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 39)]),
+        just_not: |w| {
+            w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 39)])
+        },
         otherwise: None,
     },
     Case {
@@ -514,13 +521,16 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "1 of 1000 segments were sent again, 0 of them after a time-out",
         evidence: r#"{"retransmitted": 1, "segments_out": 1000, "timeouts": 0}"#,
         trips: |w| network(w).segments_retransmitted = Some(1),
-        just_not: |w| (network(w).segments_retransmitted, network(w).segments_out) = (Some(1), Some(1001)),
+        just_not: |w| {
+            (network(w).segments_retransmitted, network(w).segments_out) = (Some(1), Some(1001))
+        },
         otherwise: None,
     },
     Case {
         code: Code::ManyWrites,
         severity: Severity::Info,
-        says: "makes 1.50 writes per response, and each leaves by itself (1.50 segments per response)",
+        says: "makes 1.50 writes per response, and each leaves by itself (1.50 segments per \
+               response)",
         evidence: r#"{"writes_per_response": 1.5, "segments_per_response": 1.5}"#,
         trips: |w| written(w, 1500, 1500),
         just_not: |w| written(w, 1500, 1499),

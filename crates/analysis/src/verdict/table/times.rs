@@ -13,8 +13,8 @@ use crate::caveat::{Code, Severity};
 
 /// Caveats from what an open loop offered, and what was answered.
 pub(super) const PACE: &[Case<World>] = &[
-    // After three service times of 1 ms 997 are offered. A fiftieth of them may lack an answer, and two standard deviations
-    // of the two in flight.
+    // After three service times of 1 ms 997 are offered. A fiftieth of them may lack an answer, and
+    // two standard deviations of the two in flight.
     Case {
         code: Code::RateNotReached,
         severity: Severity::Warning,
@@ -92,7 +92,8 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| law(w, 10 * MS, 14 * MS),
         otherwise: None,
     },
-    // Time before the window and in the drain does not count; time of exchanges that do not belong to the window does.
+    // Time before the window and in the drain does not count; time of exchanges that do not belong
+    // to the window does.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
@@ -105,7 +106,8 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| spread(w),
         otherwise: None,
     },
-    // Histograms keep three digits: with 1 ms in all, nearly all of it before a window of 1 µs, the error may be 1 µs.
+    // Histograms keep three digits: with 1 ms in all, nearly all of it before a window of 1 µs, the
+    // error may be 1 µs.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
@@ -174,7 +176,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "p99 is 2 µs from the intended start, 1 µs from the sending. Of 64 places 2.0 were in use",
+        says: "p99 is 2 µs from the intended start, 1 µs from the sending. Of 64 places 2.0 were \
+               in use",
         evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "places": 64}"#,
         trips: |w| {
             tail(w, 2001);
@@ -363,8 +366,8 @@ fn law(w: &mut World, by_count: u64, by_times: u64) {
     w.record.edges = Some(Edges { before_ns: 0, others_ns: by_times - 1000 * 1000 });
 }
 
-/// One second in flight within the window: 1 s of answers, less 0.2 s before it and 0.1 s after it, plus 0.3 s of exchanges
-/// that do not belong to it.
+/// One second in flight within the window: 1 s of answers, less 0.2 s before it and 0.1 s after it,
+/// plus 0.3 s of exchanges that do not belong to it.
 fn spread(w: &mut World) {
     w.interval().times.response = mixed(&[(1_000_000, 1000)]);
     w.interval().in_flight_ns = S;

@@ -10,7 +10,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Gc,
         confidence: Confidence::High,
-        says: "The garbage collector: it used 30 % of the server's CPU time, and the server 100 % of what it may use.",
+        says: "The garbage collector: it used 30 % of the server's CPU time, and the server 100 % \
+               of what it may use.",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
         trips: |w| {
             w.serve(S);
@@ -25,7 +26,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::High,
-        says: "each connection gets 25 answers per second, each in 1.5 writes, half of them after 40 ms",
+        says: "each connection gets 25 answers per second, each in 1.5 writes, half of them after \
+               40 ms",
         evidence: r#"{"rate_per_connection": 25.0, "writes_per_response": 1.5}"#,
         trips: |w| w.delay(8, 40, 15),
         just_not: |w| w.delay(8, 40, 14),
@@ -95,7 +97,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Disk,
         confidence: Confidence::High,
-        says: "A disk: the server's thread that serves was waiting for one for 50 % of its time, while 1.0 requests",
+        says: "A disk: the server's thread that serves was waiting for one for 50 % of its time, \
+               while 1.0 requests",
         evidence: r#"{"threads": 1, "in_flight": 1.0}"#,
         trips: |w| w.spend(1, State::Disk, 500),
         just_not: |w| w.spend(1, State::Disk, 499),
@@ -104,7 +107,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for 50 % of their time, while 8.0 requests",
+        says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for \
+               50 % of their time, while 8.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 8.0, "server_utilisation": 0.5}"#,
         trips: |w| {
             w.hold(8 * S);
@@ -121,7 +125,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for 63 % of their time, while 7.0 requests",
+        says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for \
+               63 % of their time, while 7.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 7.0}"#,
         trips: |w| {
             w.hold(7 * S);
@@ -151,7 +156,9 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::High,
-        says: "The server's workers: its 8 threads that serve were asleep for 90 % of their time, while 64 requests were there on average and the server used 50 % of its CPU. More of them",
+        says: "The server's workers: its 8 threads that serve were asleep for 90 % of their time, \
+               while 64 requests were there on average and the server used 50 % of its CPU. More \
+               of them",
         evidence: r#"{"threads": 8, "futex_waits_per_response": null}"#,
         trips: |w| {
             w.hold(64 * S);
@@ -220,7 +227,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "The same thread was at work all the time: it may also be a worker that they wait for.",
+        says: "The same thread was at work all the time: it may also be a worker that they wait \
+               for.",
         evidence: "{}",
         trips: |w| {
             w.hold(8 * S);
@@ -260,7 +268,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        says: "The server's queue of connections: 5 of 10 waited in it to be accepted, while the server used 50 %",
+        says: "The server's queue of connections: 5 of 10 waited in it to be accepted, while the \
+               server used 50 %",
         evidence: r#"{"listen_overflows": null, "queued": 5}"#,
         trips: |w| queue(w, 5),
         just_not: |w| queue(w, 4),
@@ -285,7 +294,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        says: "The threads that serve waited 90 % of their time for peers: for requests, or for answers of services behind it.",
+        says: "The threads that serve waited 90 % of their time for peers: for requests, or for \
+               answers of services behind it.",
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);
@@ -300,7 +310,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "for 95 % of their time, while 8.0 requests were there on average and the server used 50 % of its CPU. No thread is seen that holds it",
+        says: "for 95 % of their time, while 8.0 requests were there on average and the server \
+               used 50 % of its CPU. No thread is seen that holds it",
         evidence: r#"{"threads": 8}"#,
         trips: |w| {
             w.hold(8 * S);
@@ -340,7 +351,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "Too few requests in flight: each waits for time to pass. The server's 8 threads that serve were asleep for 90 %",
+        says: "Too few requests in flight: each waits for time to pass. The server's 8 threads \
+               that serve were asleep for 90 %",
         evidence: r#"{"threads": 8, "in_flight": 9.599}"#,
         trips: |w| {
             w.hold(9599 * MS);
@@ -361,7 +373,8 @@ pub(super) const CASES: &[Case] = &[
 fn work_in_one(w: &mut World, ms: u64) {
     w.spend(8, State::Lock, 990);
     let seen = w.used().threads[0].seen.as_mut().expect("it was seen");
-    seen.states = StateTimes { running_ns: ms * MS, lock_ns: (1000 - ms) * MS, ..StateTimes::default() };
+    seen.states =
+        StateTimes { running_ns: ms * MS, lock_ns: (1000 - ms) * MS, ..StateTimes::default() };
 }
 
 /// Ten requests in flight, each with a connection, of which so many wait to be accepted.

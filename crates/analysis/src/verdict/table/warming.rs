@@ -25,7 +25,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::StillWarming,
         severity: Severity::Info,
-        says: "within the measured window its compiler (JIT) used 20 % of its CPU time. That is what is measured here",
+        says: "within the measured window its compiler (JIT) used 20 % of its CPU time. That is \
+               what is measured here",
         evidence: r#"{"jit_share": 0.200000002, "growth": null}"#,
         trips: |w| {
             w.plan.still_warming = StillWarming::Measured;
@@ -113,7 +114,8 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| grow(w, &[100, 1601, 3200]),
         otherwise: None,
     },
-    // 1.6 times as fast: half of that in logarithms, a factor of 1.265, must show in the CPU time per request.
+    // 1.6 times as fast: half of that in logarithms, a factor of 1.265, must show in the CPU time
+    // per request.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -161,8 +163,8 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 900 * MS)]),
         otherwise: None,
     },
-    // An interval's CPU time is that between the two samples around its middle; a sample right at the middle is the earlier
-    // one.
+    // An interval's CPU time is that between the two samples around its middle; a sample right at
+    // the middle is the earlier one.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -261,7 +263,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        says: "ended after 60.1 s without the server being steady: its compiler (JIT) still used 50 % of its CPU time.",
+        says: "ended after 60.1 s without the server being steady: its compiler (JIT) still used \
+               50 % of its CPU time.",
         evidence: r#"{"took_s": 60.1}"#,
         trips: |w| w.start = warm_up(WarmUpEnd::Limit, 30 * MS, Some(60 * MS)),
         just_not: |w| w.start = warm_up(WarmUpEnd::Steady, 30 * MS, Some(60 * MS)),
@@ -367,7 +370,8 @@ fn grow_in_turns(w: &mut World, pace: &[f64]) {
     w.pace = Some(pace.to_vec());
 }
 
-/// Moves the samples to the middle of each second, and the last second out of the window; the rate is offered.
+/// Moves the samples to the middle of each second, and the last second out of the window; the rate
+/// is offered.
 fn sample_later(w: &mut World) {
     w.at(1000.0);
     w.record.intervals.truncate(3);

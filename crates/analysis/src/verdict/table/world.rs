@@ -7,8 +7,8 @@ use dyno_archive::machine::{CpuUse, HeatUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, LinkUse, NetworkUse, Party, PartyUse, Seen, SocketsUse, State,
-    StateTimes, ThreadUse,
+    CallUse, CallsUse, CgroupUse, HostUse, LinkUse, NetworkUse, Party, PartyUse, Seen, SocketsUse,
+    State, StateTimes, ThreadUse,
 };
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
@@ -63,7 +63,8 @@ pub(super) struct World {
 }
 
 impl Default for World {
-    /// A closed loop of 1,000 answers of 1 ms each; the generator used 30 % of its CPU and the server half of its own.
+    /// A closed loop of 1,000 answers of 1 ms each; the generator used 30 % of its CPU and the
+    /// server half of its own.
     fn default() -> Self {
         World::of(1000)
     }
@@ -157,21 +158,27 @@ impl World {
     /// So many entries were evicted from the table of tracked connections.
     pub(super) fn track_evictions(&mut self, evicted: u64) {
         let tracking = TrackingUse { evicted, ..TrackingUse::default() };
-        self.path().network = Some(NetworkUse { tracking: Some(tracking), ..NetworkUse::default() });
+        self.path().network =
+            Some(NetworkUse { tracking: Some(tracking), ..NetworkUse::default() });
     }
 
     /// Loopback is tracked: so many entries of 64 at the end, and so many dropped packets.
     pub(super) fn track(&mut self, entries: u64, dropped: u64) {
         let tracking = TrackingUse { entries, dropped, ..TrackingUse::default() };
         let network = NetworkUse { tracking: Some(tracking), ..NetworkUse::default() };
-        *self.path() = PathUse { network: Some(network), tracking_most: Some(64), ..PathUse::default() };
+        *self.path() =
+            PathUse { network: Some(network), tracking_most: Some(64), ..PathUse::default() };
     }
 
     /// So many bytes went out over a link of 1 Gbit/s.
     pub(super) fn carry(&mut self, bytes: u64) {
         for (sample, bytes_out) in self.record.samples.iter_mut().zip([0, bytes]) {
-            let link =
-                LinkUse { name: "eth0".into(), bytes_in: 0, bytes_out, bits_per_s: Some(1_000_000_000) };
+            let link = LinkUse {
+                name: "eth0".into(),
+                bytes_in: 0,
+                bytes_out,
+                bits_per_s: Some(1_000_000_000),
+            };
             sample.host.get_or_insert_default().links = Some(vec![link]);
         }
     }
@@ -208,8 +215,8 @@ impl World {
         &mut self.record.intervals[0]
     }
 
-    /// Sets the time integral of the number in flight; 1 s of it is one request in flight on average. Little's law is not
-    /// checked.
+    /// Sets the time integral of the number in flight; 1 s of it is one request in flight on
+    /// average. Little's law is not checked.
     pub(super) fn hold(&mut self, in_flight_ns: u64) {
         self.interval().in_flight_ns = in_flight_ns;
         self.record.edges = None;
@@ -221,7 +228,8 @@ impl World {
 
     /// Sets the generator's threads (run and wait in ns), each on a CPU of its own.
     pub(super) fn generate(&mut self, threads: &[(u64, u64)]) {
-        self.record.client.threads = threads.iter().map(|(run, delay)| thread(*run, *delay)).collect();
+        self.record.client.threads =
+            threads.iter().map(|(run, delay)| thread(*run, *delay)).collect();
         let run: Vec<u64> = threads.iter().map(|(run, _)| *run).collect();
         self.record.client.machine = Some(machine(&run));
     }
@@ -256,19 +264,22 @@ impl World {
         *self.sample() = sample(1, cpu_ns);
     }
 
-    /// Sets the server's threads (run and wait in ns), and the CPU time that others used on the machine.
+    /// Sets the server's threads (run and wait in ns), and the CPU time that others used on the
+    /// machine.
     pub(super) fn serve_by(&mut self, threads: &[(u64, u64)], others_ns: u64) {
         let run: u64 = threads.iter().map(|(run, _)| run).sum();
         self.serve(run);
         let switches_voluntary = Some(1000);
         let thread = |run, delay| ThreadUse { switches_voluntary, ..thread(run, delay) };
-        self.used().threads =
-            (0..).zip(threads).map(|(tid, (run, delay))| ThreadUse { tid, ..thread(*run, *delay) }).collect();
+        self.used().threads = (0..)
+            .zip(threads)
+            .map(|(tid, (run, delay))| ThreadUse { tid, ..thread(*run, *delay) })
+            .collect();
         self.sample().host.as_mut().expect("a machine").busy_ns += others_ns;
     }
 
-    /// Has the server so many threads, each woken up 100 times, and in this state for so many milliseconds of the second; what they did
-    /// else was running.
+    /// Has the server so many threads, each woken up 100 times, and in this state for so many
+    /// milliseconds of the second; what they did else was running.
     pub(super) fn spend(&mut self, threads: u32, state: State, ms: u64) {
         let cpu_ns = self.group().cpu_ns.expect("a time");
         let mut states = StateTimes { running_ns: S - ms * MS, ..StateTimes::default() };
@@ -306,7 +317,8 @@ impl World {
         self.used().threads.push(collector);
     }
 
-    /// Has every answer take so long on each of so many connections, and be written in so many parts.
+    /// Has every answer take so long on each of so many connections, and be written in so many
+    /// parts.
     pub(super) fn delay(&mut self, connections: u32, ms: u64, writes_of_ten: u64) {
         let answers = u64::from(connections) * 1000 / ms;
         *self = World::of(answers);
@@ -318,7 +330,8 @@ impl World {
         let calls = self.used().calls.as_mut().expect("calls");
         let write = calls.by_name.get_mut("write").expect("writes");
         write.count = calls.answers.expect("answers") * writes_of_ten / 10;
-        self.record.tcp = Some(TcpCounters { data_segments_in: 2 * answers, ..TcpCounters::default() });
+        self.record.tcp =
+            Some(TcpCounters { data_segments_in: 2 * answers, ..TcpCounters::default() });
         self.set_nodelay(0);
     }
 
@@ -328,7 +341,8 @@ impl World {
         self.used().threads.push(compiler);
     }
 
-    /// Replaces the load by one second per entry: number of answers, and the server's CPU time in ns.
+    /// Replaces the load by one second per entry: number of answers, and the server's CPU time in
+    /// ns.
     pub(super) fn over(&mut self, seconds: &[(u64, u64)]) {
         let record = &mut self.record;
         record.window_ns = (0, seconds.len() as u64 * S);
@@ -401,7 +415,8 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
 
 /// A read and a write per answer, counted all the time.
 fn calls(seconds: u64) -> CallsUse {
-    let call = CallUse { count: 1000 * seconds, returned: Some(100_000 * seconds), ..CallUse::default() };
+    let call =
+        CallUse { count: 1000 * seconds, returned: Some(100_000 * seconds), ..CallUse::default() };
     CallsUse {
         counted_ns: seconds * S,
         slices: 10 * seconds,
@@ -410,8 +425,8 @@ fn calls(seconds: u64) -> CallsUse {
     }
 }
 
-/// Counters after this many seconds on a machine of four CPUs: a server that has used `cpu_ns` in one thread, and a
-/// generator that uses 30 % of a CPU.
+/// Counters after this many seconds on a machine of four CPUs: a server that has used `cpu_ns` in
+/// one thread, and a generator that uses 30 % of a CPU.
 fn sample(seconds: u64, cpu_ns: u64) -> Sample {
     let generator_ns = 300 * MS * seconds;
     let server = PartyUse {

@@ -19,7 +19,12 @@ const WARMUP_MS: u32 = 200;
 const DURATION_MS: u32 = 600;
 
 /// The command of a server. `port` and `back_end`: ports, or placeholders for them.
-pub fn command(behaviour: &Behaviour, programs: &Path, port: &str, back_end: Option<&str>) -> Vec<String> {
+pub fn command(
+    behaviour: &Behaviour,
+    programs: &Path,
+    port: &str,
+    back_end: Option<&str>,
+) -> Vec<String> {
     let file = |name: &str| programs.join(name).display().to_string();
     let folder = || programs.display().to_string();
     let words: Vec<String> = match behaviour.program {
@@ -75,7 +80,8 @@ pub fn subject(behaviour: &Behaviour, programs: &Path, back_end: Option<u16>) ->
             test.split(' ').next().unwrap_or(test)
         );
     }
-    let _ = writeln!(text, "[start]\ncommand = {command:?}\n[ready]\npath = \"/\"\ndeadline = \"30s\"");
+    let _ =
+        writeln!(text, "[start]\ncommand = {command:?}\n[ready]\npath = \"/\"\ndeadline = \"30s\"");
     text
 }
 
@@ -132,11 +138,16 @@ fn workloads(loads: &[Load]) -> String {
     let open: Vec<u32> = loads.iter().filter_map(rate).collect();
     let mut text = String::new();
     if !closed.is_empty() {
-        let _ = writeln!(text, "[[workloads]]\nname = \"closed\"\npath = \"/\"\nconnections = {closed:?}");
+        let _ = writeln!(
+            text,
+            "[[workloads]]\nname = \"closed\"\npath = \"/\"\nconnections = {closed:?}"
+        );
     }
     if !open.is_empty() {
-        let _ =
-            writeln!(text, "[[workloads]]\nname = \"open\"\npath = \"/\"\nconnections = 16\nrate = {open:?}");
+        let _ = writeln!(
+            text,
+            "[[workloads]]\nname = \"open\"\npath = \"/\"\nconnections = 16\nrate = {open:?}"
+        );
     }
     text
 }
@@ -163,7 +174,8 @@ pub fn load_in_words(at: At) -> String {
 pub fn right(load: &Load, user: User) -> Vec<Resource> {
     let resource = |name: &&str| Resource::ALL.into_iter().find(|r| r.name() == *name);
     let mut right: Vec<Resource> = load.right.iter().filter_map(resource).collect();
-    let is_hidden = right.iter().any(|r| matches!(r, Resource::Lock | Resource::Workers | Resource::Disk));
+    let is_hidden =
+        right.iter().any(|r| matches!(r, Resource::Lock | Resource::Workers | Resource::Disk));
     if user == User::Ordinary && is_hidden && !right.contains(&Resource::Elsewhere) {
         right.push(Resource::Elsewhere);
     }
@@ -184,7 +196,12 @@ mod tests {
     fn right_verdicts_are_names_of_resources() {
         for behaviour in behaviours() {
             for load in behaviour.loads {
-                assert_eq!(right(load, User::Root).len(), load.right.len(), "{}: {load:?}", behaviour.name);
+                assert_eq!(
+                    right(load, User::Root).len(),
+                    load.right.len(),
+                    "{}: {load:?}",
+                    behaviour.name
+                );
             }
         }
     }

@@ -70,7 +70,8 @@ fn choose(only: &[String]) -> anyhow::Result<Vec<&'static Behaviour>> {
     }
     let known = || behaviours().map(|b| b.name).collect::<Vec<_>>().join(", ");
     let find = |name: &String| {
-        let problem = || bad(format!("--only {name}: unknown behaviour\nhint: known are {}", known()));
+        let problem =
+            || bad(format!("--only {name}: unknown behaviour\nhint: known are {}", known()));
         dyno_testkit::find(name).ok_or_else(problem)
     };
     only.iter().map(find).collect()
@@ -181,10 +182,12 @@ impl Bench<'_> {
         self.shell(&command, &self.source, &environment, BUILD_DEADLINE)?.map_err(|problem| {
             anyhow::anyhow!("testkit: cannot be built: {problem}\nhint: run `{command}` to see why")
         })?;
-        let copies = [(target.join("release/testkit"), "testkit"), (std::env::current_exe()?, "dyno")];
+        let copies =
+            [(target.join("release/testkit"), "testkit"), (std::env::current_exe()?, "dyno")];
         for (from, name) in copies {
             let to = programs.join(name);
-            fs::copy(&from, &to).with_context(|| format!("{}: cannot be copied", from.display()))?;
+            fs::copy(&from, &to)
+                .with_context(|| format!("{}: cannot be copied", from.display()))?;
             fs::set_permissions(&to, Permissions::from_mode(0o755))?;
         }
         Ok(fs::set_permissions(&programs, Permissions::from_mode(0o755))?)
@@ -217,7 +220,9 @@ impl Bench<'_> {
             let is_there = matches!(is_there, Answer::Ended { status, .. } if status.success());
             if !is_there {
                 missing.push((runtime, format!("`{test}` failed. {hint}")));
-            } else if let Err(problem) = self.shell(&build, &servers, &environment, BUILD_DEADLINE)? {
+            } else if let Err(problem) =
+                self.shell(&build, &servers, &environment, BUILD_DEADLINE)?
+            {
                 missing.push((runtime, format!("`{build}` failed: {problem}")));
             }
         }
@@ -231,7 +236,8 @@ impl Bench<'_> {
         if has(Need::Root) && !may_limit {
             return Some("needs root and control groups, for its limits".into());
         }
-        let in_memory = || rustix::fs::statfs(&self.folder).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
+        let in_memory =
+            || rustix::fs::statfs(&self.folder).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
         if has(Need::Disk) && in_memory() {
             return Some("needs temporary files on a disk: set TMPDIR".into());
         }
@@ -300,7 +306,8 @@ impl Bench<'_> {
 
     /// The shell commands of a run: companions end with the shell.
     fn script(&self, companions: &[Vec<String>], user: User) -> String {
-        let line = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let line =
+            |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         let background: String =
             companions.iter().map(|words| format!("{} >/dev/null 2>&1 &\n", line(words))).collect();
         let dyno = quoted(&self.programs().join("dyno").display().to_string());
@@ -308,7 +315,10 @@ impl Bench<'_> {
             true => format!("setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "),
             false => String::new(),
         };
-        format!("{background}{drop}{dyno} run suite.toml --subjects subjects --runs runs --cache cache\n")
+        format!(
+            "{background}{drop}{dyno} run suite.toml --subjects subjects --runs runs --cache \
+             cache\n"
+        )
     }
 }
 
@@ -322,7 +332,8 @@ fn needs(behaviour: &Behaviour, runtime: Runtime) -> bool {
 
 fn say(behaviour: &Behaviour, user: User, steps: &[KnownStep]) {
     let judged = steps.iter().filter(|step| step.is_judged());
-    let (judged, right) = judged.fold((0, 0), |(all, right), s| (all + 1, right + usize::from(s.is_right())));
+    let (judged, right) =
+        judged.fold((0, 0), |(all, right), s| (all + 1, right + usize::from(s.is_right())));
     terminal::say(&format!(
         "calibrate: {} as {}: {right} of {judged} verdicts right, {} steps invalid",
         behaviour.name,

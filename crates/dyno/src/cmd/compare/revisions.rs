@@ -34,7 +34,8 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     // A file that cannot be written is no news after an hour.
     check_output(args.output.as_deref(), |_| {})?;
     let interrupts = terminal::catch_interrupts(
-        "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C again to kill them at once",
+        "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C \
+         again to kill them at once",
         Third::Ends,
     )?;
     let mut progress = Progress::new();
@@ -54,10 +55,14 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { place: entry.place, revised })?;
     let repeats = measured.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
-    let overrides = Overrides { only: Vec::new(), repeats: Some(repeats), ..measured.choices.overrides() };
+    let overrides =
+        Overrides { only: Vec::new(), repeats: Some(repeats), ..measured.choices.overrides() };
     let beginning = Beginning::new(path, &folders, &cache, &measured.runs);
-    let check = |plan: &Plan| differ(plan, &names).or_else(|why| if args.anyway { Ok(()) } else { Err(why) });
-    let (planned, builds, dir) = beginning.begin(across, &overrides, &supervision, &mut progress, &check)?;
+    let check = |plan: &Plan| {
+        differ(plan, &names).or_else(|why| if args.anyway { Ok(()) } else { Err(why) })
+    };
+    let (planned, builds, dir) =
+        beginning.begin(across, &overrides, &supervision, &mut progress, &check)?;
     left.built(&planned.plan);
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
     progress.end();
@@ -74,14 +79,20 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
         terminal::say(&format!("\n{wrong}; the reason: dyno report {kept}"));
     }
     if !is_whole {
-        let why = if ended == Ended::Interrupted { "it was interrupted" } else { "a revision failed" };
-        terminal::say(&format!("\nNot all that was planned is measured: {why}; dyno report {kept} tells."));
+        let why =
+            if ended == Ended::Interrupted { "it was interrupted" } else { "a revision failed" };
+        terminal::say(&format!(
+            "\nNot all that was planned is measured: {why}; dyno report {kept} tells."
+        ));
     }
     let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
     if has_failed && is_whole && wrong.is_none() {
-        terminal::say(&format!("\nA server failed in some of its starts; the reason: dyno report {kept}"));
+        terminal::say(&format!(
+            "\nA server failed in some of its starts; the reason: dyno report {kept}"
+        ));
     }
-    let written = if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
+    let written =
+        if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
     super::super::tell_kept(&dir, "The run is kept.");
     written?;
     let ending = Ending {
@@ -133,7 +144,8 @@ fn add_inputs(inputs: &mut Inputs, path: &Path, suite: &SuiteFile, folders: &Fol
     subjects.for_each(|definition| inputs.add_folder(&definition.folder));
 }
 
-/// What builds leave in the cache for places that will not be there again: removed when this is dropped, or by the guard.
+/// What builds leave in the cache for places that will not be there again: removed when this is
+/// dropped, or by the guard.
 struct LeftInCache<'a> {
     /// The servers' definitions in work trees. The files that lie here stay where they are.
     moved: Vec<Moved>,
@@ -150,7 +162,12 @@ struct Moved {
 }
 
 impl<'a> LeftInCache<'a> {
-    fn new(revised: &[Revised], entry: &SuiteSubject, cache: &'a Path, guard: &'a Guard) -> LeftInCache<'a> {
+    fn new(
+        revised: &[Revised],
+        entry: &SuiteSubject,
+        cache: &'a Path,
+        guard: &'a Guard,
+    ) -> LeftInCache<'a> {
         let is_moved = |(_, revised): &(usize, &Revised)| revised.revision.commit.is_some();
         let moved = revised.iter().enumerate().filter(is_moved).filter_map(|(place, revised)| {
             let definition = revised.folders.subject(&entry.name).ok()?;
@@ -193,16 +210,20 @@ fn unanswered(report: &Report) -> Option<String> {
     if let Some(trial) = wrong {
         return Some(format!("{} returned wrong responses, or none", trial.subject_id));
     }
-    let is_valid = |id: &str| report.trials.iter().any(|trial| trial.subject_id == id && trial.valid);
+    let is_valid =
+        |id: &str| report.trials.iter().any(|trial| trial.subject_id == id && trial.valid);
     let none = report.subjects.iter().find(|subject| !is_valid(&subject.id))?;
     Some(format!("no step of {} is valid, so that nothing is compared", none.id))
 }
 
-/// The entry of the suite that is compared: the one that is named, or else the only one that is no control.
+/// The entry of the suite that is compared: the one that is named, or else the only one that is no
+/// control.
 fn the_one(suite: &SuiteFile, folders: &Folders, only: &[String]) -> anyhow::Result<SuiteSubject> {
     let is_asked = |entry: &&SuiteSubject| match only {
         [] => folders.subject(&entry.name).is_ok_and(|definition| !definition.is_control()),
-        _ => only.iter().any(|name| [entry.id(), entry.server(), entry.name.clone()].contains(name)),
+        _ => {
+            only.iter().any(|name| [entry.id(), entry.server(), entry.name.clone()].contains(name))
+        }
     };
     let mut asked: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_asked).collect();
     // Twins and levels are of one entry.
@@ -228,7 +249,10 @@ fn check_out(
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<Vec<Revised>> {
     if args.rev.len() > 2 {
-        return Err(bad(format!("--rev is given {} times; two revisions are compared", args.rev.len())));
+        return Err(bad(format!(
+            "--rev is given {} times; two revisions are compared",
+            args.rev.len()
+        )));
     }
     let commits: Vec<String> = args
         .rev
@@ -239,7 +263,8 @@ fn check_out(
         && a == b
     {
         return Err(bad(format!(
-            "{} and {} are one commit, {a:.12}: there is nothing to compare; leave one out to compare it with the files as they lie here",
+            "{} and {} are one commit, {a:.12}: there is nothing to compare; leave one out to \
+             compare it with the files as they lie here",
             args.rev[0], args.rev[1]
         )));
     }
@@ -247,7 +272,8 @@ fn check_out(
     for (name, commit) in args.rev.iter().zip(&commits) {
         if name == WORK_TREE {
             return Err(bad(format!(
-                "{WORK_TREE} is what files are called that are in no commit; give the revision as {commit:.12}"
+                "{WORK_TREE} is what files are called that are in no commit; give the revision as \
+                 {commit:.12}"
             )));
         }
         terminal::say(&format!("checking out {name} ({commit:.12})"));
@@ -278,12 +304,14 @@ fn differ(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
             return Err(anyhow!("{name} cannot be measured: {why}"));
         }
     }
-    let inputs = |of: &dyno_archive::plan::Subject| of.build.as_ref().map(|build| build.inputs.clone());
+    let inputs =
+        |of: &dyno_archive::plan::Subject| of.build.as_ref().map(|build| build.inputs.clone());
     if (&a.definition, inputs(a)) != (&b.definition, inputs(b)) {
         return Ok(());
     }
     Err(bad(format!(
-        "{} is the same in {} and {}: nothing that it is built and started from differs; --anyway measures them all the same",
+        "{} is the same in {} and {}: nothing that it is built and started from differs; --anyway \
+         measures them all the same",
         a.name, names[0], names[1]
     )))
 }
@@ -295,7 +323,9 @@ mod tests {
     #[test]
     fn a_revision_that_does_not_serve_is_invalid_whatever_is_missing() {
         let of = |is_cut, is_whole, is_wrong, misses| {
-            Ending { is_cut, is_complete: is_whole, is_wrong, misses }.settled().map(|exit| exit as u8)
+            Ending { is_cut, is_complete: is_whole, is_wrong, misses }
+                .settled()
+                .map(|exit| exit as u8)
         };
         assert_eq!(of(false, true, false, false), None, "the gates decide");
         assert_eq!(of(false, false, false, false), Some(3), "steps are missing");

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use dyno_analysis::capacity::{self, CapacityResult, CapacityTrial, Next, RateSearch, Search, Width};
+use dyno_analysis::capacity::{
+    self, CapacityResult, CapacityTrial, Next, RateSearch, Search, Width,
+};
 use dyno_analysis::load::Config;
 use dyno_analysis::verdict::{self, Context};
 use dyno_analysis::{Code, LoadResult};
@@ -25,8 +27,8 @@ const DURATION_NS: u64 = 2_000_000_000;
 const START_RPS: f64 = 1000.0;
 
 pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
-    let objective =
-        capacity::objective(objective, &units::duration).map_err(|why| bad(format!("--find: {why}")))?;
+    let objective = capacity::objective(objective, &units::duration)
+        .map_err(|why| bad(format!("--find: {why}")))?;
     let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
     let arrival = match args.arrival {
         ArrivalArg::Constant => Arrival::Constant,
@@ -41,7 +43,8 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     if let Some(note) = spec::note_on_threads(&ready.args, &ready.spec) {
         terminal::say(&note);
     }
-    dyno_runner::load::preflight(&ready.spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
+    dyno_runner::load::preflight(&ready.spec)
+        .map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
     let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
     let import_changes = ready.config.import_changes.clone();
     let result = search(&ready, &objective, (start_rps, least_rps), &interrupts)?;
@@ -49,7 +52,9 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     write(&ready.args, &result)?;
     Ok(match result.kept_rps {
         _ if interrupts.count() > 0 || result.ended.is_some() => Exit::Failed,
-        Some(_) if result.settled && result.confirmed && !result.limited_by_generator => Exit::Valid,
+        Some(_) if result.settled && result.confirmed && !result.limited_by_generator => {
+            Exit::Valid
+        }
         _ => Exit::Invalid,
     })
 }
@@ -69,7 +74,9 @@ fn check(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
         ("--format csv", args.format == LoadFormat::Csv),
     ];
     if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
-        return Err(bad(format!("--find makes many loads, and {option} is for one; leave one of them out")));
+        return Err(bad(format!(
+            "--find makes many loads, and {option} is for one; leave one of them out"
+        )));
     }
     let Some(rate) = args.rate.as_deref() else { return Ok(START_RPS.max(least_rps.ceil())) };
     let rate = units::count(rate).map_err(|_| {
@@ -80,7 +87,8 @@ fn check(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
     }
     if rate < least_rps {
         terminal::say(&format!(
-            "dyno load: --rate {rate}: too few requests for the objective's percentiles; the search begins at {:.0}/s\nhint: make loads longer with -d",
+            "dyno load: --rate {rate}: too few requests for the objective's percentiles; the \
+             search begins at {:.0}/s\nhint: make loads longer with -d",
             least_rps.ceil()
         ));
     }
@@ -126,7 +134,8 @@ fn search(
 /// How far apart the bounds may lie unless told, in per cent.
 const DEFAULT_WIDTH: f64 = 2.0;
 
-/// One load at a rate, with draws of its own. `Err`: it could not begin, or nothing was answered at all; as a sentence.
+/// One load at a rate, with draws of its own. `Err`: it could not begin, or nothing was answered at
+/// all; as a sentence.
 fn load(
     ready: &Ready,
     (rate, duration_ns, number): (f64, u64, usize),

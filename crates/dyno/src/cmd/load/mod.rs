@@ -41,7 +41,8 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     let ready = Ready::new(args)?;
     let Ready { args, spec, config, .. } = &ready;
     outputs::check_files(args, &ready.reach)?;
-    let saving = args.save.as_deref().map(|folder| Saving::begin(folder, &ready.plan())).transpose()?;
+    let saving =
+        args.save.as_deref().map(|folder| Saving::begin(folder, &ready.plan())).transpose()?;
     let loaded = ready.load();
     let ended = match &loaded {
         Ok(loaded) => Ended::of(&loaded.record, &spec.load, loaded.was_interrupted),
@@ -54,7 +55,8 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     // Saved before anything is shown: standard output may have no reader.
     let saved = saving.as_ref().map_or(Ok(()), |saving| saving.end(&ended, ceiling.clone()));
     let shown = loaded.and_then(|Loaded { record, trouble, .. }| {
-        let result = verdict::load(&record, config.clone(), &Context { ceiling, ..Context::default() });
+        let result =
+            verdict::load(&record, config.clone(), &Context { ceiling, ..Context::default() });
         // The histograms are written even if standard output was closed.
         let written = [write_result(args, &result), write_histograms(args, &record), trouble];
         first_error(written).map(|()| result.valid)
@@ -62,7 +64,8 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     if let (Some(saving), Ok(())) = (&saving, &saved) {
         saving.tell(has_begun);
     }
-    let (is_valid, failed) = shown.map_or_else(|error| (false, Err(error)), |valid| (valid, Ok(())));
+    let (is_valid, failed) =
+        shown.map_or_else(|error| (false, Err(error)), |valid| (valid, Ok(())));
     first_error([failed, saved])?;
     Ok(match is_valid {
         // An interrupted load failed, even if the part that was measured is valid.
@@ -119,8 +122,10 @@ impl Ready {
         if let Some(note) = self.tracking_note() {
             terminal::say(&note);
         }
-        // Before Ctrl-C is caught: opening may wait for a reader, and Ctrl-C must end dyno meanwhile.
-        let stream = args.stream.as_deref().map(|path| outputs::Stream::open(path, config)).transpose()?;
+        // Before Ctrl-C is caught: opening may wait for a reader, and Ctrl-C must end dyno
+        // meanwhile.
+        let stream =
+            args.stream.as_deref().map(|path| outputs::Stream::open(path, config)).transpose()?;
         let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
         let mut watch = watch::Watcher::new(args, spec, config, stream, Arc::clone(&interrupts))?;
         let record = dyno_runner::load::run(spec, &mut watch);
@@ -139,13 +144,17 @@ impl Ready {
     fn plan(&self) -> Plan {
         let server = save::server(&self.url, &self.workload);
         let import_changes = self.config.import_changes.clone();
-        Plan { import_changes, ..single::plan(&server, &self.workload, &self.spec, self.reach.seen()) }
+        Plan {
+            import_changes,
+            ..single::plan(&server, &self.workload, &self.spec, self.reach.seen())
+        }
     }
 }
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     let output = args.output.as_deref();
-    // If standard output has the stream, for a program to read, the text for people goes to standard error.
+    // If standard output has the stream, for a program to read, the text for people goes to
+    // standard error.
     let is_taken =
         super::report::is_standard_output(output) && args.stream.as_deref() == Some(Path::new("-"));
     let for_programs = match args.format {
@@ -166,8 +175,8 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     super::report::write_out(output, &super::report::for_reader(output, &for_programs))
 }
 
-/// Seconds since the epoch at an instant of the monotonic clock, given what both clocks say now. Needed because a
-/// load's own instants are on the monotonic clock.
+/// Seconds since the epoch at an instant of the monotonic clock, given what both clocks say now.
+/// Needed because a load's own instants are on the monotonic clock.
 fn wall_clock_at(instant_ns: u64, now_ns: u64, now_unix_s: f64) -> f64 {
     now_unix_s - now_ns.saturating_sub(instant_ns) as f64 / 1e9
 }

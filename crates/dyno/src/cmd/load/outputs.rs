@@ -28,7 +28,9 @@ use crate::{calibration, terminal};
 pub fn check_files(args: &LoadArgs, reach: &Reach) -> anyhow::Result<()> {
     let standard_output = Path::new("-");
     if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| path == standard_output) {
-        return Err(bad("--hgrm and --hlog need the name of a file; standard output has the result"));
+        return Err(bad(
+            "--hgrm and --hlog need the name of a file; standard output has the result",
+        ));
     }
     let inputs = inputs(args, reach);
     let mut seen = Vec::new();
@@ -79,7 +81,8 @@ impl Stream {
         let to: Box<dyn Write> = if is_standard_output {
             Box::new(std::io::stdout())
         } else {
-            let file = create(path).map_err(|error| bad(format!("--stream {}: {error}", path.display())))?;
+            let file = create(path)
+                .map_err(|error| bad(format!("--stream {}: {error}", path.display())))?;
             Box::new(BufWriter::new(file))
         };
         let mut stream = Stream { to, is_standard_output };
@@ -93,10 +96,14 @@ impl Stream {
 
     /// Writes a line and flushes it, so that whoever follows the file reads whole lines.
     fn line(&mut self, line: &str) -> anyhow::Result<()> {
-        writeln!(self.to, "{line}").and_then(|()| self.to.flush()).map_err(|error| match error.kind() {
-            ErrorKind::BrokenPipe if self.is_standard_output => unwritten(error),
-            ErrorKind::BrokenPipe => anyhow::anyhow!("whoever read the stream has gone before its end"),
-            _ => anyhow::Error::new(error).context("the stream cannot be written"),
+        writeln!(self.to, "{line}").and_then(|()| self.to.flush()).map_err(|error| {
+            match error.kind() {
+                ErrorKind::BrokenPipe if self.is_standard_output => unwritten(error),
+                ErrorKind::BrokenPipe => {
+                    anyhow::anyhow!("whoever read the stream has gone before its end")
+                }
+                _ => anyhow::Error::new(error).context("the stream cannot be written"),
+            }
         })
     }
 }
@@ -240,7 +247,8 @@ fn answer(reader: &Bounded<'_>, page: &Mutex<String>) -> io::Result<()> {
     let (status, body) =
         if is_metrics { ("200 OK", page()) } else { ("404 Not Found", "see /metrics\n".into()) };
     let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: \
+         close\r\n\r\n{body}",
         openmetrics::CONTENT_TYPE,
         body.len()
     );
@@ -289,8 +297,15 @@ mod tests {
         ] {
             for output in ["-o", "--hlog", "--hgrm", "--stream"] {
                 let error = checked(&[inputs, &[output, file]].concat()).unwrap_err();
-                assert!(error.contains("an input would be overwritten"), "{inputs:?} {output}: {error}");
-                assert_eq!(checked(&[inputs, &[output, new]].concat()), Ok(()), "{inputs:?} {output}");
+                assert!(
+                    error.contains("an input would be overwritten"),
+                    "{inputs:?} {output}: {error}"
+                );
+                assert_eq!(
+                    checked(&[inputs, &[output, new]].concat()),
+                    Ok(()),
+                    "{inputs:?} {output}"
+                );
             }
         }
         assert!(checked(&["--import", urls, "--hlog", urls]).is_err());
@@ -306,7 +321,8 @@ mod tests {
     #[test]
     fn slow_readers_keep_nobody_from_the_metrics() {
         let served = Served::begin("127.0.0.1:0".parse().unwrap(), "first\n".into()).unwrap();
-        let addr = served.url.trim_start_matches("http://").trim_end_matches("/metrics").to_string();
+        let addr =
+            served.url.trim_start_matches("http://").trim_end_matches("/metrics").to_string();
         // Each begins to ask and goes no further; there are more than are answered at the same
         // time.
         let slow: Vec<TcpStream> = (0..2 * READERS)
@@ -329,7 +345,10 @@ mod tests {
     fn reader_has_a_bounded_time_as_a_whole() {
         let (client, server) = {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0)
+            (
+                TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
+                listener.accept().unwrap().0,
+            )
         };
         (&client).write_all(b"G").unwrap();
         // Its time is over, though a byte has just come.

@@ -1,4 +1,5 @@
-//! The requests to send: from the URL and its flags, from a mix on the command line, or from another tool's file.
+//! The requests to send: from the URL and its flags, from a mix on the command line, or from
+//! another tool's file.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -45,7 +46,8 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload, Changes)> {
             request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
         }
         request.headers.extend(headers.iter().cloned());
-        // On a page the expectations are for the document; its resources may have any status from 200 to 399.
+        // On a page the expectations are for the document; its resources may have any status from
+        // 200 to 399.
         if i == 0 || args.resources.is_empty() {
             let recorded = request.expect.status;
             request.expect = Expect { status: expect.status.or(recorded), ..expect.clone() };
@@ -54,7 +56,8 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload, Changes)> {
     typed::name_apart(&mut requests);
     let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
-    let workload = Workload { name: "load".into(), protocol, requests, page, requests_per_connection: None };
+    let workload =
+        Workload { name: "load".into(), protocol, requests, page, requests_per_connection: None };
     Ok((url, workload, changes))
 }
 
@@ -99,23 +102,27 @@ pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
         false => "leave the header out to load the server with HTTP requests",
     };
     Some(format!(
-        "Upgrade: {asked}: dyno does not speak {spoken} after an upgrade, so each response 101 counts as protocol_error\nhint: {hint}"
+        "Upgrade: {asked}: dyno does not speak {spoken} after an upgrade, so each response 101 \
+         counts as protocol_error\nhint: {hint}"
     ))
 }
 
-/// Streams per connection. A page has as many as servers usually allow, because browsers request all its resources at once.
+/// Streams per connection. A page has as many as servers usually allow, because browsers request
+/// all its resources at once.
 pub fn streams(args: &LoadArgs) -> u32 {
     let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
     args.streams.unwrap_or(if is_page { workloads::PAGE_STREAMS } else { 1 })
 }
 
-/// The protocol, given the URL's scheme. On a plain connection nothing can be negotiated, so `auto` is HTTP/1.1 there.
+/// The protocol, given the URL's scheme. On a plain connection nothing can be negotiated, so `auto`
+/// is HTTP/1.1 there.
 fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
     Ok(match (args.protocol, scheme) {
         (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
         (ProtocolArg::Auto, Scheme::Http) if streams(args) > 1 => {
             return Err(bad(
-                "on http:// nothing tells whether the server speaks HTTP/2; add --protocol h2c (prior knowledge) or h2c-upgrade, or leave out --streams",
+                "on http:// nothing tells whether the server speaks HTTP/2; add --protocol h2c \
+                 (prior knowledge) or h2c-upgrade, or leave out --streams",
             ));
         }
         (ProtocolArg::Auto | ProtocolArg::H1, Scheme::Http) => Protocol::H1,
@@ -123,7 +130,8 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
         (ProtocolArg::H2, Scheme::Https) => Protocol::H2,
         (ProtocolArg::H2, Scheme::Http) => {
             return Err(bad(
-                "--protocol h2 is HTTP/2 over TLS; use https://, or --protocol h2c for HTTP/2 on a plain connection",
+                "--protocol h2 is HTTP/2 over TLS; use https://, or --protocol h2c for HTTP/2 on a \
+                 plain connection",
             ));
         }
         (ProtocolArg::H2c | ProtocolArg::H2cUpgrade, Scheme::Https) => {
@@ -142,10 +150,11 @@ pub enum Reach {
     Nothing,
 }
 
-/// The files that requests may name. The command line is the user's own, and may name files; an imported file may only
-/// with `--files`.
+/// The files that requests may name. The command line is the user's own, and may name files; an
+/// imported file may only with `--files`.
 pub fn reach(args: &LoadArgs) -> Reach {
-    const OTHERWISE: &str = "files are read from the current folder or below it; --files FOLDER names another, from which their names lead on";
+    const OTHERWISE: &str = "files are read from the current folder or below it; --files FOLDER \
+                             names another, from which their names lead on";
     match (&args.files, &args.import) {
         (Some(folder), _) => Reach::Folder(Folder::new(folder, OTHERWISE)),
         (None, None) => Reach::Folder(Folder::new(Path::new("."), OTHERWISE)),
@@ -182,8 +191,8 @@ impl Reach {
     }
 }
 
-const NO_FILES: &str =
-    "an imported file may not name files to be read, unless you say from which folder: add --files FOLDER";
+const NO_FILES: &str = "an imported file may not name files to be read, unless you say from which \
+                        folder: add --files FOLDER";
 
 /// Reads a file that is named on the command line; `-` is standard input.
 pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
@@ -205,7 +214,8 @@ fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(bad)?;
     if !args.mix.is_empty() {
         let mixed = |text: &String| {
-            typed::mixed(text, &read_file).map_err(|error| bad(format!("--request {text:?}: {error}")))
+            typed::mixed(text, &read_file)
+                .map_err(|error| bad(format!("--request {text:?}: {error}")))
         };
         return Ok((url, args.mix.iter().map(mixed).collect::<anyhow::Result<_>>()?));
     }
@@ -213,10 +223,13 @@ fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
         Some(file) => Some(Body(named_file(file)?)),
         None => args.body.clone().map(|text| Body(text.into_bytes())),
     };
-    let method = args.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.into());
+    let method =
+        args.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.into());
     let mut requests = vec![typed::request(&method, &url.target, Vec::new(), body)];
     for text in &args.resources {
-        requests.extend(workloads::resources(text).map_err(|error| bad(format!("--resource: {error}")))?);
+        requests.extend(
+            workloads::resources(text).map_err(|error| bad(format!("--resource: {error}")))?,
+        );
     }
     Ok((url, requests))
 }
@@ -243,15 +256,18 @@ fn imported(
     let Imports { requests: all, mut changes } = all;
     let mut adopted = Adopted::default();
     for one in all {
-        let mut url = Url::parse(&one.url).map_err(|error| bad(format!("{}: {error}", one.place)))?;
+        let mut url =
+            Url::parse(&one.url).map_err(|error| bad(format!("{}: {error}", one.place)))?;
         if args.url.is_some() {
             // A URL on the command line replaces the server of the import.
             if server.as_ref().is_some_and(|server| !server.is_same_server(&url)) {
-                changes.add(Change::Server, &format!("{}://{}", url.scheme.name(), url.authority()));
+                changes
+                    .add(Change::Server, &format!("{}://{}", url.scheme.name(), url.authority()));
             }
         } else if let Some(server) = server.as_ref().filter(|server| !server.is_same_server(&url)) {
             return Err(bad(format!(
-                "{}: {} is another server than {}, and a load goes to one; leave out the others, or name the URL of the server that gets them all",
+                "{}: {} is another server than {}, and a load goes to one; leave out the others, \
+                 or name the URL of the server that gets them all",
                 one.place,
                 url.authority(),
                 server.authority()
@@ -277,7 +293,8 @@ impl Adopted {
     fn note(&mut self, one: &Imported, is_https: bool, args: &LoadArgs, changes: &mut Changes) {
         for (name, value) in &one.options {
             let is_of_tls = ["insecure", "cacert", "cert", "key"].contains(&name.as_str());
-            let shown = if value.is_empty() { format!("--{name}") } else { format!("--{name} {value}") };
+            let shown =
+                if value.is_empty() { format!("--{name}") } else { format!("--{name} {value}") };
             let kind = if name.starts_with("http") { "http" } else { name };
             let is_taken = match self.0.get(kind) {
                 Some(first) => *first != shown,
@@ -316,11 +333,15 @@ fn is_chosen(args: &LoadArgs, kind: &str) -> bool {
 /// Tells the user of a setting in an imported file, which they may not have read.
 fn note(one: &Imported, is_own: bool, what: &str) {
     if !is_own {
-        terminal::say(&dyno_report::terminal::line(&format!("{}: as this command wants, {what}", one.place)));
+        terminal::say(&dyno_report::terminal::line(&format!(
+            "{}: as this command wants, {what}",
+            one.place
+        )));
     }
 }
 
-/// Applies an imported command's settings of connections to the load, unless a flag of dyno's says otherwise.
+/// Applies an imported command's settings of connections to the load, unless a flag of dyno's says
+/// otherwise.
 fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<()> {
     for (name, value) in &one.options {
         match name.as_str() {
@@ -329,23 +350,31 @@ fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> 
             "insecure" | "cacert" | "cert" | "key" => adopt_trust(one, (name, value), args, reach)?,
             "resolve" | "unix-socket" => adopt_place(one, (name, value), args)?,
             "max-time" => args.timeout = args.timeout.or(seconds(one, value)?),
-            "connect-timeout" => args.connect_timeout = args.connect_timeout.or(seconds(one, value)?),
-            "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {}
+            "connect-timeout" => {
+                args.connect_timeout = args.connect_timeout.or(seconds(one, value)?)
+            }
+            "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {
+            }
             "http1.1" => args.protocol = ProtocolArg::H1,
-            // As curl does: over TLS by ALPN, which is what `auto` does, and by an upgrade on plain connections.
+            // As curl does: over TLS by ALPN, which is what `auto` does, and by an upgrade on plain
+            // connections.
             "http2" if is_https => {}
             "http2" => args.protocol = ProtocolArg::H2cUpgrade,
             "http2-prior-knowledge" if is_https => args.protocol = ProtocolArg::H2,
             "http2-prior-knowledge" => args.protocol = ProtocolArg::H2c,
             other => {
-                return Err(bad(format!("{}: --{other} has no counterpart here; leave it out", one.place)));
+                return Err(bad(format!(
+                    "{}: --{other} has no counterpart here; leave it out",
+                    one.place
+                )));
             }
         }
     }
     Ok(())
 }
 
-/// Applies an imported command's TLS settings: whom to trust, and the client's own certificate and key.
+/// Applies an imported command's TLS settings: whom to trust, and the client's own certificate and
+/// key.
 fn adopt_trust(
     one: &Imported,
     (name, value): (&str, &str),
@@ -380,7 +409,11 @@ fn adopt_trust(
 }
 
 /// Applies an imported command's settings of where connections go.
-fn adopt_place(one: &Imported, (name, value): (&str, &str), args: &mut LoadArgs) -> anyhow::Result<()> {
+fn adopt_place(
+    one: &Imported,
+    (name, value): (&str, &str),
+    args: &mut LoadArgs,
+) -> anyhow::Result<()> {
     let is_own = args.import.is_none();
     match name {
         // It is for the import's server, which the user's URL replaces.
@@ -396,7 +429,8 @@ fn adopt_place(one: &Imported, (name, value): (&str, &str), args: &mut LoadArgs)
         _ if args.unix_socket.is_some() => {}
         _ => {
             return Err(bad(format!(
-                "{}: an imported file may not choose a Unix socket; if it is the right one, add --unix-socket {}",
+                "{}: an imported file may not choose a Unix socket; if it is the right one, add \
+                 --unix-socket {}",
                 one.place,
                 terminal::quoted(value)
             )));
@@ -441,7 +475,8 @@ mod tests {
         let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
         let (_, workload, changes) = of(&mut args).unwrap();
         let names = workload.requests[0].headers.iter().map(|(name, _)| name.clone()).collect();
-        let lines = changes.lines().into_iter().filter(|line| !line.contains("adds by itself")).collect();
+        let lines =
+            changes.lines().into_iter().filter(|line| !line.contains("adds by itself")).collect();
         (lines, names)
     }
 
@@ -453,9 +488,12 @@ mod tests {
             (lines.len(), names),
             (0, ["Connection", "TE", "X", "Upgrade"].map(String::from).to_vec())
         );
-        for curl in [curl.replace("curl", "curl --http2-prior-knowledge"), curl.replace("http:", "https:")] {
+        for curl in
+            [curl.replace("curl", "curl --http2-prior-knowledge"), curl.replace("http:", "https:")]
+        {
             let (lines, names) = told(&["--curl", &curl]);
-            let expected = "import: 3 headers left out, because the protocol of the load cannot carry them: connection, te, upgrade";
+            let expected = "import: 3 headers left out, because the protocol of the load cannot \
+                            carry them: connection, te, upgrade";
             assert_eq!((lines, names), (vec![expected.to_string()], vec!["X".to_string()]));
         }
     }
@@ -463,7 +501,8 @@ mod tests {
     #[test]
     fn settings_that_a_load_has_otherwise_are_listed() {
         let settings = |words: &[&str]| told(words).0.join("\n");
-        let two = "curl http://h/ -m 2 --http1.1\ncurl http://h/ -m 3 --http2-prior-knowledge -k --http1.1";
+        let two = "curl http://h/ -m 2 --http1.1\ncurl http://h/ -m 3 --http2-prior-knowledge -k \
+                   --http1.1";
         let lines = settings(&["--curl", two]);
         let has = "an option or an earlier command has another";
         assert!(
@@ -473,8 +512,12 @@ mod tests {
         assert!(!lines.contains("--http1.1"), "{lines}");
         let lines = settings(&["--timeout", "5s", "--curl", "curl http://h/ -m 2"]);
         assert!(lines.ends_with(&format!("--max-time 2 ({has})")), "{lines}");
-        let lines = settings(&["http://other:1/", "--curl", "curl http://h/ --resolve h:80:127.0.0.1"]);
-        assert!(lines.contains("servers replaced by the one of the command line: http://h"), "{lines}");
+        let lines =
+            settings(&["http://other:1/", "--curl", "curl http://h/ --resolve h:80:127.0.0.1"]);
+        assert!(
+            lines.contains("servers replaced by the one of the command line: http://h"),
+            "{lines}"
+        );
         assert!(lines.contains("--resolve h:80:127.0.0.1 (the URL is another)"), "{lines}");
     }
 }

@@ -25,7 +25,8 @@ impl Saving {
 
     /// Prints where the archive is. A load that never began has only the reason in it.
     pub fn tell(&self, has_begun: bool) {
-        let kept = if has_begun { crate::cmd::IS_KEPT } else { "Why the load did not begin is kept." };
+        let kept =
+            if has_begun { crate::cmd::IS_KEPT } else { "Why the load did not begin is kept." };
         crate::cmd::tell_kept(&self.0, kept);
     }
 }
@@ -38,7 +39,10 @@ pub fn server(url: &Url, workload: &Workload) -> Server {
         _ => "",
     };
     let path = path.split('?').next().unwrap_or_default();
-    Server { name: url.authority(), title: format!("{}://{}{path}", url.scheme.name(), url.authority()) }
+    Server {
+        name: url.authority(),
+        title: format!("{}://{}{path}", url.scheme.name(), url.authority()),
+    }
 }
 
 #[cfg(test)]
@@ -52,10 +56,14 @@ mod tests {
     fn a_server_is_named_without_what_may_be_secret() {
         let url = Url::parse("https://example.test:8443/items?token=s3cret&page=2#x").unwrap();
         let request = |path: &str| Request { path: path.into(), ..Request::default() };
-        let title = |requests: Vec<Request>| server(&url, &Workload { requests, ..plaintext() }).title;
+        let title =
+            |requests: Vec<Request>| server(&url, &Workload { requests, ..plaintext() }).title;
         assert_eq!(title(vec![request(&url.target)]), "https://example.test:8443/items");
         // No request of a mix stands for all of it.
-        assert_eq!(title(vec![request("/a"), request("/b?token=s3cret")]), "https://example.test:8443");
+        assert_eq!(
+            title(vec![request("/a"), request("/b?token=s3cret")]),
+            "https://example.test:8443"
+        );
         assert_eq!(server(&url, &plaintext()).name, "example.test:8443");
     }
 }

@@ -29,10 +29,14 @@ const SHORTEST_TRACE_NS: u64 = 10_000_000;
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup_ns() > 0 {
-        return Err(bad("-n counts requests from the start, so it has no warm-up; leave out -w, or use -d"));
+        return Err(bad(
+            "-n counts requests from the start, so it has no warm-up; leave out -w, or use -d",
+        ));
     }
     if args.rate.is_none() && args.arrival == ArrivalArg::Poisson {
-        return Err(bad("--arrival says how the requests of --rate or --find come; give one of these"));
+        return Err(bad(
+            "--arrival says how the requests of --rate or --find come; give one of these",
+        ));
     }
     if args.threads == Some(0) || args.pipeline == 0 || args.streams == Some(0) {
         return Err(bad("--threads, --streams and --pipeline are at least 1"));
@@ -48,17 +52,23 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
         return Err(bad("--interval is at least 10ms"));
     }
     let streams_here = args.stream.as_deref() == Some(Path::new("-"));
-    if streams_here && is_standard_output(args.output.as_deref()) && args.format != LoadFormat::Text {
+    if streams_here && is_standard_output(args.output.as_deref()) && args.format != LoadFormat::Text
+    {
         return Err(bad(
-            "the stream and the result would both go to standard output; name a file for one of them, with --stream FILE or -o FILE",
+            "the stream and the result would both go to standard output; name a file for one of \
+             them, with --stream FILE or -o FILE",
         ));
     }
     Ok(())
 }
 
-/// Refuses options that would do nothing: the user would believe that they did something. Called after the import,
-/// which may set the URL, the protocol and the requests.
-pub fn refuse_what_does_nothing(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<()> {
+/// Refuses options that would do nothing: the user would believe that they did something. Called
+/// after the import, which may set the URL, the protocol and the requests.
+pub fn refuse_what_does_nothing(
+    args: &LoadArgs,
+    url: &Url,
+    workload: &Workload,
+) -> anyhow::Result<()> {
     let protocol = workload.protocol;
     let useless = useless_of_http(args, protocol)
         .or_else(|| useless_of_tls(args, url))
@@ -69,14 +79,20 @@ pub fn refuse_what_does_nothing(args: &LoadArgs, url: &Url, workload: &Workload)
 
 fn useless_of_http(args: &LoadArgs, protocol: Protocol) -> Option<String> {
     if args.pipeline > 1 && protocol == Protocol::Auto {
-        return Some("what https:// comes to may be HTTP/2, which has no pipelines; add --protocol h1, or take --streams (-m)".into());
+        return Some(
+            "what https:// comes to may be HTTP/2, which has no pipelines; add --protocol h1, or \
+             take --streams (-m)"
+                .into(),
+        );
     }
     if args.pipeline > 1 && protocol.is_h2() {
         return Some("--pipeline is for HTTP/1.1; HTTP/2 has --streams (-m) instead".into());
     }
     if args.page_connections.is_some() && protocol.is_h2() {
         return Some(
-            "--page-connections is for HTTP/1.1; in HTTP/2 a page has one connection, so leave it out".into(),
+            "--page-connections is for HTTP/1.1; in HTTP/2 a page has one connection, so leave it \
+             out"
+            .into(),
         );
     }
     if !protocol.is_h1() {
@@ -91,7 +107,9 @@ fn useless_of_http(args: &LoadArgs, protocol: Protocol) -> Option<String> {
         ("--header-table-size", args.header_table_size.is_some()),
     ];
     let (option, _) = given.into_iter().find(|(_, given)| *given)?;
-    Some(format!("{option} is for HTTP/2, and this is HTTP/1.1; choose another --protocol, or leave it out"))
+    Some(format!(
+        "{option} is for HTTP/2, and this is HTTP/1.1; choose another --protocol, or leave it out"
+    ))
 }
 
 fn useless_of_tls(args: &LoadArgs, url: &Url) -> Option<String> {
@@ -103,21 +121,25 @@ fn useless_of_tls(args: &LoadArgs, url: &Url) -> Option<String> {
         ("--tls-resumption", args.tls_resumption.is_some()),
     ];
     let (option, _) = given.into_iter().find(|(_, given)| *given)?;
-    (url.scheme == Scheme::Http)
-        .then(|| format!("{option} is for TLS, and on http:// there is none; use https://, or leave it out"))
+    (url.scheme == Scheme::Http).then(|| {
+        format!("{option} is for TLS, and on http:// there is none; use https://, or leave it out")
+    })
 }
 
 fn useless_of_requests(args: &LoadArgs, workload: &Workload) -> Option<String> {
     let is_import = args.import.is_some() || args.curl.is_some();
     if args.import_templates && !is_import {
         return Some(
-            "--import-templates is for --import and --curl; placeholders of your own are always replaced"
+            "--import-templates is for --import and --curl; placeholders of your own are always \
+             replaced"
                 .into(),
         );
     }
     if args.check_one_in.is_some() && !workload.requests.iter().any(Request::is_sampled) {
         return Some(
-            "--check-one-in says how often a header, SHA-256, text, JSON or an encoded body is checked, and none is expected; add such an expectation, or leave it out".into(),
+            "--check-one-in says how often a header, SHA-256, text, JSON or an encoded body is \
+             checked, and none is expected; add such an expectation, or leave it out"
+                .into(),
         );
     }
     if args.expect_body.is_some() && workload.requests.iter().all(|r| r.method == "HEAD") {
@@ -133,7 +155,8 @@ fn useless_of_limits(args: &LoadArgs) -> Option<String> {
     let whole_ns = args.timeout.map_or(load::usual().timeout_ns, |Ns(ns)| ns);
     if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= whole_ns) {
         return Some(
-            "--first-byte-timeout must be shorter than --timeout (10s unless given), or it ends nothing"
+            "--first-byte-timeout must be shorter than --timeout (10s unless given), or it ends \
+             nothing"
                 .into(),
         );
     }
@@ -143,12 +166,14 @@ fn useless_of_limits(args: &LoadArgs) -> Option<String> {
 fn refuse_what_pages_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.rate.is_some() || args.trace.is_some() {
         return Err(bad(
-            "pages (--resource) are loaded one after the other by each visitor; leave out --rate and --trace",
+            "pages (--resource) are loaded one after the other by each visitor; leave out --rate \
+             and --trace",
         ));
     }
     if args.protocol == ProtocolArg::Auto {
         return Err(bad(
-            "a page takes one connection of HTTP/2 and several of HTTP/1.1; say which with --protocol h1, h2 or h2c",
+            "a page takes one connection of HTTP/2 and several of HTTP/1.1; say which with \
+             --protocol h1, h2 or h2c",
         ));
     }
     if args.pipeline > 1 {
@@ -156,15 +181,22 @@ fn refuse_what_pages_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     }
     if args.requests_per_connection.is_some() || args.ramp_connections.is_some() {
         return Err(bad(
-            "pages (--resource) keep their connections from the beginning; leave out --requests-per-connection and --ramp-connections",
+            "pages (--resource) keep their connections from the beginning; leave out \
+             --requests-per-connection and --ramp-connections",
         ));
     }
     Ok(())
 }
 
 /// The specification of the load; files that requests name are read through `reach`.
-pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> anyhow::Result<Spec> {
-    let connections = u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
+pub fn spec(
+    args: &LoadArgs,
+    url: &Url,
+    workload: &Workload,
+    reach: &Reach,
+) -> anyhow::Result<Spec> {
+    let connections =
+        u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
     let (arrivals, trace) = arrivals(args)?;
     let http2 = http2(args);
     let read = |name: &str| reach.read(name);
@@ -174,7 +206,8 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> a
     let protocol = workload.protocol;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
     let threads = threads(args, &endpoint, connections);
-    let step = Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals, pass: 1 };
+    let step =
+        Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals, pass: 1 };
     Ok(Spec {
         endpoint,
         protocol,
@@ -230,8 +263,9 @@ fn http2(args: &LoadArgs) -> Http2 {
     }
 }
 
-/// Generator threads, at most one per connection: as many as asked, else one per usable CPU. For a server on this
-/// machine it is half of that, unless the user has said which CPUs are the generator's.
+/// Generator threads, at most one per connection: as many as asked, else one per usable CPU. For a
+/// server on this machine it is half of that, unless the user has said which CPUs are the
+/// generator's.
 fn threads(args: &LoadArgs, endpoint: &Endpoint, connections: u32) -> u32 {
     let usable = usable_cpus(args);
     let all = match args.threads {
@@ -247,7 +281,8 @@ fn usable_cpus(args: &LoadArgs) -> u32 {
     args.cpus.as_ref().map_or_else(|| dyno_launch::allowed_cpus().len(), |cpus| cpus.0.len()) as u32
 }
 
-/// Whether the server runs on this machine: a socket can only be bound to an address of this machine.
+/// Whether the server runs on this machine: a socket can only be bound to an address of this
+/// machine.
 fn is_on_this_machine(peer: &Peer) -> bool {
     match peer {
         Peer::Unix(_) => true,
@@ -266,15 +301,16 @@ pub fn note_on_threads(args: &LoadArgs, spec: &Spec) -> Option<String> {
     }
     (spec.load.threads > usable).then(|| {
         format!(
-            "-t: {} threads wait for each other on {usable} CPU{}, and that will be in the times; `-t {usable}` is the most that makes sense here",
+            "-t: {} threads wait for each other on {usable} CPU{}, and that will be in the times; \
+             `-t {usable}` is the most that makes sense here",
             spec.load.threads,
             if usable == 1 { "" } else { "s" }
         )
     })
 }
 
-/// Whether some CPU that this process may use stays free while all generator threads poll: a server on this machine
-/// needs one. `own`: the CPUs of the threads; empty: any.
+/// Whether some CPU that this process may use stays free while all generator threads poll: a server
+/// on this machine needs one. `own`: the CPUs of the threads; empty: any.
 fn leaves_a_cpu(threads: u32, own: &[u32]) -> bool {
     let allowed = dyno_launch::allowed_cpus();
     if own.is_empty() {
@@ -304,12 +340,13 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     };
     let length_ns = units::rate_length_ns(rate).unwrap_or(load::usual().duration_ns);
     let duration_ns = args.duration.map_or(length_ns, |Ns(ns)| ns);
-    let profile =
-        units::rate(rate, args.warmup_ns(), duration_ns).map_err(|m| bad(format!("--rate: {m}")))?;
+    let profile = units::rate(rate, args.warmup_ns(), duration_ns)
+        .map_err(|m| bad(format!("--rate: {m}")))?;
     Ok((profile.arrivals(gaps), Arc::from([])))
 }
 
-/// Reads recorded times: a number of seconds on each line, from any origin and in any order; `#` begins a comment.
+/// Reads recorded times: a number of seconds on each line, from any origin and in any order; `#`
+/// begins a comment.
 fn trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     let wrong = |line: usize, text: &str| {
         bad(format!("{}:{line}: {text:?} is not a time in seconds, such as 0.25", path.display()))
@@ -330,7 +367,9 @@ fn trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     let first = *seconds.first().ok_or_else(|| bad(format!("{name}: there are no times in it")))?;
     let last = seconds.last().copied().unwrap_or(first);
     if (last - first) * 1e9 > LONGEST_TRACE_NS {
-        return Err(bad(format!("{name}: the times span more than 30 days; they are read as seconds")));
+        return Err(bad(format!(
+            "{name}: the times span more than 30 days; they are read as seconds"
+        )));
     }
     let times: Arc<[u64]> = seconds.iter().map(|s| ((s - first) * 1e9).round() as u64).collect();
     let sha256 = format!("{:x}", Sha256::digest(&bytes));
@@ -352,7 +391,8 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
 fn trace_window_ns(last_ns: u64, warmup_ns: u64) -> anyhow::Result<u64> {
     if last_ns < warmup_ns {
         return Err(bad(
-            "--trace: all times are within the warm-up\nhint: use a shorter --warmup, or a longer trace",
+            "--trace: all times are within the warm-up\nhint: use a shorter --warmup, or a longer \
+             trace",
         ));
     }
     Ok((last_ns + 1 - warmup_ns).max(SHORTEST_TRACE_NS))
@@ -374,7 +414,8 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
         },
         alpn: TlsOptions::alpn(protocol),
     };
-    // Each worker makes its own configuration. This one finds a file that is no certificate before the load.
+    // Each worker makes its own configuration. This one finds a file that is no certificate before
+    // the load.
     options.configure().map_err(bad)?;
     Ok(options)
 }

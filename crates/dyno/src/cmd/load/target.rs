@@ -52,7 +52,8 @@ pub struct Url {
 
 impl Url {
     pub fn parse(text: &str) -> Result<Url, String> {
-        let lower = text.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
+        let lower =
+            text.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
         let lower = lower.as_ref().map(|(scheme, rest)| (scheme.as_str(), *rest));
         let (scheme, rest) = match lower {
             Some(("http", rest)) => (Scheme::Http, rest),
@@ -67,10 +68,13 @@ impl Url {
         let (authority, target) = rest.split_at(end);
         if authority.contains('@') {
             return Err(
-                "a URL with a user in it names no host here; take -H 'Authorization: Basic …' instead".into(),
+                "a URL with a user in it names no host here; take -H 'Authorization: Basic …' \
+                 instead"
+                    .into(),
             );
         }
-        let target = if target.starts_with('/') { target.to_string() } else { format!("/{target}") };
+        let target =
+            if target.starts_with('/') { target.to_string() } else { format!("/{target}") };
         let (host, port) = match authority.rsplit_once(':') {
             // In an IPv6 address without a port the last colon is inside the brackets.
             Some((host, port)) if !port.contains(']') => {
@@ -81,7 +85,9 @@ impl Url {
         };
         let (host, zone) = split_zone(host.trim_start_matches('[').trim_end_matches(']'));
         if host.is_empty() {
-            return Err(format!("{text}: there is no host; write it like http://127.0.0.1:8080/path"));
+            return Err(format!(
+                "{text}: there is no host; write it like http://127.0.0.1:8080/path"
+            ));
         }
         if zone.is_some() && host.parse::<Ipv6Addr>().is_err() {
             return Err(format!(
@@ -93,7 +99,8 @@ impl Url {
 
     /// Host and port as a `Host` header has them.
     pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == self.scheme.port() { host } else { format!("{host}:{}", self.port) }
     }
 
@@ -118,20 +125,25 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
         Some(path) => Peer::Unix(path.clone()),
         None => {
             let addresses = addresses(url, &args.resolve)?;
-            let connect = |address: SocketAddr| TcpStream::connect_timeout(&address, timeout).map(drop);
+            let connect =
+                |address: SocketAddr| TcpStream::connect_timeout(&address, timeout).map(drop);
             Peer::Tcp(choose(url, addresses, connect)?)
         }
     };
     if let Peer::Tcp(addr) = &peer
         && let Some(source) = args.source.iter().find(|source| source.is_ipv4() != addr.is_ipv4())
     {
-        return Err(bad(format!("--source {source} cannot reach {addr}: one is IPv4, the other IPv6")));
+        return Err(bad(format!(
+            "--source {source} cannot reach {addr}: one is IPv4, the other IPv6"
+        )));
     }
     if let Peer::Unix(path) = &peer
         && path.as_os_str().len() > UNIX_PATH_BYTES
     {
         let path = path.display();
-        return Err(bad(format!("{path}: a path of a Unix socket has at most {UNIX_PATH_BYTES} bytes")));
+        return Err(bad(format!(
+            "{path}: a path of a Unix socket has at most {UNIX_PATH_BYTES} bytes"
+        )));
     }
     let proxy = args.proxy_protocol.map(Into::into);
     Ok(Endpoint { peer, sources: args.source.clone(), stamps: Stamps::None, proxy })
@@ -153,7 +165,8 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
         // With a mistyped override the load would go to the real server.
         if !host.eq_ignore_ascii_case(&url.host) || port != url.port {
             return Err(bad(format!(
-                "--resolve {text:?} is not for {}:{}, to which the load goes; write --resolve {}:{}:{}, or leave it out",
+                "--resolve {text:?} is not for {}:{}, to which the load goes; write --resolve \
+                 {}:{}:{}, or leave it out",
                 url.host,
                 url.port,
                 url.host,
@@ -168,7 +181,9 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
     if let Ok(address) = url.host.parse::<IpAddr>()
         && given.is_empty()
     {
-        return Ok(Addresses::Given(with_zone(address, url.port, url.zone.as_deref()).map_err(bad)?));
+        return Ok(Addresses::Given(
+            with_zone(address, url.port, url.zone.as_deref()).map_err(bad)?,
+        ));
     }
     match given[..] {
         [one] => return Ok(Addresses::Given(one)),
@@ -211,7 +226,8 @@ fn choose(
     }
     let (host, port) = (&url.host, url.port);
     Err(anyhow::anyhow!(
-        "{host}:{port}: no address of this name accepts a connection\n{refused}hint: start the server, or name its address with --resolve {host}:{port}:ADDRESS"
+        "{host}:{port}: no address of this name accepts a connection\n{refused}hint: start the \
+         server, or name its address with --resolve {host}:{port}:ADDRESS"
     ))
 }
 
@@ -231,7 +247,9 @@ fn parse_resolve(text: &str) -> Result<(&str, u16, SocketAddr), String> {
 fn with_zone(address: IpAddr, port: u16, zone: Option<&str>) -> Result<SocketAddr, String> {
     match (address, zone) {
         (address, None) => Ok(SocketAddr::new(address, port)),
-        (IpAddr::V6(v6), Some(zone)) => Ok(SocketAddrV6::new(v6, port, 0, zone_index(zone)?).into()),
+        (IpAddr::V6(v6), Some(zone)) => {
+            Ok(SocketAddrV6::new(v6, port, 0, zone_index(zone)?).into())
+        }
         (IpAddr::V4(v4), Some(_)) => {
             Err(format!("{v4}: an IPv4 address has no zone; leave out what follows %"))
         }
@@ -247,7 +265,8 @@ fn zone_index(zone: &str) -> Result<u32, String> {
     if zone.contains(['/', '.']) {
         return Err(wrong());
     }
-    let index = std::fs::read_to_string(format!("/sys/class/net/{zone}/ifindex")).map_err(|_| wrong())?;
+    let index =
+        std::fs::read_to_string(format!("/sys/class/net/{zone}/ifindex")).map_err(|_| wrong())?;
     index.trim().parse().map_err(|_| wrong())
 }
 
@@ -274,8 +293,9 @@ mod tests {
     #[test]
     fn addresses_can_be_given_by_hand() {
         let url = Url::parse("http://example.test:81/").unwrap();
-        let all =
-            |texts: &[&str]| addresses(&url, &texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let all = |texts: &[&str]| {
+            addresses(&url, &texts.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
         let resolve = |text: &str| match all(&[text]) {
             Ok(Addresses::Given(address)) => Some(address.to_string()),
             _ => None,
@@ -284,18 +304,29 @@ mod tests {
         assert_eq!(resolve("example.test:81:[::1]").unwrap(), "[::1]:81");
         let words = |text: &str| all(&[text]).unwrap_err().to_string();
         for wrong in ["example.test:80:127.0.0.2", "example.org:81:127.0.0.2"] {
-            assert!(words(wrong).contains("--resolve example.test:81:127.0.0.2"), "{}", words(wrong));
+            assert!(
+                words(wrong).contains("--resolve example.test:81:127.0.0.2"),
+                "{}",
+                words(wrong)
+            );
         }
         let two = ["example.test:81:[::1]", "example.test:81:127.0.0.1", "example.test:81:[::1]"];
         let found = ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap());
         assert_eq!(all(&two).unwrap(), Addresses::Found(found.into()));
-        assert!(parse_resolve("example.test:127.0.0.1").unwrap_err().contains("example.com:443:127.0.0.1"));
+        assert!(
+            parse_resolve("example.test:127.0.0.1")
+                .unwrap_err()
+                .contains("example.com:443:127.0.0.1")
+        );
     }
     #[test]
     fn zone_is_for_the_address_and_not_for_the_request() {
         for text in ["http://[fe80::1%25lo]:81/a", "http://[fe80::1%lo]:81/a"] {
             let url = Url::parse(text).unwrap();
-            assert_eq!((url.authority().as_str(), url.zone.as_deref()), ("[fe80::1]:81", Some("lo")));
+            assert_eq!(
+                (url.authority().as_str(), url.zone.as_deref()),
+                ("[fe80::1]:81", Some("lo"))
+            );
             let Ok(Addresses::Given(SocketAddr::V6(address))) = addresses(&url, &[]) else {
                 panic!("{text} names an address")
             };
@@ -313,17 +344,21 @@ mod tests {
     #[test]
     fn first_accepting_address_is_chosen_in_order() {
         let url = Url::parse("http://dual.test:81/").unwrap();
-        let all: Vec<SocketAddr> = ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap()).into();
+        let all: Vec<SocketAddr> =
+            ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap()).into();
         let choose = |accepts: &[SocketAddr]| {
-            choose(&url, Addresses::Found(all.clone()), |address| match accepts.contains(&address) {
-                true => Ok(()),
-                false => Err(io::ErrorKind::ConnectionRefused.into()),
+            choose(&url, Addresses::Found(all.clone()), |address| {
+                match accepts.contains(&address) {
+                    true => Ok(()),
+                    false => Err(io::ErrorKind::ConnectionRefused.into()),
+                }
             })
         };
         assert_eq!(choose(&all).unwrap(), all[0]);
         assert_eq!(choose(&all[1..]).unwrap(), all[1]);
         let none = choose(&[]).unwrap_err().to_string();
-        for wanted in ["dual.test:81:", "[::1]:81: connection refused", "127.0.0.1:81: ", "hint: "] {
+        for wanted in ["dual.test:81:", "[::1]:81: connection refused", "127.0.0.1:81: ", "hint: "]
+        {
             assert!(none.contains(wanted), "{none}");
         }
         // One that the user has named is loaded as it is: what fails there is counted.

@@ -74,7 +74,8 @@ impl Watcher {
             Some(live) => {
                 let mut show = Show::new(live, spec, config, planned_s);
                 if let Some(metrics) = &metrics {
-                    show.model.subtitle = format!("{} · {}", show.model.subtitle, metrics.served.url);
+                    show.model.subtitle =
+                        format!("{} · {}", show.model.subtitle, metrics.served.url);
                 }
                 Screen::Live(Box::new(show))
             }
@@ -139,7 +140,8 @@ impl Watch for Watcher {
             live::give_back();
             terminal::say("nobody listens there: every connection was refused; ending early");
         }
-        (self.interrupts.count() > 0 || self.server == Server::ToldAbsent).then_some(Reason::Stopped)
+        (self.interrupts.count() > 0 || self.server == Server::ToldAbsent)
+            .then_some(Reason::Stopped)
     }
 }
 
@@ -147,7 +149,8 @@ impl Watch for Watcher {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Unknown,
-    /// It took a connection, or failed otherwise than by refusing. The load goes on, because failures are measured.
+    /// It took a connection, or failed otherwise than by refusing. The load goes on, because
+    /// failures are measured.
     Present,
     /// Every connection was refused: there is nothing to measure.
     Absent,
@@ -184,14 +187,21 @@ impl Lines {
 
     fn interval(&mut self, interval: &Interval) {
         let (length_s, end_s) = (seconds(interval), interval.end_ns as f64 / 1e9);
-        if interval.phase == Phase::Drain || length_s <= 0.0 || end_s < self.shown_s + self.every_s {
+        if interval.phase == Phase::Drain || length_s <= 0.0 || end_s < self.shown_s + self.every_s
+        {
             return;
         }
         self.shown_s = end_s;
         let (ok, failed) = ok_and_failed(interval);
-        let p99 = wait_so_far(&interval_result(interval).response_time_us, &interval.times.response, 0.99);
+        let p99 = wait_so_far(
+            &interval_result(interval).response_time_us,
+            &interval.times.response,
+            0.99,
+        );
         let phase = if interval.phase == Phase::Warmup { "warm-up" } else { "measured" };
-        let left = self.planned_s.map_or(String::new(), |s| format!("   {:.0} s left", (s - end_s).max(0.0)));
+        let left = self
+            .planned_s
+            .map_or(String::new(), |s| format!("   {:.0} s left", (s - end_s).max(0.0)));
         terminal::say(&format!(
             "{end_s:>6.0} s   {phase:<8}   {:>11} requests/s   p99 {p99:>9}   {} failed{left}",
             count((ok as f64 / length_s) as u64),
@@ -242,9 +252,11 @@ impl Show {
             self.model.histogram = self.response.to_times().recorded().collect();
             let waits = interval_result(interval).response_time_us;
             self.model.unanswered += waits.unanswered;
-            self.model.longest_wait_us = model::larger(self.model.longest_wait_us, waits.longest_wait);
+            self.model.longest_wait_us =
+                model::larger(self.model.longest_wait_us, waits.longest_wait);
         }
-        self.model.outcomes = self.outcomes.not_ok().map(|(outcome, n)| (outcome.name(), n)).collect();
+        self.model.outcomes =
+            self.outcomes.not_ok().map(|(outcome, n)| (outcome.name(), n)).collect();
         self.model.connections_open = interval.connections_open;
         self.model.threads = utilisations(interval);
         self.model.elapsed_s = interval.end_ns as f64 / 1e9;
@@ -285,7 +297,8 @@ fn utilisations(interval: &Interval) -> Vec<f64> {
     interval.workers.values().map(busy).collect()
 }
 
-/// A percentile (µs) of all requests that were due, or the longest wait known if it lies among the unanswered.
+/// A percentile (µs) of all requests that were due, or the longest wait known if it lies among the
+/// unanswered.
 fn bounded_us(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     if waits.is_beyond(q) { waits.longest_wait } else { at_of_due(waits, answers, q) }
 }

@@ -29,7 +29,8 @@ pub(super) fn run(
     let report = dyno_analysis::report::report(&run);
     let fits = |seconds: f64| keeps_turns(&plan, (seconds * 1e9) as u64);
     let before_s = before_s(suite, plan_of)?;
-    let planned: Budget = budget(&run, &report, (time.as_secs_f64(), before_s), &fits).map_err(bad)?;
+    let planned: Budget =
+        budget(&run, &report, (time.as_secs_f64(), before_s), &fits).map_err(bad)?;
     match args.format {
         PlanFormat::Json => {
             let json = serde_json::to_string_pretty(&planned)? + "\n";
@@ -40,7 +41,8 @@ pub(super) fn run(
     Ok(Exit::Valid)
 }
 
-/// How long the run is expected to take, seconds, that comes first where rates are shares of what the slowest subject can do.
+/// How long the run is expected to take, seconds, that comes first where rates are shares of what
+/// the slowest subject can do.
 fn before_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64> {
     if suite.shares.is_empty() {
         return Ok(0.0);
@@ -50,14 +52,20 @@ fn before_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64> {
     Ok(expected_ns(&plan) as f64 / 1e9 * f64::from(repeats) / f64::from(plan.repeats.max(1)))
 }
 
-/// The run that shows what varies, and the plan of the suite at its rates: the one that is named, or the latest that fits.
-pub(super) fn pilot(args: &PlanArgs, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<(Run, Plan)> {
+/// The run that shows what varies, and the plan of the suite at its rates: the one that is named,
+/// or the latest that fits.
+pub(super) fn pilot(
+    args: &PlanArgs,
+    suite: &SuiteFile,
+    plan_of: &PlanOf<'_>,
+) -> anyhow::Result<(Run, Plan)> {
     if let Some(path) = &args.pilot {
         let run = RunDir::open(path)?.read()?;
         return match plan_as(&run, suite, plan_of)? {
             Ok(plan) => Ok((run, plan)),
             Err(what) => Err(bad(format!(
-                "{} has {what} other than those of this suite: what varied in it says nothing of that; make a pilot of the suite as it is",
+                "{} has {what} other than those of this suite: what varied in it says nothing of \
+                 that; make a pilot of the suite as it is",
                 path.display()
             ))),
         };
@@ -65,7 +73,9 @@ pub(super) fn pilot(args: &PlanArgs, suite: &SuiteFile, plan_of: &PlanOf<'_>) ->
     latest(&args.runs, suite, plan_of)?.map_err(|other| {
         let path = terminal::quoted(&args.suite.display().to_string());
         bad(format!(
-            "{} has no run of this suite as it is with {PILOT} repeats or more, that would show what varies{}: make one, with `dyno run {path} --repeats {PILOT}`, or name one with --pilot",
+            "{} has no run of this suite as it is with {PILOT} repeats or more, that would show \
+             what varies{}: make one, with `dyno run {path} --repeats {PILOT}`, or name one with \
+             --pilot",
             args.runs.display(),
             other.unwrap_or_default()
         ))
@@ -77,7 +87,11 @@ pub(super) fn pilot(args: &PlanArgs, suite: &SuiteFile, plan_of: &PlanOf<'_>) ->
 type Latest = Result<(Run, Plan), Option<String>>;
 
 /// Finds the latest run in a folder.
-pub(super) fn latest(runs: &Path, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<Latest> {
+pub(super) fn latest(
+    runs: &Path,
+    suite: &SuiteFile,
+    plan_of: &PlanOf<'_>,
+) -> anyhow::Result<Latest> {
     let entries = std::fs::read_dir(runs).into_iter().flatten();
     let headers = entries.filter_map(|entry| {
         let dir = RunDir::open(entry.ok()?.path()).ok()?;
@@ -95,7 +109,8 @@ pub(super) fn latest(runs: &Path, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> an
         match plan_as(&run, suite, plan_of)? {
             Ok(plan) => return Ok(Ok((run, plan))),
             Err(what) => {
-                other = other.or(Some(format!("; {} has {what} other than the suite's", run.header.id)));
+                other = other
+                    .or(Some(format!("; {} has {what} other than the suite's", run.header.id)));
             }
         }
     }
@@ -104,23 +119,31 @@ pub(super) fn latest(runs: &Path, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> an
 
 fn blocks(run: &Run) -> usize {
     let plan = &run.header.plan;
-    let all =
-        run.trials.iter().map(|trial| plan.launches[plan.trials[trial.trial].launch].block as usize + 1);
+    let all = run
+        .trials
+        .iter()
+        .map(|trial| plan.launches[plan.trials[trial.trial].launch].block as usize + 1);
     all.max().unwrap_or(0)
 }
 
 /// The suite's plan at the rates of a run, or in what that measured something else.
-fn plan_as(run: &Run, suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<Result<Plan, &'static str>> {
+fn plan_as(
+    run: &Run,
+    suite: &SuiteFile,
+    plan_of: &PlanOf<'_>,
+) -> anyhow::Result<Result<Plan, &'static str>> {
     let pilot = &run.header.plan;
     let plan = match &pilot.measured_first {
         _ if suite.shares.is_empty() => plan_of(suite.clone())?,
         Some(first) if first.shares == suite.shares => plan_of(suite.at(&first.capacities)?)?,
         _ => return Ok(Err("rates")),
     };
-    let arms =
-        |plan: &Plan| plan.arms.clone().into_iter().map(|arm| (arm.name, arm.conditions)).collect::<Vec<_>>();
+    let arms = |plan: &Plan| {
+        plan.arms.clone().into_iter().map(|arm| (arm.name, arm.conditions)).collect::<Vec<_>>()
+    };
     let names = |plan: &Plan| plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>();
-    let behind = |plan: &Plan| plan.backends.iter().map(|backend| backend.name.clone()).collect::<Vec<_>>();
+    let behind =
+        |plan: &Plan| plan.backends.iter().map(|backend| backend.name.clone()).collect::<Vec<_>>();
     let what = [
         (names(pilot) != names(&plan), "subjects"),
         (pilot.workloads != plan.workloads, "requests"),

@@ -1,5 +1,5 @@
-//! `dyno subjects check`: starts each server as a run would, and prints what was asked of it, what was expected, and what
-//! came.
+//! `dyno subjects check`: starts each server as a run would, and prints what was asked of it, what
+//! was expected, and what came.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -42,8 +42,9 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
     if rows.len() > 1 {
         print_text("\n")?;
         chosen.row("subject", &columns("built", "protocols", "checks", "result"))?;
-        rows.iter()
-            .try_for_each(|(subject, seen)| chosen.row(&subject.id, &seen.columns(&subject.definition)))?;
+        rows.iter().try_for_each(|(subject, seen)| {
+            chosen.row(&subject.id, &seen.columns(&subject.definition))
+        })?;
     }
     if interrupts.count() > 0 {
         say(INTERRUPTED);
@@ -96,7 +97,8 @@ fn check(
     print_text(&format!("{}\n", line(&subject.id)))?;
     let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject), &[])?;
     let cpus = dyno_launch::allowed_cpus();
-    let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet(d));
+    let resolved =
+        resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet(d));
     let mut planned = match resolved {
         Ok(planned) => planned,
         Err(error) => {
@@ -127,8 +129,8 @@ fn check(
     Ok(seen)
 }
 
-/// A suite that asks next to nothing: the same starting, checking and stopping as in a run. Each protocol has a workload, so
-/// that every subject takes part.
+/// A suite that asks next to nothing: the same starting, checking and stopping as in a run. Each
+/// protocol has a workload, so that every subject takes part.
 fn suite_of(subject: &Subject) -> String {
     let path = match &subject.definition.ready.by {
         ReadyBy::Answer { path, .. } => path.as_str(),
@@ -136,10 +138,15 @@ fn suite_of(subject: &Subject) -> String {
     };
     let workload = |protocol: Protocol| {
         let (name, protocol, tls) = (protocol.name(), protocol.base_name(), protocol.is_tls());
-        format!("[[workloads]]\nname = {name:?}\nprotocol = {protocol:?}\ntls = {tls}\npath = {path:?}\n")
+        format!(
+            "[[workloads]]\nname = {name:?}\nprotocol = {protocol:?}\ntls = {tls}\npath = \
+             {path:?}\n"
+        )
     };
     format!(
-        "subjects = [{:?}]\n[suite]\nname = \"check\"\nrepeats = 1\norder = \"fixed\"\n[load]\nconnections = 1\nwarmup = \"0\"\nduration = \"50ms\"\ninterval = \"50ms\"\n{}",
+        "subjects = [{:?}]\n[suite]\nname = \"check\"\nrepeats = 1\norder = \
+         \"fixed\"\n[load]\nconnections = 1\nwarmup = \"0\"\nduration = \"50ms\"\ninterval = \
+         \"50ms\"\n{}",
         subject.id,
         Protocol::OF_SERVERS.map(workload).concat()
     )
@@ -211,7 +218,9 @@ impl Seen {
     fn columns(&self, definition: &Definition) -> String {
         match self {
             Seen::Skipped(why) => columns("–", "–", "–", &format!("skipped: {}", first_line(why))),
-            Seen::Wrong(error) => columns("–", "–", "–", &format!("not started: {}", error.message)),
+            Seen::Wrong(error) => {
+                columns("–", "–", "–", &format!("not started: {}", error.message))
+            }
             Seen::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
             Seen::Nothing => columns("–", "–", "–", "not done"),
             Seen::Started(started) => {
@@ -224,7 +233,9 @@ impl Seen {
                     (Some(failure), _) => {
                         format!("{}: {}", failure.kind.name(), first_line(&failure.message))
                     }
-                    (None, true) if all.is_empty() => "it has no contract: nothing was checked".into(),
+                    (None, true) if all.is_empty() => {
+                        "it has no contract: nothing was checked".into()
+                    }
                     (None, true) => "all right".into(),
                     (None, false) if passed + waived == all.len() => format!("{waived} waived"),
                     (None, false) => format!("{} not passed", all.len() - passed - waived),
@@ -247,18 +258,21 @@ fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
     let before = part.map_or(&[][..], |part| &part.checks_before);
     let after = part.map_or(&[][..], |part| &part.checks_after);
     let is_news = |check: &&CheckResult| {
-        let same = |b: &CheckResult| (&b.name, b.protocol, b.ok) == (&check.name, check.protocol, check.ok);
+        let same = |b: &CheckResult| {
+            (&b.name, b.protocol, b.ok) == (&check.name, check.protocol, check.ok)
+        };
         !check.ok && !before.iter().any(same)
     };
     before.iter().chain(after.iter().filter(is_news))
 }
 
-/// The protocols over which the short loads were answered, whatever the answers were. One that the server declined to go on in
-/// is not among them.
+/// The protocols over which the short loads were answered, whatever the answers were. One that the
+/// server declined to go on in is not among them.
 fn answered(run: &Run) -> BTreeSet<Protocol> {
     let spoke = |load: &LoadRecord| {
         let mut outcomes = load.intervals.iter().flat_map(|interval| interval.outcomes.iter());
-        let declined = load.http2.as_ref().is_some_and(|h2| h2.fallen_back + h2.upgrades_declined > 0);
+        let declined =
+            load.http2.as_ref().is_some_and(|h2| h2.fallen_back + h2.upgrades_declined > 0);
         !declined && outcomes.any(|(outcome, n)| outcome.is_completed() && n > 0)
     };
     let trials = run.trials.iter().filter(|trial| spoke(&trial.load));
@@ -269,7 +283,8 @@ fn answered(run: &Run) -> BTreeSet<Protocol> {
 /// The protocols over which it answered, and no check failed.
 fn protocols_served(definition: &Definition, started: &Started) -> Vec<&'static str> {
     let broken = |protocol: Protocol| {
-        results(&started.start).any(|check| check.protocol == protocol && !check.ok && !check.waived)
+        results(&started.start)
+            .any(|check| check.protocol == protocol && !check.ok && !check.waived)
     };
     let served = |protocol: &&Protocol| started.answered.contains(*protocol) && !broken(**protocol);
     definition.protocols.iter().filter(served).map(|protocol| protocol.name()).collect()
@@ -286,12 +301,19 @@ fn told(start: &StartRecord) -> String {
         };
         let _ = write!(text, "  {mark} {} {}", check.protocol, check.name);
         if check.ok {
-            let _ = writeln!(text, ": {} → {} (expected {})", check.asked, check.got, check.expected);
+            let _ =
+                writeln!(text, ": {} → {} (expected {})", check.asked, check.got, check.expected);
             continue;
         }
         let _ = writeln!(text);
-        for (what, said) in [("asked", &check.asked), ("expected", &check.expected), ("got", &check.got)] {
-            let _ = writeln!(text, "      {what:<9}{}", said.trim_end().replace('\n', "\n               "));
+        for (what, said) in
+            [("asked", &check.asked), ("expected", &check.expected), ("got", &check.got)]
+        {
+            let _ = writeln!(
+                text,
+                "      {what:<9}{}",
+                said.trim_end().replace('\n', "\n               ")
+            );
         }
     }
     if let Some(failure) = &start.failure {
@@ -315,7 +337,8 @@ fn told(start: &StartRecord) -> String {
         0 => {
             writeln!(
                 text,
-                "  it has no contract (`checks` in its file): nothing was checked but that it starts"
+                "  it has no contract (`checks` in its file): nothing was checked but that it \
+                 starts"
             )
         }
         n => writeln!(text, "  {passed} of {n} checks passed"),

@@ -15,12 +15,16 @@ use crate::terminal::{print_text, quoted};
 
 /// Writes the subject.toml of a server of another collection, and prints the remaining work.
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
-    let folder =
-        args.server.canonicalize().map_err(|error| bad(format!("{}: {error}", args.server.display())))?;
-    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = args
+        .server
+        .canonicalize()
+        .map_err(|error| bad(format!("{}: {error}", args.server.display())))?;
+    let name =
+        folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let Collection::Techempower = args.collection;
-    let Imported { toml, left } = import::techempower(&name, &|name| read(name, &folder), Some(&args.test))
-        .map_err(|why| bad(format!("{}: {why}", folder.display())))?;
+    let Imported { toml, left } =
+        import::techempower(&name, &|name| read(name, &folder), Some(&args.test))
+            .map_err(|why| bad(format!("{}: {why}", folder.display())))?;
     let path = folder.join(Role::Subject.file());
     write(&path, &toml, if args.force { Existing::Replaced } else { Existing::Kept })?;
     let mistakes = Definition::read(&folder).err();

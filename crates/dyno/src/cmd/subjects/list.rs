@@ -39,9 +39,11 @@ pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
     Ok(chosen.tell_wrong())
 }
 
-/// The command that brings the Debian packages of all needs that are not met, those of back ends included.
+/// The command that brings the Debian packages of all needs that are not met, those of back ends
+/// included.
 fn apt_get(chosen: &Chosen, here: &Prerequisites<'_>) -> Option<String> {
-    let all = chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();
+    let all =
+        chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();
     let packages: BTreeSet<String> = all
         .flat_map(|definition| {
             let unmet = here.all_unmet(&definition);

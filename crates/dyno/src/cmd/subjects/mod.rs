@@ -32,11 +32,13 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
             list::run(&Chosen::of(&args.places, names, Reach::Everywhere)?, &guard)
         }
         Some(SubjectsCommand::Build { which }) => {
-            let chosen = Chosen::of(&args.places, &which.names, Reach::Given)?.without(&which.except)?;
+            let chosen =
+                Chosen::of(&args.places, &which.names, Reach::Given)?.without(&which.except)?;
             build::run(&chosen, &args.places.cache_folder()?, &guard)
         }
         Some(SubjectsCommand::Check { which }) => {
-            let chosen = Chosen::of(&args.places, &which.names, Reach::Given)?.without(&which.except)?;
+            let chosen =
+                Chosen::of(&args.places, &which.names, Reach::Given)?.without(&which.except)?;
             check::run(&chosen, &args.places.cache_folder()?, &guard)
         }
     }
@@ -87,7 +89,9 @@ impl Chosen {
     fn of(places: &Places, names: &[String], reach: Reach) -> anyhow::Result<Chosen> {
         let (folders, given) = places.subjects.find_all(None)?;
         let found = match (names, given) {
-            ([], 1..) if reach == Reach::Given => Folders(folders.0[..given].to_vec()).in_folders()?,
+            ([], 1..) if reach == Reach::Given => {
+                Folders(folders.0[..given].to_vec()).in_folders()?
+            }
             _ => folders.all()?,
         };
         let (mut subjects, mut wrong) = (Vec::new(), Vec::new());
@@ -101,7 +105,9 @@ impl Chosen {
         if selection == Selection::Named {
             check_names(names, &subjects, &wrong)?;
             subjects.retain(|s| names.contains(&s.definition.name) || names.contains(&s.id));
-            wrong.retain(|(wrong, _)| names.iter().any(|name| name.split('/').next() == Some(wrong)));
+            wrong.retain(|(wrong, _)| {
+                names.iter().any(|name| name.split('/').next() == Some(wrong))
+            });
         }
         Ok(Chosen { folders, selection, subjects, wrong })
     }
@@ -143,7 +149,11 @@ fn with_variants(definition: &Definition) -> Result<Vec<Subject>, FileError> {
     std::iter::once(Ok(itself)).chain(variants).collect()
 }
 
-fn check_names(names: &[String], subjects: &[Subject], wrong: &[(String, FileError)]) -> anyhow::Result<()> {
+fn check_names(
+    names: &[String],
+    subjects: &[Subject],
+    wrong: &[(String, FileError)],
+) -> anyhow::Result<()> {
     let is_known = |name: &String| {
         subjects.iter().any(|s| s.id == *name)
             || wrong.iter().any(|(wrong, _)| name.split('/').next() == Some(wrong))

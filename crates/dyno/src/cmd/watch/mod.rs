@@ -46,7 +46,8 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     thread::scope(|scope| {
         scope.spawn(move || count(counted, &stop_counter));
         let mut seen = Seen::default();
-        let watched = watch(&mut server, &mut seen, args, inside.as_deref(), served.as_ref(), &interrupts);
+        let watched =
+            watch(&mut server, &mut seen, args, inside.as_deref(), served.as_ref(), &interrupts);
         drop(to_counter);
         // Whatever ended it: what was seen is on the page.
         let written = page.map_or(Ok(()), |page| page.end(&server.title, &seen));
@@ -57,7 +58,8 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
 
 /// Counts system calls until it is told to end.
 fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
-    let mut wait = |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
+    let mut wait =
+        |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
     let counting = inside.and_then(|inside| Counting::new(vec![vec![inside]]));
     if let Some(Err(why)) = counting.map(|mut counting| counting.run(&|_| None, &mut wait)) {
         terminal::say(&format!("system calls are counted no more: {why}"));
@@ -110,7 +112,9 @@ fn watch(
         let until_ns = next_look(began_ns, last.at_ns, args.interval.0);
         let until_ns = ends_ns.map_or(until_ns, |end| end.min(until_ns));
         while monotonic_ns() < until_ns && interrupts.count() == 0 {
-            thread::sleep(GLANCE.min(Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()))));
+            thread::sleep(
+                GLANCE.min(Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()))),
+            );
         }
         let now = server.look(inside);
         seen.is_gone = now.of(Party::SUBJECT).is_none_or(|used| used.processes == 0);
@@ -129,9 +133,11 @@ fn watch(
     }
 }
 
-/// When to look again: looks are as far apart as they are to be, whatever one takes, and one that is missed is not made up for.
+/// When to look again: looks are as far apart as they are to be, whatever one takes, and one that
+/// is missed is not made up for.
 const fn next_look(began_ns: u64, last_ns: u64, interval_ns: u64) -> u64 {
-    // Half of it later counts as the one that was meant: a look that came a little early is not repeated at once.
+    // Half of it later counts as the one that was meant: a look that came a little early is not
+    // repeated at once.
     let done = (last_ns - began_ns + interval_ns / 2) / interval_ns;
     began_ns + (done + 1) * interval_ns
 }
@@ -153,7 +159,9 @@ impl Page<'_> {
                 write_out(Some(self.0), &page::page(title, whole, &seen.looks))?;
                 terminal::say(&path.to_string());
             }
-            None => terminal::say(&format!("{path} was not written: nothing was seen before the end")),
+            None => {
+                terminal::say(&format!("{path} was not written: nothing was seen before the end"))
+            }
         }
         Ok(())
     }

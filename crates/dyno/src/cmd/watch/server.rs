@@ -20,8 +20,9 @@ pub(super) struct Server {
     sampler: Sampler,
     /// Where it is known by its port: whoever listens there belongs to it.
     port: Option<u16>,
-    /// Where there is no group: its processes so far, with when each began, in ticks of the machine's clock. One whose parent has ended
-    /// is still of the server; one that has the number of another is not.
+    /// Where there is no group: its processes so far, with when each began, in ticks of the
+    /// machine's clock. One whose parent has ended is still of the server; one that has the number
+    /// of another is not.
     known: BTreeMap<u32, u64>,
     /// What stays open from one look to the next.
     files: Files,
@@ -55,7 +56,8 @@ impl Server {
         server.look_for_more(None);
         let pids = server.sampler.pids();
         let Some(first) = pids.first() else { return Err(bad(server.lacks(args))) };
-        let name = proc::Stat::of(*first).map_or_else(String::new, |stat| format!(" ({})", line(&stat.name)));
+        let name = proc::Stat::of(*first)
+            .map_or_else(String::new, |stat| format!(" ({})", line(&stat.name)));
         server.title.push_str(&name);
         Ok(server)
     }
@@ -73,7 +75,8 @@ impl Server {
             return;
         }
         self.learn(inside.map(Watching::pids).unwrap_or_default());
-        self.known.retain(|pid, began| proc::Stat::of(*pid).is_some_and(|now| now.began_ticks == *began));
+        self.known
+            .retain(|pid, began| proc::Stat::of(*pid).is_some_and(|now| now.began_ticks == *began));
         if let Some(port) = self.port {
             self.learn(proc::listening_on(port));
         }
@@ -84,14 +87,18 @@ impl Server {
 
     fn lacks(&self, args: &WatchArgs) -> String {
         let is_threaded = |folder: &Path| {
-            std::fs::read_to_string(folder.join("cgroup.type")).is_ok_and(|text| text.trim() == "threaded")
+            std::fs::read_to_string(folder.join("cgroup.type"))
+                .is_ok_and(|text| text.trim() == "threaded")
         };
         match (args.whom.port, &args.whom.cgroup) {
             (Some(port), _) => format!(
-                "nobody that may be seen takes connections at port {port} of this network; start the server first, run dyno as root to see those of other users, and name one in a network of its own, as in a container, by --pid or --cgroup"
+                "nobody that may be seen takes connections at port {port} of this network; start \
+                 the server first, run dyno as root to see those of other users, and name one in a \
+                 network of its own, as in a container, by --pid or --cgroup"
             ),
             (_, Some(folder)) if is_threaded(folder) => format!(
-                "{} is a threaded group, which holds threads and no processes; name the group above it",
+                "{} is a threaded group, which holds threads and no processes; name the group \
+                 above it",
                 self.title
             ),
             (_, Some(_)) => format!("there is no process in {}", self.title),
@@ -118,7 +125,9 @@ impl Server {
                 Some(Arc::new(watching))
             }
             Err(why) => {
-                terminal::say(&format!("system calls, and what threads wait for, stay unknown: {why}"));
+                terminal::say(&format!(
+                    "system calls, and what threads wait for, stay unknown: {why}"
+                ));
                 None
             }
         }

@@ -19,8 +19,8 @@ const GUTTER: u16 = 10;
 /// Columns right of a chart, for the names of its lines.
 const MARGIN: u16 = 4;
 
-/// The time axis shows a plan of up to this many seconds whole. For a longer plan it grows in steps: a chart that is
-/// nearly empty for minutes shows nothing.
+/// The time axis shows a plan of up to this many seconds whole. For a longer plan it grows in
+/// steps: a chart that is nearly empty for minutes shows nothing.
 const SHOWN_WHOLE_S: f64 = 120.0;
 
 const NOTHING_YET: &str = "   no answers yet";
@@ -34,8 +34,10 @@ const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 impl View<'_> {
     pub(super) fn rate(&mut self, area: Rect) {
         let offered = positive(self.model.offered_rps);
-        let mut more: Vec<_> =
-            offered.iter().map(|rps| Span::raw(format!("   ╌ {} offered", rate(Some(*rps))))).collect();
+        let mut more: Vec<_> = offered
+            .iter()
+            .map(|rps| Span::raw(format!("   ╌ {} offered", rate(Some(*rps)))))
+            .collect();
         if self.model.points.iter().any(|p| p.failed > 0) {
             more.push(Span::styled("   × failures", self.palette.attention));
         }
@@ -84,10 +86,15 @@ impl View<'_> {
         let columns = columns(self.model, self.span_s(), cells.width);
         let scale = Scale::of(columns.iter().flat_map(|column| column.times).flatten());
         let more = if scale.is_some() { "" } else { NOTHING_YET };
-        self.title(area, ("Response time", "  per interval, log scale"), vec![Span::styled(more, FAINT)]);
+        self.title(
+            area,
+            ("Response time", "  per interval, log scale"),
+            vec![Span::styled(more, FAINT)],
+        );
         let Some(scale) = scale else { return self.axes(cells, &[], &time_ticks) };
         let ticks = scale.ticks(cells.height, 2).into_iter();
-        let ticks: Vec<_> = ticks.map(|(cell, us)| (cells.height - 1 - cell, time_label(us))).collect();
+        let ticks: Vec<_> =
+            ticks.map(|(cell, us)| (cells.height - 1 - cell, time_label(us))).collect();
         self.axes(cells, &ticks, &time_ticks);
         self.lines(cells, &scale, &columns);
         self.arrows(cells, &scale, &columns);
@@ -97,34 +104,42 @@ impl View<'_> {
     /// Step-shaped lines in Braille dots: two by four per cell.
     fn lines(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         let colours = self.palette.times;
-        let (right, top) = (f64::from(cells.width) * 2.0 - 1.0, f64::from(cells.height) * 4.0 - 1.0);
+        let (right, top) =
+            (f64::from(cells.width) * 2.0 - 1.0, f64::from(cells.height) * 4.0 - 1.0);
         let paint = |context: &mut canvas::Context<'_>| {
             for (i, color) in colours.into_iter().enumerate() {
                 let mut before = None;
-                for (x1, column) in columns.iter().enumerate().map(|(i, column)| (i as f64 * 2.0, column)) {
+                for (x1, column) in
+                    columns.iter().enumerate().map(|(i, column)| (i as f64 * 2.0, column))
+                {
                     let y = column.times[i].map(|us| scale.share(us) * top);
-                    let rise = before.zip(y).map(|(y1, y2)| canvas::Line { x1, y1, x2: x1, y2, color });
+                    let rise =
+                        before.zip(y).map(|(y1, y2)| canvas::Line { x1, y1, x2: x1, y2, color });
                     let step = y.map(|y| canvas::Line { x1, y1: y, x2: x1 + 1.0, y2: y, color });
                     rise.iter().chain(&step).for_each(|line| context.draw(line));
                     before = y;
                 }
             }
         };
-        let canvas = Canvas::default().marker(Marker::Braille).x_bounds([0.0, right]).y_bounds([0.0, top]);
+        let canvas =
+            Canvas::default().marker(Marker::Braille).x_bounds([0.0, right]).y_bounds([0.0, top]);
         canvas.paint(paint).render(cells, self.buffer);
     }
 
-    /// Arrows where p99 lies among unanswered requests: the line is at the longest wait known, the true p99 above it.
+    /// Arrows where p99 lies among unanswered requests: the line is at the longest wait known, the
+    /// true p99 above it.
     fn arrows(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.beyond) {
             let Some(us) = column.times[0] else { continue };
             let down = ((1.0 - scale.share(us)) * f64::from(cells.height)) as u16;
-            let area = Rect { x: cells.x + i as u16, width: 1, ..row(cells, down.min(cells.height - 1)) };
+            let area =
+                Rect { x: cells.x + i as u16, width: 1, ..row(cells, down.min(cells.height - 1)) };
             self.text(area, "↑", self.palette.attention);
         }
     }
 
-    /// Each line's name, right of its end. Names that would collide move down, and up from the bottom.
+    /// Each line's name, right of its end. Names that would collide move down, and up from the
+    /// bottom.
     fn line_names(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         let Some(end) = columns.iter().rposition(|column| column.seconds > 0.0) else { return };
         let mut free = 0;
@@ -143,7 +158,11 @@ impl View<'_> {
         // The row above is for the names of the marks.
         let cells = plot(Rect { y: area.y + 1, height: area.height - 1, ..area }, 2);
         let bins = Bins::of(&self.model.histogram, usize::from(cells.width));
-        let more = if bins.is_some() { format!("   {} answers", whole(total)) } else { NOTHING_YET.into() };
+        let more = if bins.is_some() {
+            format!("   {} answers", whole(total))
+        } else {
+            NOTHING_YET.into()
+        };
         self.title(area, ("Response times", "  measured so far"), vec![Span::styled(more, FAINT)]);
         let Some(bins) = bins else { return self.axes(cells, &[], &[]) };
         let most = bins.counts.iter().copied().max().unwrap_or(1).max(1);
@@ -158,8 +177,8 @@ impl View<'_> {
         self.markers(cells, &bins);
     }
 
-    /// Marks for p50 and p99 above the histogram. p50 is named left of its mark and p99 right of it, so that they never
-    /// collide; gutter and margin have room for a name at either end.
+    /// Marks for p50 and p99 above the histogram. p50 is named left of its mark and p99 right of
+    /// it, so that they never collide; gutter and margin have room for a name at either end.
     fn markers(&mut self, cells: Rect, bins: &Bins) {
         let [p99, _, p50] = self.palette.times;
         for (share, text, left, colour) in [(0.99, "▾ p99", 0, p99), (0.5, "p50 ▾", 4, p50)] {
@@ -183,7 +202,12 @@ impl View<'_> {
     }
 
     /// A panel's name, what it shows, and as much more as fits.
-    fn title(&mut self, area: Rect, (name, what): (&'static str, &'static str), more: Vec<Span<'_>>) {
+    fn title(
+        &mut self,
+        area: Rect,
+        (name, what): (&'static str, &'static str),
+        more: Vec<Span<'_>>,
+    ) {
         let mut line = Line::from(vec![Span::styled(name, BOLD), Span::styled(what, FAINT)]);
         for span in more {
             if line.width() + span.width() <= usize::from(area.width) {
@@ -201,9 +225,14 @@ impl View<'_> {
         }
         let line = "─".repeat(usize::from(cells.width));
         let axis = row(cells, cells.height);
-        self.text(Rect { x: cells.x - 1, width: axis.width + 1, ..axis }, &format!("└{line}"), FAINT);
+        self.text(
+            Rect { x: cells.x - 1, width: axis.width + 1, ..axis },
+            &format!("└{line}"),
+            FAINT,
+        );
         for (y, label) in rows {
-            let area = Rect { x: cells.x + 1 - GUTTER, y: cells.y + y, width: GUTTER - 1, height: 1 };
+            let area =
+                Rect { x: cells.x + 1 - GUTTER, y: cells.y + y, width: GUTTER - 1, height: 1 };
             let mark = if *y < cells.height { "┤" } else { "└" };
             let text = format!("{label:>width$} {mark}", width = usize::from(GUTTER) - 3);
             self.text(area, &text, FAINT);
@@ -255,7 +284,9 @@ fn columns(model: &Model, span_s: f64, width: u16) -> Vec<Column> {
     let per_s = f64::from(width) / span_s;
     for (start, point) in model.spans() {
         let (from, to) = (start * per_s, point.end_s * per_s);
-        for (i, column) in columns.iter_mut().enumerate().take(to.ceil() as usize).skip(from as usize) {
+        for (i, column) in
+            columns.iter_mut().enumerate().take(to.ceil() as usize).skip(from as usize)
+        {
             let overlap = to.min(i as f64 + 1.0) - from.max(i as f64);
             if overlap < ROUNDING {
                 continue;
@@ -277,7 +308,8 @@ fn percentiles(point: &Point) -> [Option<f64>; 3] {
     [point.p99_us, point.p90_us, point.p50_us].map(positive)
 }
 
-/// The area of a panel's plot: below the title, between gutter and margin, with `below` rows left for the axis.
+/// The area of a panel's plot: below the title, between gutter and margin, with `below` rows left
+/// for the axis.
 fn plot(area: Rect, below: u16) -> Rect {
     Rect {
         x: area.x + GUTTER,

@@ -1,7 +1,7 @@
 //! Draws a [`Model`]. Pure: the same model on the same area is the same screen.
 //!
-//! This file has the layout. `charts` draws the charts over time and the histogram, on the axes of `scale`; `side`
-//! shows connections, generator and errors; `words` formats numbers.
+//! This file has the layout. `charts` draws the charts over time and the histogram, on the axes of
+//! `scale`; `side` shows connections, generator and errors; `words` formats numbers.
 
 mod charts;
 mod scale;
@@ -32,8 +32,8 @@ const HISTOGRAM_ROWS: u16 = 9;
 /// Widths of the columns of the table of numbers, after that of the names.
 const TABLE: [usize; 6] = [11, 19, 9, 9, 9, 10];
 
-/// The colours of Okabe and Ito, which the colour-blind can tell apart, as near as a terminal's 256 come. No fact is
-/// shown by colour alone: lines are named at their ends, warnings have a mark.
+/// The colours of Okabe and Ito, which the colour-blind can tell apart, as near as a terminal's 256
+/// come. No fact is shown by colour alone: lines are named at their ends, warnings have a mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     rate: Style,
@@ -80,8 +80,16 @@ impl View<'_> {
     fn screen(&mut self, area: Rect) {
         let head = if self.title_width() <= area.width { 1 } else { 2 };
         let gap = u16::from(area.height >= LEAST.1 + 10);
-        let rows =
-            [Length(head), Length(1), Length(1), Length(3), Length(1), Fill(1), Length(gap), Length(1)];
+        let rows = [
+            Length(head),
+            Length(1),
+            Length(1),
+            Length(3),
+            Length(1),
+            Fill(1),
+            Length(gap),
+            Length(1),
+        ];
         let [head, progress, _, table, _, body, _, footer] = Layout::vertical(rows).areas(area);
         self.head(head);
         self.progress(progress);
@@ -154,7 +162,8 @@ impl View<'_> {
 
     fn table(&mut self, area: Rect) {
         let model = self.model;
-        let heads = ["requests/s", "response time p50", "p90", "p99", "max", "failed"].map(String::from);
+        let heads =
+            ["requests/s", "response time p50", "p90", "p99", "max", "failed"].map(String::from);
         let now = model.points.last().map(|p| {
             let times = [p.p50_us, p.p90_us, p.p99_us, p.max_us];
             let [p50, p90, p99, max] = std::array::from_fn(|i| bounded(times[i], p.beyond[i]));
@@ -232,8 +241,9 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, model, &Palette::COLOUR)).unwrap();
         let cells = terminal.backend().buffer().content();
-        let lines =
-            cells.chunks(usize::from(width)).map(|row| row.iter().map(Cell::symbol).collect::<String>());
+        let lines = cells
+            .chunks(usize::from(width))
+            .map(|row| row.iter().map(Cell::symbol).collect::<String>());
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -263,7 +273,13 @@ mod tests {
             elapsed_s: 20.4,
             planned_s: Some(30.0),
             points: (1..=20).map(point).collect(),
-            histogram: vec![(300_000, 40), (312_000, 50), (700_000, 8), (1_440_000, 1), (9_800_000, 1)],
+            histogram: vec![
+                (300_000, 40),
+                (312_000, 50),
+                (700_000, 8),
+                (1_440_000, 1),
+                (9_800_000, 1),
+            ],
             unanswered: 0,
             longest_wait_us: None,
             outcomes: vec![("timeout", 12), ("connect_refused", 1_204)],
@@ -285,14 +301,26 @@ mod tests {
         for (width, height) in [(200, 60), (120, 40), (80, 24)] {
             let screen = screen(width, height, &model());
             assert_shows(&screen, &["http://127.0.0.1:8080/plaintext", "io_uring × 1", "measured"]);
-            assert_shows(&screen, &["20 s of 30 s   10 s left", "181,204", "1.44 ms", "63 of 64 open !"]);
-            assert_shows(&screen, &["connect refused", "1,204", "76 %", "91 % !", "--threads 3", "52.0 µs"]);
-            assert_shows(&screen, &["╌ 190,000 offered", "p90", "30 s", "q ends early and still reports"]);
+            assert_shows(
+                &screen,
+                &["20 s of 30 s   10 s left", "181,204", "1.44 ms", "63 of 64 open !"],
+            );
+            assert_shows(
+                &screen,
+                &["connect refused", "1,204", "76 %", "91 % !", "--threads 3", "52.0 µs"],
+            );
+            assert_shows(
+                &screen,
+                &["╌ 190,000 offered", "p90", "30 s", "q ends early and still reports"],
+            );
             assert_eq!(screen.contains("▾ p99"), height > 24, "the histogram gives way first");
             let sorted = screen.find("connect refused") < screen.find("timeout");
             assert!(sorted, "the most frequent class comes first");
         }
-        assert_shows(&screen(200, 60, &model()), &[" warm-up ", "× failures", "╌╌╌", "100 answers"]);
+        assert_shows(
+            &screen(200, 60, &model()),
+            &[" warm-up ", "× failures", "╌╌╌", "100 answers"],
+        );
     }
 
     #[test]
@@ -335,7 +363,8 @@ mod tests {
             max_us: Some(f64::INFINITY),
             ..point(1)
         };
-        let huge = Point { end_s: 1e12, rps: 1e300, p99_us: Some(1e300), failed: u64::MAX, ..point(1) };
+        let huge =
+            Point { end_s: 1e12, rps: 1e300, p99_us: Some(1e300), failed: u64::MAX, ..point(1) };
         let nothing_planned = Model { planned_s: None, ..model() };
         let nans = Model {
             elapsed_s: f64::NAN,
@@ -357,7 +386,8 @@ mod tests {
         };
         let one = Model { points: vec![point(1)], histogram: vec![(5, 1)], ..model() };
         for model in [Model::default(), one, nothing_planned, nans, overflowing] {
-            for (width, height) in (1..210).step_by(26).flat_map(|w| (1..70).step_by(7).map(move |h| (w, h)))
+            for (width, height) in
+                (1..210).step_by(26).flat_map(|w| (1..70).step_by(7).map(move |h| (w, h)))
             {
                 let screen = screen(width, height, &model);
                 assert!(!screen.contains("NaN") && !screen.contains("inf"), "{screen}");

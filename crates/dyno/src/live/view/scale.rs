@@ -10,8 +10,8 @@ const LEAST_RATIO: f64 = 4.0;
 
 /// Round times in seconds: for the distance between ticks, and for the length of an axis.
 pub(super) const ROUND_S: [f64; 20] = [
-    0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0,
-    14_400.0, 28_800.0, 86_400.0, 604_800.0,
+    0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0,
+    7200.0, 14_400.0, 28_800.0, 86_400.0, 604_800.0,
 ];
 
 /// A logarithmic axis of times in microseconds.
@@ -35,8 +35,8 @@ impl Scale {
         ((us / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
     }
 
-    /// Ticks of an axis of `cells` cells as (cell, microseconds), at least `gap` cells apart: decades, and between them
-    /// what fits.
+    /// Ticks of an axis of `cells` cells as (cell, microseconds), at least `gap` cells apart:
+    /// decades, and between them what fits.
     pub(super) fn ticks(&self, cells: u16, gap: u16) -> Vec<(u16, f64)> {
         let mut ticks: Vec<(u16, f64)> = Vec::new();
         for digits in [&[1.0][..], &[2.0, 5.0], &[3.0], &[1.5, 7.0]] {
@@ -100,7 +100,13 @@ mod tests {
         assert_eq!(labels(0.5, 2.0, 10), ["5 1 µs", "0 500 ns", "9 2 µs", "2 700 ns", "7 1.5 µs"]);
         let times: Vec<_> = time_ticks(300.0, 60).into_iter().map(|(_, label)| label).collect();
         assert_eq!(times, ["0", "1 min", "2 min", "3 min", "4 min", "5 min"]);
-        assert_eq!([0.7, 1.0, 120_000.0, 60_401.0].map(nice_step), [1.0, 1.0, 200_000.0, 100_000.0]);
-        assert_eq!([8.0, 250_000.0, 1.2e6, 2e15].map(rate_label), ["8", "250,000", "1.2 M", "2e15"]);
+        assert_eq!(
+            [0.7, 1.0, 120_000.0, 60_401.0].map(nice_step),
+            [1.0, 1.0, 200_000.0, 100_000.0]
+        );
+        assert_eq!(
+            [8.0, 250_000.0, 1.2e6, 2e15].map(rate_label),
+            ["8", "250,000", "1.2 M", "2e15"]
+        );
     }
 }

@@ -12,7 +12,8 @@ use super::{BOLD, FAINT, View, row, strip};
 use crate::live::model::Phase;
 
 impl View<'_> {
-    /// Connections, generator, errors. If not all lines fit, the generator's last ones are left out first.
+    /// Connections, generator, errors. If not all lines fit, the generator's last ones are left out
+    /// first.
     pub(super) fn side(&mut self, area: Rect) {
         let errors = self.error_lines(area.width);
         let mut generator = self.generator_lines(area);
@@ -34,7 +35,8 @@ impl View<'_> {
     fn connections_line(&self) -> Line<'static> {
         let (open, asked) = (self.model.connections_open, self.model.connections_asked);
         let missing = open < asked && matches!(self.model.phase, Phase::Warmup | Phase::Measured);
-        let (mark, style) = if missing { (" !", self.palette.attention) } else { ("", Style::new()) };
+        let (mark, style) =
+            if missing { (" !", self.palette.attention) } else { ("", Style::new()) };
         let text = format!("{} of {} open{mark}", whole(open), whole(asked));
         Line::from(vec![Span::styled("Connections  ", BOLD), Span::styled(text, style)])
     }
@@ -69,7 +71,8 @@ impl View<'_> {
             threads.sort_by(|a, b| b.1.total_cmp(&a.1));
         }
         let rest = if all > rows { threads.split_off(rows - 1) } else { Vec::new() };
-        let mut lines: Vec<_> = threads.into_iter().map(|(i, busy)| self.gauge(width, i, busy)).collect();
+        let mut lines: Vec<_> =
+            threads.into_iter().map(|(i, busy)| self.gauge(width, i, busy)).collect();
         if let Some((_, busiest)) = rest.first() {
             let text = format!("and {} more, at most {}", rest.len(), whole_percent(*busiest));
             lines.push(Line::styled(text, FAINT));
@@ -80,7 +83,8 @@ impl View<'_> {
     fn gauge(&self, width: u16, thread: usize, busy: f64) -> Line<'static> {
         let style = if busy > GENERATOR_BUSY { self.palette.attention } else { self.palette.rate };
         let mark = if busy > GENERATOR_BUSY { " !" } else { "" };
-        let mut spans = vec![Span::styled(format!("{:<11}", format!("thread {}", thread + 1)), FAINT)];
+        let mut spans =
+            vec![Span::styled(format!("{:<11}", format!("thread {}", thread + 1)), FAINT)];
         spans.extend(strip(width.saturating_sub(19), busy, style));
         spans.push(Span::raw(format!(" {:>5}", whole_percent(busy))));
         spans.push(Span::styled(mark, style));
@@ -94,8 +98,12 @@ impl View<'_> {
         });
         let in_warmup = if self.model.phase == Phase::Warmup { 0 } else { in_warmup };
         let attention = self.palette.attention;
-        let mut classes: Vec<_> =
-            self.model.outcomes.iter().map(|(name, n)| (name.replace('_', " "), *n, attention)).collect();
+        let mut classes: Vec<_> = self
+            .model
+            .outcomes
+            .iter()
+            .map(|(name, n)| (name.replace('_', " "), *n, attention))
+            .collect();
         classes.sort_by_key(|(_, n, _)| std::cmp::Reverse(*n));
         let unanswered = self.model.unanswered_share();
         let said = match (classes.is_empty(), unanswered > 0.0) {
@@ -107,12 +115,9 @@ impl View<'_> {
         classes.push(("during warm-up".into(), in_warmup, FAINT));
         let room = usize::from(width.min(40)).saturating_sub(18);
         let mut lines = vec![Line::from(vec![Span::styled("Errors", BOLD), Span::raw(said)])];
-        lines.extend(
-            classes
-                .into_iter()
-                .filter(|(_, n, _)| *n > 0)
-                .map(|(name, n, style)| Line::styled(format!("{name:<17} {:>room$}", whole(n)), style)),
-        );
+        lines.extend(classes.into_iter().filter(|(_, n, _)| *n > 0).map(|(name, n, style)| {
+            Line::styled(format!("{name:<17} {:>room$}", whole(n)), style)
+        }));
         lines
     }
 }

@@ -17,12 +17,16 @@ pub(super) fn positive(x: Option<f64>) -> Option<f64> {
 
 /// A time in microseconds, or a dash.
 pub(super) fn time(us: Option<f64>) -> String {
-    or_dash(us.and_then(finite), |us| if us < 1e13 { micros(us) } else { format!("{:.0e} s", us / 1e6) })
+    or_dash(
+        us.and_then(finite),
+        |us| if us < 1e13 { micros(us) } else { format!("{:.0e} s", us / 1e6) },
+    )
 }
 
 pub(super) fn time_label(us: f64) -> String {
     let text = time(Some(us));
-    text.split_once(' ').map_or_else(String::new, |(number, unit)| format!("{} {unit}", trimmed(number)))
+    text.split_once(' ')
+        .map_or_else(String::new, |(number, unit)| format!("{} {unit}", trimmed(number)))
 }
 
 /// A number without the zeros that end its decimals: a round value on an axis.
@@ -31,7 +35,10 @@ pub(super) fn trimmed(number: &str) -> &str {
 }
 
 pub(super) fn rate(rps: Option<f64>) -> String {
-    or_dash(rps.and_then(finite), |rps| if rps < 100.0 { number(rps) } else { whole(rps.round() as u64) })
+    or_dash(
+        rps.and_then(finite),
+        |rps| if rps < 100.0 { number(rps) } else { whole(rps.round() as u64) },
+    )
 }
 
 pub(super) fn rate_label(rps: f64) -> String {
@@ -70,5 +77,9 @@ pub(super) fn whole_percent(share: f64) -> String {
 
 pub(super) fn seconds(s: f64) -> String {
     let s = s.clamp(0.0, 1e15);
-    if s < 10.0 { format!("{} s", (s * 10.0).round() / 10.0) } else { clock(Duration::from_secs_f64(s)) }
+    if s < 10.0 {
+        format!("{} s", (s * 10.0).round() / 10.0)
+    } else {
+        clock(Duration::from_secs_f64(s))
+    }
 }

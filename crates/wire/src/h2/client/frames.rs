@@ -54,7 +54,12 @@ impl<T> Client<T> {
 
     /// HEADERS (RFC 9113 §6.2).
     #[inline]
-    fn headers(&mut self, header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+    fn headers(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<Event<'static>, Error> {
         io.counts.received.count(Kind::Headers);
         if header.stream == 0 {
             return Err(Error::WrongStream);
@@ -83,8 +88,8 @@ impl<T> Client<T> {
         Ok(Event::Handled)
     }
 
-    /// Handles a whole header block. It is decoded whatever becomes of its stream, because the table is the
-    /// connection's (RFC 9113 §4.3).
+    /// Handles a whole header block. It is decoded whatever becomes of its stream, because the
+    /// table is the connection's (RFC 9113 §4.3).
     #[inline]
     fn read_block(
         &mut self,
@@ -158,7 +163,11 @@ impl<T> Client<T> {
             if by == 0 {
                 return Err(Error::WindowByNothing);
             }
-            return if self.send.change(by) { Ok(Event::Window) } else { Err(Error::WindowOverflow) };
+            return if self.send.change(by) {
+                Ok(Event::Window)
+            } else {
+                Err(Error::WindowOverflow)
+            };
         }
         let Some((key, stream)) = self.streams.find_mut(id) else {
             return if self.is_idle(id) { Err(Error::IdleStream) } else { Ok(Event::Handled) };
@@ -173,7 +182,12 @@ impl<T> Client<T> {
     }
 
     /// RST_STREAM (RFC 9113 §6.4).
-    fn reset_by_peer(&mut self, id: u32, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+    fn reset_by_peer(
+        &mut self,
+        id: u32,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<Event<'static>, Error> {
         let bytes: [u8; 4] = payload.try_into().map_err(|_| Error::FrameLength)?;
         if self.is_idle(id) {
             return Err(Error::IdleStream);
@@ -186,7 +200,11 @@ impl<T> Client<T> {
     }
 
     /// GOAWAY (RFC 9113 §6.8).
-    fn go_away_by_peer(&mut self, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+    fn go_away_by_peer(
+        &mut self,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<Event<'static>, Error> {
         let Some(([s0, s1, s2, s3, c0, c1, c2, c3], _debug)) = payload.split_first_chunk() else {
             return Err(Error::FrameLength);
         };

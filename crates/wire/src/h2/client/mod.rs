@@ -1,7 +1,7 @@
 //! The client half of a connection: what is asked on it, and how its streams end.
 //!
-//! `read` takes frames off the input, DATA as it comes; `frames` deals with all others; `stream` judges what comes on one
-//! stream.
+//! `read` takes frames off the input, DATA as it comes; `frames` deals with all others; `stream`
+//! judges what comes on one stream.
 
 mod frames;
 mod read;
@@ -71,15 +71,15 @@ pub enum Event<'i> {
     Reset { stream: Key, code: Code },
     /// The peer broke the rules on this stream. It is to be [cancelled](Client::cancel).
     Malformed { stream: Key, why: Malformed },
-    /// No more streams are to be opened. Those that the peer did not and will not deal with are to be
-    /// [taken](Client::take_unprocessed).
+    /// No more streams are to be opened. Those that the peer did not and will not deal with are to
+    /// be [taken](Client::take_unprocessed).
     GoAway { code: Code },
 }
 
 /// The client's half of a connection. The caller keeps a value `T` with each stream.
 ///
-/// Call [`next`](Self::next) with the unread input until it says `NeedMore`. After an error, tell the peer with
-/// [`go_away`](Self::go_away) and close.
+/// Call [`next`](Self::next) with the unread input until it says `NeedMore`. After an error, tell
+/// the peer with [`go_away`](Self::go_away) and close.
 #[derive(Debug)]
 pub struct Client<T> {
     settings: ClientSettings,
@@ -92,7 +92,8 @@ pub struct Client<T> {
     streams: Streams<Stream<T>>,
     /// Streams that we reset, and whose frames may still be under way.
     reset: BTreeSet<u32>,
-    /// Streams with more body to send than a window allowed, in the order in which they were held up.
+    /// Streams with more body to send than a window allowed, in the order in which they were held
+    /// up.
     blocked: VecDeque<u32>,
     send: SendWindow,
     receive: ReceiveWindow,
@@ -109,8 +110,8 @@ pub struct Client<T> {
 
 // Opening, asking and ending.
 impl<T> Client<T> {
-    /// Begins a connection: the preface, our settings, and the connection's window (RFC 9113 §3.4). `shared_bytes` is the
-    /// space in the peer's table that the requests' shared fields take.
+    /// Begins a connection: the preface, our settings, and the connection's window (RFC 9113 §3.4).
+    /// `shared_bytes` is the space in the peer's table that the requests' shared fields take.
     pub fn new(settings: ClientSettings, shared_bytes: u32, io: &mut Io<'_>) -> Self {
         let mut receive = ReceiveWindow::new(settings.connection_window, DEFAULT_WINDOW);
         io.out.extend_from_slice(frame::PREFACE);
@@ -129,7 +130,9 @@ impl<T> Client<T> {
             send: SendWindow::new(DEFAULT_WINDOW),
             receive,
             // Until our settings are acknowledged the peer may go by the defaults.
-            heads: Heads::new(settings.header_table_size.max(ClientSettings::default().header_table_size)),
+            heads: Heads::new(
+                settings.header_table_size.max(ClientSettings::default().header_table_size),
+            ),
             table: TableUse::new(shared_bytes),
             last_stream: None,
             reading: Reading::Frame,
@@ -138,8 +141,9 @@ impl<T> Client<T> {
         }
     }
 
-    /// As [`new`](Self::new), for a connection that was upgraded from HTTP/1.1. The request that asked for the upgrade
-    /// is stream 1 (RFC 7540 §3.2). Only its kind and whether to keep response fields are needed.
+    /// As [`new`](Self::new), for a connection that was upgraded from HTTP/1.1. The request that
+    /// asked for the upgrade is stream 1 (RFC 7540 §3.2). Only its kind and whether to keep
+    /// response fields are needed.
     pub fn upgraded(
         settings: ClientSettings,
         shared_bytes: u32,
@@ -200,9 +204,14 @@ impl<T> Client<T> {
         self.streams.len()
     }
 
-    /// Opens a stream. There must be [room](Self::room). Returns its key, and whether the whole request was queued: if
-    /// not, flow-control windows hold the rest of its body up.
-    pub fn request(&mut self, request: &EncodedRequest<'_>, data: T, io: &mut Io<'_>) -> (Key, bool) {
+    /// Opens a stream. There must be [room](Self::room). Returns its key, and whether the whole
+    /// request was queued: if not, flow-control windows hold the rest of its body up.
+    pub fn request(
+        &mut self,
+        request: &EncodedRequest<'_>,
+        data: T,
+        io: &mut Io<'_>,
+    ) -> (Key, bool) {
         let id = self.next_id;
         let key = self.enter(request.kind, request.wants_fields, data);
         let sent = &mut io.counts.sent;
@@ -247,8 +256,8 @@ impl<T> Client<T> {
         false
     }
 
-    /// Queues more of the bodies that windows held up, as far as the windows allow now. `done` is called with the value
-    /// of each stream whose last byte has been queued.
+    /// Queues more of the bodies that windows held up, as far as the windows allow now. `done` is
+    /// called with the value of each stream whose last byte has been queued.
     pub fn resume(&mut self, io: &mut Io<'_>, done: &mut impl FnMut(&mut T)) {
         let most = self.peer.max_frame_size as usize;
         for _ in 0..self.blocked.len() {
@@ -258,7 +267,14 @@ impl<T> Client<T> {
             let Some(id) = self.blocked.pop_front() else { return };
             let Some((_, stream)) = self.streams.find_mut(id) else { continue };
             let Some(unsent) = &mut stream.unsent else { continue };
-            unsent.at += put_data(id, &unsent.bytes[unsent.at..], most, &mut self.send, &mut stream.send, io);
+            unsent.at += put_data(
+                id,
+                &unsent.bytes[unsent.at..],
+                most,
+                &mut self.send,
+                &mut stream.send,
+                io,
+            );
             if unsent.at == unsent.bytes.len() {
                 stream.unsent = None;
                 done(&mut stream.data);
@@ -287,7 +303,8 @@ impl<T> Client<T> {
         }
     }
 
-    /// The caller's value of a stream, and the fields of the last head that was read with `wants_fields`.
+    /// The caller's value of a stream, and the fields of the last head that was read with
+    /// `wants_fields`.
     ///
     /// # Panics
     /// If the stream has ended.
@@ -311,8 +328,8 @@ impl<T> Client<T> {
         unsent.map_or(0, |unsent| unsent.bytes.len() - unsent.at)
     }
 
-    /// Removes a stream whose answer is complete. If its request is not, the peer is told that the rest will not come
-    /// (RFC 9113 §8.1: no error).
+    /// Removes a stream whose answer is complete. If its request is not, the peer is told that the
+    /// rest will not come (RFC 9113 §8.1: no error).
     #[inline]
     pub fn finish(&mut self, stream: Key, io: &mut Io<'_>) {
         let &Stream { id, ref unsent, .. } = self.streams.get(stream);
@@ -333,8 +350,8 @@ impl<T> Client<T> {
         stream.data
     }
 
-    /// Takes a stream that is gone off the list of those that wait for a window. A connection whose window stays shut
-    /// would otherwise remember every stream that ever waited.
+    /// Takes a stream that is gone off the list of those that wait for a window. A connection whose
+    /// window stays shut would otherwise remember every stream that ever waited.
     #[cold]
     fn unblock(&mut self, id: u32) {
         self.blocked.retain(|blocked| *blocked != id);
@@ -351,8 +368,8 @@ impl<T> Client<T> {
         self.take(stream)
     }
 
-    /// Removes the streams that the peer said it did not and will not deal with, oldest first. It is safe to ask for
-    /// them again elsewhere (RFC 9113 §6.8).
+    /// Removes the streams that the peer said it did not and will not deal with, oldest first. It
+    /// is safe to ask for them again elsewhere (RFC 9113 §6.8).
     pub fn take_unprocessed(&mut self) -> Vec<T> {
         let last = self.last_stream.unwrap_or(u32::MAX);
         self.take_above(last)
@@ -399,8 +416,8 @@ impl<T> Client<T> {
     }
 }
 
-/// Queues as much of `body` as the windows allow, in frames of `most` bytes; the last byte ends the stream. Returns how
-/// many bytes were queued.
+/// Queues as much of `body` as the windows allow, in frames of `most` bytes; the last byte ends the
+/// stream. Returns how many bytes were queued.
 fn put_data(
     id: u32,
     body: &[u8],

@@ -1,4 +1,5 @@
-//! Frames are taken off the input here. DATA is shown as it comes, every other frame is dealt with once it is whole.
+//! Frames are taken off the input here. DATA is shown as it comes, every other frame is dealt with
+//! once it is whole.
 
 use super::stream::Phase;
 use super::{Client, Event, Io, give_back};
@@ -44,8 +45,8 @@ impl DataLeft {
 }
 
 impl<T> Client<T> {
-    /// Reads from `input`, and moves it on past what was used. (Returning that number with the event would put each
-    /// event together twice, on the hottest path there is.)
+    /// Reads from `input`, and moves it on past what was used. (Returning that number with the
+    /// event would put each event together twice, on the hottest path there is.)
     #[inline]
     pub fn next<'i>(&mut self, input: &mut &'i [u8], io: &mut Io<'_>) -> Result<Event<'i>, Error> {
         if let Reading::Data(data) = self.reading {
@@ -72,7 +73,11 @@ impl<T> Client<T> {
     #[inline]
     fn check_begin(&self, header: &Header, bytes: &[u8]) -> Result<(), Error> {
         if !self.is_ready && (header.kind != Kind::Settings || header.has(flag::ACK)) {
-            return Err(if bytes.starts_with(b"HTTP/1") { Error::SpokeHttp1 } else { Error::NoPreface });
+            return Err(if bytes.starts_with(b"HTTP/1") {
+                Error::SpokeHttp1
+            } else {
+                Error::NoPreface
+            });
         }
         if header.length > limits::FRAME_BYTES {
             return Err(Error::FrameTooLong);
@@ -87,7 +92,9 @@ impl<T> Client<T> {
     fn keep<'i>(&mut self, input: &mut &'i [u8], io: &mut Io<'_>) -> Result<Event<'i>, Error> {
         let used = fill(&mut self.kept, HEADER_BYTES, input);
         *input = &input[used..];
-        let Some(header) = self.kept.first_chunk().map(Header::parse) else { return Ok(Event::NeedMore) };
+        let Some(header) = self.kept.first_chunk().map(Header::parse) else {
+            return Ok(Event::NeedMore);
+        };
         self.check_begin(&header, &self.kept)?;
         if header.kind == Kind::Data {
             self.kept.clear();
@@ -143,13 +150,15 @@ impl<T> Client<T> {
             give_back(&mut stream.receive, header.stream, io);
         }
         // Nearly always the whole of it is there, and then its stream need not be looked for again.
-        let whole = input.split_at_checked(header.length as usize).filter(|_| padding == Padding::Bytes(0));
+        let whole =
+            input.split_at_checked(header.length as usize).filter(|_| padding == Padding::Bytes(0));
         let Some((body, rest)) = whole else { return self.read_data(data, input) };
         *input = rest;
         Ok(stream.show(key, body, 0, end, end))
     }
 
-    /// Reports a malformed stream, which the caller cancels. The rest of its frame will be passed over.
+    /// Reports a malformed stream, which the caller cancels. The rest of its frame will be passed
+    /// over.
     #[cold]
     fn malformed_data(&mut self, stream: Key, data: DataLeft, why: Malformed) -> Event<'static> {
         self.reading = if data.left > 0 { Reading::Data(data) } else { Reading::Frame };
@@ -157,7 +166,11 @@ impl<T> Client<T> {
     }
 
     /// Reads on in the payload of DATA.
-    fn read_data<'i>(&mut self, mut data: DataLeft, input: &mut &'i [u8]) -> Result<Event<'i>, Error> {
+    fn read_data<'i>(
+        &mut self,
+        mut data: DataLeft,
+        input: &mut &'i [u8],
+    ) -> Result<Event<'i>, Error> {
         let whole = input.len();
         let padding = match data.padding {
             Padding::Bytes(n) => n,
@@ -188,8 +201,8 @@ impl<T> Client<T> {
         Ok(self.show_data(data, body, is_over && data.end))
     }
 
-    /// Turns a piece of DATA into an event of its stream. `left`: the rest of its frame. `end`: the piece is the
-    /// stream's last.
+    /// Turns a piece of DATA into an event of its stream. `left`: the rest of its frame. `end`: the
+    /// piece is the stream's last.
     #[inline]
     fn show_data<'i>(&mut self, left: DataLeft, data: &'i [u8], end: bool) -> Event<'i> {
         let Some((key, stream)) = self.streams.find_mut(left.stream) else { return Event::Handled };

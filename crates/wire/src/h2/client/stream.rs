@@ -41,8 +41,8 @@ pub(super) struct Unsent {
 }
 
 impl<T> Stream<T> {
-    /// Turns a piece of DATA into an event. `left`: bytes of this frame's body still to come. `ends`: the frame carries
-    /// END_STREAM. `end`: this piece is its last.
+    /// Turns a piece of DATA into an event. `left`: bytes of this frame's body still to come.
+    /// `ends`: the frame carries END_STREAM. `end`: this piece is its last.
     #[inline]
     pub(super) fn show<'i>(
         &mut self,
@@ -53,19 +53,30 @@ impl<T> Stream<T> {
         end: bool,
     ) -> Event<'i> {
         if let Some(expected) = &mut self.expected {
-            // A frame is judged as a whole with its first part: what is seen of it does not depend on where it is cut.
+            // A frame is judged as a whole with its first part: what is seen of it does not depend
+            // on where it is cut.
             let whole = data.len() as u64 + u64::from(left);
             if whole > *expected || (ends && whole < *expected) {
                 return Event::Malformed { stream: key, why: Malformed::BodyLength };
             }
             *expected -= data.len() as u64;
         }
-        if data.is_empty() && !end { Event::Handled } else { Event::Body { stream: key, data, end } }
+        if data.is_empty() && !end {
+            Event::Handled
+        } else {
+            Event::Body { stream: key, data, end }
+        }
     }
 
-    /// Takes the head of a response, interim or final. `informational`: interim ones before it. Returns its status.
+    /// Takes the head of a response, interim or final. `informational`: interim ones before it.
+    /// Returns its status.
     #[inline]
-    pub(super) fn head(&mut self, seen: &Seen, informational: u8, end: bool) -> Result<u16, Malformed> {
+    pub(super) fn head(
+        &mut self,
+        seen: &Seen,
+        informational: u8,
+        end: bool,
+    ) -> Result<u16, Malformed> {
         let status = seen.head()?;
         if status < 200 {
             if end || status == 101 {

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 /// Reads the header blocks of one direction of a connection, in order.
 ///
-/// After an error the connection is of no more use (RFC 9113 §4.3): the fields that were shown before it are right,
-/// but later blocks may refer to what was not read.
+/// After an error the connection is of no more use (RFC 9113 §4.3): the fields that were shown
+/// before it are right, but later blocks may refer to what was not read.
 #[derive(Debug)]
 pub struct Decoder {
     table: Dynamic,
@@ -20,11 +20,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// `limit` is the `SETTINGS_HEADER_TABLE_SIZE` that we announce before the first block, in bytes: the peer may
-    /// use up to it.
+    /// `limit` is the `SETTINGS_HEADER_TABLE_SIZE` that we announce before the first block, in
+    /// bytes: the peer may use up to it.
     ///
-    /// The table begins with the 4096 bytes of RFC 9113 §6.5.2, or with `limit` if that is less. In the latter case
-    /// a peer should begin with a size update, but one that does not, and keeps to the limit, is understood as well.
+    /// The table begins with the 4096 bytes of RFC 9113 §6.5.2, or with `limit` if that is less. In
+    /// the latter case a peer should begin with a size update, but one that does not, and keeps to
+    /// the limit, is understood as well.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         Self {
@@ -38,8 +39,8 @@ impl Decoder {
 
     /// The announced limit changed, and the peer acknowledged it.
     ///
-    /// If the table is larger, the next block must begin with a size update. If the limit changes several times until
-    /// then, that must be one to the smallest (RFC 7541 §4.2).
+    /// If the table is larger, the next block must begin with a size update. If the limit changes
+    /// several times until then, that must be one to the smallest (RFC 7541 §4.2).
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
         if limit < self.table.max_size() {
@@ -48,8 +49,9 @@ impl Decoder {
         }
     }
 
-    /// A number that changes with every change of the dynamic table: insertion, eviction, change of size or of an
-    /// update owed. A block that did not change it decodes to the same fields for as long as the number stays the same.
+    /// A number that changes with every change of the dynamic table: insertion, eviction, change of
+    /// size or of an update owed. A block that did not change it decodes to the same fields for as
+    /// long as the number stays the same.
     #[must_use]
     #[inline]
     pub fn generation(&self) -> u64 {
@@ -57,7 +59,11 @@ impl Decoder {
     }
 
     /// Decodes one whole header block and shows every field's name and value, in order.
-    pub fn decode(&mut self, block: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
+    pub fn decode(
+        &mut self,
+        block: &[u8],
+        mut field: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), Error> {
         let mut input = Input { rest: block };
         let mut list = List { size: 0 };
         self.size_updates(&mut input)?;
@@ -88,8 +94,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads the size updates that begin a block (RFC 7541 §6.3). There may be two in a row: to the smallest size since
-    /// the last block, then to the final one.
+    /// Reads the size updates that begin a block (RFC 7541 §6.3). There may be two in a row: to the
+    /// smallest size since the last block, then to the final one.
     fn size_updates(&mut self, input: &mut Input<'_>) -> Result<(), Error> {
         while let Some((first @ 0x20..0x40, rest)) = input.rest.split_first() {
             input.rest = rest;
@@ -120,8 +126,8 @@ impl List {
     }
 }
 
-/// The strings of the literal field that is being read, unless they stand in the block as they are. Kept to save
-/// allocations.
+/// The strings of the literal field that is being read, unless they stand in the block as they are.
+/// Kept to save allocations.
 #[derive(Debug, Default)]
 struct Literal {
     name: Vec<u8>,
@@ -129,7 +135,8 @@ struct Literal {
 }
 
 impl Literal {
-    /// A literal field (RFC 7541 §6.2) that begins with `first`, whose low `prefix` bits begin the name's index.
+    /// A literal field (RFC 7541 §6.2) that begins with `first`, whose low `prefix` bits begin the
+    /// name's index.
     #[inline]
     fn read<'s, 'block: 's>(
         &'s mut self,
@@ -141,7 +148,8 @@ impl Literal {
         let name = match input.integer(first, prefix)? {
             0 => input.string(&mut self.name)?,
             index => {
-                // Copied, since inserting the field may evict the entry that it has its name from (RFC 7541 §4.4).
+                // Copied, since inserting the field may evict the entry that it has its name from
+                // (RFC 7541 §4.4).
                 self.name.clear();
                 self.name.extend_from_slice(table.look_up(index as usize)?.0);
                 &self.name

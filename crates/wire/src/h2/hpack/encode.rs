@@ -7,11 +7,13 @@ use alloc::vec::Vec;
 /// What the reader of a literal field is to do with its table (RFC 7541 §6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
-    /// Insert it into the dynamic table. This is for [`Encoder`] and whoever else keeps track of the peer's table.
+    /// Insert it into the dynamic table. This is for [`Encoder`] and whoever else keeps track of
+    /// the peer's table.
     Incremental,
     /// Leave the dynamic table as it is.
     Without,
-    /// As `Without`, and whoever passes the field on must not index it either: for secrets (RFC 7541 §7.1.3).
+    /// As `Without`, and whoever passes the field on must not index it either: for secrets (RFC
+    /// 7541 §7.1.3).
     Never,
 }
 
@@ -26,7 +28,8 @@ impl Indexing {
     }
 }
 
-/// Appends an integer that begins in the low `prefix_bits` (1 to 8) of a byte with `flags` above them (RFC 7541 §5.1).
+/// Appends an integer that begins in the low `prefix_bits` (1 to 8) of a byte with `flags` above
+/// them (RFC 7541 §5.1).
 pub fn put_int(prefix_bits: u8, flags: u8, value: usize, out: &mut Vec<u8>) {
     let full = 0xff >> (8 - prefix_bits);
     if value < usize::from(full) {
@@ -64,8 +67,9 @@ pub fn put_size_update(size: u32, out: &mut Vec<u8>) {
     put_int(5, 0x20, size as usize, out);
 }
 
-/// Appends a field with no use of the dynamic table: the static entry if there is one, else a literal with the static
-/// entry's name if there is one. A field that is never to be indexed is always a literal (RFC 7541 §6.2.3).
+/// Appends a field with no use of the dynamic table: the static entry if there is one, else a
+/// literal with the static entry's name if there is one. A field that is never to be indexed is
+/// always a literal (RFC 7541 §6.2.3).
 pub fn put_field(name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
     put_found(static_index(name, value), name, value, indexing, out);
 }
@@ -73,7 +77,9 @@ pub fn put_field(name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8
 /// The indexes of the static entry with this name and value, and of the first one with this name.
 #[must_use]
 pub fn static_index(name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
-    let Some(first) = STATIC.iter().position(|entry| entry.0.as_bytes() == name) else { return (None, None) };
+    let Some(first) = STATIC.iter().position(|entry| entry.0.as_bytes() == name) else {
+        return (None, None);
+    };
     let full = STATIC[first..]
         .iter()
         .take_while(|entry| entry.0.as_bytes() == name)
@@ -134,7 +140,8 @@ impl Encoder {
         Self { table: Dynamic::new(table::INITIAL_SIZE), unsaid: None }
     }
 
-    /// Makes the table's size `max_size`, in bytes. It must not exceed the peer's `SETTINGS_HEADER_TABLE_SIZE`.
+    /// Makes the table's size `max_size`, in bytes. It must not exceed the peer's
+    /// `SETTINGS_HEADER_TABLE_SIZE`.
     pub fn set_max_size(&mut self, max_size: u32) {
         let smallest = self.unsaid.map_or(max_size, |unsaid| unsaid.smallest.min(max_size));
         self.unsaid = Some(Unsaid { smallest, last: max_size });
@@ -142,7 +149,11 @@ impl Encoder {
     }
 
     /// Appends one whole header block. Every field that fits goes into the table.
-    pub fn encode<'a>(&mut self, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
+    pub fn encode<'a>(
+        &mut self,
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        out: &mut Vec<u8>,
+    ) {
         self.begin(out);
         for (name, value) in fields {
             self.put(name, value, Indexing::Incremental, out);
@@ -162,7 +173,8 @@ impl Encoder {
     pub fn put(&mut self, name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
         let fits = table::entry_size(name, value) <= self.table.max_size() as usize;
         // One that does not fit would empty the table for nothing (RFC 7541 §4.4).
-        let indexing = if indexing == Indexing::Incremental && !fits { Indexing::Without } else { indexing };
+        let indexing =
+            if indexing == Indexing::Incremental && !fits { Indexing::Without } else { indexing };
         let found @ (full, _) = self.find(name, value);
         put_found(found, name, value, indexing, out);
         if full.is_none() && indexing == Indexing::Incremental {
@@ -177,10 +189,14 @@ impl Encoder {
             return (full, named);
         }
         let first = STATIC.len() + 1;
-        let full =
-            self.table.iter().position(|entry| entry == (name, value)).map(|position| first + position);
-        let named = named
-            .or_else(|| self.table.iter().position(|entry| entry.0 == name).map(|position| first + position));
+        let full = self
+            .table
+            .iter()
+            .position(|entry| entry == (name, value))
+            .map(|position| first + position);
+        let named = named.or_else(|| {
+            self.table.iter().position(|entry| entry.0 == name).map(|position| first + position)
+        });
         (full, named)
     }
 }

@@ -21,7 +21,10 @@ pub enum Error {
     HuffmanEndOfString,
     #[error("a Huffman-coded string is padded with more than 7 bits (RFC 7541 §5.2)")]
     HuffmanPaddingTooLong,
-    #[error("a Huffman-coded string ends inside a code or is padded with other than ones (RFC 7541 §5.2)")]
+    #[error(
+        "a Huffman-coded string ends inside a code or is padded with other than ones (RFC 7541 \
+         §5.2)"
+    )]
     HuffmanPadding,
     #[error("a header name or value is too long")]
     StringTooLong,

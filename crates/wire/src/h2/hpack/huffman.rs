@@ -3,22 +3,23 @@
 use super::Error;
 use alloc::vec::Vec;
 
-/// The symbol that ends no string on the wire: it is there for its first bits, which are the padding.
+/// The symbol that ends no string on the wire: it is there for its first bits, which are the
+/// padding.
 const END_OF_STRING: usize = 256;
 
 /// Bits of the shortest code and of the longest.
 const SHORTEST: usize = 5;
 const LONGEST: usize = 30;
 
-/// Bits that are looked at together. One more is a little faster still, but its table fills half of a first-level
-/// cache that the rest of the program needs too.
+/// Bits that are looked at together. One more is a little faster still, but its table fills half of
+/// a first-level cache that the rest of the program needs too.
 const WINDOW: usize = 11;
 
 /// Bits that one [`Bits::refill`] makes sure of, unless the string ends.
 const REFILL: usize = 56;
 
-/// Length in bits of each symbol's code, end-of-string last (RFC 7541 Appendix B). Nothing else needs to be written
-/// down, as the code is canonical.
+/// Length in bits of each symbol's code, end-of-string last (RFC 7541 Appendix B). Nothing else
+/// needs to be written down, as the code is canonical.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, // 0x00
@@ -46,10 +47,12 @@ static SYMBOLS: [u8; 256] = CANONICAL.symbols;
 static RUNS: [Run; LONGEST + 1] = CANONICAL.runs;
 static STEPS: [Step; 1 << WINDOW] = steps();
 
-/// What follows from [`LENGTHS`]: codes count upwards, from short to long and then in the order of the symbols.
+/// What follows from [`LENGTHS`]: codes count upwards, from short to long and then in the order of
+/// the symbols.
 const CANONICAL: Canonical = canonical();
 
-// The last code is all ones, so the lengths leave no gap and every bit string begins with some code.
+// The last code is all ones, so the lengths leave no gap and every bit string begins with some
+// code.
 const _: () = assert!(CANONICAL.codes[END_OF_STRING].0 == (1 << LONGEST) - 1);
 
 struct Canonical {
@@ -143,7 +146,8 @@ const fn single_steps() -> [Step; 1 << WINDOW] {
             let mut low = 0;
             while low < 1 << free {
                 let window = ((code as usize) << free) | low;
-                steps[steps.len() - 1 - window] = Step { symbols: [symbol as u8, 0], count: 1, bits };
+                steps[steps.len() - 1 - window] =
+                    Step { symbols: [symbol as u8, 0], count: 1, bits };
                 low += 1;
             }
         }
@@ -211,10 +215,11 @@ fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<usize, Error> {
 
 /// The bits that are still to be decoded.
 struct Bits<'a> {
-    /// The next bits, the first one at the top. They are inverted, so that what lies beyond the end reads like the
-    /// padding: it is zeros here.
+    /// The next bits, the first one at the top. They are inverted, so that what lies beyond the end
+    /// reads like the padding: it is zeros here.
     inverted: u64,
-    /// How many bits of `inverted` count. Those below them are the next ones, too, or zeros beyond the end.
+    /// How many bits of `inverted` count. Those below them are the next ones, too, or zeros beyond
+    /// the end.
     have: u32,
     rest: &'a [u8],
 }
@@ -257,7 +262,8 @@ impl Bits<'_> {
         Some(step)
     }
 
-    /// Whether the string ends here as it should: less than a byte is left, of ones (RFC 7541 §5.2).
+    /// Whether the string ends here as it should: less than a byte is left, of ones (RFC 7541
+    /// §5.2).
     #[inline]
     fn are_padding(&self) -> bool {
         self.have < 8 && self.inverted == 0
@@ -267,8 +273,9 @@ impl Bits<'_> {
     fn long(&mut self) -> Result<u8, Error> {
         let ahead = !(self.inverted >> 32) as u32;
         // The longest codes end above everything.
-        let length =
-            (WINDOW + 1..LONGEST).find(|length| u64::from(ahead) < RUNS[*length].end).unwrap_or(LONGEST);
+        let length = (WINDOW + 1..LONGEST)
+            .find(|length| u64::from(ahead) < RUNS[*length].end)
+            .unwrap_or(LONGEST);
         if length as u32 > self.have {
             return Err(if self.inverted == 0 {
                 Error::HuffmanPaddingTooLong
@@ -310,7 +317,10 @@ mod tests {
             }
             // Only ones follow: the longest codes begin so.
             let alone = step_of(&[CODES[first]], usize::MAX);
-            assert_eq!((alone.count, alone.bits, usize::from(alone.symbols[0])), (1, CODES[first].1, first));
+            assert_eq!(
+                (alone.count, alone.bits, usize::from(alone.symbols[0])),
+                (1, CODES[first].1, first)
+            );
         }
     }
 }

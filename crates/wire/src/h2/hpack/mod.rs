@@ -1,8 +1,8 @@
 //! HPACK (RFC 7541): header fields as HTTP/2 puts them on the wire.
 //!
-//! Each direction of a connection has one table of recent fields, which sender and receiver keep alike. Hence a block
-//! must be decoded even if nobody wants its fields, and an [`Error`] ends the connection: whatever comes after it
-//! would be read with the wrong table.
+//! Each direction of a connection has one table of recent fields, which sender and receiver keep
+//! alike. Hence a block must be decoded even if nobody wants its fields, and an [`Error`] ends the
+//! connection: whatever comes after it would be read with the wrong table.
 //!
 //! ```text
 //!   block ──► [size update]* ──► field ──► field ──► ...
@@ -12,8 +12,8 @@
 //!   index    1 ..= 61   static table      62 ..   dynamic table, newest entry first
 //! ```
 //!
-//! The generator's requests are templates, written with the stateless functions of [`encode`]; [`Decoder`] reads the
-//! responses. [`Encoder`] is for the server half.
+//! The generator's requests are templates, written with the stateless functions of [`encode`];
+//! [`Decoder`] reads the responses. [`Encoder`] is for the server half.
 
 mod decode;
 pub mod encode;

@@ -83,8 +83,9 @@ pub fn entry_size(name: &[u8], value: &[u8]) -> usize {
 
 /// The last fields of one direction, newest first (RFC 7541 §2.3.2).
 ///
-/// All strings lie in one buffer, each entry's name and value together, in the order of their arrival: an insertion
-/// appends, an eviction only forgets. The buffer's front is given up once it is the larger part.
+/// All strings lie in one buffer, each entry's name and value together, in the order of their
+/// arrival: an insertion appends, an eviction only forgets. The buffer's front is given up once it
+/// is the larger part.
 #[derive(Debug)]
 pub struct Dynamic {
     /// The newest one comes first.
@@ -99,7 +100,8 @@ pub struct Dynamic {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Where its name begins, counted from the first byte that was ever inserted. The value follows the name.
+    /// Where its name begins, counted from the first byte that was ever inserted. The value follows
+    /// the name.
     start: u64,
     name_len: u32,
     value_len: u32,
@@ -141,7 +143,11 @@ impl Dynamic {
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
         // What fits into a table fits into its size, which has 32 bits.
-        self.entries.push_front(Entry { start, name_len: name.len() as u32, value_len: value.len() as u32 });
+        self.entries.push_front(Entry {
+            start,
+            name_len: name.len() as u32,
+            value_len: value.len() as u32,
+        });
         self.size += size;
     }
 
@@ -156,7 +162,8 @@ impl Dynamic {
         Ok(self.strings(entry))
     }
 
-    /// The entries from the newest, which has the index after the static table's last, to the oldest.
+    /// The entries from the newest, which has the index after the static table's last, to the
+    /// oldest.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.entries.iter().map(|entry| self.strings(entry))
     }
@@ -175,7 +182,8 @@ impl Dynamic {
         }
     }
 
-    /// Gives up the buffer's front where that moves less than it frees: each byte is moved once at most, on average.
+    /// Gives up the buffer's front where that moves less than it frees: each byte is moved once at
+    /// most, on average.
     fn compact(&mut self) {
         let dead = match self.entries.back() {
             Some(oldest) => (oldest.start - self.given_up) as usize,

@@ -16,7 +16,8 @@ const EXPECTED_BODY_BYTES: usize = 1 << 20;
 pub struct Command {
     line: usize,
     method: Option<String>,
-    /// Headers of -H. Without a value: a header that is not to be sent, even where curl would add it.
+    /// Headers of -H. Without a value: a header that is not to be sent, even where curl would add
+    /// it.
     headers: Vec<(String, Option<String>)>,
     /// Headers that other options ask for.
     asked: Vec<(&'static str, String)>,
@@ -45,7 +46,8 @@ impl Command {
                 let takes = matches!(kind, OptionKind::Value | OptionKind::IdleValue);
                 let mut next = || attached.take().or_else(|| words.next().map(|word| word.bytes));
                 let value = if takes { next() } else { Some(Vec::new()) };
-                let missing = || located(format!("--{name} needs a value; write it after the option"));
+                let missing =
+                    || located(format!("--{name} needs a value; write it after the option"));
                 command.apply(kind, name, value.ok_or_else(missing)?, read).map_err(located)?;
             }
         }
@@ -75,7 +77,12 @@ impl Command {
         }
     }
 
-    fn apply_text(&mut self, name: &'static str, value: String, read: ReadFile) -> Result<(), String> {
+    fn apply_text(
+        &mut self,
+        name: &'static str,
+        value: String,
+        read: ReadFile,
+    ) -> Result<(), String> {
         match name {
             "url" => self.urls.push(value),
             "request" => self.method = Some(value),
@@ -91,17 +98,23 @@ impl Command {
             "referer" => self.ask("Referer", value.trim_end_matches(";auto").into()),
             "cookie" if value.is_empty() => {}
             "cookie" if value.contains('=') => self.cookies.push(value),
-            "cookie" => return Err(format!("-b {value} reads cookies from a file; write -b 'name=value'")),
+            "cookie" => {
+                return Err(format!("-b {value} reads cookies from a file; write -b 'name=value'"));
+            }
             "user" if value.contains(':') => {
                 self.ask("Authorization", format!("Basic {}", BASE64.encode(value)));
             }
-            "user" => return Err(format!("curl would ask for a password; write -u '{value}:password'")),
+            "user" => {
+                return Err(format!("curl would ask for a password; write -u '{value}:password'"));
+            }
             "oauth2-bearer" => self.ask("Authorization", format!("Bearer {value}")),
             "range" => self.ask("Range", format!("bytes={value}")),
             "max-time" | "connect-timeout"
                 if !value.parse::<f64>().is_ok_and(|s| s.is_finite() && s >= 0.0) =>
             {
-                return Err(format!("--{name} {value} is not a number of seconds; write it like 2.5"));
+                return Err(format!(
+                    "--{name} {value} is not a number of seconds; write it like 2.5"
+                ));
             }
             // Redirects are never followed: an answer of 3xx counts as right unless a status is
             // expected.
@@ -114,7 +127,8 @@ impl Command {
 
     /// Notes what means something to a load. As in curl the last one counts, but for --resolve.
     fn set(&mut self, name: &str, value: String) {
-        let same = |other: &str| other == name || (name.starts_with("http") && other.starts_with("http"));
+        let same =
+            |other: &str| other == name || (name.starts_with("http") && other.starts_with("http"));
         self.options.retain(|(other, _)| name == "resolve" || !same(other));
         self.options.push((name.into(), value));
     }
@@ -138,7 +152,8 @@ impl Command {
         let query = if self.get { self.data.take() } else { None };
         let mut requests = Vec::new();
         for (i, url) in self.urls.iter().enumerate() {
-            let several = if self.urls.len() > 1 { format!(", URL {}", i + 1) } else { String::new() };
+            let several =
+                if self.urls.len() > 1 { format!(", URL {}", i + 1) } else { String::new() };
             let place = format!("line {}{several}", self.line);
             let made = self.url(url, query.as_deref());
             let request = made.and_then(|url| self.request(url, self.uploads.get(i), read));
@@ -151,7 +166,9 @@ impl Command {
         match requests.first_mut() {
             // Once for each command, however many URLs it has.
             Some(first) => {
-                self.idle.iter().for_each(|name| first.changes.add(Change::Option, &format!("--{name}")));
+                self.idle
+                    .iter()
+                    .for_each(|name| first.changes.add(Change::Option, &format!("--{name}")));
             }
             None => {
                 return Err(format!(
@@ -163,7 +180,12 @@ impl Command {
         Ok(requests)
     }
 
-    fn request(&self, mut url: String, upload: Option<&String>, read: ReadFile) -> Result<Imported, String> {
+    fn request(
+        &self,
+        mut url: String,
+        upload: Option<&String>,
+        read: ReadFile,
+    ) -> Result<Imported, String> {
         let form = if self.json { "application/json" } else { "application/x-www-form-urlencoded" };
         let (method, body, content_type) = match (&self.data, &self.form[..], upload) {
             // --json names the type even where --get moves the data into the query.
@@ -171,16 +193,21 @@ impl Command {
                 let content_type = self.json.then(|| form.into());
                 (if self.head { "HEAD" } else { "GET" }, None, content_type)
             }
-            _ if self.head => return Err("-I cannot come with a body; take it out, or add -G".into()),
+            _ if self.head => {
+                return Err("-I cannot come with a body; take it out, or add -G".into());
+            }
             (Some(data), [], None) => ("POST", Some(data.clone()), Some(form.into())),
-            (None, parts, None) => ("POST", Some(multipart(parts)), Some(FORM_TYPE.to_string() + BOUNDARY)),
+            (None, parts, None) => {
+                ("POST", Some(multipart(parts)), Some(FORM_TYPE.to_string() + BOUNDARY))
+            }
             (None, [], Some(path)) => {
                 url = with_file_name(url, path);
                 ("PUT", Some(load(path, read)?), None)
             }
             _ => return Err("-d, -F and -T exclude each other; keep one of them".into()),
         };
-        let mut request = Imported::new(String::new(), self.method.as_deref().unwrap_or(method), &url);
+        let mut request =
+            Imported::new(String::new(), self.method.as_deref().unwrap_or(method), &url);
         request.headers = self.headers(content_type);
         (request.body, request.options) = (body, self.options.clone());
         request.changes = self.changes(&request);
@@ -191,8 +218,9 @@ impl Command {
     fn changes(&self, request: &Imported) -> Changes {
         let mut changes = Changes::default();
         let is_removed = |name: &str| {
-            let is_own =
-                |(own, value): &(String, Option<String>)| own.eq_ignore_ascii_case(name) && value.is_none();
+            let is_own = |(own, value): &(String, Option<String>)| {
+                own.eq_ignore_ascii_case(name) && value.is_none()
+            };
             self.headers.iter().any(is_own) || self.asked.iter().any(|(own, _)| *own == name)
         };
         for name in ["User-Agent", "Accept"] {
@@ -204,7 +232,8 @@ impl Command {
             changes.add(Change::HostHeader, "");
         }
         let is_long = request.body.as_ref().is_some_and(|body| body.len() > EXPECTED_BODY_BYTES);
-        if (is_long || !self.uploads.is_empty()) && !request.has("expect") && !is_removed("expect") {
+        if (is_long || !self.uploads.is_empty()) && !request.has("expect") && !is_removed("expect")
+        {
             changes.add(Change::ToolHeader, "Expect");
         }
         if !self.form.is_empty() {
@@ -218,7 +247,8 @@ impl Command {
         changes
     }
 
-    /// The URL that curl would ask for: with a scheme, without the marks of its globbing, with the data of -G.
+    /// The URL that curl would ask for: with a scheme, without the marks of its globbing, with the
+    /// data of -G.
     fn url(&self, url: &str, query: Option<&[u8]>) -> Result<String, String> {
         let url = url.split('#').next().unwrap_or_default();
         let url = if url.contains("://") { url.to_string() } else { format!("http://{url}") };
@@ -239,7 +269,8 @@ impl Command {
         asked.push(("Content-Type", content_type.unwrap_or_default()));
         // Only the form itself knows its boundary.
         let wins = |name: &str| self.form.is_empty() || !name.eq_ignore_ascii_case("content-type");
-        let own = |name: &str| self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name) && wins(n));
+        let own =
+            |name: &str| self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name) && wins(n));
         asked.retain(|(name, value)| !value.is_empty() && !own(name));
         let asked = asked.into_iter().map(|(name, value)| (name.into(), value));
         let own = self.headers.iter().filter(|(name, _)| wins(name));
@@ -250,7 +281,9 @@ impl Command {
 /// `Name: value`; `Name;` is one with an empty value, and `Name:` takes one away.
 fn header(text: &str) -> Result<(String, Option<String>), String> {
     if let Some(path) = text.strip_prefix('@') {
-        return Err(format!("-H @{path} reads headers from a file; write each one as -H 'Name: value'"));
+        return Err(format!(
+            "-H @{path} reads headers from a file; write each one as -H 'Name: value'"
+        ));
     }
     match (text.split_once(':'), text.trim_end().strip_suffix(';')) {
         (Some((name, value)), _) if value.trim().is_empty() => Ok((name.trim().into(), None)),
@@ -267,7 +300,8 @@ fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
         ("data-raw", _) | (_, None) => Ok(value),
         (_, Some(path)) => {
             let mut bytes = load(&text(path.to_vec())?, read)?;
-            bytes.retain(|byte| !matches!(name, "data" | "data-ascii") || !b"\r\n\0".contains(byte));
+            bytes
+                .retain(|byte| !matches!(name, "data" | "data-ascii") || !b"\r\n\0".contains(byte));
             Ok(bytes)
         }
     }
@@ -284,14 +318,18 @@ fn urlencoded(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     Ok(format!("{name}{joint}{}", form_encoded(&content)).into_bytes())
 }
 
-/// Takes off the backslashes that protect brackets from curl's globbing. Sets of URLs are not spelt out.
+/// Takes off the backslashes that protect brackets from curl's globbing. Sets of URLs are not spelt
+/// out.
 fn unglobbed(url: &str) -> Result<String, String> {
     // The brackets of an IPv6 address are no glob, nor is an empty pair.
     let path = Url::parse(url).map_or(0, |parts| url.len() - parts.rest.len());
     let protected = ["\\[", "\\]", "\\{", "\\}"];
-    let bare = protected.iter().fold(url[path..].replace("[]", ""), |url, mark| url.replace(mark, ""));
+    let bare =
+        protected.iter().fold(url[path..].replace("[]", ""), |url, mark| url.replace(mark, ""));
     if bare.contains(['[', ']', '{', '}']) {
-        return Err("curl takes brackets for a set of URLs; write these one by one, or add -g".into());
+        return Err(
+            "curl takes brackets for a set of URLs; write these one by one, or add -g".into()
+        );
     }
     Ok(protected.iter().fold(url.into(), |url: String, mark| url.replace(mark, &mark[1..])))
 }
@@ -315,7 +353,9 @@ fn ascii_path(url: &str) -> String {
 fn with_file_name(url: String, path: &str) -> String {
     match Url::parse(&url).map(|parts| parts.rest.to_string()).as_deref() {
         Ok("") => format!("{url}/{}", file_name(path)),
-        Ok(rest) if rest.ends_with('/') && !rest.contains('?') => format!("{url}{}", file_name(path)),
+        Ok(rest) if rest.ends_with('/') && !rest.contains('?') => {
+            format!("{url}{}", file_name(path))
+        }
         _ => url,
     }
 }

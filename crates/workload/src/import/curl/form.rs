@@ -34,7 +34,9 @@ impl Part {
         let path = value.strip_prefix('@');
         let (word, suffixes) = form_word(path.unwrap_or(&value));
         if value.starts_with('<') || word.contains('\\') || path.is_some() && word.contains(',') {
-            return Err(format!("dyno does not follow -F {field}; write it like name=value or name=@file"));
+            return Err(format!(
+                "dyno does not follow -F {field}; write it like name=value or name=@file"
+            ));
         }
         part.suffixes(suffixes)?;
         if path.is_none() {
@@ -43,7 +45,9 @@ impl Part {
         }
         part.content = load(word, read)?;
         let file_name = part.file_name.get_or_insert_with(|| file_name(word).into());
-        let guess = guess_type(file_name).or_else(|| guess_type(word)).unwrap_or("application/octet-stream");
+        let guess = guess_type(file_name)
+            .or_else(|| guess_type(word))
+            .unwrap_or("application/octet-stream");
         part.content_type.get_or_insert_with(|| guess.into());
         Ok(part)
     }
@@ -70,14 +74,16 @@ impl Part {
 /// A word up to a semicolon, or in double quotes, and what follows it.
 fn form_word(text: &str) -> (&str, &str) {
     let quoted = text.trim_start().strip_prefix('"').and_then(|text| text.split_once('"'));
-    let (word, rest) = quoted.unwrap_or_else(|| text.split_at(text.find(';').unwrap_or(text.len())));
+    let (word, rest) =
+        quoted.unwrap_or_else(|| text.split_at(text.find(';').unwrap_or(text.len())));
     (if quoted.is_some() { word } else { word.trim() }, rest)
 }
 
 /// By the file's ending, from curl's own table.
 fn guess_type(path: &str) -> Option<&'static str> {
-    const TYPES: &str = "gif=image/gif jpg=image/jpeg jpeg=image/jpeg png=image/png svg=image/svg+xml txt=text/plain \
-                         htm=text/html html=text/html pdf=application/pdf xml=application/xml";
+    const TYPES: &str = "gif=image/gif jpg=image/jpeg jpeg=image/jpeg png=image/png \
+                         svg=image/svg+xml txt=text/plain htm=text/html html=text/html \
+                         pdf=application/pdf xml=application/xml";
     let ending = path.rsplit_once('.')?.1.to_ascii_lowercase();
     TYPES.split_whitespace().find_map(|pair| pair.strip_prefix(ending.as_str())?.strip_prefix('='))
 }
@@ -89,8 +95,16 @@ pub fn multipart(parts: &[Part]) -> Vec<u8> {
     for part in parts {
         let file = part.file_name.iter().map(|name| format!("; filename=\"{}\"", quoted(name)));
         let kind = part.content_type.iter().map(|kind| format!("\r\nContent-Type: {kind}"));
-        let head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{}\"", quoted(&part.name));
-        let head = [head].into_iter().chain(file).chain(kind).chain(["\r\n\r\n".into()]).collect::<String>();
+        let head = format!(
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{}\"",
+            quoted(&part.name)
+        );
+        let head = [head]
+            .into_iter()
+            .chain(file)
+            .chain(kind)
+            .chain(["\r\n\r\n".into()])
+            .collect::<String>();
         body.extend([head.as_bytes(), &part.content, b"\r\n"].concat());
     }
     body.extend(format!("--{BOUNDARY}--\r\n").bytes());

@@ -1,7 +1,7 @@
 //! curl's command line, as browsers copy it and as people write it.
 //!
-//! Words are split as bash splits them; then options get curl's meaning (curl(1), checked against curl 7.88). What only
-//! a shell could fill in (variables, pipes) is refused.
+//! Words are split as bash splits them; then options get curl's meaning (curl(1), checked against
+//! curl 7.88). What only a shell could fill in (variables, pipes) is refused.
 
 mod command;
 mod form;
@@ -15,13 +15,16 @@ use self::shell::{Word, commands};
 use super::{Changes, Imports, some};
 use crate::ReadFile;
 
-/// Reads curl commands, one a line or separated by `;`, each with one or more URLs. The word `curl` may be missing from
-/// the first. `Err`: a shell or curl would not take it, or dyno cannot do the same.
+/// Reads curl commands, one a line or separated by `;`, each with one or more URLs. The word `curl`
+/// may be missing from the first. `Err`: a shell or curl would not take it, or dyno cannot do the
+/// same.
 ///
 /// What curl adds by itself, `User-Agent: curl/…` and `Accept: */*`, is not added here, but listed.
 pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     if command.contains("^\"") || command.contains("Invoke-WebRequest") {
-        return Err("this command was copied for Windows; choose \"Copy as cURL (bash)\" instead".into());
+        return Err(
+            "this command was copied for Windows; choose \"Copy as cURL (bash)\" instead".into()
+        );
     }
     let mut requests = Vec::new();
     for (i, mut words) in commands(command)?.into_iter().enumerate() {

@@ -23,31 +23,34 @@ const OPTIONS: [(OptionKind, &str); 5] = [
     ),
     (
         OptionKind::Value,
-        "request/X header/H data/d data-ascii data-raw data-binary data-urlencode json form/F form-string \
-         user-agent/A referer/e cookie/b user/u oauth2-bearer range/r upload-file/T url max-time/m connect-timeout \
-         resolve unix-socket cacert cert/E key",
+        "request/X header/H data/d data-ascii data-raw data-binary data-urlencode json form/F \
+         form-string user-agent/A referer/e cookie/b user/u oauth2-bearer range/r upload-file/T \
+         url max-time/m connect-timeout resolve unix-socket cacert cert/E key",
     ),
     (
         OptionKind::IdleFlag,
-        "silent/s show-error/S verbose/v include/i show-headers fail/f fail-with-body fail-early progress-bar/# \
-         no-progress-meter no-buffer/N remote-name/O remote-name-all remote-header-name/J remote-time/R disable/q \
-         basic ipv4/4 ipv6/6 no-keepalive tlsv1/1 tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3 no-sessionid tcp-nodelay \
-         tcp-fastopen path-as-is raw create-dirs parallel/Z parallel-immediate trace-time no-styled-output post301 \
-         post302 post303 retry-all-errors retry-connrefused junk-session-cookies/j no-clobber remove-on-error \
-         http0.9",
+        "silent/s show-error/S verbose/v include/i show-headers fail/f fail-with-body fail-early \
+         progress-bar/# no-progress-meter no-buffer/N remote-name/O remote-name-all \
+         remote-header-name/J remote-time/R disable/q basic ipv4/4 ipv6/6 no-keepalive tlsv1/1 \
+         tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3 no-sessionid tcp-nodelay tcp-fastopen path-as-is raw \
+         create-dirs parallel/Z parallel-immediate trace-time no-styled-output post301 post302 \
+         post303 retry-all-errors retry-connrefused junk-session-cookies/j no-clobber \
+         remove-on-error http0.9",
     ),
     (
         OptionKind::IdleValue,
-        "output/o output-dir write-out/w dump-header/D stderr trace trace-ascii cookie-jar/c libcurl retry \
-         retry-delay retry-max-time max-redirs max-filesize speed-limit/Y speed-time/y keepalive-time \
-         parallel-max proto proto-redir noproxy expect100-timeout happy-eyeballs-timeout-ms etag-save",
+        "output/o output-dir write-out/w dump-header/D stderr trace trace-ascii cookie-jar/c \
+         libcurl retry retry-delay retry-max-time max-redirs max-filesize speed-limit/Y \
+         speed-time/y keepalive-time parallel-max proto proto-redir noproxy expect100-timeout \
+         happy-eyeballs-timeout-ms etag-save",
     ),
     (
         OptionKind::Refused,
-        "proxy/x preproxy socks4 socks4a socks5 socks5-hostname proxy-user/U proxytunnel/p digest ntlm negotiate \
-         anyauth aws-sigv4 netrc/n netrc-file netrc-optional config/K http1.0/0 http3 http3-only url-query \
-         request-target proto-default continue-at/C time-cond/z etag-compare limit-rate connect-to pass next/: \
-         no-alpn tls-max ciphers tls13-ciphers curves cert-type key-type",
+        "proxy/x preproxy socks4 socks4a socks5 socks5-hostname proxy-user/U proxytunnel/p digest \
+         ntlm negotiate anyauth aws-sigv4 netrc/n netrc-file netrc-optional config/K http1.0/0 \
+         http3 http3-only url-query request-target proto-default continue-at/C time-cond/z \
+         etag-compare limit-rate connect-to pass next/: no-alpn tls-max ciphers tls13-ciphers \
+         curves cert-type key-type",
     ),
 ];
 
@@ -80,7 +83,8 @@ pub fn spelled(word: &[u8]) -> Result<(Vec<(OptionKind, &'static str)>, Option<V
     while let Some((&letter, rest)) = letters.split_first() {
         let known = options().find(|(_, _, short)| *short == Some(char::from(letter)));
         let written = String::from_utf8_lossy(letters).chars().next().unwrap_or_default();
-        let unknown = || format!("dyno knows no -{written} of curl; take it out if the load can do without");
+        let unknown =
+            || format!("dyno knows no -{written} of curl; take it out if the load can do without");
         let (kind, name, _) = known.ok_or_else(unknown)?;
         spelled.push((kind, name));
         if matches!(kind, OptionKind::Value | OptionKind::IdleValue) {
@@ -100,7 +104,9 @@ fn long(option: &str) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>
         Some((kind, name, _)) => Ok((vec![(kind, name)], value)),
         None => Err(match nearest(name, options().map(|(_, long, _)| long)) {
             Some(near) => format!("dyno knows no --{name} of curl; did you mean --{near}?"),
-            None => format!("dyno knows no --{name} of curl; take it out if the load can do without"),
+            None => {
+                format!("dyno knows no --{name} of curl; take it out if the load can do without")
+            }
         }),
     }
 }

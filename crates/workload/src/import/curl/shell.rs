@@ -30,14 +30,18 @@ impl Shell<'_> {
             let line = self.line;
             let c = match self.take() {
                 // Before anything but a blank, it cuts through a URL that lost its quotes.
-                Some('&') if self.rest.is_empty() || self.rest.starts_with(['&', ' ', '\r', '\n']) => {
+                Some('&')
+                    if self.rest.is_empty() || self.rest.starts_with(['&', ' ', '\r', '\n']) =>
+                {
                     Some(';')
                 }
                 c => c,
             };
             match c {
                 Some('\\') if self.eat_line_end() => {}
-                Some('#') if word.is_none() => self.rest = self.rest.trim_start_matches(|c| c != '\n'),
+                Some('#') if word.is_none() => {
+                    self.rest = self.rest.trim_start_matches(|c| c != '\n')
+                }
                 Some(' ' | '\t' | '\r') => words.extend(word.take()),
                 None | Some('\n' | ';') => {
                     words.extend(word.take());
@@ -94,12 +98,15 @@ impl Shell<'_> {
 
     /// A dollar that stands for itself. What a shell would put something else for is an error.
     fn dollar(&self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
-        let name: String = self.rest.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
+        let name: String =
+            self.rest.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
         if c == '`'
             || !name.is_empty()
             || self.rest.starts_with(['{', '(', '@', '*', '#', '?', '!', '$', '-'])
         {
-            return Err(format!("a shell replaces {c}{name}…; write what comes out, or use single quotes"));
+            return Err(format!(
+                "a shell replaces {c}{name}…; write what comes out, or use single quotes"
+            ));
         }
         push(out, c);
         Ok(())
@@ -119,7 +126,8 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// A code point. Browsers write those beyond U+FFFF as two surrogates, which bash would not put together.
+    /// A code point. Browsers write those beyond U+FFFF as two surrogates, which bash would not put
+    /// together.
     fn unicode(&mut self) -> Result<char, String> {
         let mut code = self.number(4);
         if let Some(high @ 0xd800..0xdc00) = code
@@ -128,7 +136,8 @@ impl Shell<'_> {
             let low = self.number(4).and_then(|low| low.checked_sub(0xdc00));
             code = low.map(|low| 0x10000 + ((high - 0xd800) << 10) + low);
         }
-        code.and_then(char::from_u32).ok_or_else(|| "\\u names no character; write it like \\u00e4".into())
+        code.and_then(char::from_u32)
+            .ok_or_else(|| "\\u names no character; write it like \\u00e4".into())
     }
 
     /// The number in up to `most` hexadecimal digits, if there are any.

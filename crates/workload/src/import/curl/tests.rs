@@ -29,7 +29,8 @@ fn shown(command: &str) -> String {
 fn check(cases: &str) {
     for case in cases.trim().lines() {
         let form = "Content-Type: application/x-www-form-urlencoded";
-        let case = case.replace('⏎', "\n").replace('␍', "\r").replace('␉', "\t").replace("FORM", form);
+        let case =
+            case.replace('⏎', "\n").replace('␍', "\r").replace('␉', "\t").replace("FORM", form);
         let (command, expected) = case.split_once(" → ").unwrap();
         assert_eq!(shown(command), expected, "{command}");
     }
@@ -60,14 +61,21 @@ curl a -A $'\'\\\"\?\t\x41\x9Z\u00e4\u41\ud83d\ude00!' → GET http://a | User-A
 curl a --data-raw $'{\n\r\u0021'\n → POST http://a | FORM | {⏎␍!n
 "#,
     );
-    assert_eq!(curl(r"curl a -d $'\xff\x00'x", &read).unwrap().requests[0].body, Some(vec![255, 0, b'x']));
+    assert_eq!(
+        curl(r"curl a -d $'\xff\x00'x", &read).unwrap().requests[0].body,
+        Some(vec![255, 0, b'x'])
+    );
 }
 
 #[test]
 fn a_script_may_have_several_commands_with_several_urls() {
     let text = "curl http://a/ -d 1 ;\n# then\ncurl \\\n b c && curl d/ &\ncurl --url e\n";
-    let places: Vec<_> =
-        curl(text, &read).unwrap().requests.into_iter().map(|r| (r.place, r.method, r.url)).collect();
+    let places: Vec<_> = curl(text, &read)
+        .unwrap()
+        .requests
+        .into_iter()
+        .map(|r| (r.place, r.method, r.url))
+        .collect();
     let expected = [
         ("line 1", "POST", "http://a/"),
         ("line 3, URL 1", "GET", "http://b"),
@@ -144,8 +152,9 @@ curl a -A '' -H 'Host: b' -H Content-Length:3 -H 'X: 1' -H 'X: 2' -H Y: → GET 
 
 #[test]
 fn options_that_mean_something_to_a_load_come_along() {
-    let text = "curl -sSLk --resolve a:1:b -o/dev/null -w '%{http_code}' a --http2 --resolve c:2:d -m 9 --max-time=2.5 \
-                --cacert x -E y --key z --unix-socket /s --connect-timeout 1 --http1.1 -# --retry 3 -4 --";
+    let text = "curl -sSLk --resolve a:1:b -o/dev/null -w '%{http_code}' a --http2 --resolve c:2:d \
+                -m 9 --max-time=2.5 --cacert x -E y --key z --unix-socket /s --connect-timeout 1 \
+                --http1.1 -# --retry 3 -4 --";
     let options = curl(text, &read).unwrap().requests.remove(0).options;
     let options: Vec<_> = options.iter().map(|(n, v)| format!("{n}={v}")).collect();
     let expected = "insecure= resolve=a:1:b resolve=c:2:d max-time=2.5 cacert=x cert=y key=z \
@@ -216,16 +225,20 @@ fn wrong_commands_are_named_with_what_to_do() {
 
 #[test]
 fn options_without_effect_are_listed() {
-    let text = "curl -sSL -c jar -o/dev/null --retry 3 -4 http://a/x/../y#z https://a/ -H 'Content-Length: 3' -F a=b -b c=d\ncurl -sA '' http://b/ -H Accept: -H Host:";
+    let text = "curl -sSL -c jar -o/dev/null --retry 3 -4 http://a/x/../y#z https://a/ -H \
+                'Content-Length: 3' -F a=b -b c=d\ncurl -sA '' http://b/ -H Accept: -H Host:";
     let lines = curl(text, &read).unwrap().changes.lines();
     let expected = [
         "import: 2 headers left out, because dyno writes Content-Length itself: content-length",
-        "import: 4 headers that the tool adds by itself are not sent (add them with -H): Accept, User-Agent",
+        "import: 4 headers that the tool adds by itself are not sent (add them with -H): Accept, \
+         User-Agent",
         "import: 1 headers Host sent all the same, because HTTP/1.1 asks for one (RFC 9112 §3.2)",
         "import: 1 URL fragments left out, because no client sends them: line 1, URL 1",
-        "import: 1 paths with . or .. sent as written, which the tool would shorten: http://a/x/../y",
+        "import: 1 paths with . or .. sent as written, which the tool would shorten: \
+         http://a/x/../y",
         "import: 2 form boundaries that are fixed, where the tool draws one for each request",
-        "import: 8 options of curl that have no effect here: --cookie-jar, --ipv4, --location, --output, --retry, --show-error, --silent",
+        "import: 8 options of curl that have no effect here: --cookie-jar, --ipv4, --location, \
+         --output, --retry, --show-error, --silent",
     ];
     assert_eq!(lines, expected);
 }
@@ -257,7 +270,9 @@ fn every_option_of_curl_is_applied_listed_or_refused() {
         let plain = curl("curl http://a/b", &read).unwrap();
         match curl(&format!("curl http://a/b {words}"), &read) {
             Ok(imports) => assert_ne!(imports, plain, "{name} is dropped in silence"),
-            Err(error) => assert!(kind == OptionKind::Refused && error.contains(name), "{name}: {error}"),
+            Err(error) => {
+                assert!(kind == OptionKind::Refused && error.contains(name), "{name}: {error}")
+            }
         }
     }
 }
