@@ -62,7 +62,7 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
         first_error(written).map(|()| result.valid)
     });
     if let (Some(saving), Ok(())) = (&saving, &saved) {
-        saving.tell(has_begun);
+        saving.print_place(has_begun);
     }
     let (is_valid, failed) =
         shown.map_or_else(|error| (false, Err(error)), |valid| (valid, Ok(())));
@@ -96,9 +96,9 @@ struct Ready {
 impl Ready {
     fn new(mut args: LoadArgs) -> anyhow::Result<Ready> {
         spec::refuse_what_cannot_be(&args)?;
-        let (url, workload, changes) = requests::of(&mut args)?;
-        spec::refuse_what_does_nothing(&args, &url, &workload)?;
         let reach = requests::reach(&args);
+        let (url, workload, changes) = requests::of(&mut args, &reach)?;
+        spec::refuse_what_does_nothing(&args, &url, &workload)?;
         let spec = spec::spec(&args, &url, &workload, &reach)?;
         dyno_runner::bodies::check(&workload.requests, spec.step.in_flight()).map_err(bad)?;
         for line in changes.lines() {

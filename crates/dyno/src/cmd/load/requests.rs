@@ -18,18 +18,18 @@ use crate::terminal;
 
 /// The server, the requests for it, and what an import left out or changed.
 ///
-/// Settings of connections in an imported command are put into `args`.
-pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload, Changes)> {
+/// Settings of connections in an imported command are put into `args`. `reach` keeps the names of
+/// the files that were read.
+pub fn of(args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<(Url, Workload, Changes)> {
     let expect = expect(args)?;
-    let reach = reach(args);
     let foreign = match (&args.curl, &args.import) {
         (Some(command), _) => Some(import::curl(command, &|name| reach.read(name)).map_err(bad)?),
-        (None, Some(path)) => Some(read_import(path, args.import_format, &reach)?),
+        (None, Some(path)) => Some(read_import(path, args.import_format, reach)?),
         (None, None) => None,
     };
     let is_foreign = foreign.is_some();
     let (url, mut requests, mut changes) = match foreign {
-        Some(all) => imported(all, args, &reach)?,
+        Some(all) => imported(all, args, reach)?,
         None => {
             let (url, requests) = own(args)?;
             (url, requests, Changes::default())
@@ -121,7 +121,7 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
         (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
         (ProtocolArg::Auto, Scheme::Http) if streams(args) > 1 => {
             return Err(bad(
-                "on http:// nothing tells whether the server speaks HTTP/2; add --protocol h2c \
+                "on http:// it is unknown whether the server speaks HTTP/2; add --protocol h2c \
                  (prior knowledge) or h2c-upgrade, or leave out --streams",
             ));
         }
@@ -330,7 +330,7 @@ fn is_chosen(args: &LoadArgs, kind: &str) -> bool {
     }
 }
 
-/// Tells the user of a setting in an imported file, which they may not have read.
+/// Prints a setting of an imported file, which the user may not have read.
 fn note(one: &Imported, is_own: bool, what: &str) {
     if !is_own {
         terminal::say(&dyno_report::terminal::line(&format!(
@@ -351,7 +351,7 @@ fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> 
             "resolve" | "unix-socket" => adopt_place(one, (name, value), args)?,
             "max-time" => args.timeout = args.timeout.or(seconds(one, value)?),
             "connect-timeout" => {
-                args.connect_timeout = args.connect_timeout.or(seconds(one, value)?)
+                args.connect_timeout = args.connect_timeout.or(seconds(one, value)?);
             }
             "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {
             }
@@ -468,12 +468,13 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// What is told of an import by these words of `dyno load`, and the headers of its first
-    /// request.
-    fn told(words: &[&str]) -> (Vec<String>, Vec<String>) {
+    /// The changes to an import that `dyno load` with these words reports, and the header names of
+    /// its first request.
+    fn reported_changes(words: &[&str]) -> (Vec<String>, Vec<String>) {
         let words = ["dyno", "load"].iter().chain(words);
         let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
-        let (_, workload, changes) = of(&mut args).unwrap();
+        let reach = reach(&args);
+        let (_, workload, changes) = of(&mut args, &reach).unwrap();
         let names = workload.requests[0].headers.iter().map(|(name, _)| name.clone()).collect();
         let lines =
             changes.lines().into_iter().filter(|line| !line.contains("adds by itself")).collect();
@@ -483,7 +484,7 @@ mod tests {
     #[test]
     fn headers_that_the_protocol_cannot_carry_are_left_out_of_imports() {
         let curl = "curl http://h/ -H 'Connection: close' -H 'TE: gzip' -H 'X: y' -H 'Upgrade: x'";
-        let (lines, names) = told(&["--curl", curl]);
+        let (lines, names) = reported_changes(&["--curl", curl]);
         assert_eq!(
             (lines.len(), names),
             (0, ["Connection", "TE", "X", "Upgrade"].map(String::from).to_vec())
@@ -491,7 +492,7 @@ mod tests {
         for curl in
             [curl.replace("curl", "curl --http2-prior-knowledge"), curl.replace("http:", "https:")]
         {
-            let (lines, names) = told(&["--curl", &curl]);
+            let (lines, names) = reported_changes(&["--curl", &curl]);
             let expected = "import: 3 headers left out, because the protocol of the load cannot \
                             carry them: connection, te, upgrade";
             assert_eq!((lines, names), (vec![expected.to_string()], vec!["X".to_string()]));
@@ -500,7 +501,7 @@ mod tests {
 
     #[test]
     fn settings_that_a_load_has_otherwise_are_listed() {
-        let settings = |words: &[&str]| told(words).0.join("\n");
+        let settings = |words: &[&str]| reported_changes(words).0.join("\n");
         let two = "curl http://h/ -m 2 --http1.1\ncurl http://h/ -m 3 --http2-prior-knowledge -k \
                    --http1.1";
         let lines = settings(&["--curl", two]);
