@@ -1,23 +1,26 @@
-//! Files named by a suite, a placeholder or an import. They are read only from the folder that the
-//! user meant: the text may be somebody else's, and the files go to the server that it names.
+//! Files named by a suite, a placeholder or an import. They are read only from the user's intended
+//! folder: the text may be from another person, and the files are sent to the server that it names.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use dyno_archive::plan::Plan;
 use dyno_launch::folder::within;
 use dyno_workload::inside::{Inside, Stray};
 use sha2::{Digest as _, Sha256};
 
-/// A folder that no name leads out of.
+/// A folder whose names cannot lead out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     path: PathBuf,
-    /// How a file outside the folder can be used all the same; the end of an error.
+    /// Hint how to use a file outside of the folder; the end of an error message.
     otherwise: &'static str,
     /// SHA-256 of each file that was read, by its name.
     seen: RefCell<BTreeMap<String, String>>,
+    /// SHA-256 that a file must have, by its name. Any other file may have any.
+    planned: BTreeMap<String, String>,
 }
 
 impl Folder {
@@ -28,21 +31,36 @@ impl Folder {
             path: if here { ".".into() } else { path.into() },
             otherwise,
             seen: RefCell::default(),
+            planned: BTreeMap::new(),
         }
     }
 
-    /// The folder of a suite file.
+    /// Returns the folder of a suite file.
     #[must_use]
     pub fn of_suite(suite: &Path) -> Folder {
-        let beside = suite.parent().unwrap_or(Path::new(""));
-        Folder::new(beside, "a suite's files lie in its own folder or below it; put the file there")
+        let folder = suite.parent().unwrap_or(Path::new(""));
+        Folder::new(folder, "a suite's files lie in its own folder or below it; put the file there")
+    }
+
+    /// Returns the folder of a plan's suite file. A file that was edited after planning is refused:
+    /// its requests are no longer those of the plan.
+    #[must_use]
+    pub fn of_plan(plan: &Plan) -> Folder {
+        let folder = Folder::of_suite(Path::new(&plan.suite.path));
+        Folder { planned: plan.files.clone(), ..folder }
     }
 
     /// Reads a file in or below the folder. `Err`: it lies elsewhere, also by way of a link, or
     /// cannot be read.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let bytes = std::fs::read(self.find(name)?).map_err(|error| error.to_string())?;
-        let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash: String =
+            Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        if self.planned.get(name).is_some_and(|planned| *planned != hash) {
+            return Err("it changed after the run was planned, so repeats would send different \
+                        requests: put it back and resume the run, or start a new one"
+                .into());
+        }
         self.seen.borrow_mut().insert(name.into(), hash);
         Ok(bytes)
     }
@@ -53,7 +71,7 @@ impl Folder {
         self.seen.borrow().clone()
     }
 
-    /// The path of a file in or below the folder. `Err`: it lies elsewhere, or is no file.
+    /// Returns the path of a file in or below the folder. `Err`: it lies elsewhere, or is no file.
     pub fn find(&self, name: &str) -> Result<PathBuf, String> {
         let outside = |what: &str| format!("{what}; {}", self.otherwise);
         let inside = Inside::of(name).map_err(|stray| match stray {
@@ -66,7 +84,7 @@ impl Folder {
             ErrorKind::InvalidInput => outside("a link leads out of the folder"),
             _ => error.to_string(),
         })?;
-        // A pipe or a device would be waited for, or never end.
+        // Reading a pipe or a device could block, or never end.
         if !file.is_file() {
             return Err("this is no regular file".into());
         }
@@ -100,6 +118,20 @@ mod tests {
         }
         assert!(folder.read("data").unwrap_err().contains("no regular file"));
         assert!(folder.read("none").unwrap_err().contains("No such file"));
+    }
+
+    #[test]
+    fn file_that_changed_after_planning_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("users.csv"), "one").unwrap();
+        let suite = root.path().join("suite.toml");
+        let planning = Folder::of_suite(&suite);
+        planning.read("users.csv").unwrap();
+        let folder = Folder { planned: planning.seen(), ..Folder::of_suite(&suite) };
+        assert_eq!(folder.read("users.csv").unwrap(), b"one");
+        std::fs::write(root.path().join("users.csv"), "two").unwrap();
+        let error = folder.read("users.csv").unwrap_err();
+        assert!(error.contains("changed after the run was planned"), "{error}");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use dyno_archive::plan::{
@@ -19,7 +18,7 @@ use dyno_workload::{compile, own};
 use crate::files::Folder;
 use crate::{limits, load};
 
-/// The load of a trial, sent to a listener.
+/// Returns the load of a trial, sent to a listener.
 ///
 /// # Errors
 /// A file that a request names cannot be read, or a request cannot be sent as it is written; as a
@@ -28,7 +27,7 @@ pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spe
     trial_with(listener, plan, trial, &|point| point)
 }
 
-/// The same with something of it otherwise.
+/// Returns the load of a trial with a change.
 pub(crate) fn trial_with(
     listener: &Listener,
     plan: &Plan,
@@ -36,7 +35,7 @@ pub(crate) fn trial_with(
     otherwise: &dyn for<'a> Fn(LoadPoint<'a>) -> LoadPoint<'a>,
 ) -> Result<load::Spec, String> {
     let planned = plan.trials[trial];
-    let files = Folder::of_suite(Path::new(&plan.suite.path));
+    let files = Folder::of_plan(plan);
     let load = plan.load_of_trial(&planned);
     let point = LoadPoint {
         workload: &plan.workloads[planned.workload],
@@ -59,8 +58,8 @@ pub(crate) struct LoadPoint<'a> {
 }
 
 impl LoadPoint<'_> {
-    /// The load under an arm's conditions, sent to a listener. `is_apart`: the generator has CPUs
-    /// of its own; `read`: the files that its requests name.
+    /// Returns the load under an arm's conditions, sent to a listener. `is_apart`: the generator
+    /// has CPUs of its own; `read`: the files that its requests name.
     pub(crate) fn at(
         self,
         listener: &Listener,
@@ -79,7 +78,7 @@ impl LoadPoint<'_> {
             page_connections: workload.page_connections(),
             seed,
             spin: match load.priority {
-                // It wakes at once, and must leave its CPUs to others in between.
+                // A real-time worker wakes at once, and must leave its CPUs to others in between.
                 Priority::Realtime => Spin::Never,
                 Priority::Normal => load::polling(load.spin, &step.arrivals, is_apart),
             },
@@ -91,7 +90,7 @@ impl LoadPoint<'_> {
     }
 }
 
-/// The addresses from which connections come in a network of their own; empty: as elsewhere.
+/// Returns the source addresses in a network namespace; empty: the default ones.
 fn sources(conditions: &Conditions, load: &Load) -> Vec<IpAddr> {
     let wears_ports_out = load.requests_per_connection.is_some();
     match conditions.isolation {
@@ -102,7 +101,7 @@ fn sources(conditions: &Conditions, load: &Load) -> Vec<IpAddr> {
     }
 }
 
-/// Whose time stamps are kept: the kernel's, or the generator's alone.
+/// Returns which time stamps are kept: the kernel's as well, or only the generator's.
 fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, String> {
     match (observe.contains(&Probe::KernelStamps), driver) {
         (false, _) => Ok(Stamps::None),
@@ -111,7 +110,8 @@ fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, Strin
     }
 }
 
-/// A load of one request with long time-outs, sent to a listener: a base for others.
+/// Returns a load of one request with long time-outs, sent to a listener, as a base for other
+/// loads.
 #[must_use]
 pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
     let patience_ns = CHECK.as_nanos() as u64;

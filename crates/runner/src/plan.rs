@@ -1,4 +1,4 @@
-//! From a suite to a plan in which nothing is implicit.
+//! Resolution of a suite to a plan in which nothing is implicit.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::{Folders, NoDefinition};
+use dyno_subject::definition::snapshot::Snapshot;
 use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::paths::Name;
 use dyno_workload::mistake::{Mistake, mistake};
@@ -30,7 +31,7 @@ use crate::price;
 use crate::run::{search, warm};
 use crate::suite::{SuiteFile, SuiteSubject, duet, experiment, profile, stop, turns};
 
-/// What the command line adds to a suite.
+/// Overrides of a suite by the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     pub seed: Option<u64>,
@@ -52,11 +53,21 @@ pub struct Planned {
     pub arms: Vec<Definition>,
     /// One definition per back end, in the plan's order.
     pub backends: Vec<Definition>,
+    pub snapshots: Snapshots,
+}
+
+/// The files of servers as they were when the run was planned.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshots {
+    /// One per subject, in the plan's order.
+    pub subjects: Vec<Snapshot>,
+    /// One per back end, in the plan's order.
+    pub backends: Vec<Snapshot>,
 }
 
 impl Planned {
     /// # Errors
-    /// An arm inherits something that is no name of a variable; as a sentence.
+    /// An arm inherits a variable with an invalid name; as a sentence.
     pub fn new(
         plan: Plan,
         definitions: Vec<Definition>,
@@ -70,13 +81,15 @@ impl Planned {
             Ok(definition)
         };
         let arms = plan.arms.iter().map(of_arm).collect::<Result<_, String>>()?;
-        Ok(Planned { plan, definitions, arms, backends })
+        let take = |all: &[Definition]| all.iter().map(Snapshot::take).collect();
+        let snapshots = Snapshots { subjects: take(&definitions), backends: take(&backends) };
+        Ok(Planned { plan, definitions, arms, backends, snapshots })
     }
 
-    /// An archived plan with the definitions of today, for resuming its run.
+    /// Returns an archived plan with the present definitions, for resuming its run.
     ///
     /// # Errors
-    /// A definition is not there any more, or cannot be read; or the suite is not what it was.
+    /// A definition is missing or cannot be read, or the suite has changed.
     pub fn again(plan: Plan) -> Result<Planned, FileError> {
         let folders = Folders(plan.subjects_folders.iter().map(PathBuf::from).collect());
         let suite = PathBuf::from(&plan.suite.path);
@@ -96,7 +109,7 @@ impl Planned {
             found(folders.subject(&name), &subject.variant)
         });
         let subjects = subjects.collect::<Result<_, _>>()?;
-        // What the suite adds to a back end stands in the suite alone.
+        // The suite's additions to a back end are only in the suite.
         let entries = if plan.backends.is_empty() {
             Vec::new()
         } else {
@@ -115,10 +128,10 @@ impl Planned {
     }
 }
 
-/// Why this machine cannot run a subject, as a sentence; `None`: it can.
+/// Returns why this machine cannot run a subject, as a sentence; `None`: it can.
 pub type Unmet<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
 
-/// The bodies in flight at each step must fit into memory.
+/// Checks that the bodies in flight at each step fit into memory.
 fn check_bodies(plan: &Plan) -> Result<(), String> {
     plan.trials.iter().try_for_each(|trial| {
         let requests = &plan.workloads[trial.workload].requests;
@@ -149,16 +162,12 @@ pub fn resolve(
     check_size(repeats, &served_by_arm, &suite.steps_of).map_err(whole)?;
     check_number(&suite, entries.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
-    let pairs = entries.iter().zip(&subject_of);
-    let needs: Vec<_> =
-        pairs.map(|(entry, subject)| Needs::of(&definitions[*subject], entry)).collect();
+    let needs = needs_of_arms((&entries, &subject_of), &definitions);
     let behind = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
     let backends = behind.planned(&placement, allowed_cpus, unmet);
     backends::skip_those_behind(&mut subjects, &subject_of, &behind.of_arm, &backends);
-    let observe =
-        overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
-    let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
+    let (observe, driver) = probes_and_driver(&suite, overrides).map_err(located)?;
     let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
     experiment::check_varied(&suite, &entries, &|place| subjects[subject_of[place]].control)
         .map_err(located)?;
@@ -200,7 +209,26 @@ pub fn resolve(
     Planned::new(plan, definitions, behind.definitions).map_err(whole)
 }
 
-/// The driver of the load: the one that was named, else the best that can do what is asked.
+/// Returns the needs of each arm. `arms`: their entries in the suite, and the places of their
+/// subjects.
+fn needs_of_arms(arms: (&[SuiteSubject], &[usize]), definitions: &[Definition]) -> Vec<Needs> {
+    let (entries, subject_of) = arms;
+    let pairs = entries.iter().zip(subject_of);
+    pairs.map(|(entry, subject)| Needs::of(&definitions[*subject], entry)).collect()
+}
+
+/// Returns the probes of the suite, as changed by the command line, and the driver of the load.
+fn probes_and_driver(
+    suite: &SuiteFile,
+    overrides: &Overrides,
+) -> Result<(BTreeSet<Probe>, DriverKind), Mistake> {
+    let observe =
+        overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
+    let driver = driver(overrides.driver.or(suite.load.driver), &observe)?;
+    Ok((observe, driver))
+}
+
+/// Returns the driver of the load: the named one, else the best that supports the probes.
 fn driver(named: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<DriverKind, Mistake> {
     match (named, observe.contains(&Probe::KernelStamps)) {
         (None, true) => Ok(DriverKind::Epoll),
@@ -219,11 +247,11 @@ struct Chosen {
     entries: Vec<SuiteSubject>,
     /// One per subject: several arms may be of one.
     definitions: Vec<Definition>,
-    /// Of each arm, the place of its subject.
+    /// Index of each arm's subject.
     subject_of: Vec<usize>,
     /// Indexed by subject, then by workload. `Err`: why the subject does not serve the workload.
     served: Vec<Vec<Result<(), String>>>,
-    /// Of the suite's other subjects, as far as they can be read.
+    /// Needs of the suite's other subjects, as far as they can be read.
     others: Vec<Needs>,
 }
 
@@ -264,7 +292,7 @@ fn choose(
     Ok(Chosen { entries, definitions, subject_of, served, others })
 }
 
-/// One arm per entry.
+/// Returns one arm per entry.
 fn planned_arms(
     suite: &SuiteFile,
     (entries, subject_of): (&[SuiteSubject], &[usize]),
@@ -282,13 +310,13 @@ fn planned_arms(
     entries.iter().enumerate().map(arm).collect()
 }
 
-/// Checks that so many arms can take turns as asked, and answer a question that ends the run.
+/// Checks that this many arms can take turns, and allow an early end of the run.
 fn check_number(suite: &SuiteFile, arms: usize) -> Result<(), Mistake> {
     turns::check_length(suite, arms)?;
     stop::check_subjects(suite.stop.as_ref(), arms)
 }
 
-/// An arm: a subject under the suite's conditions, but for those of its entry.
+/// Returns an arm: a subject under the suite's conditions, as overridden by its entry.
 fn planned_arm(
     (subject, entry): (usize, &SuiteSubject),
     limits: &CheckedLimits,
@@ -309,8 +337,8 @@ fn planned_arm(
     Arm { name: entry.id(), level: entry.level, subject, backends: Vec::new(), conditions }
 }
 
-/// Checks that no two arms have one name, and that the baseline is one of them; it need not be when
-/// only some are run.
+/// Checks that no two arms have one name, and that the baseline is one of them; the baseline may be
+/// missing if only some arms are run.
 fn check_arms(
     entries: &[SuiteSubject],
     suite: &SuiteFile,
@@ -334,8 +362,8 @@ fn check_arms(
     }
 }
 
-/// Checks that the CPUs that the suite names can be used here: a subject with fewer would have its
-/// numbers divided by too many.
+/// Checks that the CPUs that the suite names can be used here: otherwise results would be divided
+/// by too many CPUs.
 fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
     if let Some(cpuset) = &suite.limits.cpuset {
         check_cpuset(cpuset, allowed).map_err(|m| m.within("limits"))?;
@@ -348,7 +376,7 @@ fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// Checks that CPUs are among those that anything may use here.
+/// Checks that CPUs are among the allowed ones.
 pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
     let missing: Vec<u32> = cpuset.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
     if missing.is_empty() {
@@ -376,13 +404,13 @@ fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
     }
 }
 
-/// By what an entry can be named on the command line.
+/// Returns the names of an entry on the command line.
 fn names_of(entry: &SuiteSubject) -> [String; 3] {
     [entry.name.clone(), entry.server(), entry.id()]
 }
 
-/// A mistake in a key of a subject's entry in the suite. An entry that is a text alone is marked as
-/// a whole.
+/// Locates a mistake in a key of a subject's entry in the suite. An entry that is only a name is
+/// marked as a whole.
 fn of_subject(entry: &SuiteSubject, key: &'static str, message: String) -> Mistake {
     mistake("subjects", message).below(entry.place).below(key)
 }
@@ -405,7 +433,7 @@ fn find(
     }
 }
 
-/// The subjects, each as the entry of its first arm has it.
+/// Returns the subjects, each with the settings of its first arm's entry.
 fn planned_subjects(
     (entries, subject_of): (&[SuiteSubject], &[usize]),
     definitions: &[Definition],
@@ -442,8 +470,8 @@ fn planned_subject(
     }
 }
 
-/// Whether a subject speaks what a workload speaks. `Err`: why not, as the second half of a
-/// sentence about it.
+/// Checks that a subject supports a workload's protocol. `Err`: why not, as the second half of a
+/// sentence about the subject.
 fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
     let protocol = workload.protocol;
     if definition.protocols.contains(&protocol) {
@@ -452,7 +480,7 @@ fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
     Err(format!("it speaks {}, not {protocol}", listener::list(&definition.protocols)))
 }
 
-/// Why a subject serves none of the workloads, and so is not started. `None`: it serves one.
+/// Returns why a subject serves no workload and is not started. `None`: it serves at least one.
 fn serves_nothing(served: &[Result<(), String>]) -> Option<String> {
     let reasons: Vec<&String> = served.iter().map(|s| s.as_ref().err()).collect::<Option<_>>()?;
     let first = reasons.first()?;
@@ -464,7 +492,7 @@ fn serves_nothing(served: &[Result<(), String>]) -> Option<String> {
     Some(format!("{first}{others}"))
 }
 
-/// Workloads that a participating subject does not serve.
+/// Returns the workloads that a participating subject does not serve.
 fn not_served(subjects: &[Subject], served: &[Vec<Result<(), String>>]) -> Vec<NotServed> {
     let mut all = Vec::new();
     for (subject, of_subject) in
@@ -494,7 +522,7 @@ fn check_size(
             .sum()
     };
     let trials: usize = served.iter().map(steps_of_subject).sum();
-    // A subject that serves nothing is listed with its starts all the same.
+    // The starts of a subject that serves no workload count as well.
     let of_block = trials.max(served.len()) as u64;
     let all = of_block.saturating_mul(u64::from(repeats));
     if all <= PLANNED {
@@ -510,7 +538,7 @@ fn check_size(
     ))
 }
 
-/// How many trials of a plan may be done again: a tenth, and two of a short one.
+/// Returns how many trials of a plan may be re-run: a tenth, and two of a short one.
 fn again_at_most(trials: usize) -> u32 {
     u32::try_from(trials / AGAIN_OF).unwrap_or(u32::MAX).max(AGAIN_AT_LEAST)
 }
@@ -530,8 +558,8 @@ fn launches_of(
     launches
 }
 
-/// The trials of each launch, in an order drawn for each: a server that gets faster or slower with
-/// age then does so at another workload and step each time.
+/// Lists the trials of each launch in a separate random order: a server that becomes faster or
+/// slower with age does so at another workload and step each time.
 fn list_trials(
     launches: &[Launch],
     arms: &[Arm],
@@ -540,7 +568,7 @@ fn list_trials(
     order: Order,
     seed: u64,
 ) -> Vec<Trial> {
-    // Not the numbers that decide the order of subjects: that stays as it is when a suite gets
+    // Not the random numbers of the subjects' order, which must not change when a suite gets
     // another step.
     let mut rng = Rng::new(!seed);
     let mut trials = Vec::new();
@@ -571,14 +599,15 @@ fn list_trials(
     trials
 }
 
-/// Whether the subjects of a plan would take the same turns with loads of another length.
+/// Returns whether the subjects of a plan would take the same turns with loads of another length.
 #[must_use]
 pub fn keeps_turns(plan: &Plan, duration_ns: u64) -> bool {
     turns::keeps(plan, duration_ns)
 }
 
-/// CPUs of subject and generator, apart where there are two or more: the generator takes the last
-/// quarter, at least one. `taken`: CPUs of back ends, which neither shares if there are others.
+/// Returns the CPUs of subject and generator, separate if there are at least two: the generator
+/// gets the last quarter, at least one. `taken`: CPUs of back ends, which neither shares if there
+/// are others.
 fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement {
     let without = |from: &[u32], some: &[u32]| -> Vec<u32> {
         from.iter().copied().filter(|cpu| !some.contains(cpu)).collect()
@@ -597,9 +626,9 @@ fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement 
     Placement { subject: subject.to_vec(), generator: generator.to_vec() }
 }
 
-/// Whether servers and generator change places from block to block: where nobody said which CPUs
-/// they have, as many of one as of the other, and nobody stands on CPUs beside them. Other numbers
-/// could not change places without another neighbourhood of cores for both.
+/// Returns whether servers and generator exchange CPUs from block to block. This requires that no
+/// CPUs are named, that both have equally many, and that no other part has CPUs. Unequal numbers
+/// would give both other neighbouring cores.
 fn swaps_cpus(
     suite: &SuiteFile,
     placement: &Placement,
@@ -612,16 +641,16 @@ fn swaps_cpus(
         && backends.is_empty()
 }
 
-/// Time that a start takes besides its trials: starting, checking, stopping. A guess for the clock
-/// on the screen.
+/// Estimated time of a start besides its trials (starting, checking, stopping), for the clock on
+/// the screen.
 const START_NS: u64 = 1_500_000_000;
 
-/// Time that a trial takes besides its phases. A guess likewise.
+/// Estimated time of a trial besides its phases.
 const TRIAL_NS: u64 = 100_000_000;
 
-/// How long a plan takes without its builds, roughly, in nanoseconds. It assumes that every server
-/// is warm as early as can be seen; a start of one that is not takes up to the limit of
-/// [`dyno_archive::plan::UntilSteady`] longer.
+/// Returns the estimated duration of a plan without its builds, nanoseconds. It assumes that every
+/// server is steady as early as can be detected. Other starts take longer, up to the limit of
+/// [`dyno_archive::plan::UntilSteady`].
 #[must_use]
 pub fn expected_ns(plan: &Plan) -> u64 {
     let runs = |launch: &usize| plan.launches[*launch].arms.iter().all(|arm| plan.takes_part(*arm));
@@ -637,7 +666,7 @@ pub fn expected_ns(plan: &Plan) -> u64 {
         runs(&trial.launch) && plan.arms[trial.arm].conditions.observe.contains(&Probe::Profile)
     };
     let profiles = plan.trials.iter().filter(is_profiled).count() as u64;
-    // Guessed like the rest: how many loads a search takes depends on where it ends.
+    // Also an estimate: the number of loads of a search depends on its result.
     let is_searched = |t: &usize| runs(&plan.trials[*t].launch) && search::is_followed(plan, *t);
     let searches =
         plan.search.map_or(0, |_| (0..plan.trials.len()).filter(is_searched).count() as u64);
@@ -738,13 +767,13 @@ mod tests {
         let cpus = |launch: usize| plan.placement_in(launch, plan.launches[launch].arms[0]).subject;
         assert_eq!((cpus(0), cpus(3), cpus(6)), (vec![0], vec![1], vec![0]));
         let alone = planned(&servers, &suite("\"a\""));
-        assert!(alone.duet.is_empty(), "there is nobody to be loaded with");
+        assert!(alone.duet.is_empty(), "there is no partner to be loaded with");
         let named =
             planned(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
         assert!(!named.duet.is_empty() && !named.swaps_cpus);
     }
 
-    /// The arms that are up at once in the first block, by name.
+    /// Returns the arms that are up at once in the first block, by name.
     fn groups(plan: &Plan) -> Vec<Vec<&str>> {
         let name = |launch: &usize| &*plan.arms[plan.launches[*launch].arms[0]].name;
         let at_once = plan.launches_at_once();
@@ -753,7 +782,7 @@ mod tests {
     }
 
     #[test]
-    fn controls_are_loaded_beside_others_only_where_that_is_asked() {
+    fn controls_are_loaded_with_others_only_where_that_is_asked() {
         let of = |subjects: &str, more: &str| {
             let suite = format!(
                 "{subjects}\n[suite]\norder = \"duet\"\nrepeats = 2\nseed = 3\n[load]\nconnections \
@@ -761,10 +790,10 @@ mod tests {
             );
             planned(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
         };
-        let beside = of("subjects = [\"a\", \"null\", \"b\"]", "");
-        assert_eq!(beside.duet, [0, 2].into());
-        assert_eq!(groups(&beside).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(groups(&beside)[0], ["null"]);
+        let mixed = of("subjects = [\"a\", \"null\", \"b\"]", "");
+        assert_eq!(mixed.duet, [0, 2].into());
+        assert_eq!(groups(&mixed).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(groups(&mixed)[0], ["null"]);
         let baseline = |name: &str| {
             let report = format!("[report]\nbaseline = \"{name}\"\n");
             let suite = format!(
@@ -787,7 +816,7 @@ mod tests {
         let twins = planned(&[("a", "\"h1\"")], &twins);
         assert_eq!(twins.duet.len(), 4, "a twin is what its other is: {:?}", twins.arms);
         let pair = of("subjects = [\"a\", \"null\"]", "");
-        assert_eq!(pair.duet, [0, 1].into(), "there is nobody else");
+        assert_eq!(pair.duet, [0, 1].into(), "there is no other subject");
         let varied = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";
         let dose = of("subjects = [\"null\", \"a\", \"b\"]", varied);
         let all: BTreeSet<usize> = (0..dose.arms.len()).collect();
@@ -808,7 +837,7 @@ mod tests {
                     { \"request.size\" = [64, 128] }";
         let wrong = of(made, silent).unwrap_err();
         assert!(
-            wrong.message.contains("workload \"plain\" does not say it")
+            wrong.message.contains("workload \"plain\" does not use it")
                 && wrong.position.is_some(),
             "{wrong}"
         );
@@ -827,7 +856,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_a_duet_are_of_those_that_are_loaded_at_the_same_time() {
+    fn shares_of_a_duet_count_its_members_only() {
         let shares = |subjects: &str, most: u32| {
             let suite = format!(
                 "subjects = [{subjects}]\n[suite]\norder = \"duet\"\n[load]\nconnections = 8\nrate \
@@ -841,7 +870,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_that_cannot_be_had_is_pointed_at_in_the_suite() {
+    fn missing_subject_is_located_in_the_suite() {
         for (source, line, column, words) in [
             ("subjects = [\"here\", \"hree\"]", 1, 21, "did you mean \"here\"?"),
             (
@@ -872,7 +901,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_nobody_could_list_is_refused() {
+    fn oversized_plan_is_refused() {
         let none = vec![Err("no".to_string())];
         let [some, all] = [vec![Ok(()), Err("no".to_string())], vec![Ok(()), Ok(())]];
         let served = [&some, &all];
@@ -883,7 +912,7 @@ mod tests {
             error.contains("are 20000000000, and") && error.contains("20000 or fewer `repeats`"),
             "{error}"
         );
-        // Starts count where there is no trial.
+        // Starts count even without trials.
         assert!(check_size(200_000, &[&none], &[vec![0]]).is_err());
     }
 
@@ -908,7 +937,7 @@ mod tests {
         // The subject that is skipped takes no time.
         let of_trials = 7 * (plan.load.warmup_ns + plan.load.duration_ns);
         assert!(expected_ns(&plan) < 3 * START_NS + of_trials);
-        // A start is warmed for a second at least, whichever number of workloads it has.
+        // A start is warmed for at least a second, for any number of workloads.
         let cold = Plan {
             load: dyno_archive::plan::Load { until_steady: None, ..plan.load.clone() },
             ..plan.clone()
@@ -939,7 +968,7 @@ mod tests {
         assert_eq!(eight.generator, [6, 7]);
         assert!(!place(None, &[], &[3]).is_disjoint());
         assert_eq!(place(Some(vec![0, 1]), &[], &[0, 1, 2]).generator, [2]);
-        // Back ends keep their CPUs to themselves where that leaves any.
+        // Back ends have their CPUs exclusively if others are left.
         let three = place(None, &[2], &[0, 1, 2]);
         assert_eq!((three.subject, three.generator), (vec![0], vec![1]));
         assert_eq!(place(Some(vec![0]), &[1], &[0, 1, 2]).generator, [2]);

@@ -1,4 +1,4 @@
-//! A run: walks its plan, launch by launch, and records what happens.
+//! A run: executes its plan, launch by launch, and records the results.
 
 mod canary;
 mod first;
@@ -23,6 +23,7 @@ use dyno_launch::supervision::Interrupts;
 use dyno_subject::build::Built;
 use dyno_subject::definition::Definition;
 
+use crate::plan::Snapshots;
 use crate::prepare::Builds;
 
 /// Everything a run needs while it walks its plan.
@@ -31,7 +32,8 @@ pub struct Runner<'a> {
     pub plan: &'a Plan,
     /// One definition per arm, in the plan's order.
     pub arms: &'a [Definition],
-    /// What is started.
+    pub snapshots: &'a Snapshots,
+    /// Artefacts and services to start.
     pub builds: &'a Builds,
     pub dir: &'a RunDir,
     pub guard: &'a Guard,
@@ -49,11 +51,11 @@ pub struct Service {
 /// An event of a run, for the screen.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// By its id, or by the name of the back end.
+    /// Id of the subject, or name of the back end.
     Building {
         name: &'a str,
     },
-    /// A line of what a build prints, or a server that gets ready.
+    /// A line of output of a build, or of a starting server.
     Printed {
         name: &'a str,
         line: &'a str,
@@ -82,7 +84,7 @@ pub enum Event<'a> {
         trial: usize,
         interval: &'a Interval,
     },
-    /// Something else used the machine while a trial was measured: it is measured again.
+    /// Another process used the machine while a trial was measured: the trial is re-run.
     Contaminated {
         trial: usize,
     },
@@ -99,7 +101,8 @@ pub enum Event<'a> {
         trial: usize,
         tried: &'a CapacityTrial,
     },
-    /// A start ended before its trials were done, or left something behind that dyno cannot remove.
+    /// A start ended before its trials were complete, or left files or processes that dyno cannot
+    /// remove.
     Failed {
         launch: usize,
         failure: &'a Failure,
@@ -113,7 +116,7 @@ pub enum Event<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Complete,
-    /// What was asked of it was known before all repeats were made.
+    /// Its question was answered before all repeats were made.
     Answered,
     /// The user interrupted it; finished trials are kept.
     Interrupted,

@@ -1,6 +1,6 @@
-//! `dyno run --resume`: going on with an interrupted run, as the same experiment or not at all.
+//! `dyno run --resume`: resumes an interrupted run, as the same experiment or not at all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -45,11 +45,38 @@ impl Mixing {
             .collect();
         let path = crate::terminal::quoted(&path.display().to_string());
         Err(bad(format!(
-            "{path} cannot be gone on with as the same experiment:\n{}\nPut this back as it was, \
-             begin a new run, or let the report mark both halves: dyno run --resume {path} --anyway",
+            "{path} cannot be resumed as the same experiment:\n{}\nRestore this as it was, begin a \
+             new run, or let the report mark both halves: dyno run --resume {path} --anyway",
             items.join("\n")
         )))
     }
+}
+
+/// Checks that a run has the format of this version and comes from a suite without revisions.
+fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
+    if run.header.schema != SCHEMA {
+        return Err(bad(format!(
+            "{} cannot be resumed: it was written in format {:?}, this version writes {SCHEMA:?}; \
+             begin a new run",
+            path.display(),
+            run.header.schema
+        )));
+    }
+    if !run.header.plan.suite.is_of_a_file() {
+        return Err(bad(format!(
+            "{} cannot be resumed: it was written by --save and is not a run of a suite; measure \
+             again, with --save for another archive",
+            path.display()
+        )));
+    }
+    if run.header.plan.subjects.iter().any(|subject| subject.revision.is_some()) {
+        return Err(bad(format!(
+            "{} cannot be resumed: it compares revisions, whose work trees are gone; compare them \
+             again with dyno compare --rev",
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 pub(super) fn resume(
@@ -61,34 +88,17 @@ pub(super) fn resume(
 ) -> anyhow::Result<Prepared> {
     let dir = RunDir::open(path)?.held()?;
     let run = dir.read()?;
-    if run.header.schema != SCHEMA {
-        let message = "cannot be gone on with: an archive holds one format, and this dyno writes";
-        return Err(bad(format!(
-            "{} has the format {:?} and {message} {SCHEMA:?}; begin a new run",
-            path.display(),
-            run.header.schema
-        )));
-    }
-    if !run.header.plan.suite.is_of_a_file() {
-        return Err(bad(format!(
-            "{} was kept by --save, and is no run of a suite: there is nothing to go on with; \
-             measure again, with --save for another archive",
-            path.display()
-        )));
-    }
-    if run.header.plan.subjects.iter().any(|subject| subject.revision.is_some()) {
-        return Err(bad(format!(
-            "{} compares revisions, whose work trees are gone; compare them anew, with dyno \
-             compare --rev",
-            path.display()
-        )));
-    }
+    check_resumable(path, &run)?;
     let mut planned = Planned::again(run.header.plan.clone())?;
     let back = bring_back_those_behind(&mut planned.plan);
     let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);
-    // Everything that needs no build is compared first, so that nobody waits for a refusal.
+    // Everything that needs no build is compared first, so that a refusal comes without a wait.
     let mut differences = of_facts(&run.header.facts, &facts);
-    differences.extend(of_files(&run.header.plan));
+    let files = hash_files(&planned.plan);
+    differences.extend(of_files(&planned.plan, &files));
+    // Requests of this part are made of the files as they are now.
+    let now = files.into_iter().filter_map(|(name, hash)| Some((name, hash.ok()?)));
+    planned.plan.files.extend(now);
     for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
         let then =
             Then { id: subject.id(), definition: &subject.definition, build: &subject.build };
@@ -146,7 +156,9 @@ fn continued(
         facts,
         subjects: now.subjects.clone(),
     });
-    // What could not be built then has no first part.
+    // The differences above have the hashes of before.
+    header.plan.files.clone_from(&now.files);
+    // A subject that could not be built then has no first part.
     let subjects = header.plan.subjects.iter_mut().zip(&now.subjects).enumerate();
     for (_, (then, now)) in
         subjects.filter(|(i, (then, _))| then.build_failed.is_some() || back.contains(i))
@@ -189,16 +201,19 @@ fn of_facts(then: &Facts, now: &Facts) -> Vec<Difference> {
 }
 
 /// Differences in the files that the suite's requests name: their contents are sent.
-fn of_files(plan: &Plan) -> Vec<Difference> {
-    let folder = Folder::of_suite(Path::new(&plan.suite.path));
+fn of_files(plan: &Plan, now: &BTreeMap<String, Result<String, String>>) -> Vec<Difference> {
     let changed = |(name, then): (&String, &String)| {
-        let now = match folder.read(name) {
-            Ok(_) => folder.seen().remove(name).unwrap_or_default(),
-            Err(error) => error,
-        };
-        (now != *then).then(|| difference(format!("file {name}"), short(then), short(&now)))
+        let (Ok(now) | Err(now)) = &now[name];
+        (now != then).then(|| difference(format!("file {name}"), short(then), short(now)))
     };
     plan.files.iter().filter_map(changed).collect()
+}
+
+/// SHA-256 of each file that the suite's requests name, as it is now; `Err`: why it cannot be read.
+fn hash_files(plan: &Plan) -> BTreeMap<String, Result<String, String>> {
+    let folder = Folder::of_suite(Path::new(&plan.suite.path));
+    let hash = |name: &String| folder.read(name).map(|_| folder.seen()[name].clone());
+    plan.files.keys().map(|name| (name.clone(), hash(name))).collect()
 }
 
 /// A subject or a back end as it was when the run began.
@@ -280,7 +295,7 @@ fn of_backend(then: &Backend, now: &Backend) -> Option<Difference> {
         (None, Some(version)) => version.clone(),
         (None, None) => "unknown".into(),
     };
-    // One that could not be built stood behind nobody.
+    // A back end that could not be built served no subject.
     let was_there = then.skipped.is_none() && then.build_failed.is_none();
     (was_there && shown(then) != shown(now))
         .then(|| difference(format!("back end {}, version", then.name), shown(then), shown(now)))

@@ -66,8 +66,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
              {path}"
         ));
     }
-    // Standard output comes last: it fails if nobody reads it, and the rest must be said all the
-    // same.
+    // Standard output comes last: it fails if its pipe is closed, and the rest must be printed all
+    // the same.
     show(&report, &paths)?;
     Ok(exit(&report, work))
 }
@@ -107,10 +107,10 @@ fn settle(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Result<()> {
     quiet::settle(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
 }
 
-/// Starts of each subject in the run that tells capacities: they only place the rates.
+/// Starts of each subject in the run that measures capacities: they only place the rates.
 pub(super) const FIRST_REPEATS: u32 = 3;
 
-/// Where what a run begins with lies.
+/// Folders and files with which a run begins.
 pub(super) struct Beginning<'a> {
     path: &'a Path,
     folders: &'a Folders,
@@ -144,7 +144,7 @@ impl<'a> Beginning<'a> {
         terminal::say(
             "first, in closed loops, what the slowest subject can do: the rates are shares of that",
         );
-        // What is wrong with the plan is told now, and not when the capacities are known.
+        // Mistakes in the plan are reported now, and not after the capacities are measured.
         self.plan(suite.clone(), overrides, supervision)?;
         let (shares, mut suite) = (suite.shares.clone(), suite.clone());
         suite.suite.name.push_str("-capacity");
@@ -155,7 +155,7 @@ impl<'a> Beginning<'a> {
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
         let (planned, builds, dir) = self.begin(suite, &overrides, supervision, progress, check)?;
         let ended = walk(&planned, &builds, &dir, supervision, progress)?;
-        // What is built and started next is not to be bound to the generator's CPUs.
+        // The next builds and starts must not be bound to the generator's CPUs.
         dyno_launch::set_affinity(&self.cpus)?;
         let run = dir.read()?;
         let report = dyno_analysis::report::report(&run);
@@ -242,6 +242,7 @@ pub(super) fn walk(
     let mut runner = Runner {
         plan: &planned.plan,
         arms: &planned.arms,
+        snapshots: &planned.snapshots,
         builds,
         dir,
         guard: supervision.guard,
@@ -287,10 +288,10 @@ mod tests {
         let error = |error: RunError| with_resume(error.into(), Path::new("runs/a b")).to_string();
         let full = std::io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
         let unwritten = ArchiveError::Write { path: "x".into(), source: full };
-        let told = error(RunError::Archive(unwritten));
+        let message = error(RunError::Archive(unwritten));
         assert!(
-            told.contains("No space left") && told.ends_with("dyno run --resume 'runs/a b'"),
-            "{told}"
+            message.contains("No space left") && message.ends_with("dyno run --resume 'runs/a b'"),
+            "{message}"
         );
         assert!(!error(RunError::Machine(std::io::Error::other("x"))).contains("hint"));
     }

@@ -57,7 +57,7 @@ pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
     let mut planned =
         resolve(suite, &folders, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None)
             .unwrap();
-    // What happens is counted, and is not to depend on who else uses the machine.
+    // Events are counted, and must not depend on other programs on the machine.
     planned.plan.again = 0;
     planned
 }
@@ -76,7 +76,7 @@ pub fn run(place: &Path, planned: &Planned) -> Run {
     run_with(place, planned, &mut |_| {})
 }
 
-/// The same, with an eye on what happens.
+/// The same, with a callback for events.
 pub fn run_with(place: &Path, planned: &Planned, on: &mut dyn FnMut(Event<'_>)) -> Run {
     let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
@@ -97,6 +97,7 @@ pub fn run_with(place: &Path, planned: &Planned, on: &mut dyn FnMut(Event<'_>)) 
     let mut runner = Runner {
         plan: &planned.plan,
         arms: &planned.arms,
+        snapshots: &planned.snapshots,
         builds: &builds,
         dir: &dir,
         guard: &guard,

@@ -34,6 +34,7 @@ use dyno_observer::probes::Probes;
 use dyno_observer::proc;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
+use dyno_subject::definition::snapshot::Snapshot;
 use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, ReadyBy};
 use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::{OF_PROFILE, Placeholders};
@@ -61,7 +62,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Free ports, or those that the server has of its own, if nobody holds them.
+    /// Finds free ports, or returns the server's fixed ports if they are unused.
     fn find(definition: &Definition) -> Result<Ports, String> {
         let free = ports::free_ports(2, dyno_observer::monotonic_ns())?;
         let start = &definition.start;
@@ -70,8 +71,8 @@ impl Ports {
                 proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
             {
                 return Err(format!(
-                    "port {port}, which {} has of its own, is held by {name}, process {pid}; end \
-                     that first",
+                    "port {port}, the fixed port of {}, is in use by {name}, process {pid}; stop \
+                     that process first",
                     definition.name
                 ));
             }
@@ -79,7 +80,7 @@ impl Ports {
         Ok(Ports { plain: start.port.unwrap_or(free[0]), tls: start.tls_port.unwrap_or(free[1]) })
     }
 
-    /// Ports that the part listens on: those that it is told, and those of its own.
+    /// Returns the ports that the part listens on: those that it is given, and its fixed ones.
     fn used_by(self, definition: &Definition) -> Vec<u16> {
         let start = &definition.start;
         let all = [("port", start.port, self.plain), ("tls_port", start.tls_port, self.tls)];
@@ -118,12 +119,12 @@ pub(super) struct Recipe<'a> {
     pub(super) cpus: &'a [u32],
     /// Ports of the parts that are up, by name.
     pub(super) others: &'a [(String, Ports)],
-    /// What is to look inside it.
+    /// Probes to attach.
     pub(super) observe: &'a BTreeSet<Probe>,
     pub(super) network: &'a Network,
 }
 
-/// A part whose process was started, and of which nothing is known yet.
+/// A part whose process was started, and whose state is still unknown.
 pub(super) struct Spawned {
     pub(super) process: Process,
     pub(super) ports: Ports,
@@ -150,6 +151,7 @@ impl Runner<'_> {
             ));
         };
         let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
+        check_files(&self.snapshots.subjects[*subject], &arms[arm])?;
         let mut others = Vec::new();
         for &index in backends {
             let (part, ports) =
@@ -171,7 +173,8 @@ impl Runner<'_> {
         };
         record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
         if !lived.contains(&arm) {
-            // What stands between the subject and its back ends then has to be where they are.
+            // The relays between the subject and its back ends must be in the network of the back
+            // ends.
             let rehearsed =
                 network.as_server(|| self.rehearse(record, &plan.arms[arm], &recipe, setup));
             let results = rehearsed.map_err(|error| harness(error.to_string()))??;
@@ -195,7 +198,7 @@ impl Runner<'_> {
         let planned = &plan.backends[index];
         let service = builds.backends[index]
             .as_ref()
-            .expect("no subject takes part whose back ends cannot be had");
+            .expect("no subject takes part whose back ends are unavailable");
         let recipe = Recipe {
             definition: &service.definition,
             out: &service.built.out,
@@ -206,6 +209,7 @@ impl Runner<'_> {
             network,
         };
         record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
+        check_files(&self.snapshots.backends[index], &service.definition)?;
         self.start_part(record, &recipe, setup).map_err(|failure| {
             let message =
                 format!("back end {} {}: {}", planned.name, failure.kind.name(), failure.message);
@@ -216,7 +220,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Starts the last part of the record, waits until it serves, and has its data loaded.
+    /// Starts the last part of the record, waits until it serves, and loads its data.
     pub(super) fn start_part(
         &mut self,
         start: &mut StartRecord,
@@ -309,14 +313,14 @@ impl Runner<'_> {
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
         })?;
         record.pid = Some(process.pid());
-        // As soon as there is a process: what it starts is watched because it is.
-        // One too many is not looked into, and the start goes on.
+        // Attached as soon as there is a process: its children are then monitored, too. Without a
+        // free slot for its probes the start continues.
         let inside = setup.probes.attach(recipe.observe, process.pid()).unwrap_or_default();
         record.limits.extend(read_back(recipe, &process));
         Ok(Spawned { process, ports, inside, listeners, settings })
     }
 
-    /// Has the data of a part loaded that has some; returns how long that took, in nanoseconds.
+    /// Loads the data of a part, if it has any. Returns the time, nanoseconds.
     fn seed(&self, definition: &Definition, settings: &Settings) -> Result<Option<u64>, Failure> {
         let Some(spec) = &definition.seed else { return Ok(None) };
         let command = settings.command(spec).map_err(harness)?;
@@ -345,8 +349,8 @@ impl Runner<'_> {
         let output = RefCell::new((Follower::of(&log), Instant::now(), &mut *self.on));
         let is_asked_to_end = || {
             let (follower, seen, on) = &mut *output.borrow_mut();
-            // No result is a time here: it only keeps the looks at its output apart, which would
-            // else take from its CPU.
+            // This clock is no measurement: it only limits the rate of reads of the output, which
+            // take CPU time from the part.
             if seen.elapsed() > OUTPUT_GLANCE {
                 *seen = Instant::now();
                 follower.lines(&mut |line| on(Event::Printed { name: &definition.name, line }));
@@ -380,12 +384,12 @@ impl Runner<'_> {
     }
 }
 
-/// The part that is being started.
+/// Returns the record of the part that is being started.
 fn last_part(start: &mut StartRecord) -> &mut PartStart {
-    start.parts.last_mut().expect("it was told of before it is started")
+    start.parts.last_mut().expect("a part is recorded before it is started")
 }
 
-/// A command for readiness. One try of it may take no longer than the whole start.
+/// Returns a readiness command. One run may take no longer than the whole start.
 fn ready_command(text: &str, deadline_ns: u64, settings: &Settings) -> Result<OwnCommand, String> {
     let deadline = Nanoseconds(deadline_ns.min(READY_COMMAND.as_nanos() as u64));
     settings.command(&CommandSpec { command: text.into(), deadline })
@@ -400,12 +404,12 @@ fn checked_listeners(
     all.map(|listener| CheckedListener::new(definition, &listener).map(Arc::new)).collect()
 }
 
-/// Its length in a start: up to a page, in steps of the stack's alignment.
+/// Returns the length of the padding in a start: up to a page, in steps of the stack's alignment.
 fn padding(seed: u64, start: usize) -> usize {
     16 * Rng::new(seed.wrapping_add(start as u64)).below(256) as usize
 }
 
-/// What a part is told: the values of its placeholders, and its environment.
+/// Inputs of a part: the values of its placeholders, and its environment.
 #[derive(Clone)]
 struct Settings {
     places: Placeholders,
@@ -446,7 +450,7 @@ impl Settings {
         Ok(Settings { places, environment, work, network: recipe.network.clone() })
     }
 
-    /// How the part's process is started, with its files rendered.
+    /// Renders the part's files, and returns the specification of its process.
     fn spec(&self, recipe: &Recipe<'_>, workspace: Workspace) -> Result<process::Spec, String> {
         let start = &recipe.definition.start;
         for file in &start.files {
@@ -466,7 +470,7 @@ impl Settings {
         })
     }
 
-    /// The command that has a process write down what it compiled.
+    /// Returns the command that makes a process write a list of its compiled code.
     fn list_compiled(
         &self,
         definition: &Definition,
@@ -478,7 +482,7 @@ impl Settings {
         Some(settings.command(spec))
     }
 
-    /// A command of the part's own, run where it is.
+    /// Returns a command of the part, run in its environment.
     fn command(&self, spec: &CommandSpec) -> Result<OwnCommand, String> {
         Ok(OwnCommand {
             command: self.places.fill_command(&spec.command)?,
@@ -490,14 +494,30 @@ impl Settings {
     }
 }
 
-/// What is added to a part's environment so that its runtime can be asked.
+/// Refuses a start whose files were edited after the run was planned: the plan has the fingerprint
+/// of the files before.
+fn check_files(planned: &Snapshot, definition: &Definition) -> Result<(), Failure> {
+    planned.first_changed(definition).map_or(Ok(()), |file| {
+        Err(harness(format!(
+            "{} of {} changed after the run was planned, so repeats would measure different \
+             servers: put the file back and resume the run, or start a new one (files that the \
+             server itself writes belong into {{work}})",
+            file.display(),
+            definition.name
+        )))
+    })
+}
+
+/// Returns the variables that enable a part's runtime statistics.
 fn runtime_variables(
     recipe: &Recipe<'_>,
     work: &Path,
 ) -> Result<Vec<(&'static str, String)>, String> {
     let runtime = recipe.definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
     let prepared = runtime.map_or_else(|| Ok(Vec::new()), |of| runtime::prepare(of, work));
-    prepared.map_err(|error| format!("what its runtime is to tell by cannot be written: {error}"))
+    prepared.map_err(|error| {
+        format!("the script for its runtime statistics cannot be written: {error}")
+    })
 }
 
 /// Reads back the limits that the kernel keeps per process.
@@ -508,12 +528,13 @@ fn read_back(recipe: &Recipe<'_>, process: &Process) -> Vec<LimitReadBack> {
         read_back: process.allowed_cpus(),
         reason: None,
     };
-    // Without a group the affinity of the process has to do.
+    // Without a control group the affinity of the process is used.
     let by_affinity = process.sampler.group.is_empty().then_some(by_affinity);
     [open_files_read_back(recipe.limits, process)].into_iter().chain(by_affinity).collect()
 }
 
-/// Open files allowed to each subject: as the suite asks, or as many as this machine allows.
+/// Returns the limit of open files of each subject: the suite's, or the highest that this machine
+/// allows.
 fn open_files(limits: &Limits) -> u64 {
     let most = open_files_hard();
     limits.open_files.map_or(most, |n| n.min(most))
@@ -531,8 +552,8 @@ fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
     }
 }
 
-/// The listener at which a part is asked whether it is ready: the cheapest protocol, so that
-/// start-up time is not handshake time. `None`: it says of none what it speaks.
+/// Returns the listener of the readiness check: that of the cheapest protocol, so that start-up
+/// time includes no TLS handshake. `None`: the part declares no protocol.
 fn first_to_ask(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> {
     const ORDER: [Protocol; 5] =
         [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];
@@ -556,7 +577,8 @@ fn render(file: &FileSpec, home: &Path, places: &Placeholders, work: &Path) -> R
         .map_err(|e| format!("{name}: {e}"))
 }
 
-/// `cpus`: CPUs' worth of time that the subject may use; it is told a whole number.
+/// Returns the values of the placeholders. `cpus`: CPU limit of the subject, passed on as a whole
+/// number.
 fn places(
     cpus: f64,
     definition: &Definition,

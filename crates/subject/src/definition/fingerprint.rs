@@ -1,5 +1,5 @@
-//! What a definition is told from others by: hashes of what decides how it is started, and of what
-//! lies in its folder.
+//! Fingerprints of a definition: hashes of the settings that decide how it is started, and of the
+//! files in its folder.
 
 use std::collections::BTreeMap;
 use std::fs::FileType;
@@ -13,14 +13,15 @@ use crate::key::Key;
 use crate::limits::TEMPLATE_BYTES;
 
 impl Definition {
-    /// Hash of what decides how it is started: this definition, its templates and, if it is started
-    /// from its own folder, everything in that. What goes into a build has a hash of its own.
+    /// Returns a hash of all that decides how it is started: this definition, its templates and, if
+    /// it is started from its own folder, all files of the folder. The inputs of a build have a
+    /// separate hash.
     ///
     /// # Errors
-    /// Something in its folder cannot be read.
+    /// A file of its folder cannot be read.
     pub fn fingerprint(&self) -> io::Result<String> {
         let mut key = Key::default();
-        // Other variants, and where it all lies, change nothing of this one.
+        // Other variants and the path of the folder do not affect this one.
         let alone =
             Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
         key.add(format!("{alone:?}").as_bytes());
@@ -28,15 +29,15 @@ impl Definition {
             key.add(&read_within(file.template.path(), &self.folder, TEMPLATE_BYTES)?);
         }
         if self.uses("dir") {
-            add_folder(&mut key, &self.folder, Path::new(""), Counts::Its)?;
+            add_folder(&mut key, &self.folder, Counts::Its)?;
         }
         Ok(key.text())
     }
 
-    /// Adds its folder to a key: its place, and all in it but its own file.
+    /// Adds its folder to a key: its path, and all files in it but the definition.
     pub(crate) fn add_folder_to(&self, key: &mut Key) -> io::Result<()> {
         key.add(self.folder.as_os_str().as_encoded_bytes());
-        add_folder(key, &self.folder, Path::new(""), Counts::Everything)
+        add_folder(key, &self.folder, Counts::Everything)
     }
 }
 
@@ -44,30 +45,64 @@ fn is_own_file(kind: FileType) -> bool {
     kind.is_file() || kind.is_symlink()
 }
 
-/// Whether a file is of a kind that servers leave behind where they run, and never read as their
-/// own.
+/// Returns whether a file is of a kind that servers write where they run, and never read as input.
 fn is_written_by_servers(name: &Path) -> bool {
     const ENDINGS: [&str; 4] = ["log", "pid", "sock", "pyc"];
     name.extension().is_some_and(|e| ENDINGS.iter().any(|known| e == *known))
 }
 
-/// What of a folder counts.
+/// Files of a folder that count.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Counts {
+pub(super) enum Counts {
     Everything,
-    /// Its files, but not those that servers leave there, nor the folders that they make for these.
+    /// Its files without those that servers write there, and without the folders that they create
+    /// for them.
     Its,
 }
 
-/// Adds names and contents of what counts in a folder to a hash; of links, where they lead.
-fn add_folder(key: &mut Key, folder: &Path, below: &Path, counts: Counts) -> io::Result<()> {
+/// An entry of a folder.
+pub(super) enum Entry {
+    Folder,
+    /// A symbolic link, with its target.
+    Link(PathBuf),
+    File(Vec<u8>),
+    /// A socket, a pipe or a device.
+    Other,
+}
+
+impl Entry {
+    /// Returns the bytes that belong into a hash of the entry.
+    pub(super) fn content(&self) -> Option<&[u8]> {
+        match self {
+            Entry::Link(target) => Some(target.as_os_str().as_encoded_bytes()),
+            Entry::File(bytes) => Some(bytes),
+            Entry::Folder | Entry::Other => None,
+        }
+    }
+}
+
+/// Adds the names and contents of the files that count to a hash; for links, their targets.
+fn add_folder(key: &mut Key, folder: &Path, counts: Counts) -> io::Result<()> {
+    walk(folder, Path::new(""), counts, &mut |name, entry| {
+        key.add(name.as_os_str().as_encoded_bytes());
+        entry.content().into_iter().for_each(|bytes| key.add(bytes));
+    })
+}
+
+/// Visits the entries of a folder that count, sorted by name, each by its path below `folder`.
+pub(super) fn walk(
+    folder: &Path,
+    below: &Path,
+    counts: Counts,
+    visit: &mut dyn FnMut(&Path, &Entry),
+) -> io::Result<()> {
     let entries = std::fs::read_dir(folder.join(below))?.map(|e| e.map(|e| e.file_name()));
     let mut names = entries.collect::<io::Result<Vec<_>>>()?;
     names.sort();
     for name in names.iter().map(|name| below.join(name)) {
         let path = folder.join(&name);
         let kind = std::fs::symlink_metadata(&path)?.file_type();
-        // The definition itself is there already, without its comments.
+        // The settings of the definition are hashed without its comments.
         let is_definition =
             [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
         let is_left_there =
@@ -76,17 +111,22 @@ fn add_folder(key: &mut Key, folder: &Path, below: &Path, counts: Counts) -> io:
             continue;
         }
         if !is_left_there {
-            key.add(name.as_os_str().as_encoded_bytes());
+            visit(&name, &read_entry(&path, kind)?);
         }
         if kind.is_dir() {
-            add_folder(key, folder, &name, counts)?;
-        } else if kind.is_symlink() {
-            key.add(std::fs::read_link(&path)?.as_os_str().as_encoded_bytes());
-        } else if kind.is_file() {
-            key.add(&std::fs::read(&path)?);
+            walk(folder, &name, counts, visit)?;
         }
     }
     Ok(())
+}
+
+fn read_entry(path: &Path, kind: FileType) -> io::Result<Entry> {
+    Ok(match kind {
+        _ if kind.is_dir() => Entry::Folder,
+        _ if kind.is_symlink() => Entry::Link(std::fs::read_link(path)?),
+        _ if kind.is_file() => Entry::File(std::fs::read(path)?),
+        _ => Entry::Other,
+    })
 }
 
 #[cfg(test)]
@@ -94,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_template_is_text_and_what_a_server_leaves_in_its_folder_is_not_its_own() {
+    fn binary_template_is_refused_and_written_files_do_not_count() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
@@ -113,7 +153,7 @@ mod tests {
         assert_eq!(Definition::read(&folder).unwrap().fingerprint().unwrap(), before);
         std::fs::write(folder.join("app.py"), "x").unwrap();
         assert_ne!(Definition::read(&folder).unwrap().fingerprint().unwrap(), before);
-        // A build may read what it likes of it.
+        // A build may read any file of it.
         let of_build = || {
             let mut key = Key::default();
             Definition::read(&folder).unwrap().add_folder_to(&mut key).unwrap();
@@ -123,7 +163,7 @@ mod tests {
         std::fs::write(folder.join("access.log"), "y").unwrap();
         assert_ne!(of_build(), before);
         std::fs::write(folder.join("t"), b"\xff").unwrap();
-        let told = Definition::read(&folder).unwrap_err().to_string();
-        assert!(told.contains("t: it is no text"), "{told}");
+        let message = Definition::read(&folder).unwrap_err().to_string();
+        assert!(message.contains("t: it is no text"), "{message}");
     }
 }

@@ -5,6 +5,7 @@ mod file;
 pub mod find;
 mod fingerprint;
 pub mod prerequisites;
+pub mod snapshot;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,7 @@ pub use spec::{
     RuntimeSpec, StartSpec, StopSpec, Target, Variant,
 };
 
-/// What a definition is of, and so in which file it stands.
+/// Role of a definition, which decides the name of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A server under test.
@@ -57,27 +58,27 @@ pub struct Definition {
     pub description: String,
     /// At least one for a subject.
     pub protocols: Vec<Protocol>,
-    /// Nobody listens on its port: every connection is to be refused.
+    /// No process listens on its port: every connection is to be refused.
     pub refuses: bool,
-    /// What it promises to answer, from the contracts that `checks` names.
+    /// Contracts that `checks` names.
     pub contracts: Vec<Contract>,
-    /// Names of checks that it is known to fail, and takes part all the same.
+    /// Names of checks that it may fail and still take part.
     pub waive: Vec<String>,
-    /// Back ends that it names without asking for their ports.
+    /// Back ends that it names without using their ports.
     pub backends: Vec<String>,
     pub requires: Vec<Require>,
-    /// The command that prints the version of what runs. The first line of its output is reported.
+    /// Command that prints the server's version. The first line of its output is reported.
     pub version: Option<CommandSpec>,
     pub build: Option<BuildSpec>,
-    /// Of a back end, unless a suite says otherwise.
+    /// Limits of a back end, unless a suite sets others.
     pub limits: CheckedLimits,
     /// Loads a back end's data, once it is ready.
     pub seed: Option<CommandSpec>,
-    /// Puts a back end's data back, before each trial.
+    /// Resets a back end's data before each trial.
     pub reset: Option<CommandSpec>,
     pub start: StartSpec,
     pub profile: ProfileSpec,
-    /// `None`: nobody can ask its runtime.
+    /// Source of its runtime statistics. `None`: it has none.
     pub runtime: Option<RuntimeSpec>,
     pub stop: StopSpec,
     pub ready: ReadySpec,
@@ -88,8 +89,8 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// What is wrong with it as a whole, and with each of its variants that is not wrong with the
-    /// others, too.
+    /// Returns the mistakes of the whole definition, and those of each variant that the whole does
+    /// not have.
     fn mistakes(&self) -> Vec<Mistake> {
         let own = self.own_mistakes();
         let mut all = own.clone();
@@ -104,12 +105,12 @@ impl Definition {
         all
     }
 
-    /// Mistakes in what protocols it names, and in how its start can speak them.
+    /// Returns the mistakes of its protocols, and of a start that cannot speak them.
     fn own_mistakes(&self) -> Vec<Mistake> {
         let wrong = |message: &str| mistake("protocols", message);
         let mut all = Vec::new();
         if self.protocols.is_empty() && self.role == Role::Subject {
-            all.push(wrong("`protocols` is empty; say what it speaks, for instance [\"h1\"]"));
+            all.push(wrong("`protocols` is empty; list its protocols, for instance [\"h1\"]"));
         }
         let at = |is_it: fn(&Protocol) -> bool| self.protocols.iter().position(is_it);
         if let Some(i) = at(|protocol| *protocol == Protocol::Auto) {
@@ -122,9 +123,9 @@ impl Definition {
         if let Some((i, protocol)) = twice {
             all.push(wrong(&format!("`protocols` names {protocol} twice")).below(i));
         }
-        let is_told = self.uses("port") || self.uses("tls_port");
+        let uses_port = self.uses("port") || self.uses("tls_port");
         let has_own = self.start.port.is_some() || self.start.tls_port.is_some();
-        if self.ready.by == ReadyBy::Listening && !is_told && !has_own {
+        if self.ready.by == ReadyBy::Listening && !uses_port && !has_own {
             all.push(mistake(
                 "ready",
                 "its sign of readiness is that its ports take connections, and it names none: use \
@@ -135,14 +136,14 @@ impl Definition {
         if self.refuses && !matches!(self.ready.by, ReadyBy::Command(_)) {
             all.push(mistake(
                 "refuses",
-                "nobody answers there, so that no answer tells when it is ready: give `[ready]` a \
-                 `command` that succeeds then",
+                "it refuses connections, so that no response shows when it is ready: give \
+                 `[ready]` a `command` that succeeds then",
             ));
         }
         if self.refuses && !self.contracts.is_empty() {
             all.push(mistake(
                 "refuses",
-                "nobody answers there, so that it keeps no contract: leave `checks` out",
+                "it refuses connections, so that it keeps no contract: leave `checks` out",
             ));
         }
         let has_tls_port = self.start.tls_port.is_some() || self.uses("tls_port");
@@ -158,13 +159,13 @@ impl Definition {
         all
     }
 
-    /// The names of its contracts.
+    /// Returns the names of its contracts.
     pub fn checks(&self) -> impl Iterator<Item = &str> {
         self.contracts.iter().map(|contract| contract.name.as_str())
     }
 
-    /// The back ends that it needs, by the names that it has for them: those that it names, and
-    /// those whose ports it asks for.
+    /// Returns the names of the back ends that it needs: those that it names, and those whose ports
+    /// it uses.
     #[must_use]
     pub fn needs(&self) -> BTreeSet<String> {
         let mut all: BTreeSet<String> = self.backends.iter().cloned().collect();
@@ -174,7 +175,7 @@ impl Definition {
         all
     }
 
-    /// The definition with a variant's overrides applied.
+    /// Returns the definition with a variant's overrides applied.
     ///
     /// # Errors
     /// It has no such variant; as a sentence.
@@ -219,7 +220,7 @@ impl Definition {
         definition
     }
 
-    /// Asks a tool something, as builds would find it.
+    /// Queries a tool in the environment of builds.
     pub(crate) fn ask(
         &self,
         command: &str,
@@ -236,8 +237,9 @@ impl Definition {
         .ask(supervision)
     }
 
-    /// The variables that a start gets from dyno's own environment, as archives keep them. Its own
-    /// are part of the definition, and each start has a folder of its own for temporary files.
+    /// Returns the variables that a start inherits from dyno's own environment, as archives keep
+    /// them. Its own variables are part of the definition, and each start has its own folder for
+    /// temporary files.
     #[must_use]
     pub fn inherited(&self) -> BTreeMap<String, String> {
         let start = &self.start;
@@ -247,8 +249,8 @@ impl Definition {
         inherited
     }
 
-    /// The environment in which tools are asked: what `env` of `[build]` sets may decide which of
-    /// their versions answers.
+    /// Returns the environment in which tools are queried: `env` of `[build]` may decide which
+    /// version of a tool runs.
     fn environment_of_tools(&self) -> Environment {
         let temporary = std::env::temp_dir();
         self.build.as_ref().map_or_else(
@@ -257,25 +259,25 @@ impl Definition {
         )
     }
 
-    /// Whether this is a control: dyno's own null responder.
+    /// Returns whether this is a control: dyno's own null responder.
     #[must_use]
     pub fn is_control(&self) -> bool {
         self.start.command.first().is_some_and(|c| c == "{dyno}")
     }
 
-    /// Whether it is to be given a certificate.
+    /// Returns whether it needs a certificate.
     #[must_use]
     pub fn needs_certificate(&self) -> bool {
         self.uses("cert") || self.uses("key")
     }
 
-    /// Whether a start uses the placeholder of this name.
+    /// Returns whether a start uses the placeholder of this name.
     #[must_use]
     pub fn uses(&self, place: &str) -> bool {
         self.texts().iter().any(|text| placeholders::named(text).any(|used| used == place))
     }
 
-    /// All texts of a start that may hold placeholders. Of a template that cannot be read nothing.
+    /// Returns all texts of a start that may hold placeholders, without unreadable templates.
     fn texts(&self) -> Vec<String> {
         let start = &self.start;
         let of_ready = match &self.ready.by {
@@ -386,11 +388,23 @@ mod tests {
         assert!(error(&format!("{GOOD}{ready}")).contains("\"5\" is not a duration"));
     }
 
+    /// Reads a file with a mistake. Checks its place, its message, and the text that is underlined.
+    fn check_mistake(source: &str, place: &str, underlined: &str, words: &str) {
+        let text = Definition::read(&write(source).1).unwrap_err().to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        let number = place.split(':').next().unwrap();
+        let shown = source.lines().nth(number.parse::<usize>().unwrap() - 1).unwrap();
+        assert!(
+            lines[0].contains(&format!("subject.toml:{place}: ")) && lines[0].contains(words),
+            "{text}"
+        );
+        assert_eq!(lines[2], format!("{number} | {shown}"), "{text}");
+        let carets = lines[3].split_once("| ").unwrap().1;
+        assert_eq!(&shown[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
+    }
+
     #[test]
-    fn a_mistake_points_at_its_own_line_and_column() {
-        // GOOD has ten lines, in which no value is wrong.
-        let after = |rest: &str| format!("{GOOD}{rest}");
-        let build = "[build]\ncommand = \"true\"\n";
+    fn mistake_points_at_its_own_line_and_column() {
         for (source, place, underlined, words) in [
             (GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle"), "1:8", "\"y\"", "but its folder is"),
             (GOOD.replace("[\"h1\"]", "[\"h1\", \"h3\"]"), "4:20", "\"h3\"", "unknown value `h3`"),
@@ -421,6 +435,21 @@ mod tests {
                 "1",
                 "invalid type: integer",
             ),
+        ] {
+            check_mistake(&source, place, underlined, words);
+        }
+        let error =
+            Definition::read(&write(&GOOD.replace("language = \"C\"\n", "")).1).unwrap_err();
+        let message = "the file lacks `language`; it needs `language`, `protocols` and `start`";
+        assert_eq!((error.position, error.message.as_str()), (None, message));
+    }
+
+    #[test]
+    fn mistake_of_a_table_points_at_its_own_line_and_column() {
+        // GOOD has ten lines, in which no value is wrong.
+        let after = |rest: &str| format!("{GOOD}{rest}");
+        let build = "[build]\ncommand = \"true\"\n";
+        for (source, place, underlined, words) in [
             (
                 after("[variants.mute]\nprotocols = [\"h1-tls\"]\n"),
                 "12:14",
@@ -467,26 +496,12 @@ mod tests {
                 "invalid type: integer `3`",
             ),
         ] {
-            let text = Definition::read(&write(&source).1).unwrap_err().to_string();
-            let lines: Vec<&str> = text.lines().collect();
-            let number = place.split(':').next().unwrap();
-            let shown = source.lines().nth(number.parse::<usize>().unwrap() - 1).unwrap();
-            assert!(
-                lines[0].contains(&format!("subject.toml:{place}: ")) && lines[0].contains(words),
-                "{text}"
-            );
-            assert_eq!(lines[2], format!("{number} | {shown}"), "{text}");
-            let carets = lines[3].split_once("| ").unwrap().1;
-            assert_eq!(&shown[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
+            check_mistake(&source, place, underlined, words);
         }
-        let error =
-            Definition::read(&write(&GOOD.replace("language = \"C\"\n", "")).1).unwrap_err();
-        let message = "the file lacks `language`; it needs `language`, `protocols` and `start`";
-        assert_eq!((error.position, error.message.as_str()), (None, message));
     }
 
     #[test]
-    fn all_mistakes_of_a_file_are_told_at_once() {
+    fn all_mistakes_of_a_file_are_reported_at_once() {
         let source = "titel = \"X\"\nprotocols = [\"h1\"]\nchecks = [\"hallo\"]\n[[requires]]\n\
              name = \"a\"\n[build]\n\
              command = \"make {prot}\"\n[start]\ncommand = [\"x\", \"{prot}\"]\ncwd = \"/tmp\"\n\
@@ -519,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_of_the_whole_are_told_with_those_of_its_keys() {
+    fn mistakes_of_the_whole_are_reported_with_those_of_keys() {
         let source = "language = \"C\"\nprotocols = [\"h1\"]\n\
              backends = [\"a.b\", \"c\", \"d.e\"]\n\
              [version]\ncommand = 5\n[start]\ncommand = [\"x\"]\n\
@@ -548,16 +563,16 @@ mod tests {
     }
 
     #[test]
-    fn checks_go_by_their_names_so_that_contracts_must_not_share_one() {
+    fn contracts_with_a_common_check_name_are_refused() {
         let with = |checks: &str| Definition::read(&write(&GOOD.replace("[\"hello\"]", checks)).1);
-        let told = with("[\"hello\", \"techempower\"]").unwrap_err().to_string();
+        let message = with("[\"hello\", \"techempower\"]").unwrap_err().to_string();
         assert!(
-            told.contains("toml:5:20: ")
-                && told.contains("\"techempower\" both have a check \"plaintext\" over"),
-            "{told}"
+            message.contains("toml:5:20: ")
+                && message.contains("\"techempower\" both have a check \"plaintext\" over"),
+            "{message}"
         );
-        let told = with("[\"hello\", \"hello\"]").unwrap_err().to_string();
-        assert!(told.contains("both have a check \"plaintext\""), "{told}");
+        let message = with("[\"hello\", \"hello\"]").unwrap_err().to_string();
+        assert!(message.contains("both have a check \"plaintext\""), "{message}");
     }
 
     #[test]
@@ -565,10 +580,10 @@ mod tests {
         let (_root, folder) = write(GOOD);
         let text = "checks = [\"hello\"]\n[start]\ncommand = [\"x\", \"{port}\"]\n";
         std::fs::write(folder.join("backend.toml"), text).unwrap();
-        let told = Definition::read_as(&folder, Role::Backend).unwrap_err().to_string();
+        let message = Definition::read_as(&folder, Role::Backend).unwrap_err().to_string();
         assert!(
-            told.contains("backend.toml:1:10: a back end is asked no contract's checks"),
-            "{told}"
+            message.contains("backend.toml:1:10: a back end is asked no contract's checks"),
+            "{message}"
         );
     }
 
@@ -606,26 +621,27 @@ mod tests {
             std::fs::write(folder.join("backend.toml"), text).unwrap();
             Definition::read_as(&folder, Role::Backend).map_err(|error| error.to_string())
         };
-        let told = read("[start]\ncommand = [\"x\"]\n").unwrap_err();
-        assert!(told.contains("use {port} in its start"), "{told}");
+        let message = read("[start]\ncommand = [\"x\"]\n").unwrap_err();
+        assert!(message.contains("use {port} in its start"), "{message}");
         read("[start]\ncommand = [\"x\"]\nport = 5432\n").unwrap();
         read("[start]\ncommand = [\"x\"]\n[ready]\ncommand = \"true\"\n").unwrap();
     }
 
     #[test]
-    fn whoever_refuses_promises_no_answer() {
+    fn refusing_subject_promises_no_response() {
         let refusing = |rest: &str| {
             let text = format!("language = \"C\"\nprotocols = [\"h1\"]\nrefuses = true\n{rest}");
             Definition::read(&write(&text).1).map_err(|error| error.to_string())
         };
         let start = "[start]\ncommand = [\"x\"]\n";
         assert!(refusing(&format!("{start}[ready]\ncommand = \"true\"\n")).unwrap().refuses);
-        let told = refusing(start).unwrap_err();
-        assert!(told.contains("give `[ready]` a `command`"), "{told}");
-        let told = refusing(&format!("checks = [\"hello\"]\n{start}")).unwrap_err();
+        let message = refusing(start).unwrap_err();
+        assert!(message.contains("give `[ready]` a `command`"), "{message}");
+        let message = refusing(&format!("checks = [\"hello\"]\n{start}")).unwrap_err();
         assert!(
-            told.contains("leave `checks` out") && told.contains("give `[ready]` a `command`"),
-            "{told}"
+            message.contains("leave `checks` out")
+                && message.contains("give `[ready]` a `command`"),
+            "{message}"
         );
     }
 
@@ -645,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mistakes_of_a_contract_are_told_at_their_place() {
+    fn mistakes_of_a_contract_are_reported_at_their_place() {
         let (_root, folder) = write(&GOOD.replace("\"hello\"", "\"own\""));
         std::fs::create_dir(folder.join("contracts")).unwrap();
         std::fs::write(
@@ -675,12 +691,12 @@ mod tests {
     #[test]
     fn a_test_that_hangs_is_an_unmet_need() {
         let (_root, folder) = write(&format!(
-            "{GOOD}[[requires]]\nname = \"tool\"\ntest = \"setsid sleep 1000\"\nhint = \"Mend \
+            "{GOOD}[[requires]]\nname = \"tool\"\ntest = \"setsid sleep 1000\"\nhint = \"Fix \
              it.\"\ndeadline = \"100ms\"\n"
         ));
         assert_eq!(
             unmet(&Definition::read(&folder).unwrap()).unwrap(),
-            "tool may be missing: its test `setsid sleep 1000` had not ended after 100 ms. Mend it."
+            "tool may be missing: its test `setsid sleep 1000` had not ended after 100 ms. Fix it."
         );
     }
 
@@ -743,7 +759,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_changes_with_what_is_started_and_with_nothing_else() {
+    fn fingerprint_changes_only_with_what_is_started() {
         let (_root, folder) = write(GOOD);
         let print = || Definition::read(&folder).unwrap().fingerprint().unwrap();
         let first = print();

@@ -68,14 +68,14 @@ fn worse(a: Exit, b: Exit) -> Exit {
     if weight(b) > weight(a) { b } else { a }
 }
 
-/// What a start showed.
+/// Results of a start.
 struct Started {
     start: StartRecord,
     /// Over which protocols its short loads were answered, each as it was asked to.
     answered: BTreeSet<Protocol>,
 }
 
-/// What became of a subject.
+/// Outcome of the check of a subject.
 enum Seen {
     Skipped(String),
     /// Something behind it has mistakes.
@@ -83,7 +83,7 @@ enum Seen {
     /// With the end of what it printed.
     NotBuilt(String),
     Started(Started),
-    /// It was not come to.
+    /// The check was not reached.
     Nothing,
 }
 
@@ -103,7 +103,7 @@ fn check(
         Ok(planned) => planned,
         Err(error) => {
             let seen = Seen::Wrong(error);
-            print_text(&seen.told())?;
+            print_text(&seen.describe())?;
             return Ok(seen);
         }
     };
@@ -125,7 +125,7 @@ fn check(
             start.map_or(Seen::Nothing, |start| Seen::Started(Started { start, answered }))
         }
     };
-    print_text(&seen.told())?;
+    print_text(&seen.describe())?;
     Ok(seen)
 }
 
@@ -176,6 +176,7 @@ fn walk(
     let result = Runner {
         plan: &planned.plan,
         arms: &planned.arms,
+        snapshots: &planned.snapshots,
         builds,
         dir: &dir,
         guard: supervision.guard,
@@ -189,14 +190,14 @@ fn walk(
 }
 
 impl Seen {
-    /// All that was seen, line by line.
-    fn told(&self) -> String {
+    /// Describes all that was seen, line by line.
+    fn describe(&self) -> String {
         match self {
             Seen::Skipped(why) => format!("  skipped: {why}\n"),
             Seen::Wrong(error) => format!("  {}\n", error.to_string().replace('\n', "\n  ")),
             Seen::NotBuilt(why) => format!("  build failed: {}\n", why.replace('\n', "\n    ")),
             Seen::Nothing => String::new(),
-            Seen::Started(Started { start, .. }) => told(start),
+            Seen::Started(Started { start, .. }) => describe_checks(start),
         }
     }
 
@@ -214,7 +215,7 @@ impl Seen {
         }
     }
 
-    /// Its row in the table.
+    /// The row of the subject in the table.
     fn columns(&self, definition: &Definition) -> String {
         match self {
             Seen::Skipped(why) => columns("–", "–", "–", &format!("skipped: {}", first_line(why))),
@@ -266,8 +267,8 @@ fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
     before.iter().chain(after.iter().filter(is_news))
 }
 
-/// The protocols over which the short loads were answered, whatever the answers were. One that the
-/// server declined to go on in is not among them.
+/// The protocols over which the short loads got any response, correct or not. A protocol that the
+/// server declined to switch to is not among them.
 fn answered(run: &Run) -> BTreeSet<Protocol> {
     let spoke = |load: &LoadRecord| {
         let mut outcomes = load.intervals.iter().flat_map(|interval| interval.outcomes.iter());
@@ -280,7 +281,7 @@ fn answered(run: &Run) -> BTreeSet<Protocol> {
     trials.map(|trial| plan.workloads[plan.trials[trial.trial].workload].protocol).collect()
 }
 
-/// The protocols over which it answered, and no check failed.
+/// The protocols over which the server answered and no check failed.
 fn protocols_served(definition: &Definition, started: &Started) -> Vec<&'static str> {
     let broken = |protocol: Protocol| {
         results(&started.start)
@@ -290,7 +291,7 @@ fn protocols_served(definition: &Definition, started: &Started) -> Vec<&'static 
     definition.protocols.iter().filter(served).map(|protocol| protocol.name()).collect()
 }
 
-fn told(start: &StartRecord) -> String {
+fn describe_checks(start: &StartRecord) -> String {
     let mut text = String::new();
     for check in results(start) {
         let mark = match check {

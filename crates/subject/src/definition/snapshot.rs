@@ -1,0 +1,84 @@
+//! The files that a server is started from, as they were when a run was planned.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use dyno_launch::folder::read_within;
+
+use super::Definition;
+use super::fingerprint::{Counts, Entry, walk};
+use crate::key::Key;
+use crate::limits::TEMPLATE_BYTES;
+
+/// Hashes of the files that a server is started from: its templates and, if it is started from its
+/// own folder, the files in it.
+///
+/// A run reads these files at each start. A file that is edited during the run would make another
+/// server of it, under the fingerprint of the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot(BTreeMap<PathBuf, String>);
+
+impl Snapshot {
+    /// Reads and hashes the files. Unreadable files are left out: a start fails because of them.
+    #[must_use]
+    pub fn take(definition: &Definition) -> Snapshot {
+        let mut hashes = BTreeMap::new();
+        let mut add = |name: &Path, bytes: &[u8]| {
+            let mut key = Key::default();
+            key.add(bytes);
+            hashes.insert(name.to_path_buf(), key.text());
+        };
+        for file in &definition.start.files {
+            let name = file.template.path();
+            if let Ok(bytes) = read_within(name, &definition.folder, TEMPLATE_BYTES) {
+                add(name, &bytes);
+            }
+        }
+        if definition.uses("dir") {
+            let mut visit = |name: &Path, entry: &Entry| {
+                entry.content().into_iter().for_each(|bytes| add(name, bytes));
+            };
+            let _ = walk(&definition.folder, Path::new(""), Counts::Its, &mut visit);
+        }
+        Snapshot(hashes)
+    }
+
+    /// Returns the first file that is gone, or has other contents than in the snapshot. New files
+    /// do not count: servers write caches into their folders.
+    #[must_use]
+    pub fn first_changed(&self, definition: &Definition) -> Option<&Path> {
+        let now = Snapshot::take(definition);
+        let is_changed = |(name, hash): &(&PathBuf, &String)| now.0.get(*name) != Some(*hash);
+        self.0.iter().find(is_changed).map(|(name, _)| name.as_path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_files_are_named_and_new_ones_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        std::fs::create_dir(&folder).unwrap();
+        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\n\
+             command = [\"x\", \"{port}\", \"{dir}\"]\n\
+             files = [{ template = \"t\", to = \"t\" }]\n";
+        std::fs::write(folder.join("subject.toml"), text).unwrap();
+        std::fs::write(folder.join("t"), "{port}").unwrap();
+        std::fs::write(folder.join("server.py"), "one").unwrap();
+        let definition = Definition::read(&folder).unwrap();
+        let snapshot = Snapshot::take(&definition);
+        std::fs::write(folder.join("cache.db"), "new").unwrap();
+        std::fs::write(folder.join("access.log"), "new").unwrap();
+        assert_eq!(snapshot.first_changed(&definition), None);
+        std::fs::write(folder.join("server.py"), "two").unwrap();
+        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("server.py")));
+        std::fs::write(folder.join("server.py"), "one").unwrap();
+        std::fs::write(folder.join("t"), "other").unwrap();
+        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("t")));
+        std::fs::remove_file(folder.join("t")).unwrap();
+        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("t")));
+    }
+}
