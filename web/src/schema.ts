@@ -1,7 +1,7 @@
-// Made by types.mjs from docs/schema/report.schema.json 598ab1290bb8613fbab3409c9966f2d3008a1d70d20082258e582bedf4f147e7
+// Made by types.mjs from docs/schema/report.schema.json 7d8d91651ffac89a37990e0da7cfb52a7e81db6fa074b57b49829b486446b2b9
 
 /**
- * What a caveat is about, by the name that it has in every report.
+ * Subject of a caveat, by its name in every report.
  */
 export type Code =
   | "fell_back"
@@ -24,6 +24,7 @@ export type Code =
   | "unanswered"
   | "rate_not_reached"
   | "warmup_backlog"
+  | "warmup_failures"
   | "dropped"
   | "stalled"
   | "answered_early"
@@ -88,16 +89,16 @@ export type Code =
   | "peak_lower_bound"
   | "same_numbers";
 /**
- * How much a caveat weighs.
+ * Severity of a caveat.
  */
 export type Severity = "info" | "warning" | "invalid";
 /**
- * What an estimate of pairs is over.
+ * Units of an estimate of pairs.
  */
 export type Over = "launches" | "rounds";
 /**
- * What the ratio of two servers says where repeats of one do not count for reasons that are not
- * its own.
+ * Relation of the ratio of two servers to the true ratio, if repeats of one do not count for
+ * reasons outside of the server.
  */
 export type RatioBound = "exact" | "at_least" | "at_most" | "unknown";
 /**
@@ -134,7 +135,7 @@ export type Lack =
       why: "too_few";
     };
 /**
- * What is known of a difference.
+ * Verdict on a difference.
  */
 export type Verdict = "higher" | "lower" | "same" | "not_shown" | "too_few" | "missing";
 /**
@@ -142,11 +143,11 @@ export type Verdict = "higher" | "lower" | "same" | "not_shown" | "too_few" | "m
  */
 export type ExperimentKind = "ladder" | "ablation" | "toggle" | "dose" | "matrix";
 /**
- * Which of two values is the better one.
+ * Direction in which a metric is better.
  */
 export type Better = ("higher" | "lower") | "neither";
 /**
- * What a metric is counted in.
+ * Unit of a metric.
  */
 export type Unit = ("per_second" | "microseconds" | "bytes") | "megabyte_seconds" | "share" | "count";
 /**
@@ -174,12 +175,13 @@ export type Resource =
   | "workers"
   | "elsewhere";
 /**
- * How sure a verdict is, the surest first.
+ * Confidence in a verdict, the highest first.
  */
 export type Confidence = "high" | "medium" | "low";
 export type FunctionKind = ("kernel" | "native" | "jit" | "inlined") | "role";
 /**
- * A function as it was called on one way. As JSON it is a list of these four, in this order: there are thousands.
+ * A function in one call path. As JSON it is a list of these four, in this order, because there
+ * are thousands.
  *
  * @minItems 4
  * @maxItems 4
@@ -210,7 +212,7 @@ export type ProxyProtocol = "v1" | "v2";
  */
 export type Reconnect = "backoff" | "at-once";
 /**
- * Whether the generator polls instead of sleeping where waking late would blur times.
+ * Whether the generator polls instead of sleeping where late wake-ups would distort times.
  */
 export type Spin = ("never" | "always") | "auto";
 /**
@@ -244,7 +246,7 @@ export type Arrivals =
  */
 export type Gaps = "even" | "exponential";
 /**
- * What it means that a server gets warmer within a measured window.
+ * Treatment of a server that becomes warmer within a measured window.
  */
 export type StillWarming = "refused" | "measured";
 /**
@@ -256,7 +258,7 @@ export type Body =
       base64: string;
     };
 /**
- * What a limit is of, under the name that archives and reports have for it.
+ * Kind of a limit, by its name in archives and reports.
  */
 export type LimitKind = ("memory" | "open files") | "CPU quota" | "CPUs" | "CPUs (affinity)";
 /**
@@ -268,7 +270,7 @@ export type Protocol = "h1" | "h1-tls" | "h2" | "h2c" | "h2c-upgrade" | "auto";
  */
 export type Isolation = "none" | "netns";
 /**
- * Something that is looked at only where it is asked for, because looking has a price.
+ * An optional observation, because it has a cost.
  */
 export type Probe = "kernel-stamps" | "syscalls" | "every-syscall" | "states" | "modes" | "profile" | "runtime";
 export type FailureKind =
@@ -286,7 +288,7 @@ export type FailureKind =
   | "harness";
 export type WarmUpEnd = "steady" | "limit" | "unanswered" | "cut_short";
 /**
- * How CPU time was split into user and system time.
+ * Source of the split of CPU time into user and system time.
  */
 export type SplitBy = "kernel" | "entries";
 /**
@@ -294,7 +296,7 @@ export type SplitBy = "kernel" | "entries";
  */
 export type Arrival = "constant" | "poisson" | "trace";
 /**
- * What decides when a request starts.
+ * Model that decides when a request starts.
  */
 export type Model = "closed" | "open";
 /**
@@ -302,7 +304,7 @@ export type Model = "closed" | "open";
  */
 export type Phase = ("warmup" | "measured") | "drain";
 /**
- * What a series does.
+ * Pattern of a series.
  */
 export type Pattern = "flat" | "warm_up" | "none" | "slowdown" | "cyclic";
 
@@ -311,11 +313,12 @@ export type Pattern = "flat" | "warm_up" | "none" | "slowdown" | "cyclic";
  */
 export interface Report {
   /**
-   * Between which rates each arm stops keeping the suite's objective; empty: it has none, or no open loops.
+   * Rates between which each arm stops meeting the suite's objective; empty without an objective
+   * or open loops.
    */
   brackets: Bracket[];
   /**
-   * How fast the machine did a fixed piece of work before each start; `None`: nobody looked.
+   * Time of a fixed piece of work before each start; `None`: not measured.
    */
   canary: CanaryResult | null;
   /**
@@ -324,44 +327,47 @@ export interface Report {
   caveats: Caveat[];
   comparisons: Comparison[];
   /**
-   * Arms that were loaded at the same time, against the baseline; empty where an experiment sets them against each other.
+   * Arms that were loaded at the same time, compared with the baseline; empty if an experiment
+   * defines the comparisons.
    */
   duets: Effect[];
   /**
-   * What the suite's experiment comes to; `None`: it has none.
+   * Result of the suite's experiment; `None`: the suite has none.
    */
   experiment: ExperimentResult | null;
   /**
-   * What the keys mean under which summaries, comparisons and `wire` have their metrics.
+   * Definitions of the metrics in summaries, comparisons and `wire`, by key.
    */
   metrics: Metric[];
   /**
-   * What repeats of one step differ by, by key of the metric.
+   * Spread between repeats of one step, by key of the metric.
    */
   noise: {
     [k: string]: NoiseFloor;
   };
   /**
-   * What starts differ by beside what they are of; empty with fewer than ten starts.
+   * Nuisance factors of the starts; empty with fewer than ten starts.
    */
   nuisance: Nuisance[];
   overview: OverviewRow[];
   /**
-   * By cell; empty unless profiles were asked for.
+   * Profiles by cell; empty unless profiles were requested.
    */
   profiles: ProfileResult[];
   /**
-   * HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over both.
+   * HTTP/2 compared with HTTP/1.1, server by server; empty unless a suite has the same requests
+   * over both.
    */
   protocols: ProtocolComparison[];
   run: RunFacts;
   /**
-   * How throughput grows with the requests in flight; empty without two levels of anything.
+   * Growth of throughput with the requests in flight; empty without two levels.
    */
   scaling: ScalingResult[];
   schema: string;
   /**
-   * What was looked for at each start: the highest rate that keeps the objective; empty unless a suite asks for it (`rate = "find"`).
+   * Searches of each start for the highest rate that meets the objective; empty unless a suite
+   * has `rate = "find"`.
    */
   searches: SearchResult[];
   /**
@@ -374,27 +380,27 @@ export interface Report {
   summaries: Summary[];
   tables: Table[];
   /**
-   * Subjects that cannot be told apart by peak throughput, workload by workload.
+   * Subjects whose peak throughput does not differ significantly, workload by workload.
    */
   ties: Tie[];
   trials: TrialResult[];
   /**
-   * Arms that are the same under two names, against each other.
+   * Comparisons of arms that are identical under two names.
    */
   twins: Effect[];
   /**
-   * What went over the wire, by subject and protocol.
+   * Traffic on the wire, by subject and protocol.
    */
   wire: WireResult[];
 }
 /**
- * The rates between which an arm stops keeping the objective with a workload, over one kind of connection. A rate is decided by most of its
- * repeats, because one may be wrong by chance.
+ * The rates between which an arm stops keeping the objective with a workload, over one kind of
+ * connection. A rate is decided by most of its repeats, because one may be wrong by chance.
  */
 export interface Bracket {
   /**
    * In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
-   * Without repeats that do not tell.
+   * Without undecided repeats.
    */
   by_repeat_rps: number[];
   connections: number;
@@ -433,7 +439,8 @@ export interface Bracket {
    */
   rates: RateVotes[];
   /**
-   * What rates were searched by: then bounds are medians over starts. `None`: rates were planned.
+   * The search that chose the rates: then bounds are medians over starts. `None`: rates were
+   * planned.
    */
   searched: Searched | null;
   streams: number;
@@ -441,12 +448,12 @@ export interface Bracket {
   workload: string;
 }
 /**
- * How the repeats at a rate stand to the objective.
+ * Verdicts of the objective on the repeats at a rate.
  */
 export interface RateVotes {
   kept: Votes;
   /**
-   * What was missed, or is unknown, in the first that did not keep it.
+   * The missed or unknown condition of the first repeat that did not keep the objective.
    */
   missed: string | null;
   rate_rps: number;
@@ -487,7 +494,7 @@ export interface Searched {
  */
 export interface CanaryResult {
   /**
-   * Times of these two starts' pieces, microseconds.
+   * Times of the pieces of the slowest and the fastest start, microseconds.
    */
   fastest_us: number;
   /**
@@ -495,7 +502,8 @@ export interface CanaryResult {
    */
   piece_us: number;
   /**
-   * Time of the slowest start's piece, as a multiple of the fastest one's on the same CPU: the most of all CPUs.
+   * Time of the slowest start's piece, as a multiple of the fastest one's on the same CPU: the
+   * maximum over CPUs.
    */
   slowest_to_fastest: number;
   slowest_us: number;
@@ -505,7 +513,7 @@ export interface CanaryResult {
   starts: CanaryStart[];
 }
 /**
- * Before one start.
+ * The fixed piece of work before one start.
  */
 export interface CanaryStart {
   /**
@@ -513,15 +521,15 @@ export interface CanaryStart {
    */
   block: number;
   /**
-   * On which CPU it was done; `None`: on any.
+   * CPU that ran it; `None`: any.
    */
   cpu: number | null;
   /**
-   * Median CPU time that it took: without what others took. Microseconds.
+   * Median CPU time of a piece, which excludes time taken by others. Microseconds.
    */
   cpu_us: number;
   /**
-   * Name of the arm that was then started.
+   * Name of the arm that was started next.
    */
   subject: string;
   /**
@@ -530,7 +538,7 @@ export interface CanaryStart {
   wall_us: number;
 }
 /**
- * A reason to distrust a number: what it means for the reader, the evidence, and what to do.
+ * A reason to distrust a number: its meaning for the reader, the evidence, and the action.
  */
 export interface Caveat {
   code: Code;
@@ -541,7 +549,7 @@ export interface Caveat {
     [k: string]: unknown;
   };
   /**
-   * What is wrong and what to do about it, in sentences.
+   * The problem and its remedy, in sentences.
    */
   message: string;
   severity: Severity;
@@ -562,7 +570,7 @@ export interface Comparison {
     [k: string]: Repeated;
   };
   /**
-   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   * Number of the pass, counted from 1, which distinguishes otherwise equal steps.
    */
   pass: number;
   pipeline: number;
@@ -571,25 +579,28 @@ export interface Comparison {
   streams: number;
   subject: string;
   /**
-   * The ratio of throughput, and of CPU time per request, with their intervals; `None`: too few repeats, or one has no value.
+   * Ratio of throughput, and of CPU time per request, with their intervals. `None`: too few
+   * repeats, or one has no value.
    */
   throughput: PairEstimate | null;
   /**
    * Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
-   * reasons that are not its own.
+   * reasons outside of the server.
    */
   throughput_bound: RatioBound;
   throughput_ratio: Repeated;
   /**
-   * Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all arms allowed for that are compared
-   * with the baseline at this step. Also where they do, and the one that is behind may do more
-   * (`throughput_bound`). With a fixed order of starts no pairs tell two apart.
+   * Whether the throughput of the pairs does not differ significantly ([`Pairs::are_apart`]),
+   * allowing for all arms that are compared with the baseline at this step. Also true if it does
+   * differ, but the slower one may do more (`throughput_bound`), and with a fixed order of
+   * starts.
    */
   tie: boolean;
   workload: string;
 }
 /**
- * An arm with a workload at a step, by their indices in the plan. Trials of one cell differ by block alone.
+ * An arm with a workload at a step, by their indices in the plan. Trials of one cell differ only
+ * by block.
  */
 export interface CellKey {
   /**
@@ -606,29 +617,29 @@ export interface CellKey {
   workload: number;
 }
 /**
- * An estimate of pairs, and what it is over.
+ * An estimate from pairs, and its scope.
  */
 export interface PairEstimate {
   /**
-   * The ratio above 1 that would have been told from 1 in four of five such comparisons, or a
-   * lower one: of one alone, or, in the rows of a comparison, with all others allowed for that
-   * it is judged with. The noise is an estimate, too, so it is taken at its upper bound of 80 %:
-   * four of five such figures hold. `None`: with so few pairs none would have been.
+   * Smallest detectable ratio above 1, or a lower one: significant in four of five such
+   * comparisons. In the rows of a comparison it is corrected for all ratios judged together. The
+   * noise is an estimate, too, so it is taken at its upper bound of 80 %: four of five such
+   * figures hold. `None`: with so few pairs no ratio is detectable.
    */
   detectable: number | null;
   high: number;
   /**
-   * The interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
-   * (Bonferroni; Dunn, "Multiple comparisons among means", 1961). Where it leaves out 1, all
-   * pairs tested together (Holm) tell the two apart. `None`: nothing is excluded.
+   * Interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
+   * (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it excludes 1, all pairs
+   * tested together (Holm) differ significantly. `None`: it is unbounded.
    *
    * @minItems 2
    * @maxItems 2
    */
   interval_of_all: [number, number] | null;
   /**
-   * The interval is to hold at every look, and the pairs are visibly skewed: then it holds less
-   * often than it says.
+   * Whether the interval is to hold at every look and the pairs are visibly skewed. It then
+   * holds less often than stated.
    */
   is_skewed: boolean;
   /**
@@ -661,7 +672,8 @@ export interface Repeated {
    */
   max: number | null;
   /**
-   * `None`: no values, or the middle falls among repeats whose percentile lies among the unanswered.
+   * `None`: no values, or the middle falls among repeats whose percentile lies among the
+   * unanswered.
    */
   median: number | null;
   min: number | null;
@@ -671,25 +683,25 @@ export interface Repeated {
   values: number[];
 }
 /**
- * What one change of an arm changes.
+ * Effect of one change of an arm.
  */
 export interface Effect {
   /**
-   * What it comes to, cell by cell.
+   * Results, cell by cell.
    */
   answers: Answer[];
   /**
-   * The only thing in which they differ, in words; `None`: there is none, there are several, or
+   * The only difference between the two, in words; `None`: there is none, there are several, or
    * `fixed_order`.
    */
   because: string | null;
   /**
-   * In what the two differ, as planned; nothing: one is the other's twin.
+   * Planned differences between the two; empty: they are twins.
    */
   changed: Change[];
   /**
-   * All blocks started the two in the same order, so a drift of the machine is part of what they
-   * differ by.
+   * Whether all blocks started the two in the same order. A drift of the machine is then part of
+   * their difference.
    */
   fixed_order: boolean;
   /**
@@ -697,18 +709,19 @@ export interface Effect {
    */
   from: string;
   /**
-   * A limit in which the two differ could not be set in a start of one of them: they may not differ at all.
+   * Whether a limit in which the two differ could not be set in a start of one of them. They may
+   * not differ at all.
    */
   not_set: boolean;
   rows: Row[];
   to: string;
 }
 /**
- * What one cell of both sides comes to.
+ * Answer for one cell of both sides.
  */
 export interface Answer {
   /**
-   * What is said of `b`.
+   * Statement about `b`.
    */
   sentence: string;
   step: Shape;
@@ -720,17 +733,17 @@ export interface Answer {
   workload: string;
 }
 /**
- * What tells one step of a workload from another.
+ * Numbers that distinguish one step of a workload from another.
  */
 export interface Shape {
   connections: number;
   /**
-   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   * Number of the pass, counted from 1, which distinguishes otherwise equal steps.
    */
   pass: number;
   pipeline: number;
   /**
-   * Requests per second offered; `None` in a closed loop, and where the rate changes.
+   * Requests per second offered; `None` in a closed loop, or if the rate changes.
    */
   rate: number | null;
   streams: number;
@@ -740,7 +753,8 @@ export interface Shape {
  */
 export interface Change {
   /**
-   * `None`: not told, because values of the environment and of requests may hold secrets, or not set.
+   * `None`: withheld, because values of the environment and of requests may hold secrets, or not
+   * set.
    */
   from: string | null;
   to: string | null;
@@ -753,7 +767,8 @@ export interface Row {
   a: Repeated;
   b: Repeated;
   /**
-   * Most repeats of `b` do not count because its server answered wrong, failed or never came up, and most of `a` count.
+   * Most repeats of `b` do not count because its server answered wrong, failed or never came up,
+   * and most of `a` count.
    */
   b_broke: boolean;
   /**
@@ -773,7 +788,7 @@ export interface Row {
    */
   metric: string;
   /**
-   * What the estimate is over; `None`: there is none, or the repeats are no pairs.
+   * Units of the estimate; `None`: there is none, or the repeats are no pairs.
    */
   over: Over | null;
   /**
@@ -783,20 +798,22 @@ export interface Row {
    */
   p_lost: number | null;
   /**
-   * Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
+   * Chance of a difference at least as large if there is none, with all other rows allowed for
+   * (Holm).
    */
   p_of_all: number | null;
   /**
-   * The same chance by looking at every exchange of the two sides (signs of pairs, or divisions of all values), which asks nothing of
-   * how values are distributed. `None`: too many to look at, or nothing to exchange. Five pairs cannot have less than 0.0625.
+   * The same chance by looking at every exchange of the two sides (signs of pairs, or divisions
+   * of all values), which asks nothing of how values are distributed. `None`: too many to look
+   * at, or nothing to exchange. Five pairs cannot have less than 0.0625.
    */
   p_permuted: number | null;
   /**
-   * Of each pair of repeats, `b` ÷ `a`; empty: they are no pairs, or one has no value.
+   * Ratio `b` ÷ `a` of each pair of repeats; empty: they are no pairs, or one has no value.
    */
   pairs: number[];
   /**
-   * Of the medians, `b` ÷ `a`; `None`: one is not known, or 0.
+   * Ratio `b` ÷ `a` of the medians; `None`: one is not known, or 0.
    */
   ratio_of_medians: number | null;
   /**
@@ -818,10 +835,10 @@ export interface Row {
  */
 export interface Estimate {
   /**
-   * The ratio above 1 that would have been told from 1 in four of five such comparisons, or a
-   * lower one: of one alone, or, in the rows of a comparison, with all others allowed for that
-   * it is judged with. The noise is an estimate, too, so it is taken at its upper bound of 80 %:
-   * four of five such figures hold. `None`: with so few pairs none would have been.
+   * Smallest detectable ratio above 1, or a lower one: significant in four of five such
+   * comparisons. In the rows of a comparison it is corrected for all ratios judged together. The
+   * noise is an estimate, too, so it is taken at its upper bound of 80 %: four of five such
+   * figures hold. `None`: with so few pairs no ratio is detectable.
    */
   detectable: number | null;
   high: number;
@@ -843,27 +860,27 @@ export interface Estimate {
  */
 export interface ExperimentResult {
   /**
-   * What the level does, over all levels; empty but for a dose.
+   * Effect of the level, over all levels; empty unless the experiment is a dose.
    */
   doses: Dose[];
   effects: Effect[];
   /**
-   * What was varied, in the words of whoever asked.
+   * The varied factor, in the words of the suite's author.
    */
   factor: string | null;
   kind: ExperimentKind;
 }
 /**
- * What the level of a dose does to a metric at one step.
+ * Effect of the level of a dose on a metric at one step.
  */
 export interface Dose {
   /**
-   * What the metric is multiplied by when the level doubles, over launches; `None`: too few, one
+   * Factor of the metric when the level doubles, over launches; `None`: too few launches, one
    * has no value, or the order of starts was fixed.
    */
   doubling: Estimate | null;
   /**
-   * The same, of the median slope; `None`: no block has every level.
+   * The same from the median slope; `None`: no block has every level.
    */
   doubling_median: number | null;
   metric: string;
@@ -872,7 +889,7 @@ export interface Dose {
   workload: string;
 }
 /**
- * A quantity that is measured of a trial.
+ * A quantity that is measured per trial.
  */
 export interface Metric {
   better: Better;
@@ -887,25 +904,28 @@ export interface Metric {
   unit: Unit;
 }
 /**
- * What repeats of one and the same differ by.
+ * Spread between repeats of the same step.
  */
 export interface NoiseFloor {
   /**
-   * By how much a server has to differ from the baseline for four of five such runs to show it, looked at alone, the median over steps: 0.05 is 5 %.
-   * `None`: fewer than five repeats, or nobody to compare.
+   * Smallest difference from the baseline that four of five such runs would detect, judged
+   * alone; the median over steps: 0.05 is 5 %. `None`: fewer than five repeats, or no other
+   * subject to compare with.
    */
   detectable: number | null;
   /**
-   * Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5 %.
+   * Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5
+   * %.
    */
   scatter: number;
   /**
-   * Steps of all subjects with three repeats or more, of which it is the median; starts of subjects for what each start has once.
+   * Steps with three repeats or more, over all subjects, that the median is over. For start-up:
+   * starts of subjects.
    */
   steps: number;
 }
 /**
- * What the starts of a run differ by in one metric.
+ * Spread between the starts of a run in one metric.
  */
 export interface Nuisance {
   factors: Share[];
@@ -928,21 +948,22 @@ export interface Nuisance {
  */
 export interface Share {
   /**
-   * What it is, such as `CPUs`.
+   * Name of the factor, such as `CPUs`.
    */
   factor: string;
   /**
-   * Chance of such a share or a larger one where the factor does nothing, with all factors of all metrics allowed for (Holm).
+   * Chance of this share or a larger one if the factor has no effect, allowing for all factors
+   * of all metrics (Holm).
    */
   p: number;
   /**
-   * Of the variance: 0 to 1.
+   * Share of the variance: 0 to 1.
    */
   share: number;
 }
 /**
- * One subject with one workload in the overview. Throughput is of the peak's step; response times, CPU and cost are of the
- * reference step.
+ * One subject with one workload in the overview. Throughput is of the peak's step; response times,
+ * CPU and cost are of the reference step.
  */
 export interface OverviewRow {
   /**
@@ -955,70 +976,72 @@ export interface OverviewRow {
   backends: BackendRow[];
   baseline: boolean;
   /**
-   * Caveats of the same step.
+   * Caveats of the step of `limiter`.
    */
   caveats: StepCaveat[];
   checks: number;
   checks_passed: number;
   /**
-   * Checks that the subject fails, and that its file lets it fail.
+   * Failed checks that the subject's file allows to fail.
    */
   checks_waived: number;
   control: boolean;
   /**
-   * The same, with its range and its parts.
+   * The price with its range and its parts.
    */
   cost: CostResult | null;
   /**
-   * Price of the CPU time of 10⁹ requests at the reference step, in the currency of `[cost] per_vcpu_hour`.
+   * Price of the CPU time of 10⁹ requests at the reference step, in the currency of
+   * `[cost] per_vcpu_hour`.
    */
   cost_per_billion_requests: number | null;
   cpu_us_per_request: number | null;
   /**
-   * Due requests without a right answer, over all trials with the workload.
+   * Due requests without a correct response, over all trials with the workload.
    */
   errors: number;
   /**
-   * Figures of repeats that are not valid, for those of the above that no valid repeat has: no
-   * verdict rests on them. `None`: there are none.
+   * Medians of invalid repeats, for the figures above that no valid repeat has. No verdict rests
+   * on them. `None`: there are none.
    */
   invalid?: InvalidFigures | null;
   language: string;
   /**
-   * What limited the step of the peak, or of `peak_at_least_rps`, or the reference step if there
-   * is neither.
+   * Bottleneck at the step of the peak or of `peak_at_least_rps`, or else at the reference step.
    */
   limiter: Resource | null;
   limiter_confidence: Confidence | null;
   limiter_sentence: string | null;
   /**
-   * Highest anonymous memory (resident, where that is all there is) in any sample of any measured window. Not the
-   * kernel's own peak, which holds page cache.
+   * Highest anonymous memory (resident if only that is known) in any sample of any measured
+   * window. The kernel's own peak includes page cache, so it is not used.
    */
   memory_peak_bytes: number | null;
   /**
-   * What 10⁹ requests use at the reference step, whatever it costs; `None`: the CPU time is not known.
+   * Resources that 10⁹ requests use at the reference step, without a price; `None`: the CPU time
+   * is not known.
    */
   paid: Paid | null;
   /**
-   * The same at the ends of the interval, or range, of the CPU time per request; `None`: not known, or of one repeat alone.
+   * The same at both ends of the interval, or range, of the CPU time per request. `None`: not
+   * known, or one repeat only.
    *
    * @minItems 2
    * @maxItems 2
    */
   paid_between: [Paid, Paid] | null;
   /**
-   * The load point of that step.
+   * The load point of `peak_rps`.
    */
   peak_at: Shape | null;
   /**
-   * The load point of that.
+   * The load point of `peak_at_least_rps`.
    */
   peak_at_least_at: Shape | null;
   /**
-   * Throughput that it reached at least, where that is above `peak_rps`: the repeats of the step
-   * with the most, those that do not count only because of the generator included. `None`:
-   * `peak_rps` is the most that is known.
+   * Throughput that the server reached at least, where that is above `peak_rps`. It includes
+   * repeats that do not count only because of the generator. `None`: `peak_rps` is the most that
+   * is known.
    */
   peak_at_least_rps: Repeated | null;
   /**
@@ -1027,33 +1050,33 @@ export interface OverviewRow {
   peak_cell: CellKey | null;
   peak_connections: number | null;
   /**
-   * Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` are no
-   * evidence against it.
+   * Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` do not rule
+   * it out.
    */
   peak_is_lower_bound: boolean;
   /**
-   * The peak is what was served of an offered rate, because no step is a closed loop with a
-   * valid repeat.
+   * Whether the peak is the served part of an offered rate, because no closed loop has a valid
+   * repeat.
    */
   peak_is_offered: boolean;
   /**
-   * The peak, or `peak_at_least_rps`, is a mean of several levels of throughput, which the
-   * server did not sustain. `None`: throughput stayed on one level.
+   * Levels of throughput of which the peak, or `peak_at_least_rps`, is a mean that the server
+   * did not sustain. `None`: throughput stayed on one level.
    */
   peak_mixture: Mixture | null;
   /**
-   * Steps at which it may have done more; empty: the peak is exact.
+   * Steps at which the server may have done more; empty: the peak is exact.
    */
   peak_open_steps: OpenStep[];
   /**
-   * Throughput at the step with the highest median. Steps with too few valid repeats to tell subjects apart count only if
-   * all have too few.
+   * Throughput at the step with the highest median. Steps with too few valid repeats to
+   * distinguish subjects count only if all have too few.
    */
   peak_rps: Repeated | null;
   peak_streams: number | null;
   /**
-   * The places that it may have among those of its workload, by tests of all their pairs at
-   * once. `None`: a control, too few valid repeats, or a fixed order of starts.
+   * Range of ranks in the workload, by tests of all pairs at once. `None`: a control, too few
+   * valid repeats, or a fixed order of starts.
    */
   places: Places | null;
   reference_at: Shape;
@@ -1063,24 +1086,24 @@ export interface OverviewRow {
   reference_cell: CellKey;
   reference_connections: number;
   /**
-   * Requests in flight there: connections × streams × pipeline.
+   * Requests in flight at the reference step: connections × streams × pipeline.
    */
   reference_in_flight: number;
   /**
-   * The step at which response times, CPU and cost are given: of the workload's steps, the one nearest to 64 requests in
-   * flight.
+   * The step of the response times, CPU and cost: of the workload's steps, the one nearest to 64
+   * requests in flight.
    */
   reference_step: number;
   response_p50_us: number | null;
   response_p99_us: number | null;
   /**
-   * From exec until it was ready: the median over the starts.
+   * Time from exec until the subject was ready: the median over the starts.
    */
   startup_ms: number | null;
   subject: string;
   /**
-   * Number of the tie group, counted from 1: pairs of repeats do not show a member to be below the group's best. `None`:
-   * a control, too few valid repeats, or a fixed order of starts.
+   * Number of the tie group, counted from 1: pairs of repeats do not show a member to be below
+   * the group's best. `None`: a control, too few valid repeats, or a fixed order of starts.
    */
   tie_group: number | null;
   /**
@@ -1088,8 +1111,8 @@ export interface OverviewRow {
    */
   title: string;
   /**
-   * The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, where one of the two
-   * was loaded alone and the other beside others, and where the suite names none.
+   * The figures above divided by those of the baseline's row of the same workload. `None`: this
+   * is the baseline, only one of the two was loaded alone, or the suite names no baseline.
    */
   to_baseline: RowRatios | null;
   workload: string;
@@ -1099,7 +1122,7 @@ export interface OverviewRow {
  */
 export interface BackendRow {
   /**
-   * Its part of the CPU time that a request cost subject and back ends together: 0 to 1.
+   * Share of the CPU time that a request cost the subject and its back ends together: 0 to 1.
    */
   cpu_share: number | null;
   /**
@@ -1107,12 +1130,12 @@ export interface BackendRow {
    */
   cpu_us_per_request: number | null;
   /**
-   * The most over all trials with the workload.
+   * Highest value over all trials with the workload.
    */
   memory_peak_bytes: number | null;
   name: string;
   /**
-   * Until it was ready.
+   * Time until it was ready.
    */
   startup_ms: number | null;
 }
@@ -1127,23 +1150,24 @@ export interface StepCaveat {
   message: string;
   repeats: number;
   /**
-   * The gravest of those repeats.
+   * The highest severity among those repeats.
    */
   severity: Severity;
 }
 /**
- * The price of 10⁹ requests, with what it consists of.
+ * The price of 10⁹ requests and its parts.
  */
 export interface CostResult {
   /**
-   * The same at the ends of the interval, or range, of the CPU time per request; `None`: of one repeat alone.
+   * The same at both ends of the interval, or range, of the CPU time per request; `None`: one
+   * repeat only.
    *
    * @minItems 2
    * @maxItems 2
    */
   between: [number, number] | null;
   /**
-   * What of it is paid for memory.
+   * Part of the price for memory.
    */
   of_memory: number;
   /**
@@ -1152,7 +1176,7 @@ export interface CostResult {
   per_billion: number;
 }
 /**
- * Medians over repeats that are not valid. `None`: a valid repeat has such a figure, or none has.
+ * Medians over invalid repeats. A figure is `None` if a valid repeat has it, or no repeat has.
  */
 export interface InvalidFigures {
   cpu_us_per_request: number | null;
@@ -1161,17 +1185,18 @@ export interface InvalidFigures {
    */
   peak_at: Shape | null;
   /**
-   * Throughput at the step with the highest median of them.
+   * Throughput at the step with the highest median of these repeats.
    */
   peak_rps: number | null;
   /**
-   * At the reference step, as the rest.
+   * Median at the reference step, as are the fields below.
    */
   response_p50_us: number | null;
   response_p99_us: number | null;
 }
 /**
- * What 10⁹ requests use of a server all of whose CPUs are used fully: of one that uses the share u of them it is paid for 1 / u times as long.
+ * Use of 10⁹ requests on a server that uses all its CPUs fully. A server that uses the share u of
+ * them is paid for 1 / u times as long.
  */
 export interface Paid {
   /**
@@ -1179,13 +1204,13 @@ export interface Paid {
    */
   cpu_hours: number;
   /**
-   * Hours of a GiB of memory, which is held beside the CPUs whatever is served.
+   * Hours of a GiB of memory, which is held for as long as the CPUs.
    */
   gib_hours: number;
 }
 /**
- * Levels between which throughput changed within the measured windows of a step: its mean is a
- * value that the server did not sustain.
+ * Levels between which throughput changed within the measured windows of a step. The server did
+ * not sustain their mean.
  */
 export interface Mixture {
   /**
@@ -1194,27 +1219,28 @@ export interface Mixture {
   changed: number;
   highest_rps: number;
   /**
-   * Medians, over the repeats in which it changed, of their lowest and of their highest level.
+   * Median of the lowest level, over the repeats in which throughput changed its level, and
+   * median of the highest.
    */
   lowest_rps: number;
   /**
-   * Repeats that count; where none does, those that the generator limited.
+   * Repeats that count; if none does, those that the generator limited.
    */
   repeats: number;
 }
 /**
  * A step at which a server may have done more than its peak, because repeats do not count for
- * reasons that are not its own.
+ * reasons outside of the server.
  */
 export interface OpenStep {
   at: Shape;
   /**
-   * `contaminated` if other programs had the CPUs in most of the refused repeats; otherwise the
-   * reason in the first of them, the generator's before others. `None`: none ran.
+   * `contaminated` if other programs used the CPUs in most of the refused repeats. Otherwise the
+   * reason of the first one, a generator's reason before others. `None`: no repeat ran.
    */
   reason: Code | null;
   /**
-   * Repeats that do not count for reasons that are not the server's.
+   * Repeats that do not count for reasons outside of the server.
    */
   refused: number;
   /**
@@ -1227,25 +1253,26 @@ export interface OpenStep {
   step: number;
 }
 /**
- * The places that a series may have by its tests: counted from 1, the best first.
+ * Range of places of a series by its tests: counted from 1, the best first.
  */
 export interface Places {
   best: number;
   worst: number;
 }
 /**
- * A row's figures divided by those of another; `None` where one of the two has no figure, or the other's is 0.
+ * A row's figures divided by those of another row. `None`: one of the two has no figure, or the
+ * divisor is 0.
  */
 export interface RowRatios {
   cpu_per_request: number | null;
   memory_peak: number | null;
   /**
-   * `None`, too, where one of the two peaks is a lower bound.
+   * Also `None` if one of the two peaks is a lower bound.
    */
   peak_rps: number | null;
   /**
-   * The least that the ratio of the peaks is, where this row's is a lower bound and the other's
-   * is not.
+   * Lower bound of the ratio of the peaks, if this row's peak is a lower bound and the other's
+   * is exact.
    */
   peak_rps_at_least: number | null;
   response_p50: number | null;
@@ -1253,89 +1280,90 @@ export interface RowRatios {
   startup: number | null;
 }
 /**
- * What is known of one cell from its profiles.
+ * Profiles of one cell.
  */
 export interface ProfileResult {
   cell: CellKey;
   /**
-   * CPU time that the server used per answer while they were; `None`: not known.
+   * CPU time of the server per answer during that time; `None`: not known.
    */
   cpu_us_per_request: number | null;
   /**
-   * Why others of its trials have none, as sentences.
+   * Reasons why other trials of the cell have none, as sentences.
    */
   failures: string[];
   /**
-   * How long stacks were taken.
+   * Time over which stacks were sampled.
    */
   length_s: number;
   /**
-   * Where its threads ran; `None`: no sample.
+   * Stacks of running threads; `None`: no sample.
    */
   running: Flame | null;
   /**
-   * Part of the server's CPU time that samples of it stand for; what is missing was used by processes that came and went, or before it
-   * was known that they are there. `None`: not known.
+   * Share of the server's CPU time that the samples cover. Processes that ended early, or were
+   * not yet known, used the rest. `None`: not known.
    */
   sampled_share: number | null;
   /**
-   * Complete answers per second while they were.
+   * Complete answers per second during that time.
    */
   throughput_rps: number;
   /**
-   * Trials whose profiles are put together, by their places in the run.
+   * Trials whose profiles are combined, by their places in the run.
    */
   trials: number[];
   /**
-   * Why code compiled just in time may lack names, as sentences.
+   * Reasons why code compiled just in time may lack names, as sentences.
    */
   unnamed: string[];
   /**
-   * Where they waited, for a CPU as well; `None`: no sample.
+   * Stacks of waiting threads, including the wait for a CPU; `None`: no sample.
    */
   waiting: Flame | null;
 }
 /**
- * Stacks put together into a tree, from the thread's role to the innermost function.
+ * Stacks combined into a tree, from the thread's role to the innermost function.
  */
 export interface Flame {
   /**
-   * Shares of the samples by where the innermost function comes from: the kernel, a file, code compiled just in time.
+   * Shares of the samples by the origin of the innermost function: the kernel, a file, code
+   * compiled just in time.
    */
   by_origin: Share2[];
   functions: Function[];
   /**
-   * By samples of their own, the most first.
+   * Functions by own samples, the most first.
    */
   hottest: Hot[];
   /**
-   * Of each node, how much more time per answer it takes here than in another profile, from −3 (much less) to 3; 0: no difference that
-   * the samples could show. `None`: there is no other.
+   * Difference of each node in time per answer from another profile: −3 (much less) to 3 (much
+   * more). 0: no difference that the samples could show. `None`: there is no other profile.
    */
   levels: number[] | null;
   /**
-   * Samples for which there was no room.
+   * Samples that were lost for lack of room.
    */
   lost: number;
   /**
-   * Share of the samples in which all functions have names; a place in a file is none.
+   * Share of the samples in which all functions have names; an address in a file is not a name.
    */
   named_share: number;
   /**
-   * Depth first, each before its callees; those that are too small to be seen are left out.
+   * Nodes depth first, each before its callees; invisibly small ones are left out.
    */
   nodes: Node[];
   samples: number;
   /**
-   * Time that all samples stand for: of CPUs, or of threads that wait.
+   * Time that all samples stand for: CPU time, or waiting time of threads.
    */
   seconds: number;
   /**
-   * The same per complete answer.
+   * Time per complete answer.
    */
   us_per_request: number | null;
   /**
-   * Share of the samples whose stack is known from where its thread began: 0 to 1.
+   * Share of the samples whose stack is complete down to the start of its thread: 0 to 1.
    */
   whole_share: number;
 }
@@ -1344,18 +1372,18 @@ export interface Share2 {
   share: number;
 }
 /**
- * A function in a flame graph, or the role of the threads below which its functions are.
+ * A function in a flame graph, or the role of the threads that ran it.
  */
 export interface Function {
   kind: FunctionKind;
   /**
-   * The file that it was loaded from; `None`: of none.
+   * The file that it was loaded from; `None`: no file.
    */
   module: string | null;
   name: string;
 }
 /**
- * How much of the samples are a function's.
+ * Share of a function in the samples.
  */
 export interface Hot {
   function: number;
@@ -1364,17 +1392,17 @@ export interface Hot {
    */
   own_share: number;
   /**
-   * Time of its own per complete answer.
+   * Own time per complete answer.
    */
   own_us_per_request: number | null;
   /**
-   * Share of the samples in which it was at all.
+   * Share of the samples with the function anywhere in the stack.
    */
   share: number;
 }
 /**
- * One server with the same requests over HTTP/2 and HTTP/1.1, both with TLS or both without. Ratios are HTTP/2 ÷ HTTP/1.1,
- * of repeats paired by block.
+ * One server with the same requests over HTTP/2 and HTTP/1.1, both with TLS or both without.
+ * Ratios are HTTP/2 ÷ HTTP/1.1, of repeats paired by block.
  */
 export interface ProtocolComparison {
   /**
@@ -1386,11 +1414,12 @@ export interface ProtocolComparison {
    */
   baseline_connections: number;
   /**
-   * Requests in flight on each of them.
+   * Requests in flight on each HTTP/1.1 connection.
    */
   baseline_pipeline: number;
   /**
-   * Arm over HTTP/1.1: the same arm, or, if it has no numbers there, another variant of its server.
+   * Arm over HTTP/1.1: the same arm, or, if it has no numbers there, another variant of its
+   * server.
    */
   baseline_subject: string;
   /**
@@ -1399,11 +1428,12 @@ export interface ProtocolComparison {
   connections: number;
   cpu_per_request_ratio: Repeated;
   /**
-   * Requests in flight, the same on both sides: connections × streams over HTTP/2, connections × pipeline over HTTP/1.1.
+   * Requests in flight, the same on both sides: connections × streams over HTTP/2, connections ×
+   * pipeline over HTTP/1.1.
    */
   in_flight: number;
   /**
-   * Which time these steps were asked for, counted from 1, where a suite asks more than once.
+   * Number of the pass, counted from 1, if a suite repeats the step.
    */
   pass: number;
   response_p99_ratio: Repeated;
@@ -1412,7 +1442,7 @@ export interface ProtocolComparison {
    */
   server: string;
   /**
-   * Streams asked for on each of them.
+   * Requested streams on each connection.
    */
   streams: number;
   /**
@@ -1426,19 +1456,22 @@ export interface ProtocolComparison {
   workload: string;
 }
 /**
- * What was planned and done, and where.
+ * Plan and progress of the run, and its machine.
  */
 export interface RunFacts {
   /**
-   * Repeats after which the run ended, because what was asked of it was known; `None`: it was to make all of them.
+   * Repeats after which the run ended because its question was answered; `None`: all repeats
+   * were to run.
    */
   answered_after: number | null;
   /**
-   * Whether the run could end as soon as it was answered: intervals of ratios hold at every look.
+   * Whether the run could end as soon as its question was answered: intervals of ratios hold at
+   * every look.
    */
   at_every_look: boolean;
   /**
-   * Names of the arms that were to be loaded at the same time; empty: each was to be alone on its CPUs, or took turns.
+   * Names of the arms that were planned to be loaded at the same time; empty: each ran alone on
+   * its CPUs, or took turns.
    */
   at_once: string[];
   /**
@@ -1453,28 +1486,29 @@ export interface RunFacts {
   load: Load;
   markers: Marker[];
   /**
-   * What the load's rates are shares of; `None`: they were written as rates, or there are none.
+   * Measurement from which the load's rates are derived; `None`: the rates are absolute, or
+   * there are none.
    */
   measured_first: MeasuredFirst | null;
   /**
-   * What servers are to keep at the rates of open loops, as it was written; `None`: nothing is asked of that.
+   * Objective of servers at the rates of open loops, as written; `None`: there is none.
    */
   objective: string | null;
   /**
-   * Share of the measured time that was spent on reading counters, on the generator's CPUs: the median over the trials.
-   * `None`: no trial tells.
+   * Share of the measured time that was spent on reading counters, on the generator's CPUs: the
+   * median over the trials. `None`: no trial has it.
    */
   observing_share: number | null;
   /**
-   * Names of the arms in the order in which they were to run, block by block.
+   * Names of the arms in planned order, block by block.
    */
   order: string[][];
   /**
-   * Those of them for which other programs are why. `None`: there are none.
+   * Trials that are invalid because of other programs. `None`: there are none.
    */
   other_programs?: DisturbedSteps | null;
   /**
-   * Names of the suite's profiles that it was read with, the later ones above the earlier.
+   * Names of the suite's profiles that were applied; later ones override earlier ones.
    */
   profiles: string[];
   repeats: number;
@@ -1486,19 +1520,20 @@ export interface RunFacts {
   suite: string;
   suite_source: string;
   /**
-   * Whether servers and generator change places from block to block; the conditions of subjects name the CPUs of the first.
+   * Whether servers and generator swap CPUs from block to block. The conditions of subjects name
+   * the CPUs of the first block.
    */
   swaps_cpus: boolean;
   trials_done: number;
   /**
-   * Without those of a control that was to refuse, and did.
+   * Number of invalid trials, without those of a control that was expected to refuse, and did.
    */
   trials_invalid: number;
   trials_planned: number;
   workloads: Workload[];
 }
 /**
- * What it costs to have a server up.
+ * Prices of a running server.
  */
 export interface Cost {
   /**
@@ -1506,7 +1541,7 @@ export interface Cost {
    */
   lifetime_hours: number | null;
   /**
-   * Price of 2³⁰ bytes of memory for an hour; `None`: memory costs nothing.
+   * Price of 2³⁰ bytes of memory for an hour; `None`: memory is free.
    */
   per_gib_hour: number | null;
   /**
@@ -1532,7 +1567,7 @@ export interface Facts {
   dyno_commit: string | null;
   dyno_version: string;
   /**
-   * For instance `performance`; `None` where the machine does not tell.
+   * For instance `performance`; `None` where the machine does not report it.
    */
   governor: string | null;
   kernel: string | null;
@@ -1542,13 +1577,13 @@ export interface Facts {
   loopback_tracked?: boolean | null;
   memory_bytes: number | null;
   /**
-   * What could not be read or done here, each with why and how to mend it.
+   * Facts that could not be read and actions that failed here, each with its cause and fix.
    */
   missing: Missing[];
   open_files_limit: number | null;
   os: string | null;
   /**
-   * Whether the run had root's rights.
+   * Whether the run had root privileges.
    */
   privileged: boolean;
   /**
@@ -1579,7 +1614,7 @@ export interface Missing {
 }
 export interface Load {
   /**
-   * Of how many answers one is checked in full; 1: every one, 0: none.
+   * Interval of full checks: one in this many answers; 1: every one, 0: none.
    */
   check_one_in: number;
   connect_timeout_ns: number;
@@ -1589,7 +1624,8 @@ export interface Load {
   drain_ns: number;
   driver: DriverKind;
   /**
-   * 0: no set time; a load without a suite may end after so many requests, or when the user ends it.
+   * 0: no set time; a load without a suite may end after so many requests, or when the user ends
+   * it.
    */
   duration_ns: number;
   /**
@@ -1602,11 +1638,11 @@ export interface Load {
   http2: Http2;
   interval_ns: number;
   /**
-   * Of workloads and steps within a start.
+   * Order of workloads and steps within a start.
    */
   order: Order;
   /**
-   * Of the generator's workers.
+   * Priority of the generator's workers.
    */
   priority: Priority;
   /**
@@ -1615,7 +1651,8 @@ export interface Load {
    */
   proxy_protocol?: ProxyProtocol | null;
   /**
-   * Time over which connections are opened one by one; `None`: all of them before the load begins.
+   * Time over which connections are opened one by one; `None`: all of them before the load
+   * begins.
    */
   ramp_connections_ns: number | null;
   reconnect: Reconnect;
@@ -1629,23 +1666,25 @@ export interface Load {
   requests_per_connection: number | null;
   spin: Spin;
   /**
-   * Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
+   * Distinct steps. The trials hold which of them a workload has: protocols have streams or
+   * pipelines.
    */
   steps: Step[];
   still_warming: StillWarming;
   threads: number;
   timeout_ns: number;
   /**
-   * Each start is warmed before its first step until it is steady; `None`: not beyond what the steps do themselves.
+   * Each start is warmed before its first step until it is steady; `None`: not beyond what the
+   * steps do themselves.
    */
   until_steady: UntilSteady | null;
   /**
-   * Of each step; what is answered in it is not measured.
+   * Warm-up of each step, which is not measured.
    */
   warmup_ns: number;
 }
 /**
- * What an HTTP/2 client says of itself at the start of each connection.
+ * Settings that an HTTP/2 client sends at the start of each connection.
  */
 export interface Http2 {
   /**
@@ -1653,12 +1692,13 @@ export interface Http2 {
    */
   connection_window_bits: number;
   /**
-   * Bytes of the table in which a server may keep headers of its answers (SETTINGS_HEADER_TABLE_SIZE).
+   * Bytes of the table in which a server may keep headers of its answers
+   * (SETTINGS_HEADER_TABLE_SIZE).
    */
   header_table_size: number;
   /**
-   * Each stream's window is 2^this − 1 bytes: how much of an answer a server may send before it is told to go on.
-   * 10 to 30.
+   * Each stream's window is 2^this − 1 bytes: how much of a response a server may send before it
+   * needs a window update. 10 to 30.
    */
   window_bits: number;
 }
@@ -1669,7 +1709,7 @@ export interface Step {
   arrivals: Arrivals;
   connections: number;
   /**
-   * Tells it from steps that are otherwise the same: which of them it is, from 1.
+   * Number of this step among otherwise equal steps, from 1.
    */
   pass: number;
   /**
@@ -1682,7 +1722,8 @@ export interface Step {
   streams: number;
 }
 /**
- * A stretch of time over which the rate goes evenly from one value to another, requests per second.
+ * A stretch of time over which the rate goes evenly from one value to another, requests per
+ * second.
  */
 export interface Segment {
   duration_ns: number;
@@ -1703,7 +1744,7 @@ export interface Marker {
   label: string;
 }
 /**
- * A run that told at which rates another is to load.
+ * A run from whose results the rates of another run were computed.
  */
 export interface MeasuredFirst {
   capacities: Capacity[];
@@ -1717,7 +1758,7 @@ export interface MeasuredFirst {
   shares: number[];
 }
 /**
- * What the slowest subject of a suite did with a workload.
+ * Capacity of the slowest subject of a suite with a workload.
  */
 export interface Capacity {
   /**
@@ -1731,7 +1772,7 @@ export interface Capacity {
   workload: string;
 }
 /**
- * Steps that are not valid because other programs had the CPUs.
+ * Steps that are invalid because other programs used the CPUs.
  */
 export interface DisturbedSteps {
   /**
@@ -1740,22 +1781,23 @@ export interface DisturbedSteps {
    */
   cpu_share: number | null;
   /**
-   * Names of the programs, by their CPU time; empty: none is visible from here.
+   * Names of the programs, by CPU time; empty: no program is visible from here.
    */
   names: string[];
   trials_invalid: number;
 }
 /**
- * What is asked of a server: one request, or a weighted mix of them.
+ * Requests to a server: one request, or a weighted mix of them.
  */
 export interface Workload {
   name: string;
   /**
-   * The requests are a page: the first is its document, and the others, which it refers to, follow once it is there.
+   * The requests are a page: the first is its document, and the others, which it refers to,
+   * follow once it is there.
    */
   page?: Page | null;
   /**
-   * `h1`, `h2`, `h2c` or `h2c-upgrade`; of a load without a suite also `auto`.
+   * `h1`, `h2`, `h2c` or `h2c-upgrade`; for a load without a suite also `auto`.
    */
   protocol: string;
   /**
@@ -1763,7 +1805,8 @@ export interface Workload {
    */
   requests: Request[];
   /**
-   * Connections are replaced after so many requests, whatever the load says; `None`: as the load says.
+   * Connections are replaced after this many requests, overriding the load; `None`: the load's
+   * setting applies.
    */
   requests_per_connection?: number | null;
   /**
@@ -1776,12 +1819,13 @@ export interface Workload {
  */
 export interface Page {
   /**
-   * Connections of HTTP/1.1 that load one page together; of HTTP/2 it is always one.
+   * Number of HTTP/1.1 connections that load one page together; with HTTP/2 always one.
    */
   connections: number;
 }
 /**
- * A request and the answer it should get. Path, header values and body may hold placeholders (docs/suites.md).
+ * A request and the answer it should get. Path, header values and body may hold placeholders
+ * (docs/suites.md).
  */
 export interface Request {
   body: Body | null;
@@ -1796,7 +1840,8 @@ export interface Request {
   weight: number;
 }
 /**
- * What a right answer is. Whatever is not named is not looked at; without a status any from 200 to 399 is right.
+ * Expectations of a correct response. Other parts are not checked. Without a status any from 200
+ * to 399 is correct.
  */
 export interface Expect {
   /**
@@ -1804,7 +1849,7 @@ export interface Expect {
    */
   body: Body | null;
   /**
-   * Text that must stand in the body somewhere.
+   * Text that the body must contain.
    */
   body_contains: string | null;
   /**
@@ -1824,24 +1869,25 @@ export interface Expect {
    */
   headers_match: [string, string][];
   /**
-   * JSON pointers (RFC 6901) into the body, with the value that must stand there.
+   * JSON pointers (RFC 6901) into the body, with the expected value.
    */
   json: [string, unknown][];
   /**
-   * JSON pointers, with an expression that must match the text or number that stands there.
+   * JSON pointers, with an expression that must match the text or number there.
    */
   json_match: [string, string][];
   status: number | null;
 }
 /**
- * How an arm's throughput grows with the requests in flight, over the closed loops of one workload and one kind of connection.
+ * Growth of an arm's throughput with the requests in flight, over the closed loops of one workload
+ * and one kind of connection.
  */
 export interface ScalingResult {
   arm: number;
   /**
-   * Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`:
-   * fewer than four levels, no bend beyond the noise, one repeat, or a level at or above the
-   * bend is among `open_levels`.
+   * Requests in flight above which more of them add little throughput (Satopää et al. 2011).
+   * `None`: fewer than four levels, no bend beyond the noise, one repeat, or a level at or above
+   * the bend is among `open_levels`.
    */
   knee: number | null;
   /**
@@ -1850,8 +1896,8 @@ export interface ScalingResult {
   law: LawResult | null;
   levels: ScalingLevel[];
   /**
-   * Levels at which the server may have done more, because repeats do not count for reasons that
-   * are not its own.
+   * Levels at which the server may have done more, because repeats do not count for reasons
+   * outside of the server.
    */
   open_levels: number[];
   pipeline: number;
@@ -1860,11 +1906,12 @@ export interface ScalingResult {
   workload: number;
 }
 /**
- * The Universal Scalability Law that a curve follows the closest (Gunther 2007): λn / (1 + σ(n − 1) + κn(n − 1)).
+ * The best fit of the Universal Scalability Law to a curve (Gunther 2007): λn / (1 + σ(n − 1) +
+ * κn(n − 1)).
  */
 export interface LawResult {
   /**
-   * What each in flight costs each other.
+   * Cost of each request in flight to each other.
    */
   kappa: Coefficient;
   /**
@@ -1872,12 +1919,13 @@ export interface LawResult {
    */
   lambda: Coefficient;
   /**
-   * Throughput that it reaches or nears; `None`: it grows for ever, or as above.
+   * Highest throughput by the law, or its limit; `None`: it grows without limit, or is not
+   * known, as for `peak_at`.
    */
   most_rps: number | null;
   /**
-   * Requests in flight at which throughput is the highest by the law; `None`: it never falls, or
-   * what the server does at its highest levels is not known (`open_levels`).
+   * Requests in flight with the highest throughput by the law. `None`: throughput never falls,
+   * or is not known at the highest levels (`open_levels`).
    */
   peak_at: number | null;
   /**
@@ -1885,13 +1933,14 @@ export interface LawResult {
    */
   sigma: Coefficient;
   /**
-   * The largest residual, as a share: far above the noise, the law is not this server's.
+   * The largest residual, as a share. Far above the noise, the law does not fit this server.
    */
   worst_residual: number;
 }
 /**
- * A coefficient, with its 95 % interval over launches (the jackknife's error and Student's t, Tukey 1958). `None`: fewer than five launches, or the
- * fit holds it at 0, of all launches or without one of them: how much it may be is not known then.
+ * A coefficient, with its 95 % interval over launches (the jackknife's error and Student's t,
+ * Tukey 1958). `None`: fewer than five launches, or the fit holds it at 0 with all launches or
+ * without one of them. Its uncertainty is then unknown.
  */
 export interface Coefficient {
   /**
@@ -1906,12 +1955,12 @@ export interface Coefficient {
  */
 export interface ScalingLevel {
   /**
-   * By the law; `None`: there is none.
+   * Throughput by the law; `None`: there is none.
    */
   fitted_rps: number | null;
   in_flight: number;
   /**
-   * By how much what was measured is above the law, as a share of it.
+   * Measured throughput above the law, as a share of it.
    */
   residual: number | null;
   /**
@@ -1940,7 +1989,7 @@ export interface SearchResult {
   workload: string;
 }
 /**
- * What a search for capacity came to.
+ * Result of a search for capacity.
  */
 export interface CapacityResult {
   /**
@@ -1968,11 +2017,11 @@ export interface CapacityResult {
    */
   holds_s: number | null;
   /**
-   * What an import left out of the requests or changed in them; absent if nothing.
+   * Changes and omissions of an import in the requests; absent if there are none.
    */
   import_changes?: ImportChange[];
   /**
-   * Of the loads at each of the two how many agree with it; zeros: there is none.
+   * Number of loads at each of the two rates that agree with it; zeros: there is none.
    */
   kept_by: Votes;
   /**
@@ -1981,7 +2030,7 @@ export interface CapacityResult {
    */
   kept_rps: number | null;
   /**
-   * What all requests at each of the two come to. `None`: there is no such rate.
+   * Result of all requests at each of the two rates. `None`: there is no such rate.
    */
   kept_together: CapacityTrial | null;
   /**
@@ -2000,7 +2049,7 @@ export interface CapacityResult {
   missed_rps: number | null;
   missed_together: CapacityTrial | null;
   /**
-   * As it was asked.
+   * The objective as it was given.
    */
   objective: string;
   /**
@@ -2057,7 +2106,7 @@ export interface CapacityTrial {
    */
   by_failures: boolean;
   /**
-   * It is a longer load, which was to confirm what shorter ones found.
+   * A longer load, to confirm the result of shorter ones.
    */
   confirms: boolean;
   /**
@@ -2078,7 +2127,7 @@ export interface CapacityTrial {
   generator: boolean;
   kept: boolean;
   /**
-   * What was missed or is unknown, in words; `None`: it is kept.
+   * The missed or unknown condition, in words; `None`: it is kept.
    */
   missed: string | null;
   /**
@@ -2098,15 +2147,16 @@ export interface CapacityTrial {
   too_short: boolean;
 }
 /**
- * One arm of the run: a subject under one set of conditions. A subject with a single arm has one entry.
+ * One arm of the run: a subject under one set of conditions. A subject with a single arm has one
+ * entry.
  */
 export interface SubjectResult {
   /**
-   * The services that it needs, in the order in which they are started.
+   * The services that the subject needs, in the order of their starts.
    */
   backends: BackendResult[];
   /**
-   * What the program is that its busiest process runs; `None`: nobody looked, or may not.
+   * The program that the subject's busiest process runs; `None`: not read, or not readable.
    */
   binary: Binary | null;
   build: BuildResult | null;
@@ -2122,16 +2172,16 @@ export interface SubjectResult {
    */
   failures: SubjectFailure[];
   /**
-   * Name of the arm: `name` or `name/variant` where the subject has one arm.
+   * Name of the arm: `name` or `name/variant` if the subject has one arm.
    */
   id: string;
   /**
-   * What it did while nobody asked anything of it; `None`: nobody looked.
+   * Activity of the subject while it was idle; `None`: not measured.
    */
   idle: Idle | null;
   language: string;
   /**
-   * What its starts answered and used over their whole lives.
+   * Answers and CPU time of its starts over their whole lives.
    */
   lifetimes: Lifetimes;
   /**
@@ -2144,11 +2194,11 @@ export interface SubjectResult {
   memory: MemorySlopes;
   name: string;
   /**
-   * What the probes that look at it cost it; `None`: not measured.
+   * Cost of the probes to the subject; `None`: not measured.
    */
   probe_price: PriceResult | null;
   /**
-   * Why the subject does not take part; `None`: it does.
+   * Reason why the subject does not take part; `None`: it does.
    */
   skipped: string | null;
   /**
@@ -2167,11 +2217,11 @@ export interface SubjectResult {
   variant: string | null;
   version: string | null;
   /**
-   * Durations of those warm-ups.
+   * Durations of the warm-ups.
    */
   warm_up_s: Repeated;
   /**
-   * How each start was warmed before its first trial; empty unless the plan asks for it.
+   * Warm-up of each start before its first trial; empty unless the plan has warm-ups.
    */
   warm_ups: WarmUpResult[];
 }
@@ -2186,7 +2236,7 @@ export interface BackendResult {
   limits: LimitReadBack[];
   name: string;
   /**
-   * How long its data took to be loaded.
+   * Time to load its data.
    */
   seeded_ms: Repeated;
   startup_ms: Startup;
@@ -2195,7 +2245,7 @@ export interface BackendResult {
   version: string | null;
 }
 /**
- * Cost of the build that made the artefact, even if that was an earlier one (`cached`).
+ * Cost of the build that made the artefact, including an earlier build (`cached`).
  */
 export interface BuildResult {
   artefact_bytes: number;
@@ -2224,7 +2274,8 @@ export interface Startup {
    */
   cpu: Repeated;
   /**
-   * Until the first answer with the right status was complete; empty where readiness has another sign.
+   * Until the first response with the correct status was complete; empty if readiness has
+   * another sign.
    */
   first_answer: Repeated;
   /**
@@ -2232,29 +2283,30 @@ export interface Startup {
    */
   listening: Repeated;
   /**
-   * Until it was ready, by whatever sign.
+   * Until it was ready, by any sign.
    */
   ready: Repeated;
 }
 /**
- * What a program is, by its own bytes and by what its process has mapped.
+ * Properties of a program, from its file and its process's mappings.
  */
 export interface Binary {
   /**
-   * Whose `malloc` it has: jemalloc, mimalloc, tcmalloc, Go's, musl's, glibc's; `None`: none of those that are known by a sign.
+   * Its memory allocator: jemalloc, mimalloc, tcmalloc, Go's, musl's, glibc's; `None`: not
+   * recognized.
    */
   allocator: string | null;
   bytes: number;
   /**
-   * Whether it has what debuggers need, and names of its functions.
+   * Whether it has debug information and names of its functions.
    */
   debug_info: boolean;
   extensions: {
     [k: string]: number;
   };
   /**
-   * Instructions of its code, and of which extensions of x86-64 (SSE3 and later) how many; what is chosen while it runs counts as well.
-   * `None`: it is no program of x86-64.
+   * Number of instructions in its code, in all and per extension of x86-64 (SSE3 and later).
+   * Code that is selected at run time counts as well. `None`: it is no x86-64 program.
    */
   instructions: number | null;
   /**
@@ -2268,39 +2320,40 @@ export interface Binary {
   symbols: boolean;
 }
 /**
- * One contract check at one of a subject's protocols, over all starts and moments.
+ * One contract check over one of a subject's protocols, over all starts and moments.
  */
 export interface CheckSummary {
   /**
-   * `null`: the archive does not tell.
+   * The request; `null`: the archive does not have it.
    */
   asked: string | null;
   /**
-   * Of its first failure, or of its first result if it never failed: what was seen, and of a failure what was asked and
-   * expected.
+   * Detail of its first failure, or of its first result if it never failed. It has the response,
+   * and for a failure also the request and the expectation.
    */
   detail: string;
   /**
-   * `null`: the archive does not tell.
+   * The expected response; `null`: the archive does not have it.
    */
   expected: string | null;
   failed: number;
   /**
-   * It failed only by coming late, or not at all while the server was full.
+   * Whether it failed only because its response came late, or not at all while the server was
+   * full.
    */
   late: boolean;
   /**
-   * With the protocol, but over plain HTTP/1.1: `json`, `json over h2`.
+   * Name with the protocol unless it is plain HTTP/1.1: `json`, `json over h2`.
    */
   name: string;
   /**
-   * It never failed.
+   * Whether it never failed.
    */
   ok: boolean;
   passed: number;
   protocol: Protocol;
   /**
-   * It failed, and the subject's file lets it.
+   * Whether it failed, and the subject's file allows that.
    */
   waived: boolean;
 }
@@ -2310,28 +2363,29 @@ export interface CheckSummary {
 export interface ConditionsResult {
   isolation: Isolation;
   /**
-   * The arm's value on the scale that is varied, such as a number of CPUs; `None`: there is no scale.
+   * The arm's value on the varied scale, such as a number of CPUs; `None`: there is no scale.
    */
   level: number | null;
   limits: Limits;
   /**
-   * Changes to the run's load; what is `null` is as in the run.
+   * Changes to the run's load; `null` fields are unchanged.
    */
   load: LoadChanges;
   /**
-   * Probes beside those that always run.
+   * Probes in addition to those that always run.
    */
   observe: Probe[];
   placement: Placement;
   /**
-   * What requests to it have where they say `{request.NAME}`, by name; `null`: the name says that it may be secret.
+   * Values of `{request.NAME}` in requests to the subject, by name; `null`: the name suggests a
+   * secret.
    */
   request: {
     [k: string]: string | null;
   };
 }
 /**
- * What a part of a start may use. `None`: no limit.
+ * Resource limits of a part of a start. `None`: no limit.
  */
 export interface Limits {
   /**
@@ -2342,7 +2396,7 @@ export interface Limits {
   open_files: number | null;
 }
 /**
- * What of the plan's load is otherwise in an arm. `None`: as the plan has it.
+ * Settings of an arm that override the plan's load. `None`: the plan's setting applies.
  */
 export interface LoadChanges {
   driver: DriverKind | null;
@@ -2355,7 +2409,7 @@ export interface LoadChanges {
   threads: number | null;
 }
 /**
- * Which CPUs who runs on.
+ * CPUs of the subject and of the generator.
  */
 export interface Placement {
   generator: number[];
@@ -2367,7 +2421,7 @@ export interface Placement {
 export interface SubjectFailure {
   kind: FailureKind;
   /**
-   * The part whose log it is: the subject's arm, or a back end; `null`: none was kept.
+   * Part with the log: the subject's arm, or a back end; `null`: none was kept.
    */
   log_of: string | null;
   /**
@@ -2376,7 +2430,7 @@ export interface SubjectFailure {
   log_tail: string | null;
   message: string;
   /**
-   * The only protocol that it concerns; `null`: the start as a whole.
+   * The only protocol that the failure concerns; `null`: the start as a whole.
    */
   protocol: Protocol | null;
   /**
@@ -2385,7 +2439,7 @@ export interface SubjectFailure {
   repeat: number;
 }
 /**
- * What a server did while nobody asked anything of it, before its first load.
+ * Activity of a server that received no requests, before its first load.
  */
 export interface Idle {
   /**
@@ -2399,16 +2453,18 @@ export interface Idle {
   wakeups_per_s: number | null;
 }
 /**
- * The lives of an arm's starts. Empty where no control group tells the CPU time of what has ended.
+ * Lifetimes of an arm's starts. Empty without a control group, which alone includes the CPU time
+ * of ended processes.
  */
 export interface Lifetimes {
   /**
-   * Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of `[cost] per_vcpu_hour`; `null`:
-   * the suite names no price.
+   * Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of
+   * `[cost] per_vcpu_hour`; `null`: the suite names no price.
    */
   cost_per_billion_requests: number | null;
   /**
-   * CPU time ÷ right answers at the end of each whole life, in microseconds: start-up and warm-up included.
+   * CPU time ÷ correct responses at the end of each whole life, in microseconds: start-up and
+   * warm-up included.
    */
   cpu_us_per_request: Repeated;
   starts: Lifetime[];
@@ -2418,7 +2474,7 @@ export interface Lifetimes {
  */
 export interface Lifetime {
   /**
-   * In the order of time: when it was ready, when it was warm if it was warmed, and the end of each trial.
+   * Points in order of time: ready, warm if it was warmed, and the end of each trial.
    */
   points: LifePoint[];
   /**
@@ -2426,7 +2482,8 @@ export interface Lifetime {
    */
   repeat: number;
   /**
-   * All trials of its launch are in it. One that was cut off or gone on with is no repeat of others.
+   * Whether it includes all trials of its launch. A life that was cut off or resumed is not
+   * comparable.
    */
   whole: boolean;
 }
@@ -2439,7 +2496,8 @@ export interface LifePoint {
    */
   cpu_s: number;
   /**
-   * Right answers to loads since exec, those in warm-ups included: all that came before the CPU time was read.
+   * Correct responses to loads since exec, including those in warm-ups, up to the reading of the
+   * CPU time.
    */
   requests: number;
   /**
@@ -2447,20 +2505,20 @@ export interface LifePoint {
    */
   step: number | null;
   /**
-   * Index among the plan's workloads, of the trial that had ended; `null`: none had.
+   * Index of the ended trial's workload in the plan; `null`: no trial had ended.
    */
   workload: number | null;
 }
 /**
- * Slopes of a server's memory over the steps of a start, one per start: bytes per thing more. Servers seldom give memory back, so that the
- * order of the steps is in them, too.
+ * Slopes of a server's memory over the steps of a start, one per start: bytes per additional
+ * connection or request. Servers seldom release memory, so the order of the steps affects them.
  */
 export interface MemorySlopes {
   per_connection: Repeated;
   per_request_in_flight: Repeated;
 }
 /**
- * What probes cost a server. Ratios are of a pair of neighbouring slices, with probes ÷ without.
+ * Cost of probes to a server. Ratios are of a pair of neighbouring slices, with probes ÷ without.
  */
 export interface PriceResult {
   /**
@@ -2468,7 +2526,7 @@ export interface PriceResult {
    */
   cpu_per_request: Repeated;
   /**
-   * Why there is no price; `None`: there is.
+   * Reason why there is no price; `None`: there is one.
    */
   failure: string | null;
   probes: Probe[];
@@ -2483,7 +2541,8 @@ export interface PriceResult {
 export interface WarmUpResult {
   ended: WarmUpEnd;
   /**
-   * Whether it was judged by throughput and CPU time per request; else by throughput alone.
+   * Whether it was judged by throughput and CPU time per request, rather than by throughput
+   * alone.
    */
   judged_by_cpu: boolean;
   /**
@@ -2500,7 +2559,8 @@ export interface WarmUpPoint {
   cpu_us_per_request: number | null;
   end_s: number;
   /**
-   * Share of the server's CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time was used.
+   * Share of the server's CPU time that compiler threads used: 0 to 1. `None`: not known, or no
+   * CPU time was used.
    */
   jit_share: number | null;
   /**
@@ -2518,8 +2578,8 @@ export interface WarmUpPoint {
   workload: number;
 }
 /**
- * One cell over all its repeats. Trials that are not valid are counted in `invalid`, and left out of all metrics but
- * `error_share`.
+ * One cell over all its repeats. Invalid trials are counted in `invalid`, and left out of all
+ * metrics except `error_share`.
  */
 export interface Summary {
   /**
@@ -2535,7 +2595,7 @@ export interface Summary {
   context_switches_per_request: Repeated;
   cpu_us_per_request: Repeated;
   /**
-   * Share of due requests without a right answer: 0 to 1. Over all repeats, valid or not.
+   * Share of due requests without a correct response: 0 to 1. Over all repeats, valid or not.
    */
   error_share: Repeated;
   /**
@@ -2545,21 +2605,21 @@ export interface Summary {
   inside: Inside;
   invalid: number;
   /**
-   * What limited most of the repeats; without a majority a guess.
+   * Bottleneck of most of the repeats; without a majority, a guess.
    */
   limiter: Resource;
   limiter_confidence: Confidence;
   limiter_sentence: string;
   /**
-   * What the machine did in the same repeat.
+   * Activity of the machine in the same repeat.
    */
   machine: MachineResult;
   /**
-   * Anonymous memory (resident, where that is all there is), highest sample of the window.
+   * Anonymous memory (resident if only that is known), highest sample of the window.
    */
   memory_bytes: Repeated;
   /**
-   * Page cache, and what the kernel holds for the server.
+   * Page cache, and the kernel's memory for the server.
    */
   memory_file_bytes: Repeated;
   memory_kernel_bytes: Repeated;
@@ -2571,19 +2631,20 @@ export interface Summary {
     [k: string]: OverStep;
   };
   /**
-   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   * Number of the pass, counted from 1, which distinguishes otherwise equal steps.
    */
   pass: number;
   pipeline: number;
   /**
-   * Requests per second offered; `None` in a closed loop, and where the rate changes.
+   * Requests per second offered; `None` in a closed loop, or if the rate changes.
    */
   rate: number | null;
   response_p50_us: Repeated;
   response_p90_us: Repeated;
   response_p99_us: Repeated;
   /**
-   * The unanswered requests. A percentile of the response time that falls among them is longer than their `longest_wait`.
+   * The unanswered requests. A percentile of the response time that falls among them is longer
+   * than their `longest_wait`.
    */
   response_unanswered: StepUnanswered;
   /**
@@ -2595,40 +2656,41 @@ export interface Summary {
   throughput_rps: Repeated;
   trials: number;
   /**
-   * Of the valid repeat with the median throughput, or the first of all.
+   * USE table of the valid repeat with the median throughput, or of the first repeat.
    */
   use_table: UseRow[];
   workload: string;
 }
 /**
- * The same over the repeats of a cell.
+ * Use of a service over the repeats of a cell.
  */
 export interface BackendSummary {
   cpu_share: Repeated;
   /**
-   * Per answer of the subject.
+   * CPU time per answer of the subject.
    */
   cpu_us_per_request: Repeated;
   cpu_utilisation: Repeated;
   /**
-   * Anonymous memory (resident, where that is all there is), highest sample of the window.
+   * Anonymous memory (resident if only that is known), highest sample of the window.
    */
   memory_bytes: Repeated;
   name: string;
 }
 /**
- * What was seen inside a server, over the valid repeats of a cell.
+ * Observations inside a server, over the valid repeats of a cell.
  */
 export interface Inside {
   by_thread_role: {
     [k: string]: RoleSummary;
   };
   /**
-   * What its runtime says of itself; empty: nobody asked it, or it did not tell.
+   * Metrics that the server's runtime reports; empty: not requested, or none reported.
    */
   runtime: RuntimeSummary[];
   /**
-   * By name; empty: they were not counted. One that a repeat did not make counts as 0 there.
+   * System calls by name; empty: not counted. A name that is missing in a repeat counts as 0
+   * there.
    */
   syscalls: {
     [k: string]: CallSummary;
@@ -2640,7 +2702,7 @@ export interface Inside {
 export interface RoleSummary {
   cpu_us_per_request: Repeated;
   /**
-   * Of the time that its threads lived, by state: 0 to 1. Empty: nobody looked.
+   * Share of the threads' time by state: 0 to 1. Empty: states were not observed.
    */
   states: {
     [k: string]: Repeated;
@@ -2652,11 +2714,11 @@ export interface RoleSummary {
  */
 export interface RuntimeSummary {
   /**
-   * Without what only says how it is counted: `gc`, `event_loop`, `heap`.
+   * Name without the suffix of its unit: `gc`, `event_loop`, `heap`.
    */
   name: string;
   /**
-   * Of the time that something took: its share of the window.
+   * Unit; lengths of time are shares of the window.
    */
   unit: Unit;
   value: Repeated;
@@ -2667,32 +2729,33 @@ export interface RuntimeSummary {
 export interface CallSummary {
   per_response: Repeated;
   /**
-   * Mean of the amounts that those returned which did not fail: bytes, events, threads woken.
+   * Mean result of the calls that did not fail: bytes, events, threads woken.
    */
   returned_mean: Repeated;
 }
 /**
- * The whole machine between the samples nearest to the measured window's edges. `None`: the kernel does not show it, or nobody looked.
+ * Activity of the whole machine between the samples nearest to the measured window's edges.
+ * `None`: the kernel does not show it, or it was not read.
  */
 export interface MachineResult {
   /**
-   * The network device that carried the most of what it can; `None`: none says what it can.
+   * The network device with the highest utilisation; `None`: no device reports its capacity.
    */
   busiest_link: BusiestLink | null;
   context_switches_per_s: number | null;
   disk_read_bytes_per_s: number | null;
   /**
-   * Share of the time in which the busiest disk had something to do.
+   * Share of the time in which the busiest disk had work.
    */
   disk_utilisation: number | null;
   disk_written_bytes_per_s: number | null;
   /**
-   * Packets and connections that it dropped, from before the load to after it. `None`: not
-   * read.
+   * Packets and connections that the machine dropped, from before the load to after it. `None`:
+   * not read.
    */
   drops: MachineDrops | null;
   /**
-   * Of the first CPU, the mean of the samples.
+   * Frequency of the first CPU, the mean of the samples.
    */
   frequency_mhz: number | null;
   interrupts_per_s: number | null;
@@ -2702,11 +2765,12 @@ export interface MachineResult {
   network_in_bytes_per_s: number | null;
   network_out_bytes_per_s: number | null;
   /**
-   * Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
+   * Processes outside of the run that used a fiftieth of a CPU or more, from before the load to
+   * after it, the most first.
    */
   others: OtherCpu[] | null;
   /**
-   * Shares of the time in which some thread waited for a CPU, for memory, for a disk (PSI): 0 to 1.
+   * Shares of the time in which a thread waited for a CPU, for memory, for a disk (PSI): 0 to 1.
    */
   pressure_cpu: number | null;
   pressure_io: number | null;
@@ -2716,36 +2780,38 @@ export interface MachineResult {
    */
   runnable_mean: number | null;
   /**
-   * Time that the CPU (or package) which was throttled for heat most had of it, as a share of that from before the load to after it: at most 1. The
-   * kernel counts such a time when it ends, so that its beginning may lie before.
+   * Longest time that a CPU (or package) was throttled for heat, as a share of the time from
+   * before the load to after it: at most 1. The kernel counts such a time when it ends, so it
+   * may have begun earlier.
    */
   throttled_for_heat: number | null;
 }
 /**
- * A network device, and how full it was.
+ * A network device and its utilisation.
  */
 export interface BusiestLink {
   /**
-   * What it can carry each way.
+   * Capacity in each direction.
    */
   bits_per_s: number;
   name: string;
   /**
-   * Share of that which it carried in the fuller direction: 0 to 1. Frames alone, without the gaps between them, so that a full
-   * Ethernet with large frames is at 0.98.
+   * Used share of the capacity in the busier direction: 0 to 1. It counts frames without the
+   * gaps between them, so a full Ethernet with large frames is at 0.98.
    */
   utilisation: number;
 }
 /**
- * The drops of the machine between two readings. `None`: the kernel does not show that counter.
+ * Packets and connections that the machine dropped between two readings. `None`: the kernel does
+ * not show that counter.
  */
 export interface MachineDrops {
   /**
-   * Packets that found the queue of received packets of their CPU full.
+   * Packets dropped because the receive queue of their CPU was full.
    */
   backlog: number | null;
   /**
-   * Neighbours (ARP, NDP) for which the table had no room.
+   * Neighbours (ARP, NDP) that did not fit in the table.
    */
   neighbours: number | null;
   /**
@@ -2762,7 +2828,7 @@ export interface MachineDrops {
    */
   tracking: number | null;
   /**
-   * Most entries that were seen in its table, and that it may have.
+   * Highest number of entries seen in its table, and the limit.
    */
   tracking_entries: number | null;
   /**
@@ -2772,7 +2838,7 @@ export interface MachineDrops {
   tracking_most: number | null;
 }
 /**
- * A process that has nothing to do with the run.
+ * A process outside of the run.
  */
 export interface OtherCpu {
   /**
@@ -2787,7 +2853,8 @@ export interface OtherCpu {
  */
 export interface OverStep {
   /**
-   * Number of repeats in which the percentile lies among the unanswered, above every known value.
+   * Number of repeats in which the percentile lies among the unanswered, above every known
+   * value.
    */
   beyond: number;
   /**
@@ -2802,7 +2869,8 @@ export interface OverStep {
    */
   max: number | null;
   /**
-   * `None`: no values, or the middle falls among repeats whose percentile lies among the unanswered.
+   * `None`: no values, or the middle falls among repeats whose percentile lies among the
+   * unanswered.
    */
   median: number | null;
   min: number | null;
@@ -2812,11 +2880,12 @@ export interface OverStep {
   values: number[];
 }
 /**
- * The unanswered requests of one cell over its valid repeats, and in how many repeats percentiles lie among them.
+ * The unanswered requests of one cell over its valid repeats, and in how many repeats percentiles
+ * lie among them.
  */
 export interface StepUnanswered {
   /**
-   * The longest wait known, of these and of right answers, in microseconds.
+   * The longest wait known, of unanswered requests and right answers, in microseconds.
    */
   longest_wait: number | null;
   /**
@@ -2840,11 +2909,11 @@ export interface UseRow {
   utilisation: UseCell;
 }
 /**
- * What was measured, or why it was not.
+ * A measured value, or the reason why there is none.
  */
 export interface UseCell {
   /**
-   * What the value is of; without a value why there is none.
+   * Meaning of the value; without a value, the reason why there is none.
    */
   note: string;
   unit: Unit;
@@ -2860,7 +2929,8 @@ export interface Table {
   title: string;
 }
 /**
- * The best subject of a tie group, with those that pairs of repeats do not tell apart from it by peak throughput.
+ * The best subject of a tie group, and the subjects whose peak throughput does not differ
+ * significantly from it.
  */
 export interface Tie {
   /**
@@ -2868,16 +2938,16 @@ export interface Tie {
    */
   best: string;
   /**
-   * Those of all of them, the best included, whose peak is a lower bound: they may be above the
+   * Subjects of the tie, the best included, whose peak is a lower bound: they may be above the
    * others.
    */
   lower_bounds: string[];
   /**
-   * Whether these are not told apart from each other either.
+   * Whether the subjects in `with` do not differ significantly from each other either.
    */
   mutual: boolean;
   /**
-   * Subjects that are not told apart from the best, best first; at least one.
+   * Subjects that do not differ significantly from the best, best first; at least one.
    */
   with: string[];
   workload: string;
@@ -2894,22 +2964,23 @@ export interface TrialResult {
   caveats: Caveat[];
   cell: CellKey;
   /**
-   * `None`: its server was the only one that was loaded then.
+   * `None`: no other server was loaded at the same time.
    */
   duet: DuetResult | null;
   /**
-   * Share of due requests without a right answer: 0 to 1.
+   * Share of due requests without a correct response: 0 to 1.
    */
   error_share: number;
   limiter: Limiter;
   load: LoadResult;
   machine: MachineResult;
   /**
-   * Its place in the order of time, counted from 1 over the whole plan.
+   * Place of the trial in order of time, counted from 1 over the whole plan.
    */
   place: number;
   /**
-   * Every connection was refused, for which its subject is there: the trial says nothing about answers, and nothing is wrong.
+   * Whether every connection was refused by a control that is expected to refuse. The trial then
+   * shows nothing about responses, and nothing is wrong.
    */
   refused: boolean;
   /**
@@ -2917,21 +2988,22 @@ export interface TrialResult {
    */
   repeat: number;
   /**
-   * What the subject used; empty if it was not watched.
+   * Resources that the subject used; empty if it was not watched.
    */
   server: ServerUse;
   /**
-   * What throughput did within the measured window; `None`: too few intervals to tell, or other servers were loaded besides.
+   * Levels of throughput within the measured window; `None`: too few intervals, or other servers
+   * were loaded at the same time.
    */
   steadiness: Steadiness | null;
   step: StepResult;
   subject: string;
   /**
-   * Name of its arm: the subject's id, `name` or `name/variant`, where the subject has one arm.
+   * Name of the arm. If the subject has one arm: the subject's id, `name` or `name/variant`.
    */
   subject_id: string;
   /**
-   * `None`: the load had all the time.
+   * `None`: the load did not take turns.
    */
   turns: TurnsResult | null;
   valid: boolean;
@@ -2939,23 +3011,24 @@ export interface TrialResult {
   workload: string;
 }
 /**
- * The use of a service that the subject needs, in one trial.
+ * Use of a service that the subject needs, in one trial.
  */
 export interface BackendUse {
   /**
-   * Its part of the CPU time that a request cost in all, subject and back ends together: 0 to 1. `null`: not all of them are
-   * known.
+   * Share of the CPU time that a request cost the subject and its back ends together: 0 to 1.
+   * `null`: not all of them are known.
    */
   cpu_share: number | null;
   name: string;
   server: ServerUse;
   /**
-   * It may use the same CPUs as the subject, and no others, and neither has a quota of their time.
+   * Whether it may use exactly the CPUs of the subject, and neither has a quota of CPU time.
    */
   shares_cpus: boolean;
 }
 /**
- * The server's use, `None` where it could not be measured (a caveat of the trial says why).
+ * The server's use of resources. `None`: it could not be measured; a caveat of the trial gives the
+ * reason.
  */
 export interface ServerUse {
   /**
@@ -2976,11 +3049,11 @@ export interface ServerUse {
   context_switches_involuntary: number | null;
   context_switches_voluntary: number | null;
   /**
-   * CPU time that its quota and its CPUs allowed in that window.
+   * CPU time that the quota and the CPUs allowed in that window.
    */
   cpu_allowed_s: number | null;
   /**
-   * How the split of its CPU time was had; `None`: it was not.
+   * Source of the split of CPU time; `None`: no split is known.
    */
   cpu_split_by: SplitBy | null;
   cpu_sys_s: number | null;
@@ -3008,12 +3081,13 @@ export interface ServerUse {
    */
   memory_file_bytes: number | null;
   /**
-   * What the server itself holds: anonymous and shared memory, or resident memory where that is
-   * all there is.
+   * Memory that the server itself holds: anonymous and shared memory, or resident memory if only
+   * that is known.
    */
   memory_held_bytes: number | null;
   /**
-   * What the kernel holds for it (stacks, page tables, its own objects, buffers of sockets): the highest sample of the window.
+   * Memory that the kernel holds for the server (stacks, page tables, its own objects, buffers
+   * of sockets): the highest sample of the window.
    */
   memory_kernel_bytes: number | null;
   /**
@@ -3031,7 +3105,8 @@ export interface ServerUse {
   memory_shmem_bytes?: number | null;
   migrations: number | null;
   /**
-   * Of the network that the server is in, which it may share with others. `None`: not read.
+   * Counters of the server's network namespace, which may be shared with others. `None`: not
+   * read.
    */
   network: Network | null;
   /**
@@ -3044,7 +3119,8 @@ export interface ServerUse {
   others_cpu_s: number | null;
   page_faults_major: number | null;
   /**
-   * Page faults that were served without, and with, reading from a disk; of threads that lived through the window.
+   * Page faults that were served without, and with, reading from a disk; of threads that lived
+   * through the window.
    */
   page_faults_minor: number | null;
   per_request: PerRequest;
@@ -3053,7 +3129,7 @@ export interface ServerUse {
    */
   probe_s: number | null;
   /**
-   * At the end of the window.
+   * Processes at the end of the window.
    */
   processes: number | null;
   /**
@@ -3065,11 +3141,11 @@ export interface ServerUse {
    */
   run_delay_s: number | null;
   /**
-   * What its runtime says of itself; `None`: it was not asked, or did not tell.
+   * Metrics that the server's runtime reports; `None`: not requested, or none reported.
    */
   runtime: Runtime | null;
   /**
-   * Its TCP sockets, looked at once in the window; `None`: nobody looked, or it has none.
+   * TCP sockets, read once in the window; `None`: not read, or there are none.
    */
   sockets: Sockets | null;
   /**
@@ -3077,11 +3153,12 @@ export interface ServerUse {
    */
   steal_share: number | null;
   /**
-   * At the end of the window.
+   * Threads at the end of the window.
    */
   threads: number | null;
   /**
-   * Time that the CPU quota held it back. The kernel sums it over CPUs, so it may be longer than the window.
+   * Time for which the CPU quota held the server back. The kernel sums it over CPUs, so it may
+   * exceed the window.
    */
   throttled_s: number | null;
   /**
@@ -3102,16 +3179,16 @@ export interface ServerUse {
    */
   window_s: number;
   /**
-   * The threads that served, and what they did with their time; `None`: nobody looked.
+   * The threads that served, and their time by state; `None`: states were not observed.
    */
   working: Working | null;
 }
 /**
- * What all threads of one role used in the window.
+ * Use of the window by all threads of one role.
  */
 export interface RoleUse {
   /**
-   * CPU time; of threads that ended in the window, too, where somebody saw them end.
+   * CPU time, including that of threads that ended in the window if their end was observed.
    */
   cpu_s: number;
   /**
@@ -3119,19 +3196,20 @@ export interface RoleUse {
    */
   cpu_us_per_request: number | null;
   /**
-   * Threads that ended in the window; `None`: nobody saw threads end.
+   * Threads that ended in the window; `None`: ends of threads were not observed.
    */
   ended: number | null;
   run_delay_s: number | null;
   /**
-   * Seconds in each state, threads added up: `running`, `runnable`, `lock`, `network`, `disk`, `sleep`, `other`. Their sum is the
-   * window times the number of threads that lived through it. `None`: nobody looked.
+   * Seconds in each state, summed over threads: `running`, `runnable`, `lock`, `network`,
+   * `disk`, `sleep`, `other`. Their sum is the window times the number of threads that lived
+   * through it. `None`: states were not observed.
    */
   states_s: {
     [k: string]: number;
   } | null;
   /**
-   * At the end of the window.
+   * Number of threads at the end of the window.
    */
   threads: number;
   /**
@@ -3144,11 +3222,11 @@ export interface RoleUse {
  */
 export interface Calls {
   /**
-   * Complete answers that came in that time. All that is per answer is of these.
+   * Complete answers that came in that time, the divisor of all values per answer.
    */
   answers: number;
   /**
-   * By name; futex calls by what they are for. The most frequent ones have the most to say.
+   * By name; futex calls by their purpose. The most frequent ones matter most.
    */
   by_name: {
     [k: string]: Call;
@@ -3158,7 +3236,8 @@ export interface Calls {
    */
   counted_s: number;
   /**
-   * Events that a wait for events returned, on average (`epoll_wait`, `poll`, `io_getevents`; of `io_uring_enter` what it submitted).
+   * Mean number of events that a wait for events returned (`epoll_wait`, `poll`,
+   * `io_getevents`). For `io_uring_enter`, the mean number of submissions.
    */
   events_per_wait: number | null;
   /**
@@ -3186,13 +3265,13 @@ export interface Call {
   again: number | null;
   count: number;
   /**
-   * `None`: what they returned was not looked at, as all below.
+   * `None`: return values were not observed, as for all fields below.
    */
   errors: number | null;
   per_response: number;
   /**
-   * Mean of the amounts that those returned which did not fail: bytes of reads and writes, events of waits, threads woken. `None`: it
-   * returns none.
+   * Mean result of the calls that did not fail: bytes of reads and writes, events of waits,
+   * threads woken. `None`: the call returns no amount.
    */
   returned_mean: number | null;
 }
@@ -3217,7 +3296,8 @@ export interface ServerInterval {
    */
   cpu: number | null;
   /**
-   * Its just-in-time compilers' threads, in CPUs; `None`: it has none that are known by their names.
+   * CPU use of the just-in-time compiler's threads, in CPUs; `None`: no thread has a known name
+   * of one.
    */
   cpu_jit: number | null;
   cpu_sys: number | null;
@@ -3228,7 +3308,7 @@ export interface ServerInterval {
    */
   generator_cpu: number | null;
   /**
-   * At the interval's end; resident memory where there is no anonymous memory to read.
+   * Anonymous memory at the interval's end; resident memory if no anonymous memory can be read.
    */
   memory_anon_bytes: number | null;
   memory_bytes: number | null;
@@ -3245,12 +3325,12 @@ export interface ServerInterval {
   throttled_s: number | null;
 }
 /**
- * What TCP counted in the measured window; `None` where the kernel has no such counter.
+ * TCP counters of the measured window; `None`: the kernel has no such counter.
  */
 export interface Network {
   delayed_acks: number | null;
   /**
-   * Connections that a listener dropped, for whatever reason.
+   * Connections that a listener dropped, for any reason.
    */
   listen_drops: number | null;
   /**
@@ -3264,7 +3344,8 @@ export interface Network {
   segments_out: number | null;
   segments_retransmitted: number | null;
   /**
-   * Connections that found the queue of half-open ones full and were dropped, without cookies.
+   * Connections that were dropped because the queue of half-open connections was full, without
+   * cookies.
    */
   syn_queue_drops: number | null;
 }
@@ -3278,7 +3359,7 @@ export interface PerRequest {
   page_faults: number | null;
   run_delay_us: number | null;
   /**
-   * By name; futex calls by what they are for.
+   * System calls by name; futex calls by their purpose.
    */
   syscalls: {
     [k: string]: number;
@@ -3286,11 +3367,12 @@ export interface PerRequest {
   wakeups: number | null;
 }
 /**
- * What the runtime said, between the first and the last reading within the measured window.
+ * Metrics that the runtime reported, between the first and the last reading within the measured
+ * window.
  */
 export interface Runtime {
   /**
-   * From the first to the last of these readings.
+   * Time from the first to the last reading, in seconds.
    */
   between_s: number;
   /**
@@ -3300,19 +3382,20 @@ export interface Runtime {
     [k: string]: number;
   };
   /**
-   * Growth per second of what only grows (`NAME_total`); of lengths of time (`NAME_seconds_total`) the share of the time, which is
-   * more than 1 where several threads take part.
+   * Growth per second of counters (`NAME_total`). For lengths of time (`NAME_seconds_total`) it
+   * is the share of the time, which exceeds 1 if several threads take part.
    */
   per_second: {
     [k: string]: number;
   };
   /**
-   * Processes that told; values are sums over them.
+   * Processes that reported metrics; values are sums over them.
    */
   processes: number;
   readings: number;
   /**
-   * Busy share of what is told as time or work that is active and idle (`NAME_active_…_total`, `NAME_idle_…_total`): 0 to 1.
+   * Busy share, by name, of values that are reported as active and idle time or work
+   * (`NAME_active_…_total`, `NAME_idle_…_total`): 0 to 1.
    */
   utilisation: {
     [k: string]: number;
@@ -3327,16 +3410,17 @@ export interface Sockets {
   cork: number | null;
   listeners: Listener[];
   /**
-   * Shares of the connections looked at that have TCP_NODELAY, and TCP_CORK: 0 to 1. `None`: this user may not look.
+   * Shares of the connections with TCP_NODELAY, and with TCP_CORK: 0 to 1. `None`: this user may
+   * not read them.
    */
   nodelay: number | null;
   /**
-   * Segments that the server sent again on these connections since they are there.
+   * Segments that the server retransmitted on these connections since they were opened.
    */
   retransmitted: number;
   /**
-   * Shares of the time in which it had something to send that the client's window, and its own send buffer, held it up: 0 to 1. `None`:
-   * it had nothing to send.
+   * Shares of the time with data to send in which the client's window, and the server's own send
+   * buffer, held it up: 0 to 1. `None`: the server had nothing to send.
    */
   window_limited: number | null;
 }
@@ -3352,7 +3436,7 @@ export interface Listener {
   queued: number;
 }
 /**
- * Periods of a CPU quota, and those in which the server was held back by it.
+ * Periods of a CPU quota, and the throttled ones among them.
  */
 export interface Throttling {
   periods: number;
@@ -3368,11 +3452,11 @@ export interface UnreadCounters {
    */
   cpu_s: number | null;
   /**
-   * The same of processes.
+   * Processes in a sample of the window that are missing in its last sample.
    */
   processes: number;
   /**
-   * Threads that a sample of the window shows, and its last sample does not.
+   * Threads in a sample of the window that are missing in its last sample.
    */
   threads: number;
   /**
@@ -3381,8 +3465,8 @@ export interface UnreadCounters {
   unknown: string[];
 }
 /**
- * The threads that serve, of those that lived through the window: not those of compilers, garbage collectors and virtual machines,
- * and not those that slept through it.
+ * The threads that serve and lived through the window. Threads of compilers, garbage collectors
+ * and virtual machines are left out, and threads that slept through the window.
  */
 export interface Working {
   /**
@@ -3398,7 +3482,8 @@ export interface Working {
  */
 export interface DuetResult {
   /**
-   * When the load began, on the machine's monotonic clock: loads that began at the same instant ran together.
+   * When the load began, on the machine's monotonic clock: loads that began at the same instant
+   * ran together.
    */
   began_ns: number;
   /**
@@ -3406,25 +3491,26 @@ export interface DuetResult {
    */
   beside: string[];
   /**
-   * Mean number of CPUs that the servers of the duet used together; `None`: that of one is
-   * unknown.
+   * Mean number of CPUs that the servers of the duet used together; `None`: that of one server
+   * is unknown.
    */
   cpus: number | null;
   /**
-   * Whether they are those that most often ran at the same time at this step: what a request costs beside others is no repeat of
-   * what it costs beside these.
+   * Whether the others are those that most often ran at the same time at this step. The cost of
+   * a request depends on the others, so a repeat with other loads is not comparable.
    */
   is_usual: boolean;
   /**
-   * How many loads ran at the same time, this one among them.
+   * Number of loads that ran at the same time, including this one.
    */
   loads: number;
   /**
-   * How many were to.
+   * Number of loads that were planned for the same time.
    */
   planned: number;
   /**
-   * Pieces of the measured window in order of time: those of one number are compared with each other.
+   * Pieces of the measured window in order of time. Pieces with the same number are compared
+   * with each other.
    */
   rounds: RoundResult[];
 }
@@ -3433,11 +3519,12 @@ export interface DuetResult {
  */
 export interface RoundResult {
   /**
-   * The subject's CPU time between the samples nearest to the round's edges, per answer; microseconds.
+   * The subject's CPU time between the samples nearest to the round's edges, per answer;
+   * microseconds.
    */
   cpu_us_per_request: number | null;
   /**
-   * Right answers per second of the own turns, without the first quarter of each.
+   * Correct responses per second of the own turns, without the first quarter of each.
    */
   throughput_rps: number | null;
 }
@@ -3455,17 +3542,18 @@ export interface Limiter {
   sentence: string;
 }
 /**
- * The result of one load, with the caveats about it. docs/terminology.md defines the times and counts.
+ * The result of one load, with the caveats about it. docs/terminology.md defines the times and
+ * counts.
  */
 export interface LoadResult {
   /**
-   * The address to which all connections went; `None`: it was not recorded.
+   * Address of all connections; `None`: it was not recorded.
    */
   address?: string | null;
   bytes: Bytes;
   caveats: Caveat[];
   /**
-   * Most that this generator reached on this machine (`dyno calibrate`); `None`: not known.
+   * Highest throughput of this generator on this machine (`dyno calibrate`); `None`: not known.
    */
   ceiling: Ceiling | null;
   /**
@@ -3479,7 +3567,8 @@ export interface LoadResult {
    */
   connect_us: Percentiles;
   /**
-   * Connections that were lost or could not be opened, by the outcome of the oldest exchange on them.
+   * Connections that were lost or could not be opened, by the outcome of the oldest exchange on
+   * them.
    */
   connection_failures: {
     [k: string]: number;
@@ -3496,22 +3585,22 @@ export interface LoadResult {
   exchanges: Exchanges;
   first_byte_us: Percentiles;
   /**
-   * How evenly requests left; `None` in a closed loop, which has no schedule.
+   * Evenness of the sent requests; `None` in a closed loop, which has no schedule.
    */
   gaps: GapsResult | null;
   /**
-   * `null` unless HTTP/2 was asked for, or spoken.
+   * `null` unless HTTP/2 was requested or spoken.
    */
   http2: Http2Result | null;
   in_flight: InFlight;
   intervals: IntervalResult[];
   /**
-   * Response time by the kernel's receive stamps. An answer without a stamp counts as unanswered. `None`: no stamps were
-   * asked for, or none came.
+   * Response time by the kernel's receive stamps. An answer without a stamp counts as
+   * unanswered. `None`: no stamps were requested, or none came.
    */
   kernel_response_time_us: Percentiles | null;
   /**
-   * How the exchanges of the measured window ended.
+   * Outcomes of the exchanges of the measured window.
    */
   outcomes: {
     [k: string]: number;
@@ -3521,13 +3610,14 @@ export interface LoadResult {
    */
   pages: Pages | null;
   /**
-   * How answers broke the protocol, with counts.
+   * Protocol violations in responses, with counts.
    */
   protocol_errors: {
     [k: string]: number;
   };
   /**
-   * One entry per request of a mix; empty if there is only one, or if the mix is too large to be recorded by request.
+   * One entry per request of a mix; empty if there is only one, or if the mix is too large to be
+   * recorded by request.
    */
   requests: RequestResult[];
   response_time_us: Percentiles;
@@ -3548,8 +3638,8 @@ export interface LoadResult {
    */
   throughput_rps: number;
   /**
-   * How far responses had come when their requests timed out, over the whole load; `None`: none
-   * timed out.
+   * Progress of responses when their requests timed out, over the whole load; `None`: none timed
+   * out.
    */
   timeouts?: Timeouts | null;
   /**
@@ -3561,13 +3651,14 @@ export interface LoadResult {
    */
   tls_handshake_us: Percentiles;
   /**
-   * Ages of the exchanges without a right answer, by outcome: from intended to their end, or to the end of the load.
+   * Ages of the exchanges without a right answer, by outcome: from intended to their end, or to
+   * the end of the load.
    */
   unanswered_us: {
     [k: string]: Percentiles;
   };
   /**
-   * What full checks found wrong, with counts.
+   * Failures of full checks, with counts.
    */
   unexpected: {
     [k: string]: number;
@@ -3581,8 +3672,8 @@ export interface Bytes {
   body_received: number;
   received: number;
   /**
-   * Complete answers, right or wrong, that arrived within the window, whenever their requests were intended: the divisor
-   * for bytes per answer.
+   * Complete answers, right or wrong, that arrived within the window, whenever their requests
+   * were intended: the divisor for bytes per answer.
    */
   responses: number;
   sent: number;
@@ -3618,12 +3709,13 @@ export interface Client {
   driver: DriverKind;
   loop_lag_us: Percentiles;
   /**
-   * How much room was left on the generator's CPUs.
+   * Unused capacity of the generator's CPUs.
    */
   room: Room;
   rss_peak_bytes: number | null;
   /**
-   * Time that threads were runnable but waited for a CPU, summed; `None`: the kernel does not tell.
+   * Time that threads were runnable but waited for a CPU, summed; `None`: the kernel does not
+   * report it.
    */
   run_delay_s: number | null;
   /**
@@ -3631,29 +3723,30 @@ export interface Client {
    */
   spun_share: number | null;
   /**
-   * The same for every thread, in the order of threads.
+   * Share of one CPU that each thread used, polling left out, in the order of threads.
    */
   thread_utilisation: number[];
   threads: number;
   wake_lag_us: Percentiles;
 }
 /**
- * A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right answers. Percentiles are
- * of all that was due: the unanswered rank above every right answer. A percentile is `None` if it falls among them, or if
- * fewer than 20 samples lie beyond it.
+ * A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right
+ * answers. Percentiles are of all that was due: the unanswered rank above every right answer. A
+ * percentile is `None` if it falls among them, or if fewer than 20 samples lie beyond it.
  */
 export interface Percentiles {
   /**
-   * 95 % intervals of the percentiles p50 to p99.9, by their names; empty where nobody asked. They take requests for independent, which those
-   * of one stall are not: so this is the least that a percentile of one load may be off.
+   * 95 % intervals of the percentiles p50 to p99.9, by name; empty unless requested. They assume
+   * independent requests, but a stall affects many at once. The real uncertainty of one load's
+   * percentiles is at least this large.
    */
   bounds_us?: {
     [k: string]: Bounds;
   };
   count: number;
   /**
-   * The longest wait known, of right answers and unanswered; microseconds. Percentiles that fall among the unanswered are
-   * longer.
+   * The longest wait known, of right answers and unanswered; microseconds. Percentiles that fall
+   * among the unanswered are longer.
    */
   longest_wait: number | null;
   max: number | null;
@@ -3668,24 +3761,26 @@ export interface Percentiles {
   p99_99: number | null;
   stdev: number | null;
   /**
-   * Exchanges that were due and got no right answer; 0 where the distribution is of something that cannot fail.
+   * Exchanges that were due and got no right answer; 0 where the distribution is of something
+   * that cannot fail.
    */
   unanswered: number;
 }
 /**
- * Values between which a percentile lies, microseconds; `None`: no value of so small a sample bounds it, or an unanswered request does.
+ * Values between which a percentile lies, microseconds; `None`: the sample is too small for this
+ * bound, or the bound is among the unanswered requests.
  */
 export interface Bounds {
   high: number | null;
   low: number | null;
 }
 /**
- * The CPUs of the generator over the window, and what was left of them.
+ * The CPUs of the generator over the window, and their unused capacity.
  */
 export interface Room {
   /**
-   * Share of those CPUs' time that was used by anybody or taken by the hypervisor, polling left out. `None`: the kernel
-   * does not tell, or the window is too short.
+   * Share of those CPUs' time that any program used or the hypervisor took, without polling.
+   * `None`: the kernel does not report it, or the window is too short.
    */
   busy: number | null;
   /**
@@ -3693,8 +3788,9 @@ export interface Room {
    */
   cpus: number[] | null;
   /**
-   * Share of a CPU that was needed where it was tightest: the work and waiting of one thread, or the work of all threads
-   * of one CPU, whichever is most. Polling is left out. Near 1 nothing is left.
+   * Share of a CPU that was needed at the tightest place, without polling. It is the maximum of
+   * the work and waiting of one thread, and of the work of all threads of one CPU. Near 1,
+   * nothing is left.
    */
   need: number;
   /**
@@ -3714,11 +3810,13 @@ export interface Room {
    */
   quota_cpus: number | null;
   /**
-   * Share of the quota's periods in which it held the generator back; `None`: no quota, or no period.
+   * Share of the quota's periods in which it held the generator back; `None`: no quota, or no
+   * period.
    */
   throttled: number | null;
   /**
-   * Largest share of the window that a thread waited for a CPU; `None`: the kernel does not tell.
+   * Largest share of the window that a thread waited for a CPU; `None`: the kernel does not
+   * report it.
    */
   waiting: number | null;
 }
@@ -3734,7 +3832,7 @@ export interface OtherProcess {
   pid: number;
 }
 /**
- * What was asked of a load, with all defaults filled in.
+ * The requested load, with all defaults filled in.
  */
 export interface Config {
   /**
@@ -3742,7 +3840,8 @@ export interface Config {
    */
   arrival: Arrival | null;
   /**
-   * One answer in this many is checked in full: 1 is every one, 0 none. `None`: no expectation needs a full check.
+   * Fraction of answers that are checked in full, as 1 in N: 1 is every one, 0 none. `None`: no
+   * expectation needs a full check.
    */
   check_one_in: number | null;
   connect_timeout_s: number;
@@ -3762,14 +3861,15 @@ export interface Config {
   expect_status: number | null;
   first_byte_timeout_s: number | null;
   /**
-   * What an import left out of the requests or changed in them; absent if nothing.
+   * Parts that an import left out of the requests or changed in them; absent if there are none.
    */
   import_changes?: ImportChange[];
   interval_s: number;
   method: string;
   model: Model;
   /**
-   * Connections over which a visitor loads a page; `connections` then counts visitors. `None`: no pages are loaded.
+   * Connections over which a visitor loads a page; `connections` then counts visitors. `None`:
+   * no pages are loaded.
    */
   page_connections: number | null;
   /**
@@ -3777,11 +3877,11 @@ export interface Config {
    */
   pipeline: number;
   /**
-   * Of the generator's workers, as it was asked for.
+   * Requested priority of the generator's workers.
    */
   priority: Priority;
   /**
-   * `h1`, `h2`, `h2c` or `h2c-upgrade`; of a load without a suite also `auto`.
+   * `h1`, `h2`, `h2c` or `h2c-upgrade`; for a load without a suite also `auto`.
    */
   protocol: string;
   /**
@@ -3793,7 +3893,7 @@ export interface Config {
    */
   rate: number | null;
   /**
-   * How the rate changes over time, where it is not one number.
+   * Changes of the rate over time; `None`: the rate is one number.
    */
   rate_over_time: Segment[] | null;
   reconnect: Reconnect;
@@ -3812,7 +3912,7 @@ export interface Config {
   seed: number;
   spin: Spin;
   /**
-   * What it means that the server gets warmer within the window.
+   * Treatment of a server that gets warmer within the window.
    */
   still_warming: StillWarming;
   /**
@@ -3846,7 +3946,8 @@ export interface MixedRequest {
 export interface Connections {
   asked: number;
   /**
-   * Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in good order before them.
+   * Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in
+   * good order before them.
    */
   asked_again: number;
   closed_by_server: number;
@@ -3857,12 +3958,12 @@ export interface Connections {
   established: number;
   opened: number;
   /**
-   * Connections on which bytes came that answer no request. Each was closed at once.
+   * Connections with received bytes that answer no request. Each was closed at once.
    */
   unsolicited: number;
   /**
-   * Complete responses that had been counted on those connections before. Which requests they
-   * answered is not known. `None`: there was no such connection, or the archive is older.
+   * Complete responses that had been counted on those connections before. Their requests are
+   * unknown. `None`: there was no such connection, or the archive is older.
    */
   unsolicited_after?: number | null;
 }
@@ -3893,11 +3994,13 @@ export interface ContinuesResult {
   waited_in_vain: number;
 }
 /**
- * The books of the measured window: counts of exchanges that were intended in it (docs/terminology.md).
+ * The books of the measured window: counts of exchanges that were intended in it
+ * (docs/terminology.md).
  */
 export interface Exchanges {
   /**
-   * Under way when the window of a closed loop opened: `carried_in + scheduled = started + dropped`.
+   * In flight when the window of a closed loop opened: `carried_in + scheduled = started +
+   * dropped`.
    */
   carried_in: number;
   /**
@@ -3919,10 +4022,15 @@ export interface Exchanges {
    * Answered but not measured: intended before the window.
    */
   warmup_completed: number;
+  /**
+   * Requests of the warm-up without a correct response. They are in no other number.
+   */
+  warmup_failed: number;
 }
 /**
- * How evenly requests left. A coefficient of variation (standard deviation over mean) is 0 for even gaps and 1 for
- * those of a Poisson process. Gaps are between requests of the same generator thread.
+ * Evenness of the sent requests. A coefficient of variation (standard deviation over mean) is 0
+ * for even gaps and 1 for those of a Poisson process. Gaps are between requests of the same
+ * generator thread.
  */
 export interface GapsResult {
   achieved_cv: number | null;
@@ -3931,8 +4039,8 @@ export interface GapsResult {
   intended_us: Percentiles;
 }
 /**
- * HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients are `None` where there is
- * nothing to divide by.
+ * HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients
+ * are `None` if the divisor is 0.
  */
 export interface Http2Result {
   /**
@@ -3940,7 +4048,8 @@ export interface Http2Result {
    */
   connections: number;
   /**
-   * Connections that were to speak HTTP/2 and did not: ALPN chose something else, or an upgrade was declined.
+   * Connections that should speak HTTP/2 and did not: ALPN chose another protocol, or an upgrade
+   * was declined.
    */
   fallen_back: number;
   /**
@@ -3972,7 +4081,8 @@ export interface Http2Result {
     [k: string]: number;
   };
   /**
-   * GOAWAY frames that we sent, by code: when we close a connection, or because the server broke a rule.
+   * GOAWAY frames that we sent, by code: when we close a connection, or because the server broke
+   * a rule.
    */
   goaways_out: {
     [k: string]: number;
@@ -3997,7 +4107,7 @@ export interface Http2Result {
    */
   responses_per_receive: number | null;
   /**
-   * Requests sent again because the server had said that it did not deal with them.
+   * Requests sent again because the server had stated that it did not process them.
    */
   retried: number;
   /**
@@ -4014,7 +4124,7 @@ export interface Http2Result {
    */
   tls_records_per_response: number | null;
   /**
-   * How long flow-control windows held request bodies up; `count` is how often.
+   * Time for which flow-control windows held up request bodies; `count` is the number of stalls.
    */
   window_stall_us: Percentiles;
   /**
@@ -4048,11 +4158,11 @@ export interface Streams {
    */
   asked: number;
   /**
-   * Fewest that the server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any number.
+   * Lowest limit that the server announced (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: no limit.
    */
   granted: number | null;
   /**
-   * Most that were open at once on one connection.
+   * Most streams that were open at once on one connection.
    */
   most: number;
 }
@@ -4061,24 +4171,26 @@ export interface Streams {
  */
 export interface InFlight {
   /**
-   * λ·W: the sum of all times in the distributions (of right answers; ages of all others), as far as they lie within the
-   * window, ÷ its length. A request that is missing from the distributions is missing here. `null` in older archives, and where only the last
-   * level of a window counts.
+   * λ·W: the sum of all times in the distributions (of right answers; ages of all others), as
+   * far as they lie within the window, ÷ its length. A request that is missing from the
+   * distributions is missing here. `null` in older archives, and where only the last level of a
+   * window counts.
    */
   by_littles_law: number | null;
   /**
-   * L: the time integral of the number in flight ÷ length of the window. It counts starts and ends of requests, and uses
-   * none of their times.
+   * L: the time integral of the number in flight ÷ length of the window. It counts starts and
+   * ends of requests, without their times.
    */
   mean: number;
   /**
-   * Most by which `by_littles_law` may be off because histograms keep three digits of each time.
+   * Largest error of `by_littles_law` from the three digits that histograms keep of each time.
    */
   resolution: number;
 }
 export interface IntervalResult {
   /**
-   * Share of one CPU that the busiest generator thread used, polling left out; `None`: not known.
+   * Share of one CPU that the busiest generator thread used, polling left out; `None`: not
+   * known.
    */
   busiest_thread_utilisation: number | null;
   connections_open: number;
@@ -4111,11 +4223,13 @@ export interface IntervalResult {
   throughput_rps: number;
 }
 /**
- * The unanswered requests of one load, or of one interval, and which percentiles lie among them.
+ * The unanswered requests of one load, or of one interval, and the percentiles that lie among
+ * them.
  */
 export interface LoadUnanswered {
   /**
-   * Whether the percentile lies among the unanswered: then it is longer than the longest wait known.
+   * Whether the percentile lies among the unanswered: then it is longer than the longest wait
+   * known.
    */
   p50: boolean;
   p90: boolean;
@@ -4126,8 +4240,8 @@ export interface LoadUnanswered {
   share: number;
 }
 /**
- * Documents with their resources, over the measured window and its drain. A page is measured if its document was
- * intended in the window.
+ * Documents with their resources, over the measured window and its drain. A page is measured if
+ * its document was intended in the window.
  */
 export interface Pages {
   /**
@@ -4207,11 +4321,11 @@ export interface Timeouts {
    */
   head: number;
   /**
-   * Not one byte of the response had come.
+   * No byte of the response had arrived.
    */
   nothing: number;
   /**
-   * A part of a body whose length was announced had come.
+   * A part of a body of known length had arrived.
    */
   part_of_body: number;
   /**
@@ -4224,7 +4338,7 @@ export interface Timeouts {
   unsent: number;
 }
 /**
- * What TLS connections agreed on, over the whole trial. Of several answers the first is kept.
+ * Negotiated TLS parameters, over the whole trial. If connections differ, the first value is kept.
  */
 export interface TlsUse {
   /**
@@ -4246,15 +4360,16 @@ export interface TlsUse {
   version: string | null;
 }
 /**
- * What throughput did within the measured window.
+ * Levels of throughput within the measured window.
  */
 export interface Steadiness {
   /**
-   * The same of the CPU time of an answer; `None`: it is not known of every interval.
+   * Levels of the CPU time per answer; `None`: not known for every interval.
    */
   cost: CostSteadiness | null;
   /**
-   * From when on the window counts, since the load began: a server that got faster counts by its last level. `None`: all of it does.
+   * Instant from which the window counts, since the load began: a server that got faster counts
+   * by its last level. `None`: all of it counts.
    */
   counts_from_s: number | null;
   /**
@@ -4268,7 +4383,7 @@ export interface Steadiness {
   pieces: Piece[];
 }
 /**
- * What the CPU time of an answer did within the measured window. It warms up where it falls.
+ * Levels of the CPU time per answer within the measured window. A fall counts as warm-up.
  */
 export interface CostSteadiness {
   pattern: Pattern;
@@ -4278,11 +4393,11 @@ export interface CostSteadiness {
   pieces: CostPiece[];
 }
 /**
- * A stretch of time in which answers cost alike.
+ * A stretch of time with one cost per answer.
  */
 export interface CostPiece {
   /**
-   * Of an answer, the mean of the intervals; microseconds.
+   * CPU time per answer, the mean of the intervals; microseconds.
    */
   cpu_us_per_request: number;
   end_s: number;
@@ -4320,7 +4435,7 @@ export interface StepResult {
    */
   index: number;
   /**
-   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   * Number of the pass, counted from 1, which distinguishes otherwise equal steps.
    */
   pass: number;
   pipeline: number;
@@ -4335,24 +4450,26 @@ export interface StepResult {
  */
 export interface TurnsResult {
   /**
-   * When the load began, on the machine's monotonic clock: loads that began at the same instant took turns with each other.
+   * When the load began, on the machine's monotonic clock: loads that began at the same instant
+   * took turns with each other.
    */
   began_ns: number;
   /**
-   * The CPU time that it used so in all of others' turns, as a share of that in its own: CPU time per request is higher by so much.
+   * CPU time used in all of others' turns, as a share of that in its own turns. CPU time per
+   * request is higher by this share.
    */
   carried_share: number | null;
   /**
-   * CPUs that the subject used in others' turns, without the first quarter of a turn after each own one. `None`: its CPU time could
-   * not be read, or it had no rest that long.
+   * CPUs that the subject used in others' turns, without the first quarter of a turn after each
+   * own one. `None`: its CPU time could not be read, or it had no rest that long.
    */
   idle_cpus: number | null;
   /**
-   * Those, as a share of what it used in its own turns.
+   * `idle_cpus` as a share of the CPUs that it used in its own turns.
    */
   idle_share: number | null;
   /**
-   * In order of time: those of one number are compared with each other.
+   * Rounds in order of time. Rounds with the same number are compared with each other.
    */
   rounds: RoundResult[];
   /**
@@ -4360,13 +4477,13 @@ export interface TurnsResult {
    */
   slice_s: number;
   /**
-   * Right answers per second of the own turns, without the first quarter of each.
+   * Correct responses per second of the own turns, without the first quarter of each.
    */
   throughput_rps: number | null;
 }
 /**
- * One arm with one protocol, over all its trials, valid or not: what a server sends does not depend on how well it was
- * loaded.
+ * One arm with one protocol, over all its trials, valid or not, because the bytes that a server
+ * sends do not depend on the quality of the load.
  */
 export interface WireResult {
   /**
@@ -4376,7 +4493,7 @@ export interface WireResult {
     [k: string]: Repeated;
   };
   /**
-   * `h1`, `h2`, `h2c` or `h2c-upgrade`; of a load without a suite also `auto`.
+   * `h1`, `h2`, `h2c` or `h2c-upgrade`; for a load without a suite also `auto`.
    */
   protocol: string;
   /**

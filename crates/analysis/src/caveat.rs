@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How much a caveat weighs.
+/// Severity of a caveat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -21,7 +21,7 @@ pub enum Severity {
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $(=> $reason:literal)?,)+) => {
-        /// What a caveat is about, by the name that it has in every report.
+        /// Subject of a caveat, by its name in every report.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
         pub enum Code { $($(#[doc = $doc])+ #[serde(rename = $name)] $variant,)+ }
 
@@ -45,7 +45,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => concat!($($doc,)+).trim_ascii_start(),)+ }
             }
 
-            /// Why a step is not valid, in a few words; `None` for codes that never refuse one.
+            /// Short reason why a step is not valid; `None` for codes that never refuse a step.
             #[must_use]
             pub const fn reason(self) -> Option<&'static str> {
                 match self { $(Code::$variant => codes!(@reason $($reason)?),)+ }
@@ -69,36 +69,37 @@ codes! {
     /// The mean number of requests in flight, once from their times and once from their count,
     /// differs by more than 5 %.
     LittlesLaw = "littles_law" => "Little's law does not hold",
-    /// Half of the requests took longer than the measured window, so it shows little of them.
+    /// Half of the requests took longer than the measured window, so the window shows only part of
+    /// them.
     LongerThanWindow = "longer_than_window" => "half of the requests took longer than the window",
     /// A thread of the generator was busy, or waited for a CPU, for more than 85 % of the time, or
-    /// the threads of one CPU used more than 85 % of it: it may have been the limit.
+    /// the threads of one CPU used more than 85 % of it. The generator may have been the limit.
     GeneratorBusy = "generator_busy" => "the generator was the limit",
     /// The generator's CPUs had no time left and it waited for them, so it may have been the limit.
     GeneratorCrowded = "generator_crowded" => "the generator was the limit",
     /// The CPU quota of dyno's own control group held the generator back, so it may have been the
     /// limit.
     GeneratorThrottled = "generator_throttled" => "a CPU quota held the generator back",
-    /// dyno's own control group has a CPU quota; it did not hold the generator back.
+    /// The control group of dyno has a CPU quota, which did not hold the generator back.
     GeneratorQuota = "generator_quota",
     /// The generator has more threads than CPUs to run them on, so they wait for each other.
     Oversubscribed = "oversubscribed" => "the generator was the limit",
-    /// The generator was to run in real time, and the kernel did not let it.
+    /// The generator was to run with real-time priority, and the kernel refused.
     PriorityRefused = "priority_refused",
-    /// Something else, perhaps the server, used the generator's CPUs too.
+    /// Another program, perhaps the server, also used the generator's CPUs.
     SharedGenerator = "shared_generator",
     /// Some answers had the wrong status or the wrong body.
     WrongAnswers = "wrong_answers" => "answers were wrong",
-    /// Not one request was answered as expected.
+    /// No request was answered as expected.
     NoAnswers = "no_answers" => "nothing was answered",
-    /// Every connection was refused, as the control is there for on whose port nobody listens.
+    /// Every connection was refused, as expected of a control with `refuses = true`.
     Refusals = "refusals",
     /// The machine dropped packets or connections because a table or a limit of the kernel was
-    /// full: connections time out whatever the server does. Or it evicted connections from its full
-    /// table of tracked ones, which drops nothing by itself.
+    /// full, so connections time out regardless of the server. Or it evicted connections from its
+    /// full table of tracked ones, which drops nothing by itself.
     DroppedPackets = "dropped_packets" => "the machine dropped packets",
-    /// Some requests got no answer. In percentiles they rank above every right answer; with more
-    /// than one in a hundred of those that were due the numbers must not be used.
+    /// Some requests got no answer. In percentiles they rank above every right answer. If more than
+    /// 1 % of the due requests got none, the numbers must not be used.
     Errors = "errors" => "too many requests failed",
     /// Some requests were still unanswered at the end. In percentiles they rank above every right
     /// answer.
@@ -108,10 +109,13 @@ codes! {
     /// More requests were answered per second than were scheduled, because of a backlog of the
     /// warm-up.
     WarmupBacklog = "warmup_backlog" => "requests of the warm-up were answered in the window",
+    /// Requests of the warm-up had no correct response.
+    WarmupFailures = "warmup_failures",
     /// Arrivals were dropped because too many were waiting already.
     Dropped = "dropped",
-    /// In a closed loop nothing was answered for a long part of the window although requests were
-    /// in flight. Requests that would have been sent meanwhile are missing from the response times.
+    /// In a closed loop no request was answered for a long part of the window although requests
+    /// were in flight. Requests that would have been sent meanwhile are missing from the response
+    /// times.
     Stalled = "stalled",
     /// Complete responses came before their request had been sent in full: the server did not wait
     /// for all of it.
@@ -124,13 +128,13 @@ codes! {
     /// The server sent bytes that answer no request, so it is not known which requests its
     /// responses answer.
     Unsolicited = "unsolicited" => "the server sent responses to no request",
-    /// Most of the response time's tail is waiting before the sending, not service.
+    /// Most of the response time's tail is waiting before sending, not service.
     Queueing = "queueing",
-    /// The generator woke late; response times include that.
+    /// The generator woke late; response times include the delay.
     GeneratorLate = "generator_late",
-    /// The generator had to wait for a CPU that something else used.
+    /// The generator had to wait for a CPU that another program used.
     GeneratorStarved = "generator_starved",
-    /// Requests left less evenly than intended, which is another load for the server.
+    /// Requests left less evenly than intended, which is a different load for the server.
     Clumped = "clumped",
     /// How the throughput compares with the most that the generator reached on this machine.
     Ceiling = "ceiling",
@@ -140,7 +144,7 @@ codes! {
     SubjectFailed = "subject_failed" => "the server failed",
     /// Contract checks failed while the load ran.
     ChecksFailed = "checks_failed" => "contract checks failed during the load",
-    /// The server fails checks of its contract that its own file lets it fail.
+    /// The server fails checks of its contract that its own file allows to fail.
     ChecksWaived = "checks_waived",
     /// The server got faster within the measured window, or its JIT compiler used more than 20 % of
     /// its CPU time.
@@ -156,11 +160,11 @@ codes! {
     ShortWindow = "short_window",
     /// The generator's threads finished their shares of a number of requests at different times.
     ThreadsEndedApart = "threads_ended_apart",
-    /// The user ended the load before its time.
+    /// The user ended the load early.
     CutShort = "cut_short",
     /// The kernel did not give TCP counters for the connections.
     TcpNotMeasured = "tcp_not_measured",
-    /// The server's use of CPU and memory is not known here.
+    /// The server's use of CPU and memory could not be measured here.
     ServerNotObserved = "server_not_observed",
     /// Without a control group the server's CPU time is summed over its threads and processes, and
     /// memory is their anonymous and shared memory.
@@ -168,7 +172,8 @@ codes! {
     /// Threads or processes of the server ended before their counters were read: counters that held
     /// their share are unknown.
     CountersUnread = "counters_unread",
-    /// Processes of the server left its control group, whose counters and limits are not of them.
+    /// Processes of the server left its control group, so the group's counters and limits do not
+    /// cover them.
     LeftGroup = "left_group",
     /// A server does not speak the protocol of a workload, so it has no numbers for that workload.
     NotServed = "not_served",
@@ -180,15 +185,14 @@ codes! {
     /// More threads of the server were busy than it has CPUs, so they waited for each other's time
     /// slices.
     MoreThreadsThanCpus = "more_threads_than_cpus",
-    /// The server's threads had to wait for CPUs, while something else used some of this machine's.
+    /// The server's threads had to wait for CPUs while other programs used some of this machine's.
     ServerStarved = "server_starved",
-    /// Servers were started so that profiles can name their functions, which may cost them
-    /// something.
+    /// Servers were started so that profiles can name their functions, which may cost CPU time.
     StartedForProfiles = "started_for_profiles",
-    /// Processes that have nothing to do with the run used this machine's CPUs.
+    /// Processes outside of the run used this machine's CPUs.
     Contaminated = "contaminated",
-    /// Trials were measured again, because something else used the machine, or heat slowed it,
-    /// while they were measured first; both are kept.
+    /// Trials were re-run because another program used the machine, or heat slowed it, during the
+    /// first measurement. Both measurements are kept.
     DoneAgain = "done_again",
     /// The machine did a fixed piece of work faster before some starts than before others.
     MachineChanged = "machine_changed",
@@ -209,47 +213,47 @@ codes! {
     ResponseLevels = "response_levels",
     /// The server got faster within the measured window, and counts by its last level.
     LastLevel = "last_level",
-    /// The server did not rest while others had their turn.
+    /// The server kept using CPU time during other servers' turns.
     BusyInOthersTurns = "busy_in_others_turns",
-    /// Requests took so long that many reached from their server's turn into another's.
+    /// Requests took so long that many reached from their server's turn into another server's turn.
     LongerThanTurns = "longer_than_turns",
-    /// Other servers were loaded at the same time on the same CPUs, or were to be: throughput and
-    /// times hold the wait for each other.
-    AtOnce = "at_once" => "it was not loaded beside those beside whom it usually is",
+    /// Other servers were loaded, or were planned to be loaded, at the same time on the same CPUs.
+    /// Throughput and times include the wait for each other.
+    AtOnce = "at_once" => "it was not loaded with the same servers as in most repeats",
     /// The CPUs of a duet were idle at times, and its servers were switched between requests.
     IdleDuet = "idle_duet" => "the CPUs of its duet were idle at times",
-    /// The server was loaded alone, and in other repeats of this step in turns with others.
-    OutOfTurn = "out_of_turn" => "it was loaded alone, and in other repeats in turns",
+    /// The server was loaded alone here, and in turns with others in other repeats of this step.
+    OutOfTurn = "out_of_turn" => "it was loaded alone here and in turns in other repeats",
     /// Connections found the server's queue of connections full.
     AcceptQueueFull = "accept_queue_full",
-    /// Segments had to be sent again, by the server or by the generator.
+    /// The server or the generator had to retransmit segments.
     Retransmissions = "retransmissions",
-    /// The server writes an answer in several parts, each of which becomes a segment of its own.
+    /// The server writes an answer in several parts, each of which becomes a separate segment.
     ManyWrites = "many_writes",
-    /// The hypervisor gave the machine's CPUs to somebody else for part of the time.
+    /// The hypervisor gave the machine's CPUs to other guests for part of the time.
     Steal = "steal",
-    /// A CPU of this machine was made slower because it was too hot, for part of the time.
+    /// A CPU of this machine was slowed for part of the time because it was too hot.
     ThermalThrottling = "thermal_throttling",
     /// Some counters of the server could not be read here; they are empty.
     NotMeasured = "not_measured",
     /// System calls per request were not counted; the message says why.
     SyscallsNotMeasured = "syscalls_not_measured",
-    /// What the server's runtime reports of itself is not known; the message says why.
+    /// The metrics of the server's runtime are not known; the message says why.
     RuntimeNotMeasured = "runtime_not_measured",
-    /// A probe that was asked for could not look here; what it would have told is empty.
+    /// A requested probe could not run here; its values are empty.
     ProbeRefused = "probe_refused",
-    /// With fewer than five repeats there are no confidence intervals: ranges over the repeats are
-    /// shown.
+    /// With fewer than five repeats there are no confidence intervals. Ranges over the repeats are
+    /// shown instead.
     FewRepeats = "few_repeats",
-    /// The run was resumed although subjects, machine or dyno had changed: its parts are not one
+    /// The run was resumed although subjects, machine or dyno had changed, so its parts are not one
     /// experiment.
     Mixed = "mixed",
     /// Some trials were served by a process started after an interruption of the run.
     Resumed = "resumed",
-    /// Some peaks are lower bounds: steps at which a server may have done more do not count, for
-    /// reasons that are not its own.
+    /// Some peaks are lower bounds: the server may have done more at steps that do not count, for
+    /// reasons outside of the server.
     PeakLowerBound = "peak_lower_bound",
-    /// Subjects of different kinds have nearly the same throughput: something they share may limit
+    /// Subjects of different kinds have nearly the same throughput: a shared resource may limit
     /// them.
     SameNumbers = "same_numbers",
 }
@@ -260,12 +264,12 @@ impl fmt::Display for Code {
     }
 }
 
-/// A reason to distrust a number: what it means for the reader, the evidence, and what to do.
+/// A reason to distrust a number: its meaning for the reader, the evidence, and the action.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Caveat {
     pub code: Code,
     pub severity: Severity,
-    /// What is wrong and what to do about it, in sentences.
+    /// The problem and its remedy, in sentences.
     pub message: String,
     /// Object with the numbers behind the message; its keys depend on the code.
     pub evidence: Value,
@@ -285,10 +289,11 @@ pub(crate) fn info(code: Code, message: impl Into<String>) -> Caveat {
 mod tests {
     use super::*;
 
-    /// Each has its paragraph, in the words that pages have.
+    /// The methodology and the reports explain each code in the same words.
     #[test]
     fn the_methodology_explains_every_code() {
-        let methodology = include_str!("../../../docs/methodology.md");
+        let lines = include_str!("../../../docs/methodology.md").lines();
+        let methodology = lines.map(str::trim).collect::<Vec<_>>().join(" ");
         for code in Code::ALL {
             let line = format!("- `{code}`: {}", code.meaning());
             assert!(methodology.contains(&line), "docs/methodology.md, Caveats, lacks: {line}");

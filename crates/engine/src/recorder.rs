@@ -21,7 +21,7 @@ pub struct Window {
     pub duration_ns: Option<u64>,
     /// Length of an interval, above 0.
     pub interval_ns: u64,
-    /// How long after the window exchanges may still end.
+    /// Time after the window in which exchanges may still end, nanoseconds.
     pub drain_ns: u64,
 }
 
@@ -164,7 +164,7 @@ struct Silences {
     busy: Instant,
     /// Length from which on a silence is kept, nanoseconds.
     least_ns: u64,
-    /// Of silences that ended within the window or its drain. Its memory is taken at the beginning.
+    /// Silences that ended within the window or its drain. The memory is allocated at the start.
     kept: Vec<Silence>,
 }
 
@@ -316,7 +316,7 @@ impl Recorder {
         if self.in_flight > 0 {
             self.end_silence(now);
         } else if self.began != Instant::NEVER {
-            // Nothing more is under way here: other workers may still be waiting.
+            // This worker has nothing in flight; other workers may still be waiting.
             self.silences.kept.push(Silence {
                 start_ns: self.silences.last.since(self.began),
                 busy_ns: Silence::UNKNOWN_END,
@@ -390,6 +390,23 @@ impl Recorder {
         }
     }
 
+    /// Counts the status of a whole response with the outcome of its exchange.
+    #[inline]
+    pub(crate) fn count_status(&mut self, exchange: &Exchange, status: u16) {
+        match self.is_of_interval(self.belongs(exchange.intended)) {
+            true => self.current.outcomes.count_status(status),
+            false => self.current.carried.count_status(status),
+        }
+    }
+
+    /// Whether an exchange that ends now is of the phase of the current interval, and not carried
+    /// into it. `belongs`: it belongs to the measured window.
+    #[inline]
+    fn is_of_interval(&self, belongs: bool) -> bool {
+        let phase = if belongs { Phase::Measured } else { Phase::Warmup };
+        phase == self.current.phase.min(Phase::Measured)
+    }
+
     /// An exchange ended at `done`; the kernel had received the last of its answer at
     /// `received_at`, if it was asked.
     #[inline]
@@ -410,9 +427,9 @@ impl Recorder {
         }
         self.in_flight -= 1;
         let belongs = self.belongs(exchange.intended);
-        let phase = if belongs { Phase::Measured } else { Phase::Warmup };
+        let is_of_interval = self.is_of_interval(belongs);
         let share = self.distributions.by_request.get_mut(usize::from(exchange.request));
-        if phase == self.current.phase.min(Phase::Measured) {
+        if is_of_interval {
             self.current.outcomes.count(outcome);
         } else {
             self.current.carried.count(outcome);
@@ -471,7 +488,7 @@ impl Recorder {
     /// An exchange got no right answer: keeps how long it had waited.
     #[cold]
     fn failed(&mut self, exchange: &Exchange, outcome: Outcome, done: Instant, belongs: bool) {
-        // Its whole wait up to its end, of whatever kind that was.
+        // Its whole wait up to its end, of any kind.
         let age_ns = done.since(exchange.intended);
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
         if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
@@ -509,8 +526,7 @@ impl Recorder {
             return;
         }
         self.books.in_flight_at_end += 1;
-        // It has waited from its intended start until now, and nobody knows for how long it still
-        // would.
+        // It has waited from its intended start until now. The rest of its wait is unknown.
         let age_ns = now.since(exchange.intended);
         self.ages.record(Unanswered::AT_END, age_ns, service_ns(exchange, now));
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
@@ -548,7 +564,7 @@ impl Recorder {
     }
 }
 
-/// How long an exchange has been with the server at `now`; 0 if it was never sent.
+/// Time that an exchange has been with the server at `now`; 0 if it was never sent.
 fn service_ns(exchange: &Exchange, now: Instant) -> u64 {
     if exchange.sent == Instant::NEVER { 0 } else { now.since(exchange.sent) }
 }
@@ -594,8 +610,8 @@ mod tests {
             drain_ns: 0,
         };
         let mut recorder = Recorder::new(began, window, 2);
-        // Of each request one that begins in the warm-up, and one in the window. All are answered
-        // in the window.
+        // One exchange of each request begins in the warm-up, and one in the window. All are
+        // answered in the window.
         let exchanges: Vec<Exchange> = [(9, 0), (9, 1), (11, 0), (12, 1)]
             .map(|(at, request)| Exchange {
                 sent: began.after(at * MS),

@@ -43,7 +43,7 @@ pub struct LoadResult {
     /// Length of the measured window.
     pub duration_s: f64,
     pub exchanges: Exchanges,
-    /// How the exchanges of the measured window ended.
+    /// Outcomes of the exchanges of the measured window.
     #[serde(serialize_with = "outcome::all")]
     #[schemars(with = "BTreeMap<String, u64>")]
     pub outcomes: Outcomes,
@@ -66,14 +66,14 @@ pub struct LoadResult {
     pub connections: Connections,
     pub client: Client,
     pub tcp: Tcp,
-    /// `null` unless HTTP/2 was asked for, or spoken.
+    /// `null` unless HTTP/2 was requested or spoken.
     pub http2: Option<Http2Result>,
     /// `null` unless pages were loaded.
     pub pages: Option<Pages>,
     pub in_flight: InFlight,
-    /// How answers broke the protocol, with counts.
+    /// Protocol violations in responses, with counts.
     pub protocol_errors: BTreeMap<String, u64>,
-    /// What full checks found wrong, with counts.
+    /// Failures of full checks, with counts.
     pub unexpected: BTreeMap<String, u64>,
     /// Connections that were lost or could not be opened, by the outcome of the oldest exchange on
     /// them.
@@ -82,24 +82,24 @@ pub struct LoadResult {
     pub checked: u64,
     /// `None` without TLS.
     pub tls: Option<TlsUse>,
-    /// How evenly requests left; `None` in a closed loop, which has no schedule.
+    /// Evenness of the sent requests; `None` in a closed loop, which has no schedule.
     pub gaps: Option<GapsResult>,
     /// One entry per request of a mix; empty if there is only one, or if the mix is too large to be
     /// recorded by request.
     pub requests: Vec<RequestResult>,
     /// Response time by the kernel's receive stamps. An answer without a stamp counts as
-    /// unanswered. `None`: no stamps were asked for, or none came.
+    /// unanswered. `None`: no stamps were requested, or none came.
     pub kernel_response_time_us: Option<Percentiles>,
-    /// Most that this generator reached on this machine (`dyno calibrate`); `None`: not known.
+    /// Highest throughput of this generator on this machine (`dyno calibrate`); `None`: not known.
     pub ceiling: Option<Ceiling>,
     /// Response time by quantile, for drawing: `[quantile, µs]`, cut where samples end.
     pub spectrum_us: Vec<(f64, f64)>,
     pub intervals: Vec<IntervalResult>,
-    /// The address to which all connections went; `None`: it was not recorded.
+    /// Address of all connections; `None`: it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// How far responses had come when their requests timed out, over the whole load; `None`: none
-    /// timed out.
+    /// Progress of responses when their requests timed out, over the whole load; `None`: none timed
+    /// out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
     /// `None`: no request expected 100 (Continue).
@@ -136,8 +136,8 @@ impl ContinuesResult {
 /// (docs/terminology.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Exchanges {
-    /// Under way when the window of a closed loop opened:
-    /// `carried_in + scheduled = started + dropped`.
+    /// In flight when the window of a closed loop opened: `carried_in + scheduled = started +
+    /// dropped`.
     pub carried_in: u64,
     pub scheduled: u64,
     /// Sent, or waiting for a connection: `started = completed + failed + in_flight_at_end`.
@@ -150,6 +150,8 @@ pub struct Exchanges {
     pub in_flight_at_end: u64,
     /// Answered but not measured: intended before the window.
     pub warmup_completed: u64,
+    /// Requests of the warm-up without a correct response. They are in no other number.
+    pub warmup_failed: u64,
 }
 
 impl Exchanges {
@@ -159,7 +161,7 @@ impl Exchanges {
         self.carried_in.saturating_add(self.scheduled)
     }
 
-    /// Those of two loads.
+    /// Returns the sums of two loads.
     pub(crate) fn plus(&self, other: &Exchanges) -> Exchanges {
         Exchanges {
             carried_in: self.carried_in + other.carried_in,
@@ -170,6 +172,7 @@ impl Exchanges {
             dropped: self.dropped + other.dropped,
             in_flight_at_end: self.in_flight_at_end + other.in_flight_at_end,
             warmup_completed: self.warmup_completed + other.warmup_completed,
+            warmup_failed: self.warmup_failed + other.warmup_failed,
         }
     }
 
@@ -187,7 +190,7 @@ impl LoadResult {
         self.exchanges.lost() + self.outcomes.wrong()
     }
 
-    /// The same as a share of the requests that were due: 0 to 1.
+    /// Failed requests as a share of the requests that were due: 0 to 1.
     #[must_use]
     pub fn error_share(&self) -> f64 {
         self.failed_requests() as f64 / self.exchanges.due().max(1) as f64
@@ -213,9 +216,9 @@ impl Bytes {
     }
 }
 
-/// How evenly requests left. A coefficient of variation (standard deviation over mean) is 0 for
-/// even gaps and 1 for those of a Poisson process. Gaps are between requests of the same generator
-/// thread.
+/// Evenness of the sent requests. A coefficient of variation (standard deviation over mean) is 0
+/// for even gaps and 1 for those of a Poisson process. Gaps are between requests of the same
+/// generator thread.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GapsResult {
     pub intended_cv: Option<f64>,
@@ -266,7 +269,7 @@ pub struct Client {
     pub cpu_us_per_exchange: Option<f64>,
     /// Share of one CPU that the busiest thread used, polling left out.
     pub busiest_thread_utilisation: f64,
-    /// The same for every thread, in the order of threads.
+    /// Share of one CPU that each thread used, polling left out, in the order of threads.
     pub thread_utilisation: Vec<f64>,
     /// CPU time spent polling instead of sleeping; it is part of `cpu_user_s` and `cpu_sys_s`.
     pub cpu_spun_s: f64,
@@ -278,9 +281,9 @@ pub struct Client {
     pub driver: DriverKind,
     pub threads: usize,
     /// Time that threads were runnable but waited for a CPU, summed; `None`: the kernel does not
-    /// tell.
+    /// report it.
     pub run_delay_s: Option<f64>,
-    /// How much room was left on the generator's CPUs.
+    /// Unused capacity of the generator's CPUs.
     pub room: Room,
 }
 
@@ -299,14 +302,14 @@ pub struct Tcp {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InFlight {
     /// L: the time integral of the number in flight ÷ length of the window. It counts starts and
-    /// ends of requests, and uses none of their times.
+    /// ends of requests, without their times.
     pub mean: f64,
     /// λ·W: the sum of all times in the distributions (of right answers; ages of all others), as
     /// far as they lie within the window, ÷ its length. A request that is missing from the
     /// distributions is missing here. `null` in older archives, and where only the last level of a
     /// window counts.
     pub by_littles_law: Option<f64>,
-    /// Most by which `by_littles_law` may be off because histograms keep three digits of each time.
+    /// Largest error of `by_littles_law` from the three digits that histograms keep of each time.
     pub resolution: f64,
 }
 
@@ -338,7 +341,7 @@ pub struct IntervalResult {
     pub busiest_thread_utilisation: Option<f64>,
 }
 
-/// Response times of a load, and the requests that were due and have none.
+/// Returns the response times of a load, and the due requests without one.
 pub(crate) fn responses(record: &LoadRecord) -> (Times, Missing) {
     let sums = Sums::new(record);
     (sums.times.response, sums.missing)
@@ -403,7 +406,7 @@ pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
     }
 }
 
-/// Whether a load did what was asked for: its number of requests ended, or its duration passed.
+/// Whether a load was complete: its number of requests ended, or its duration passed.
 #[must_use]
 pub fn is_done(record: &LoadRecord, asked: &plan::Load) -> bool {
     let (opens, closes) = record.window_ns;
@@ -416,10 +419,12 @@ pub fn is_done(record: &LoadRecord, asked: &plan::Load) -> bool {
 
 fn exchanges(record: &LoadRecord) -> Exchanges {
     let books = record.books;
-    let warmup = record.intervals.iter().map(|i| match i.phase {
-        Phase::Warmup => i.outcomes.completed(),
-        Phase::Measured | Phase::Drain => i.carried.completed(),
-    });
+    let warmup = || {
+        record.intervals.iter().map(|i| match i.phase {
+            Phase::Warmup => &i.outcomes,
+            Phase::Measured | Phase::Drain => &i.carried,
+        })
+    };
     Exchanges {
         carried_in: books.carried_in,
         scheduled: books.scheduled,
@@ -428,7 +433,8 @@ fn exchanges(record: &LoadRecord) -> Exchanges {
         failed: books.failed,
         dropped: books.dropped,
         in_flight_at_end: books.in_flight_at_end,
-        warmup_completed: warmup.sum(),
+        warmup_completed: warmup().map(Outcomes::completed).sum(),
+        warmup_failed: warmup().map(|of| of.total() - of.of(Outcome::Ok)).sum(),
     }
 }
 
@@ -458,7 +464,7 @@ fn pages(record: &LoadRecord, config: &Config, window_s: f64) -> Option<Pages> {
         failed,
         unfinished,
         per_second: per_second(in_window, window_s),
-        // How long a failed page had taken is not recorded.
+        // The duration of a failed page is not recorded.
         time_us: Percentiles::of_due(
             &times,
             Missing { count: failed + unfinished, longest_ns: None },
@@ -515,7 +521,8 @@ fn requests(record: &LoadRecord, config: &Config, window_s: f64) -> Vec<RequestR
     config.requests_mixed.iter().enumerate().map(one).collect()
 }
 
-/// How much of a CPU each worker thread used for work: its CPU time without its polling.
+/// Returns the share of a CPU that each worker thread used for work: its CPU time without its
+/// polling.
 fn utilisation(record: &LoadRecord, window_s: f64) -> Vec<f64> {
     let measured = || record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     let spun = |worker: usize| -> u64 {
@@ -577,8 +584,8 @@ fn tcp(counters: Option<&TcpCounters>, answers: u64) -> Tcp {
     }
 }
 
-/// Response times in µs at quantiles whose distance from 1 falls by a constant factor, as far as
-/// samples and right answers reach.
+/// Returns response times in µs at quantiles whose distance from 1 falls by a constant factor. It
+/// stops where samples or right answers end.
 fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
     const POINTS_PER_DECADE: i32 = 12;
     let reach = (times.count() + missing) as f64 / SAMPLES_BEYOND;
@@ -597,8 +604,8 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
     let ok = interval.right_answers();
     let all = interval.outcomes.total() + interval.carried.total();
-    // Only exchanges of the interval's own phase: those of an earlier phase have no times here
-    // either.
+    // Only exchanges of the interval's own phase count: those of an earlier phase have no times
+    // here.
     let of_phase = &interval.outcomes;
     let missing = Missing {
         count: of_phase.total() - of_phase.of(Outcome::Ok) + interval.dropped,

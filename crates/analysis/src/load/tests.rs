@@ -42,13 +42,13 @@ fn a_quantile_is_of_all_that_was_due() {
         (at(0, 0.5), at(0, 0.51), at(0, 1.0), at(0, 0.0)),
         (Some(5), Some(6), Some(10), Some(1))
     );
-    // Of 20 the tenth is the last that was answered.
+    // Among 20, the tenth is the last that was answered.
     assert_eq!((at(10, 0.5), at(10, 0.51), at(10, 0.05)), (Some(10), None, Some(1)));
     assert_eq!(at_quantile(&Times::new(), 0, 0.5), None);
 }
 
 #[test]
-fn a_mix_counts_what_was_asked_in_the_warm_up_for_each_of_its_requests() {
+fn a_mix_counts_warm_up_requests_for_each_of_its_requests() {
     let mut record = fixture::record(5);
     let mut share = RequestShare { carried_ok: 2, ..RequestShare::default() };
     (0..3).for_each(|_| share.outcomes.count(Outcome::Ok));
@@ -63,7 +63,7 @@ fn a_mix_counts_what_was_asked_in_the_warm_up_for_each_of_its_requests() {
     config.requests_mixed = vec![request("a"), request("b")];
     let parts = result(&record, config).requests;
     assert_eq!(parts.iter().map(|r| r.throughput_rps).collect::<Vec<_>>(), [5.0, 4.0]);
-    // Requests of the warm-up are no outcomes of the window.
+    // Requests of the warm-up are not outcomes of the window.
     assert!(parts.iter().all(|r| r.outcomes.of(Outcome::Ok) == 3));
 }
 
@@ -83,7 +83,7 @@ fn bytes_are_divided_by_the_answers_they_came_with() {
     assert_eq!(Bytes::default().per_response(0), None);
 }
 
-/// Of a request that was answered early the rest may leave after the last response, with which the
+/// The rest of a request that was answered early may leave after the last response, with which the
 /// window of a number of requests ends.
 #[test]
 fn bytes_of_a_number_of_requests_are_all_that_were_sent() {
@@ -100,7 +100,7 @@ fn bytes_of_a_number_of_requests_are_all_that_were_sent() {
 }
 
 #[test]
-fn an_answer_without_the_kernels_stamp_makes_no_percentile_better() {
+fn an_answer_without_a_kernel_stamp_improves_no_percentile() {
     let mut record = fixture::record(100);
     for (stamped, unanswered, has_p75) in [(100, 0, true), (75, 25, true), (74, 26, false)] {
         let mut times = Recording::new();
@@ -167,7 +167,7 @@ fn pages_are_those_that_were_measured() {
     let pages = result(&record, config).pages.unwrap();
     assert_eq!((pages.resources, pages.connections_each), (2, 6));
     assert_eq!((pages.completed, pages.failed, pages.unfinished), (10, 4, 2));
-    // Within the window of two seconds; those of the drain are measured, too.
+    // The window of two seconds counts, and the drain is measured as well.
     assert_eq!(pages.per_second, 3.0);
     assert_eq!((pages.time_us.count, pages.time_us.unanswered), (10, 6));
     assert!(
@@ -222,7 +222,7 @@ fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
 }
 
 #[test]
-fn the_generators_cpu_time_is_of_the_window_and_told_apart_from_polling() {
+fn the_generators_cpu_time_excludes_polling() {
     use dyno_archive::interval::WorkerUse;
     use dyno_archive::sample::ThreadUse;
     let thread = |[run, user, sys, delay]: [u64; 4]| ThreadUse {
@@ -267,7 +267,7 @@ fn the_generators_cpu_time_is_of_the_window_and_told_apart_from_polling() {
 }
 
 #[test]
-fn segments_are_told_per_complete_answer() {
+fn segments_are_per_complete_answer() {
     let counters = TcpCounters {
         data_segments_in: 1500,
         segments_in: 1600,
@@ -304,7 +304,7 @@ fn an_interval_counts_what_ended_in_it() {
     assert_eq!((is.started, is.dropped, is.connections_open), (12, 9, 3));
     assert_eq!((is.ok, is.failed, is.completed), (8, 9, 5 + 3 + 2 + 1));
     assert_eq!((is.arrivals(), is.arrivals_rps()), (21, 10.5));
-    // Of its own phase six failed, and nine were dropped.
+    // In its own phase six failed, and nine were dropped.
     assert_eq!((is.response_time_us.count, is.response_time_us.unanswered), (5, 15));
     assert_eq!((is.response_unanswered.share, is.service_time_us.unanswered), (0.75, 15));
     assert!(near(is.response_time_us.longest_wait, 70_000.0), "{is:?}");
@@ -320,7 +320,7 @@ fn an_interval_counts_what_ended_in_it() {
 }
 
 #[test]
-fn what_was_asked_in_the_warm_up_is_told_wherever_it_ended() {
+fn requests_of_the_warm_up_count_as_such_wherever_they_end() {
     let mut record = phases();
     for (interval, (own, earlier)) in record.intervals.iter_mut().zip([(40, 0), (0, 5), (0, 2)]) {
         (0..own).for_each(|_| interval.outcomes.count(Outcome::Ok));
@@ -329,7 +329,8 @@ fn what_was_asked_in_the_warm_up_is_told_wherever_it_ended() {
     record.books.carried_in = 3;
     (record.books.failed, record.books.in_flight_at_end, record.books.dropped) = (10, 20, 40);
     let exchanges = fixture::result(&record, None).exchanges;
-    assert_eq!((exchanges.warmup_completed, exchanges.due(), exchanges.lost()), (47, 1003, 70));
+    assert_eq!((exchanges.warmup_completed, exchanges.warmup_failed), (47, 7));
+    assert_eq!((exchanges.due(), exchanges.lost()), (1003, 70));
 }
 
 #[test]
@@ -348,7 +349,7 @@ fn gaps_vary_by_their_deviation_over_their_mean() {
 }
 
 #[test]
-fn a_spectrum_has_twelve_points_a_decade_as_far_as_right_answers_reach() {
+fn a_spectrum_has_twelve_points_per_decade_of_answers() {
     let answers = times(&[5; 1000]);
     // Twenty of 2,000 lie beyond the last of two decades.
     let all = spectrum(&times(&[5; 2000]), 0);
@@ -364,7 +365,7 @@ fn a_spectrum_has_twelve_points_a_decade_as_far_as_right_answers_reach() {
 }
 
 #[test]
-fn times_and_ages_of_each_kind_are_told() {
+fn times_and_ages_of_each_kind_are_reported() {
     let mut record = phases();
     record.unanswered.ages = [("reset".to_string(), times(&[30, 40]))].into();
     record.intervals[0].connect = times(&[3]);
@@ -387,7 +388,7 @@ fn a_load_is_done_when_all_requests_or_all_of_the_time_are_over() {
         (of(Some(11), 1_000_000_000), true),
         (of(None, 1_000_000_000), true),
         (of(None, 1_000_000_001), false),
-        // It runs until somebody ends it.
+        // Such a load runs until it is stopped.
         (of(None, 0), false),
     ] {
         assert_eq!(is_done(&record, &asked), done, "{asked:?}");
@@ -397,11 +398,11 @@ fn a_load_is_done_when_all_requests_or_all_of_the_time_are_over() {
 }
 
 #[test]
-fn what_the_kernel_counted_is_told_per_answer() {
+fn kernel_counters_are_per_answer() {
     let counters = TcpCounters { data_segments_in: 3000, retransmits: 3, ..TcpCounters::default() };
-    let told = super::tcp(Some(&counters), 2000);
+    let tcp = super::tcp(Some(&counters), 2000);
     assert_eq!(
-        (told.data_segments_per_response, told.retransmits_per_million_responses),
+        (tcp.data_segments_per_response, tcp.retransmits_per_million_responses),
         (Some(1.5), Some(1500.0))
     );
     let none = super::tcp(Some(&counters), 0);

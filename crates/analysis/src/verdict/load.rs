@@ -32,7 +32,7 @@ pub(super) fn caveats(
         room::oversubscribed(result, context),
         fell_back(result),
         wrong_answers(result),
-        answered_by_whom(result, context),
+        answered_on_refusing_port(result, context),
         refusals(result, context),
         no_answers(result, context),
         checks_failed(context),
@@ -41,6 +41,7 @@ pub(super) fn caveats(
         dropped(result),
         rate_not_reached(result),
         warmup_backlog(result),
+        warmup_failures(result),
         connections(result),
         unsolicited(result),
         pauses::generator_stopped(result, record),
@@ -62,12 +63,12 @@ pub(super) fn caveats(
         tcp_not_measured(result),
         short_window(result),
         threads_ended_apart(result),
-        nobody_watched(context),
+        not_monitored(context),
     ]
     .into_iter()
     .flatten()
     .collect();
-    // Of an observed server more is known than throughput, and turns have clocks of their own.
+    // An observed server has better data than throughput, and turns have clocks of their own.
     if context.server.is_none() && record.slices_ns.is_none() && record.at_once.is_none() {
         all.extend(levels::of_unobserved(result));
     }
@@ -78,7 +79,7 @@ pub(super) fn caveats(
 fn books(record: &LoadRecord) -> Option<Caveat> {
     let evidence = serde_json::to_value(record.books).expect("numbers only");
     (!record.books.balance()).then(|| {
-        let message = "The books do not balance, which is a fault of dyno: do not use this result, \
+        let message = "The books do not balance, which is a bug in dyno: do not use this result, \
                        and please report it.";
         Caveat::new(Code::Books, Severity::Invalid, message.into(), evidence)
     })
@@ -112,9 +113,9 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
     let off = (by_littles_law - mean).abs();
     (off > LITTLE_TOLERANCE * mean && off > resolution && off > LITTLE_LEAST).then(|| {
         let message = format!(
-            "By the times that the distributions hold {by_littles_law:.2} requests were in flight \
-             on average, by their count {mean:.2}: times are missing, or counts are wrong. That is \
-             a fault of dyno: do not use this step, and please report it."
+            "The recorded times give {by_littles_law:.2} requests in flight on average, and their \
+             count gives {mean:.2}: times are missing, or counts are wrong. That is a bug in dyno: \
+             do not use this step, and please report it."
         );
         Caveat::new(
             Code::LittlesLaw,
@@ -138,7 +139,8 @@ fn longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     is_beyond.then(|| {
         let message = format!(
             "Half of the requests took longer than the measured window of {:.2} s ({:.2} s and \
-             more): it shows little of them. Measure for longer, or with fewer requests in flight.",
+             more): the window shows only part of them. Measure for longer, or with fewer requests \
+             in flight.",
             result.duration_s,
             median_us / 1e6
         );
@@ -158,8 +160,8 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
             message.push_str(&format!(", {header} unexpected headers"));
         }
         message.push_str(
-            ": the server did not do the work that is measured here. Ask for one answer by hand \
-             and mend the server, or the expectation.",
+            ": the server did not do the measured work. Check one response with curl, then fix \
+             the server or the expectation.",
         );
         let evidence = json!({
             "unexpected_status": status, "unexpected_header": header, "unexpected_body": body,
@@ -168,12 +170,13 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// Whoever answers for a control that refuses is no part of the run.
-fn answered_by_whom(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+/// A server that answers on the port of a refusing control is not part of the run.
+fn answered_on_refusing_port(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let answers = result.outcomes.of(Outcome::Ok);
     (context.refuses && answers > 0).then(|| {
         let message = format!(
-            "{} answered on a port where nobody is to listen: look who does, with `ss -tlnp`.",
+            "{} answered on a port where no server should listen: find the process with \
+             `ss -tlnp`.",
             if answers == 1 { "1 request was".into() } else { format!("{answers} requests were") }
         );
         Caveat::new(Code::WrongAnswers, Severity::Invalid, message, json!({"answers": answers}))
@@ -184,7 +187,7 @@ fn refusals(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let refused = result.outcomes.of(Outcome::ConnectRefused);
     is_refused(result, context).then(|| {
         let message = format!(
-            "Every connection was refused, {} per second, as it is to be: nobody listens there.",
+            "Every connection was refused, {} per second, as expected: no server listens there.",
             rate_of(refused as f64 / result.duration_s)
         );
         Caveat::new(Code::Refusals, Severity::Info, message, json!({"refused": refused}))
@@ -287,7 +290,7 @@ fn unanswered(result: &LoadResult) -> Option<Caveat> {
     (n > 0).then(|| {
         let message = format!(
             "{n} requests were still unanswered at the end. In percentiles they rank above every \
-             right answer. Load longer, or less, to see them end."
+             right answer. Use a longer or lower load to see them end."
         );
         Caveat::new(Code::Unanswered, Severity::Warning, message, json!({"in_flight_at_end": n}))
     })
@@ -298,7 +301,7 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
     (n > 0).then(|| {
         let message = format!(
             "{n} arrivals were dropped because too many were waiting for a connection already. \
-             Offer less, or give more connections."
+             Offer a lower rate, or use more connections."
         );
         Caveat::new(Code::Dropped, Severity::Warning, message, json!({"dropped": n}))
     })
@@ -309,7 +312,8 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
     (!pace.is_kept).then(|| {
         let message = format!(
             "{} requests per second were answered of {} offered{}: the response times are those of \
-             an overloaded server or of too few connections. Offer less, or give more connections.",
+             an overloaded server or of too few connections. Offer a lower rate, or use more \
+             connections.",
             rate_of(pace.answered_rps()),
             rate_of(pace.offered_rps()),
             pace.when()
@@ -331,6 +335,18 @@ fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
     Some(Caveat::new(Code::WarmupBacklog, Severity::Invalid, message, pace.evidence()))
 }
 
+/// Failures in the warm-up, also of its requests that were answered in the window.
+fn warmup_failures(result: &LoadResult) -> Option<Caveat> {
+    let failed = result.exchanges.warmup_failed;
+    (failed > 0).then(|| {
+        let message = format!(
+            "Requests of the warm-up without a correct response: {failed}. The numbers of this \
+             step exclude them. Measure them with `--warmup 0` (`warmup = \"0s\"` in a suite)."
+        );
+        Caveat::new(Code::WarmupFailures, Severity::Warning, message, json!({"failed": failed}))
+    })
+}
+
 fn connections(result: &LoadResult) -> Option<Caveat> {
     let Connections { asked, established, opened, .. } = result.connections;
     // Where connections end by design, some are always being replaced: after a number of requests,
@@ -340,9 +356,9 @@ fn connections(result: &LoadResult) -> Option<Caveat> {
     let are_replaced = end_by_design && result.exchanges.failed == 0;
     (established < asked && !are_replaced).then(|| {
         let message = format!(
-            "{established} of {asked} connections were open at the end of the window: fewer \
-             requests were in flight than asked for at times. Look at the errors and at who \
-             closed: `connections.closed_by_server`."
+            "{established} of {asked} connections were open at the end of the window: at times \
+             fewer requests were in flight than planned. Check the errors and \
+             `connections.closed_by_server`."
         );
         Caveat::new(
             Code::Connections,
@@ -407,7 +423,7 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
     {
         let message = format!(
             "The server chose HTTP/1.1, which has no streams: each connection had one request in \
-             flight instead of {}. Give more connections, or turn HTTP/2 on in the server.",
+             flight instead of {}. Use more connections, or turn HTTP/2 on in the server.",
             config.streams
         );
         return Some(Caveat::new(
@@ -420,12 +436,12 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
     let n = result.http2.as_ref()?.fallen_back;
     (n > 0).then(|| {
         let how = match result.config.protocol {
-            Protocol::H2cUpgrade => "the server answered the upgrade without changing over",
+            Protocol::H2cUpgrade => "the server answered the upgrade without switching protocols",
             _ => "the server chose something else by ALPN",
         };
         let message = format!(
-            "{n} connections were to speak HTTP/2 and spoke HTTP/1.1: {how}. Turn HTTP/2 on in the \
-             server, or ask for the protocol h1 and call it that."
+            "{n} connections should use HTTP/2 and used HTTP/1.1: {how}. Turn HTTP/2 on in the \
+             server, or measure the protocol h1."
         );
         Caveat::new(Code::FellBack, Severity::Invalid, message, json!({"connections": n}))
     })
@@ -436,7 +452,7 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
     let granted = streams.granted.filter(|granted| *granted < streams.asked)?;
     let message = format!(
         "The server allows {granted} streams at once on a connection, of {} that were asked for: \
-         fewer requests were in flight. Give more connections, or raise the server's limit \
+         fewer requests were in flight. Use more connections, or raise the server's limit \
          (SETTINGS_MAX_CONCURRENT_STREAMS).",
         streams.asked
     );
@@ -462,13 +478,13 @@ fn queueing(result: &LoadResult) -> Option<Caveat> {
                  average: give it a CPU of its own (`--cpus`), or a quieter machine."
             ),
             (false, false) => format!(
-                "Of {places} places {in_flight:.1} were in use on average: they were full for \
-                 moments only, in which the server stalled or requests came in clumps."
+                "{in_flight:.1} of {places} places were in use on average: they were full for \
+                 moments only, in which the server stalled or requests came in bursts."
             ),
         };
         let message = format!(
-            "Most of the response time's tail is waiting before the sending: p99 is {response:.0} \
-             µs from the intended start, {service:.0} µs from the sending. {why}"
+            "Most of the response time's tail is waiting before sending: p99 is {response:.0} µs \
+             from the intended start, {service:.0} µs from sending. {why}"
         );
         let evidence = json!({
             "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight,
@@ -483,7 +499,7 @@ fn generator_late(result: &LoadResult) -> Option<Caveat> {
     (late > 0.1 * median && late > 100.0).then(|| {
         let message = format!(
             "The generator woke up to {late:.0} µs late (p99), against a median response time of \
-             {median:.0} µs: some of what looks like the server is this machine. Measure on a \
+             {median:.0} µs: part of the measured times comes from this machine. Measure on a \
              quieter one."
         );
         Caveat::new(
@@ -528,9 +544,9 @@ fn clumped(result: &LoadResult) -> Option<Caveat> {
     let (wanted, got) = (gaps.intended_cv?, gaps.achieved_cv?);
     (got > wanted + MOST).then(|| {
         let message = format!(
-            "Requests left in clumps: the gaps between them have a coefficient of variation of \
+            "Requests left in bursts: the gaps between them have a coefficient of variation of \
              {got:.2}, and {wanted:.2} was intended. Few connections, a slow server or a late \
-             generator do that. Look at the send lag; give more connections or a quieter machine."
+             generator cause that. Check the send lag; use more connections or a quieter machine."
         );
         Caveat::new(
             Code::Clumped,
@@ -567,9 +583,9 @@ fn partly_checked(result: &LoadResult) -> Option<Caveat> {
         "Expectations that need the whole answer were checked before the load only.".into()
     } else {
         format!(
-            "Of {completed} answers {checked} were checked in full; all of them for their status, \
-             and for their exact body where one is expected and it is not encoded. `--check-one-in \
-             1` checks every one."
+            "{checked} of {completed} answers were checked in full. The status of each was \
+             checked, and the exact body where one is expected and it is not encoded. \
+             `--check-one-in 1` checks every one."
         )
     };
     Some(Caveat::new(
@@ -585,7 +601,8 @@ fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
     none.then(|| {
         info(
             Code::TcpNotMeasured,
-            "TCP segments are not known: no connection was open, or the kernel does not count them.",
+            "TCP segments are not known: no connection was open, or the kernel does not count \
+             them.",
         )
     })
 }
@@ -637,8 +654,8 @@ fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// If nobody watched the server, nothing is known of its CPU.
-fn nobody_watched(context: &Context<'_>) -> Option<Caveat> {
+/// A server that was not monitored has no CPU data.
+fn not_monitored(context: &Context<'_>) -> Option<Caveat> {
     let message = "The server's CPU is not known: run it as a subject under `dyno run` to see what \
                    limited it.";
     context.server.is_none().then(|| info(Code::ServerNotObserved, message))

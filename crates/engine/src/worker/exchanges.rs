@@ -19,21 +19,28 @@ use crate::{Instant, limits};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Open,
-    /// The last answer said that the connection ends with it.
+    /// The server announced the end of the connection with its last answer.
     ServerEnds,
-    /// Bytes came that answer no request.
+    /// Bytes arrived that answer no request.
     Unsolicited,
 }
 
 impl Read {
-    /// What bytes mean that come while nothing was asked. `is_alone`: no response was read together
-    /// with them. A server that closes an idle connection may say so (RFC 9110 §15.5.9).
+    /// Classifies bytes that arrive without a request in flight. `is_alone`: no response was read
+    /// together with them. A server that closes an idle connection may send a notice (RFC 9110
+    /// §15.5.9).
     fn from_unasked(bytes: &[u8], is_alone: bool) -> Read {
         if is_alone && is_idle_notice(bytes) { Read::ServerEnds } else { Read::Unsolicited }
     }
+
+    /// Classifies the bytes after the last response of a connection.
+    #[inline]
+    const fn from_rest(bytes: &[u8]) -> Read {
+        if bytes.is_empty() { Read::ServerEnds } else { Read::Unsolicited }
+    }
 }
 
-/// How the peer broke the protocol, whichever it was.
+/// A protocol violation by the peer, in HTTP/1.1 or HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WireError {
     #[error(transparent)]
@@ -179,7 +186,7 @@ impl Worker {
                     && !h1.said_close
                     && h1.held.is_none()
             }
-            // What the connection will speak is not known before the first answer.
+            // The connection's protocol is not known before the first answer.
             Talk::H1(h1) => h1.in_flight.is_empty(),
             Talk::H2(h2) => h2.client.open() < self.config.streams as usize && h2.client.room() > 0,
         };
@@ -251,9 +258,9 @@ impl Worker {
         now: Instant,
         driver: &mut D,
     ) {
-        // It leaves with the coming turn, whose wait is decided before.
+        // The request leaves with the coming turn, whose wait is decided before.
         self.last_handed = now;
-        // Its wait to leave begins here; what follows its leaving is due no sooner.
+        // The request's wait to leave begins here; deadlines after its leaving are due no sooner.
         exchange.queued = now;
         let mut soonest = self.config.policy.soonest_answer_timeout_ns();
         if self.config.traffic.expects_continue(exchange.request) {
@@ -277,7 +284,7 @@ impl Worker {
                 &request.template
             }
         };
-        // What the request says of itself is what its response time will count from.
+        // The request carries the same intended start from which its response time counts.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
         let mut bytes =
             template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
@@ -376,7 +383,7 @@ impl Worker {
         let Some(mut session) = self.slots[conn as usize].tls.take() else { return };
         let mut read = Ok(Read::Open);
         let is_secured = session.is_secured();
-        // What stands right behind the handshake cannot be read before it is known what is spoken.
+        // Bytes right after the handshake cannot be read before the protocol is known.
         let mut early = Vec::new();
         let progress = session.read(bytes, &mut |plain| {
             if !is_secured {
@@ -403,12 +410,12 @@ impl Worker {
                 }
             }
             Ok(Progress::Closed) => {
-                // What came before the notice may have answered requests.
+                // Bytes before the notice may have answered requests.
                 self.push_out(conn, driver);
                 self.eof(conn, Ending::Clean, now, driver);
             }
             Ok(Progress::Open) | Err(Broken::Reader(())) => {
-                self.after_read(conn, read, now, driver)
+                self.after_read(conn, read, now, driver);
             }
             Err(Broken::Tls(words)) => {
                 self.out.clear();
@@ -517,7 +524,7 @@ impl Worker {
                 return Ok(Read::from_unasked(bytes, is_alone));
             };
             if exchange.sent == Instant::NEVER {
-                // An answer to a request that has not left yet is an answer to nothing.
+                // An answer to a request that has not left yet answers no request.
                 return Ok(Read::Unsolicited);
             }
             if exchange.first_byte == Instant::NEVER {
@@ -543,11 +550,8 @@ impl Worker {
                     return self.read_upgraded(conn, now, received_at, bytes);
                 }
                 Event::Head(head) => {
-                    // A server that answers without changing over goes on in HTTP/1.1 (RFC 9110
-                    // §7.8).
-                    if h1.upgrade == Upgrade::Requested {
+                    if h1.upgrade.decline() {
                         self.frames.declined += 1;
-                        h1.upgrade = Upgrade::No;
                         slot.may_speak_h2 = false;
                     }
                     let status = head.status;
@@ -563,11 +567,7 @@ impl Worker {
                 Event::End(end) => {
                     self.end_message(conn, now, received_at);
                     if end == End::Final {
-                        return Ok(if bytes.is_empty() {
-                            Read::ServerEnds
-                        } else {
-                            Read::Unsolicited
-                        });
+                        return Ok(Read::from_rest(bytes));
                     }
                 }
             }
@@ -611,9 +611,8 @@ impl Worker {
         now: Instant,
         received_at: Option<Instant>,
     ) {
-        let interval = self.recorder.current();
-        interval.outcomes.count_status(verdict.status);
-        interval.checked += u64::from(exchange.in_full);
+        self.recorder.count_status(exchange, verdict.status);
+        self.recorder.current().checked += u64::from(exchange.in_full);
         if verdict.outcome == Outcome::UnexpectedStatus
             && let Some(reason) = self.cookies.reason(verdict.status)
         {

@@ -46,6 +46,18 @@ pub(super) const PACE: &[Case<World>] = &[
         just_not: |w| answer_earlier(w, 22),
         otherwise: None,
     },
+    Case {
+        code: Code::WarmupFailures,
+        severity: Severity::Warning,
+        says: "Requests of the warm-up without a correct response: 1. The numbers",
+        evidence: r#"{"failed": 1}"#,
+        trips: |w| {
+            answer_earlier(w, 1);
+            w.interval().carried.count(Outcome::UnexpectedStatus);
+        },
+        just_not: |w| answer_earlier(w, 1),
+        otherwise: None,
+    },
 ];
 
 /// Caveats from times, and from gaps between requests.
@@ -54,7 +66,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "hold 21.00 requests were in flight on average, by their count 20.00:",
+        says: "give 21.00 requests in flight on average, and their count gives 20.00:",
         evidence: r#"{"in_flight": 20.0, "by_law": 21.000000001}"#,
         trips: |w| law(w, 20 * S, 21 * S + 1),
         just_not: |w| law(w, 20 * S, 21 * S),
@@ -63,7 +75,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "hold 19.00 requests",
+        says: "give 19.00 requests",
         evidence: r#"{"in_flight": 20.0, "by_law": 18.999999999}"#,
         trips: |w| law(w, 20 * S, 19 * S - 1),
         just_not: |w| law(w, 20 * S, 19 * S),
@@ -73,7 +85,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "hold 40.00",
+        says: "give 40.00",
         evidence: "{}",
         trips: |w| law(w, 20 * S, 40 * S),
         just_not: |w| {
@@ -86,7 +98,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "hold 0.03 requests",
+        says: "give 0.03 requests",
         evidence: "{}",
         trips: |w| law(w, 20 * MS, 26 * MS),
         just_not: |w| law(w, 10 * MS, 14 * MS),
@@ -97,7 +109,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "hold 1.00 requests were in flight on average, by their count 1.10:",
+        says: "give 1.00 requests in flight on average, and their count gives 1.10:",
         evidence: r#"{"by_law": 1.0}"#,
         trips: |w| {
             spread(w);
@@ -111,7 +123,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "by their count 10.00",
+        says: "their count gives 10.00",
         evidence: r#"{"in_flight": 10.0, "by_law": 11.001}"#,
         trips: |w| before(w, 988_999),
         just_not: |w| before(w, 989_000),
@@ -176,8 +188,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "p99 is 2 µs from the intended start, 1 µs from the sending. Of 64 places 2.0 were \
-               in use",
+        says: "p99 is 2 µs from the intended start, 1 µs from sending. 2.0 of 64 places \
+               were in use",
         evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "places": 64}"#,
         trips: |w| {
             tail(w, 2001);
@@ -192,7 +204,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "Of 64 places 31.9 were in use",
+        says: "31.9 of 64 places were in use",
         evidence: r#"{"in_flight": 31.9}"#,
         trips: |w| {
             tail(w, 2001);
@@ -205,7 +217,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "from the sending. More connections would show the server's own limit.",
+        says: "from sending. More connections would show the server's own limit.",
         evidence: r#"{"in_flight": 32.0}"#,
         trips: |w| {
             tail(w, 2001);
@@ -345,7 +357,7 @@ pub(super) const CASES: &[Case<World>] = &[
     },
 ];
 
-/// Of 1,000 requests that are offered in the second, `n` are answered; the others stay in flight.
+/// Answers `n` of the 1,000 requests that are offered in the second; the others stay in flight.
 fn answer(w: &mut World, n: u64) {
     *w = World::of(n);
     w.at(1000.0);
