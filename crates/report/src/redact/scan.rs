@@ -172,6 +172,9 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let value = after.trim_start_matches([' ', '\t']);
     let is_spaced = value.len() < after.len();
     let is_bare = name.quote.is_none();
+    if is_colon && is_spaced && is_quotation(&name, value) {
+        return Vec::new();
+    }
     let is_known =
         ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
     let is_header = is_colon && is_bare && (is_known || name.text.contains('-'));
@@ -195,6 +198,18 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     };
     let ranges = value::ranges(name.text, value, &kind);
     ranges.into_iter().map(|r| Span { range: start + r.start..start + r.end, is_sure }).collect()
+}
+
+/// Whether a message is about a path or a quoted text, and no value of a name:
+/// `/etc/passwd: No such file`, `"Authorization Bearer": write it like 'Name: value'`.
+fn is_quotation(name: &Name<'_>, value: &str) -> bool {
+    match name.quote {
+        None => name.before == Some('/'),
+        Some(_) => {
+            let is_address = name.text.contains(['/', '?', '=']);
+            is_address || name.text.contains(' ') && !value.starts_with(value::QUOTES)
+        }
+    }
 }
 
 /// Longer values are searched up to here for what is encoded in them.

@@ -365,6 +365,10 @@ fn logs_keep_ordinary_words() {
         "\"GET /a?page=2&q=token HTTP/1.1\" 200",
         r#"{"session":"started","tokens":512,"cookie":null,"password":null,"csrf":false}"#,
         "allowed: ['authorization', 'set-cookie', 'host']",
+        "/etc/passwd: this is an absolute path",
+        "../token: No such file",
+        "\"http://h/b c?page=1\": write path \"/b c\"",
+        "\"Authorization Bearer\": write it like 'Name: value'",
         "header ETag is not \"a\", JSON pointer \"/n\" is not 1",
     ] {
         assert_eq!(Secrets::default().log(log), log);
