@@ -1,0 +1,210 @@
+//! Reads all tracked text and holds it to the guide: width, words and length of files.
+//!
+//! The model is TigerBeetle's `src/tidy.zig`. Functions of more than 60 lines are refused by clippy (`clippy.toml`).
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Columns of a line, in characters.
+const WIDTH: usize = 100;
+
+/// Lines of a source file.
+const LENGTH: usize = 700;
+
+/// Words and phrases that readers stumble over, each with what is written instead.
+const BANNED: &[(&str, &str)] = &[
+    ("whoever", "any client, or the noun"),
+    ("mend", "fix"),
+    ("untold", "unknown, or not reported"),
+    ("heed", "obey, or use"),
+    ("nobody", "the noun: no client, no program"),
+    ("gone on with", "resumed"),
+    ("be had", "available"),
+    ("lie apart", "differ"),
+    ("stands beside", "stands next to"),
+    ("beside whom", "together with which"),
+    ("done again", "repeated"),
+];
+
+/// Kinds of files whose lines have a limit.
+const NARROW: &[&str] = &["rs", "md"];
+
+/// Kinds of files that are read.
+const READ: &[&str] =
+    &["rs", "md", "toml", "ts", "css", "sh", "py", "go", "c", "h", "java", "js", "json"];
+
+/// Folders of data and of text that others wrote or that a program makes.
+const SKIPPED: &[&str] = &[
+    "tests/golden/",
+    "contracts/",
+    "crates/report/viewer/",
+    // Their compiled programs hold a hash of the text.
+    "crates/observer/bpf/",
+    "docs/schema/",
+    "web/package-lock.json",
+    "web/src/schema.ts",
+    "CHANGELOG.md",
+    "crates/dyno/tests/tidy.rs",
+];
+
+/// Files that are exempt from a rule, each with its reason. At most twenty.
+const EXCEPTIONS: &[(Rule, &str, &str)] = &[
+    (Rule::Length, "crates/analysis/src/verdict/table/load.rs", "one table of cases"),
+    (Rule::Length, "crates/archive/src/plan.rs", "the types of a plan; to be split by section"),
+    (Rule::Length, "crates/dyno/src/cli.rs", "all options; commands are to be split off"),
+    (Rule::Length, "crates/engine/src/worker/exchanges.rs", "to be split for `Conversation`"),
+    (Rule::Length, "crates/report/src/answer.rs", "to be split by sentence"),
+    (Rule::Length, "crates/runner/src/plan.rs", "to be split: resolving and ordering"),
+    (Rule::Length, "crates/runner/src/suite/mod.rs", "to be split by table of the suite"),
+    (Rule::Length, "crates/subject/src/build.rs", "to be split: keys and commands"),
+    (Rule::Length, "crates/subject/src/definition/mod.rs", "to be split by table"),
+    (Rule::Width, "crates/report/src/redact/tests.rs", "secrets in raw literals"),
+    (Rule::Width, "crates/workload/src/import/curl/tests.rs", "curl commands, one per line"),
+    (Rule::Width, "crates/workload/src/import/har.rs", "HAR entries, one per line"),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Width,
+    Words,
+    Length,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Fault {
+    rule: Rule,
+    file: String,
+    /// From 1.
+    line: usize,
+    message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.message)
+    }
+}
+
+/// All faults of one file.
+fn faults(file: &str, text: &str) -> Vec<Fault> {
+    let mut all = Vec::new();
+    let fault = |rule, line, message| Fault { rule, file: file.into(), line, message };
+    let mut is_example = false;
+    for (line, content) in (1..).zip(text.lines()) {
+        let columns = content.chars().count();
+        is_example ^= file.ends_with(".md") && content.trim_start().starts_with("```");
+        if columns > WIDTH && has_width(file) && !is_example && !may_be_wide(content) {
+            all.push(fault(Rule::Width, line, format!("{columns} columns, of at most {WIDTH}")));
+        }
+        for (word, instead) in BANNED.iter().filter(|(word, _)| has_word(content, word)) {
+            all.push(fault(Rule::Words, line, format!("\"{word}\"; write {instead}")));
+        }
+    }
+    let lines = text.lines().count();
+    if file.ends_with(".rs") && lines > LENGTH {
+        all.push(fault(Rule::Length, LENGTH + 1, format!("{lines} lines, of at most {LENGTH}")));
+    }
+    all.retain(|fault| !is_exempt(fault));
+    all
+}
+
+fn has_width(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|own| NARROW.iter().any(|one| own == *one))
+}
+
+/// Tables, addresses and raw literals cannot be broken.
+fn may_be_wide(line: &str) -> bool {
+    let text = line.trim_start();
+    let is_table = text.trim_start_matches(['/', '!', ' ']).starts_with('|');
+    let is_fixture = text.contains("r#\"") || text.contains(" → ");
+    is_table || is_fixture || line.contains("://") || !text.contains(' ')
+}
+
+/// Whether a word, or a phrase, is used in a line: "recommend" holds no "mend", and between
+/// quotation marks stands a name, such as that of the user `nobody`.
+fn has_word(line: &str, word: &str) -> bool {
+    let original = line;
+    let line = line.to_ascii_lowercase();
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    line.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + word.len()..]);
+        // `NoBody` is two words.
+        let is_camel = original[at + 1..at + word.len()].contains(char::is_uppercase);
+        let is_word =
+            !is_camel && !is_letter(before.chars().next_back()) && !is_letter(after.chars().next());
+        let is_name = ['`', '"'].iter().any(|c| before.ends_with(*c) && after.starts_with(*c));
+        is_word && !is_name
+    })
+}
+
+fn is_exempt(fault: &Fault) -> bool {
+    EXCEPTIONS.iter().any(|(rule, file, _)| *rule == fault.rule && *file == fault.file)
+}
+
+fn is_read(file: &str) -> bool {
+    let is_known =
+        Path::new(file).extension().is_some_and(|own| READ.iter().any(|one| own == *one));
+    is_known && !SKIPPED.iter().any(|folder| file.starts_with(folder))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn tracked() -> Vec<String> {
+    let output = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
+    let names = String::from_utf8(output.stdout).unwrap();
+    names.split_terminator('\0').map(String::from).collect()
+}
+
+#[test]
+fn tracked_text_is_tidy() {
+    let files = tracked();
+    assert!(files.len() > 500, "{} files", files.len());
+    let read = |file: &String| std::fs::read_to_string(root().join(file)).ok();
+    let all: Vec<String> = files
+        .iter()
+        .filter(|file| is_read(file))
+        .filter_map(|file| Some(faults(file, &read(file)?)))
+        .flatten()
+        .map(|fault| fault.to_string())
+        .collect();
+    assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
+}
+
+#[test]
+fn exceptions_are_few_and_needed() {
+    assert!(EXCEPTIONS.len() <= 20);
+    for (_, file, reason) in EXCEPTIONS {
+        assert!(root().join(file).is_file() && reason.len() > 10, "{file}: {reason}");
+    }
+}
+
+#[test]
+fn each_rule_fires() {
+    let rules = |file: &str, text: &str| {
+        faults(file, text).into_iter().map(|fault| (fault.rule, fault.line)).collect::<Vec<_>>()
+    };
+    let wide = "word ".repeat(21);
+    assert_eq!(rules("a.rs", &format!("ok\n{wide}x")), [(Rule::Width, 2)]);
+    assert_eq!(rules("a.md", &format!("| {wide}")), []);
+    assert_eq!(rules("a.md", &format!("https://a/ {wide}")), []);
+    assert_eq!(rules("a.rs", "// How to Mend it."), [(Rule::Words, 1)]);
+    assert_eq!(rules("a.rs", "// We recommend mending."), []);
+    assert_eq!(rules("a.md", "It can be had here."), [(Rule::Words, 1)]);
+    assert_eq!(rules("a.md", "The user `nobody` owns it."), []);
+    assert_eq!(rules("a.rs", "Check::NoBody => Nobody"), [(Rule::Words, 1)]);
+    assert_eq!(rules("a.rs", "Check::NoBody"), []);
+    assert_eq!(rules("a.md", &format!("```\n{wide}x\n```\n{wide}x")), [(Rule::Width, 4)]);
+    assert_eq!(rules("a.toml", &format!("{wide}x")), []);
+    assert_eq!(rules("a.rs", &"\n".repeat(LENGTH + 1)), [(Rule::Length, LENGTH + 1)]);
+    assert_eq!(rules("a.md", &"\n".repeat(LENGTH + 1)), []);
+}
+
+#[test]
+fn fixtures_and_generated_files_are_skipped() {
+    assert!(is_read("crates/wire/src/lib.rs") && is_read("docs/load.md"));
+    assert!(!is_read("tests/golden/hello/report.md") && !is_read("picture.png"));
+}
