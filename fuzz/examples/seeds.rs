@@ -70,7 +70,7 @@ fn messages() {
     );
 }
 
-/// What servers say to a client with these two bytes' settings and requests.
+/// Writes answers of servers to a client with these two bytes' settings and requests.
 fn clients() {
     let client = |name: &str, own: u8, requests: u8, steps: &[Step]| {
         write("h2_client", name, &[&[own, requests, 7][..], &bytes(steps)].concat());
@@ -154,7 +154,7 @@ fn clients() {
     client("upgraded", 64, 2, &[settings(&[]), head(1, 200, 0), data(1, "ok", END_STREAM)]);
 }
 
-/// What our client says.
+/// Writes the bytes of dyno's client.
 fn servers() {
     let server = |name: &str, requests: &[Request], steps: &[Step]| {
         let mut talk = Talk::new(dyno_wire::h2::settings::ClientSettings {

@@ -13,7 +13,7 @@ use talk::{Request, Seen, Talk};
 const WINDOWS: [u32; 4] = [(1 << 30) - 1, 65_535, 10, 1023];
 const TABLES: [u32; 4] = [4096, 0, 100, 65_536];
 
-/// What the client is like and asks, from two bytes.
+/// Creates a client and its requests from two bytes.
 fn talk(own: u8, requests: u8) -> Talk {
     let choice = |shift: u8| usize::from(own >> shift & 3);
     let own = ClientSettings {

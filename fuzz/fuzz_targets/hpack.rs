@@ -34,7 +34,7 @@ fn blocks(mut bytes: &[u8], limit: u32) -> Vec<Vec<Field>> {
         let Some(fields) = decode(&mut decoder, block) else { break };
         lists.push(fields);
         if length % 16 == 5 {
-            // Blocks from here on must be told of another size.
+            // Later blocks must announce another size.
             decoder.set_limit(u32::from(*length));
         }
         bytes = rest;

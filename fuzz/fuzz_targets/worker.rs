@@ -39,7 +39,7 @@ struct Input {
     stop_after: Option<u8>,
 }
 
-/// What only HTTP/2 has.
+/// Options of HTTP/2 only.
 #[derive(Debug, Arbitrary)]
 struct Streams {
     streams: u8,

@@ -19,7 +19,7 @@ var told = map[string]string{
 	"/sched/goroutines:goroutines":       "goroutines",
 }
 
-// tellRuntime answers whoever connects to path.PID with what Go's runtime knows of itself.
+// tellRuntime answers each client at path.PID with statistics of the Go runtime.
 func tellRuntime(path string) {
 	listener, err := net.Listen("unix", fmt.Sprintf("%s.%d", path, os.Getpid()))
 	if err != nil {

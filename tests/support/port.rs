@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
 
-/// A port of 127.0.0.1 on which nothing listens, and that is given to nobody else while this
+/// A port of 127.0.0.1 on which nothing listens, and that no other test gets while this
 /// process lives: a socket stays bound to it. With `SO_REUSEADDR`, which servers set and this does,
 /// another may listen on it; the kernel, asked for any port, will not give it away. So tests of two
 /// checkouts, and other programs, do not get into each other's way.
@@ -36,7 +36,7 @@ fn bind_to_any_port(socket: &OwnedFd) {
     // SAFETY: both values live through the calls, and their lengths are given.
     #[allow(unsafe_code)]
     let is_bound = unsafe {
-        // The port is chosen before others may share it, so that nobody else's is.
+        // The port is chosen before others may share it, so that no other program takes it.
         libc::bind(fd, (&raw const any).cast(), size_of_val(&any) as libc::socklen_t) == 0
             && libc::setsockopt(
                 fd,

@@ -1,4 +1,4 @@
-//! What the services behind a subject used, and their share of what a request costs.
+//! Resources used by the services behind a subject, and their share of a request's cost.
 
 use dyno_archive::StartRecord;
 use dyno_archive::plan::{Backend, Placement, Plan};
@@ -13,28 +13,27 @@ use crate::stats::Repeated;
 use crate::subject::{BuildResult, Startup, build_result, startup_over};
 use crate::trial::TrialResult;
 
-/// The use of a service that the subject needs, in one trial.
+/// Use of a service that the subject needs, in one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackendUse {
     pub name: String,
-    /// Its part of the CPU time that a request cost in all, subject and back ends together: 0 to 1.
+    /// Share of the CPU time that a request cost the subject and its back ends together: 0 to 1.
     /// `null`: not all of them are known.
     pub cpu_share: Option<f64>,
-    /// It may use the same CPUs as the subject, and no others, and neither has a quota of their
-    /// time.
+    /// Whether it may use exactly the CPUs of the subject, and neither has a quota of CPU time.
     pub shares_cpus: bool,
     pub server: ServerUse,
 }
 
-/// The same over the repeats of a cell.
+/// Use of a service over the repeats of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackendSummary {
     pub name: String,
-    /// Per answer of the subject.
+    /// CPU time per answer of the subject.
     pub cpu_us_per_request: Repeated,
     pub cpu_share: Repeated,
     pub cpu_utilisation: Repeated,
-    /// Anonymous memory (resident, where that is all there is), highest sample of the window.
+    /// Anonymous memory (resident if only that is known), highest sample of the window.
     pub memory_bytes: Repeated,
 }
 
@@ -46,14 +45,14 @@ pub struct BackendResult {
     pub version: Option<String>,
     pub build: Option<BuildResult>,
     pub startup_ms: Startup,
-    /// How long its data took to be loaded.
+    /// Time to load its data.
     pub seeded_ms: Repeated,
     pub stop_ms: Repeated,
     /// Limits as read back in its first start.
     pub limits: Vec<LimitReadBack>,
 }
 
-/// What the services behind the subject used in a trial. `subject`: what that used itself.
+/// Returns the use of the services behind the subject in a trial. `subject`: the subject's own use.
 pub(crate) fn of_trial(
     plan: &Plan,
     start: Option<&StartRecord>,
@@ -78,7 +77,7 @@ pub(crate) fn of_trial(
     });
     let mut all: Vec<BackendUse> = used.collect();
     let each = all.iter().map(|b| &b.server).chain([subject]).map(|s| s.cpu_us_per_request);
-    // Of a sum of which a part is not known nobody knows the shares.
+    // If one part of the sum is unknown, all shares are unknown.
     let sum: Option<f64> = each.sum();
     for behind in &mut all {
         let own = behind.server.cpu_us_per_request;
@@ -87,13 +86,13 @@ pub(crate) fn of_trial(
     all
 }
 
-/// CPUs that a back end could use at a time.
+/// Returns the CPUs that a back end could use at a time.
 fn cpus_of(planned: &Backend, part: &PartStart) -> f64 {
     let placement = Placement { subject: planned.cpus.clone(), generator: Vec::new() };
     allowed_cpus(&part.limits, &placement, &planned.limits)
 }
 
-/// The back ends of a cell's trials, over the valid ones.
+/// Returns the back ends of a cell's trials, over the valid ones.
 pub(crate) fn of_cell(cell: &Cell<'_>) -> Vec<BackendSummary> {
     let Some(first) = cell.trials().first() else { return Vec::new() };
     let name_of = |behind: &BackendUse| summary(cell, &behind.name);
@@ -115,7 +114,7 @@ fn summary(cell: &Cell<'_>, name: &str) -> BackendSummary {
     }
 }
 
-/// The back ends of an arm, over all of its starts.
+/// Returns the back ends of an arm, over all of its starts.
 pub(crate) fn of_arm(plan: &Plan, arm: usize, starts: &[&StartRecord]) -> Vec<BackendResult> {
     let result = |index: &usize| {
         let planned = &plan.backends[*index];

@@ -1,5 +1,6 @@
-//! How many starts, and how long a load, tell the most within a given time, by what a pilot run
-//! shows to vary (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013, §6).
+//! The number of starts, and the length of the load, that give the most precise result within a
+//! given time. Both follow from the variance in a pilot run (Kalibera and Jones, "Rigorous
+//! benchmarking in reasonable time", ISMM 2013, §6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,43 +17,43 @@ use crate::stopping::asked;
 
 pub const SCHEMA: &str = "dyno.budget/1";
 
-/// Fewest blocks of a pilot: two tell no variance that anybody should plan by.
+/// Fewest blocks of a pilot: two are too few for an estimate of variance.
 pub const PILOT: usize = 3;
 
-/// Lengths of the load that are looked at, as multiples of the pilot's.
+/// Lengths of the load that are considered, as multiples of the pilot's.
 const LENGTHS: [f64; 9] = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0];
 
-/// A length of load, seconds, that the suite can have without other turns.
+/// Whether the suite can have a load of this length, in seconds, without other turns.
 pub type Fits<'a> = dyn Fn(f64) -> bool + 'a;
 
-/// The shortest load that is recommended: in a shorter one the window is mostly its edges.
+/// The shortest recommended load, seconds: edges would dominate a shorter window.
 const SHORTEST_S: f64 = 0.8;
 
 /// A plan for a given time.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Budget {
     pub schema: &'static str,
-    /// Id of the run that it is planned by.
+    /// Id of the pilot run.
     pub pilot: String,
     pub pilot_repeats: usize,
-    /// Time of a block beside its measured windows: starts, checks, warm-ups, stops. And of these
-    /// windows. Seconds.
+    /// Seconds of a block outside of its measured windows (starts, checks, warm-ups, stops), and
+    /// seconds of these windows.
     pub overhead_s: f64,
     pub windows_s: f64,
     pub repeats: u32,
     /// Length of the load of each step.
     pub duration_s: f64,
-    /// Turns of each subject in such a load, which has whole rounds of two; `None`: they take none.
+    /// Turns of each subject in such a load, which has whole rounds of two; `None`: no turns.
     pub slices: Option<u32>,
-    /// How long the run takes, by what the plan expects, that measures first what rates are shares
-    /// of; 0: they are no shares.
+    /// Expected time of the measurement before the run, from which rates are derived. 0: rates are
+    /// not derived.
     pub before_s: f64,
-    /// How long all that takes, builds not counted.
+    /// Duration of the whole run, without builds.
     pub takes_s: f64,
     pub rows: Vec<Expected>,
 }
 
-/// What is to be expected of one metric of two arms at one step.
+/// Expected precision of one metric for two arms at one step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Expected {
     pub subject_a: String,
@@ -61,14 +62,14 @@ pub struct Expected {
     pub step: Shape,
     pub metric: &'static str,
     pub title: &'static str,
-    /// Standard deviation of the logarithm of a pair's ratio that comes of its starts, however long
-    /// the load is; and of the load, at the pilot's length. The latter is `None` where there are no
-    /// turns to tell them apart: all is then taken to come of the starts.
+    /// Standard deviation of the logarithm of a pair's ratio, between starts, regardless of the
+    /// length of the load, and of the load at the pilot's length. The latter is `None` without
+    /// turns, which alone separate the two: all variance is then attributed to the starts.
     pub between_starts: f64,
     pub within_starts: Option<f64>,
-    /// Half of the 95 % interval of the ratio that is to be expected: 0.01 for ± 1 %.
+    /// Half of the expected 95 % interval of the ratio: 0.01 for ± 1 %.
     pub half_width: f64,
-    /// The change that would be told from none in four of five such runs: 0.015 for 1.5 % more.
+    /// Change that four of five such runs would detect: 0.015 for 1.5 % more.
     pub detectable: f64,
 }
 
@@ -76,32 +77,32 @@ pub struct Expected {
 #[derive(Clone, Copy, Debug)]
 struct Noise {
     between: f64,
-    /// Of the mean of a launch's load, at the pilot's length.
+    /// Variance of the mean of a launch's load, at the pilot's length.
     within: Option<f64>,
 }
 
 impl Noise {
-    /// Of the ratios of launches, and of the rounds of each.
+    /// Computes the variances from the ratios of launches, and from the rounds of each.
     fn of(launches: &[f64], rounds: &[Vec<(f64, f64)>]) -> Option<Noise> {
         let logs: Vec<f64> = launches.iter().map(|ratio| ratio.ln()).collect();
         let total = variance(&logs)?;
-        let within: Option<Vec<f64>> = rounds.iter().map(|rounds| within(rounds)).collect();
+        let within: Option<Vec<f64>> = rounds.iter().map(|rounds| round_variance(rounds)).collect();
         let within = within.filter(|all| all.len() == launches.len());
         let within = within.map(|all| all.iter().sum::<f64>() / all.len() as f64);
         Some(Noise { between: (total - within.unwrap_or(0.0)).max(0.0), within })
     }
 
-    /// Standard error of the mean of so many launches with a load of so many times the pilot's
-    /// length.
+    /// Returns the standard error of the mean of this many launches. `length`: length of the load,
+    /// as a multiple of the pilot's.
     fn error(self, launches: f64, length: f64) -> f64 {
         ((self.between + self.within.unwrap_or(0.0) / length) / launches).sqrt()
     }
 }
 
-/// The variance of a launch's ratio that comes of its rounds, each with the values of both: by how
-/// much every second of them differs from the others. Of sums, as the ratio itself is: a stall
-/// weighs no more than its time. `None`: fewer than four.
-fn within(rounds: &[(f64, f64)]) -> Option<f64> {
+/// Returns the variance of a launch's ratio that its rounds cause, each with the values of both
+/// arms. It compares the even rounds with the odd ones. It uses sums, as the ratio does, so a stall
+/// weighs no more than its time. `None`: fewer than four rounds.
+fn round_variance(rounds: &[(f64, f64)]) -> Option<f64> {
     let of_half = |first: usize| {
         let own = || rounds.iter().skip(first).step_by(2);
         let sums = own().fold((0.0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
@@ -110,7 +111,7 @@ fn within(rounds: &[(f64, f64)]) -> Option<f64> {
     Some((of_half(0)? - of_half(1)?).powi(2) / 4.0).filter(|variance| variance.is_finite())
 }
 
-/// The unbiased variance; `None`: fewer than two values, or one is no number.
+/// Returns the unbiased variance; `None`: fewer than two values, or one is not a number.
 fn variance(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -121,7 +122,7 @@ fn variance(values: &[f64]) -> Option<f64> {
     Some(sum / (n - 1.0)).filter(|variance| variance.is_finite())
 }
 
-/// The half of an interval, and the difference that is found in four of five, as logarithms.
+/// Returns half of an interval, and the difference that four of five runs detect, as logarithms.
 fn widths(noise: Noise, looks: Looks, launches: u32, length: f64) -> (f64, f64) {
     let error = noise.error(f64::from(launches), length);
     let (half, found) = standard_errors(looks, launches);
@@ -160,7 +161,7 @@ pub fn budget(
     };
     let lengths = LENGTHS.into_iter().map(rounded).filter(|length| can_be(*length));
     let possible = lengths.filter(|length| launches(*length) >= REPEATS_FOR_INTERVAL as f64);
-    // What is known worst decides.
+    // The least precise comparison decides.
     let worst = |length: &f64| {
         let halves = noises
             .iter()
@@ -170,7 +171,7 @@ pub fn budget(
     let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
         let least = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
         format!(
-            "{budget_s:.0} s are too few: a verdict takes {REPEATS_FOR_INTERVAL} repeats, and \
+            "{budget_s:.0} s are too few: a verdict needs {REPEATS_FOR_INTERVAL} repeats, and \
              those of this suite take {least:.0} s"
         )
     })?;
@@ -199,8 +200,8 @@ pub fn budget(
     })
 }
 
-/// The smallest change that four of five runs of so many starts find, judged alone: the median over
-/// the comparisons that a run is about, by key of the metric. 0.05 is 5 %.
+/// Returns the smallest change that four of five runs with this many starts detect, judged alone.
+/// It is the median over the comparisons of the run, by key of the metric. 0.05 is 5 %.
 #[must_use]
 pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static str, f64)> {
     let looks = Looks::of(&pilot.header.plan);
@@ -214,7 +215,7 @@ pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static s
     [&THROUGHPUT, &CPU].into_iter().filter_map(of).collect()
 }
 
-/// When the first load of each block began, in order.
+/// Returns the start of the first load of each block, in order.
 fn blocks(run: &Run) -> BTreeMap<u32, u64> {
     let plan = &run.header.plan;
     let mut began: BTreeMap<u32, u64> = BTreeMap::new();
@@ -226,8 +227,8 @@ fn blocks(run: &Run) -> BTreeMap<u32, u64> {
     began
 }
 
-/// Whether the run was interrupted after one block had begun and before another, and gone on with
-/// later: on another day, or after the machine was started anew, whose clock is another.
+/// Whether the run was interrupted between two blocks and resumed later. The resumption may be on
+/// another day, or after a reboot, which resets the clock.
 fn is_interrupted(run: &Run, block: u32, next: u32) -> bool {
     let launches = &run.header.plan.launches;
     let first_of = |block: u32| {
@@ -241,13 +242,13 @@ fn is_interrupted(run: &Run, block: u32, next: u32) -> bool {
     run.header.resumptions.iter().any(|part| between(part.from_start))
 }
 
-/// Time of a block beside its windows, and of its windows; seconds.
+/// Returns the seconds of a block outside of its windows, and the seconds of its windows.
 fn times(run: &Run) -> Result<(f64, f64), String> {
     let plan = &run.header.plan;
     let began = blocks(run);
     if began.len() < PILOT {
         return Err(format!(
-            "{} has {} repeats, and a pilot has {PILOT} or more",
+            "{} has {} repeats, and a pilot needs {PILOT} or more",
             run.header.id,
             began.len()
         ));
@@ -257,18 +258,18 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
     let mut periods: Vec<f64> =
         whole.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / 1e9).collect();
     periods.sort_by(f64::total_cmp);
-    // Of two the shorter: something may have held the run up.
+    // With two periods, the shorter one is taken, because an event may have delayed the run.
     let middle = periods.len().saturating_sub(1) / 2;
     let period = *periods.get(middle).ok_or_else(|| {
         format!(
-            "{} was interrupted in each of its blocks: how long one takes is not known",
+            "{} was interrupted in each of its blocks: the duration of a block is not known",
             run.header.id
         )
     })?;
     let trials = run.trials.iter().map(|trial| (trial.trial, &trial.load));
     let searches =
         run.searches.iter().flat_map(|of| of.loads.iter().map(|one| (of.trial, &one.load)));
-    // Loads that took turns have one window together.
+    // Loads that took turns share one window.
     let windows: BTreeSet<(u32, u64, u64)> = trials
         .chain(searches)
         .map(|(trial, load)| {
@@ -281,7 +282,7 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
     Ok(((period - windows_s).max(0.0), windows_s))
 }
 
-/// What varies, for each comparison that the run is about.
+/// Returns the variances for each comparison of the run.
 fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
     let plan = &run.header.plan;
     let grid = Grid::new(&report.trials);
@@ -329,7 +330,7 @@ mod tests {
     use crate::stats::draws::Normal;
 
     #[test]
-    fn variances_of_starts_and_of_loads_are_told_apart() {
+    fn variances_of_starts_and_loads_are_separate() {
         let mut normal = Normal(3);
         // Starts differ by 2 %, and rounds within one by 4 %.
         let starts: Vec<f64> = normal.values(400, 1.0, 0.02);
@@ -343,8 +344,8 @@ mod tests {
         let noise = Noise::of(&launches, &rounds).unwrap();
         assert!((noise.between.sqrt() - 0.02).abs() < 0.002, "{noise:?}");
         assert!((noise.within.unwrap().sqrt() - 0.01).abs() < 0.001, "{noise:?}");
-        // What a plan promises is what comes of it: the spread of means of ten starts of a load
-        // twice as long.
+        // The predicted precision matches the spread of means of ten starts with a load twice as
+        // long.
         let means: Vec<f64> = (0..2000)
             .map(|_| {
                 let starts = normal.values(10, 1.0, 0.02);
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_finds_follows_from_what_varied_in_another() {
+    fn detectable_change_follows_from_the_pilots_variance() {
         let run = pilot();
         let report = crate::report::report(&run);
         let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();
@@ -403,7 +404,7 @@ mod tests {
             "{row:?}"
         );
         let more = budget(&run, &report, (2400.0, 0.0), &|_| true).unwrap();
-        // Four times as many starts tell half as much, but for Student's t.
+        // Four times as many starts halve the interval, apart from Student's t.
         assert!((1.9..2.1).contains(&(row.half_width / more.rows[0].half_width)), "{row:?}");
         assert!(
             budget(&run, &report, (49.0, 0.0), &|_| true)
@@ -413,7 +414,7 @@ mod tests {
         assert_eq!(planned.slices, None);
         let after = budget(&run, &report, (600.0, 100.0), &|_| true).unwrap();
         assert_eq!((after.repeats, after.before_s, after.takes_s), (50, 100.0, 600.0));
-        // Searches are loads of that length, too; and turns are told.
+        // Searches use loads of that length too, and turns are reported.
         let mut searched = pilot();
         let of = |trial: usize, began_ns: u64| {
             let mut load = searched.trials[trial].load.clone();
@@ -428,7 +429,7 @@ mod tests {
         searched.header.plan.slice_ns = Some(100_000_000);
         let planned = budget(&searched, &report, (600.0, 0.0), &|_| true).unwrap();
         assert_eq!((planned.overhead_s, planned.windows_s, planned.slices), (6.0, 4.0, Some(10)));
-        // What was gone on with after the machine was started anew has another clock.
+        // A run that was resumed after a reboot has another clock.
         let mut resumed = pilot();
         resumed.starts = (0..8)
             .map(|start| dyno_archive::StartRecord {

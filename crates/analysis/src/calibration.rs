@@ -1,4 +1,4 @@
-//! What `dyno calibrate` found out about the generator on this machine: `dyno.calibration/1`.
+//! Result of `dyno calibrate` about the generator on this machine: `dyno.calibration/1`.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,25 @@ use crate::verdict::{self, Context};
 
 pub const SCHEMA: &str = "dyno.calibration/1";
 
-/// What a measurement is there to show.
+/// Purpose of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shows {
-    /// The most that one thread reaches against the smallest right answer.
+    /// The most that one thread reaches against the smallest correct response.
     Ceiling,
-    /// How late requests leave on a schedule.
+    /// Send lag on a schedule.
     Pacing,
-    /// Our time stamps beside the kernel's, of the same answers.
+    /// Response times by our time stamps and by the kernel's.
     Stamps,
-    /// That every request to a port at which nobody listens is counted as refused, and none is
-    /// lost.
+    /// Requests to a closed port: each must be counted as refused, and none may be lost.
     Refusals,
 }
 
-/// One load of a calibration, as it is asked for.
+/// One load of a calibration, as requested.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     pub shows: Shows,
     pub workload: Workload,
-    /// It has one step.
+    /// Load with one step.
     pub load: Load,
     pub seed: u64,
 }
@@ -56,7 +55,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The result of the load, judged by its own record alone: it is not compared with a ceiling.
+    /// Returns the result of the load, judged by its own record alone, without a ceiling.
     #[must_use]
     pub fn result(&self) -> LoadResult {
         let Measurement { workload, load, seed, .. } = &self.of;
@@ -64,7 +63,7 @@ impl Measured {
         verdict::load(&self.record, asked, &Context::default())
     }
 
-    /// Whether the kernel's stamps were asked for and none came, so that there is nothing to
+    /// Whether the kernel's stamps were requested and none came, so that there is nothing to
     /// compare ours with.
     #[must_use]
     pub fn lacks_stamps(&self) -> bool {
@@ -77,10 +76,10 @@ impl Measured {
 pub struct Calibration {
     pub schema: &'static str,
     pub machine: String,
-    /// Whether server and generator had to share a CPU, which makes everything here a lower bound.
+    /// Whether server and generator had to share a CPU, which makes all results lower bounds.
     pub shared_cpus: bool,
     pub ceilings: Vec<CeilingRow>,
-    /// Protocols without a ceiling, and why.
+    /// Protocols without a ceiling, each with the reason.
     pub not_measured: BTreeMap<String, String>,
     pub pacing: Vec<PacingRow>,
     pub stamps: Vec<StampsRow>,
@@ -89,7 +88,7 @@ pub struct Calibration {
 
 impl Calibration {
     /// Computes the result; rows are in the order of the measurements. `machine`: the machine that
-    /// it is true of. `not_measured`: protocols without a ceiling, and why.
+    /// was calibrated. `not_measured`: protocols without a ceiling, each with the reason.
     #[must_use]
     pub fn new(
         machine: String,
@@ -149,7 +148,7 @@ impl CeilingRow {
     }
 }
 
-/// How late requests left on a schedule.
+/// Send lag of requests on a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PacingRow {
     /// Requests per second on the schedule.
@@ -160,9 +159,9 @@ pub struct PacingRow {
     pub response_time_us: Percentiles,
     /// Coefficient of variation of the gaps between requests as they left; `None` without gaps.
     pub achieved_cv: Option<f64>,
-    /// CPU seconds of the generator per second, polling among them.
+    /// CPU seconds of the generator per second, including polling.
     pub cpu_s_per_s: f64,
-    /// CPU seconds per second that it spent polling.
+    /// CPU seconds per second spent on polling.
     pub spun_s_per_s: f64,
 }
 
@@ -182,7 +181,7 @@ impl PacingRow {
     }
 }
 
-/// Response times by our stamps and by the kernel's, of the same exchanges.
+/// Response times of the same exchanges by our stamps and by the kernel's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StampsRow {
     /// Requests per second on the schedule.
@@ -190,7 +189,7 @@ pub struct StampsRow {
     pub spin: Spin,
     pub ours_us: Percentiles,
     pub kernel_us: Percentiles,
-    /// Ours less the kernel's: what the generator adds.
+    /// Our time less the kernel's: the time that the generator adds.
     pub difference_p50_us: Option<f64>,
     pub difference_p99_us: Option<f64>,
 }
@@ -218,7 +217,7 @@ fn difference(
     Some(pick(ours)? - pick(kernel)?)
 }
 
-/// Requests to a port at which nobody listens.
+/// Requests to a closed port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Refused {
     pub asked: u64,
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn pacing_costs_cpu_seconds_per_second_and_polling_is_among_them() {
+    fn pacing_costs_cpu_seconds_per_second_including_polling() {
         let mut record = fixture::record(1000);
         // Two seconds in which the thread ran for one, half of that polling.
         record.window_ns = (0, 2 * S);
@@ -307,12 +306,12 @@ mod tests {
         let difference = row.difference_p50_us.unwrap();
         // Histograms keep three digits.
         assert!((difference - 100.0).abs() < 1.0, "{difference}");
-        // Of a thousand no percentile beyond the 98th is known, nor is their difference.
+        // Among a thousand, no percentile beyond the 98th is known, nor is the difference.
         assert_eq!(row.ours_us.p99.is_some(), row.difference_p99_us.is_some());
     }
 
     #[test]
-    fn where_the_kernel_stamps_nothing_there_is_no_row() {
+    fn without_kernel_stamps_there_is_no_row() {
         let unstamped =
             measured(Shows::Stamps, Arrivals::Constant { rate: 1000.0 }, fixture::record(1000));
         assert!(unstamped.lacks_stamps());
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_counted_beside_what_was_asked() {
+    fn refusals_are_counted_next_to_the_requests() {
         let mut record = fixture::record(0);
         let mut interval = Interval::new(Phase::Measured, 0, S);
         (0..97).for_each(|_| interval.outcomes.count(Outcome::ConnectRefused));
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_cpus_is_told() {
+    fn shared_cpus_are_reported() {
         let shared = Placement { subject: vec![0], generator: vec![0] };
         assert!(Calibration::new("here".into(), &shared, BTreeMap::new(), &[]).shared_cpus);
     }

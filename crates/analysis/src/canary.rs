@@ -1,4 +1,4 @@
-//! The canary: how fast the machine did one and the same piece of work before each start.
+//! Time of the same fixed piece of work on the machine before each start.
 
 use std::collections::BTreeSet;
 
@@ -14,31 +14,31 @@ pub struct CanaryResult {
     /// In order of time.
     pub starts: Vec<CanaryStart>,
     /// Time of the slowest start's piece, as a multiple of the fastest one's on the same CPU: the
-    /// most of all CPUs.
+    /// maximum over CPUs.
     pub slowest_to_fastest: f64,
-    /// Times of these two starts' pieces, microseconds.
+    /// Times of the pieces of the slowest and the fastest start, microseconds.
     pub fastest_us: f64,
     pub slowest_us: f64,
     /// Median over the starts of the time that a piece took, microseconds.
     pub piece_us: f64,
 }
 
-/// Before one start.
+/// The fixed piece of work before one start.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CanaryStart {
-    /// Name of the arm that was then started.
+    /// Name of the arm that was started next.
     pub subject: String,
     /// Counted from 1.
     pub block: u32,
-    /// On which CPU it was done; `None`: on any.
+    /// CPU that ran it; `None`: any.
     pub cpu: Option<u32>,
     /// Median time that a piece took, microseconds.
     pub wall_us: f64,
-    /// Median CPU time that it took: without what others took. Microseconds.
+    /// Median CPU time of a piece, which excludes time taken by others. Microseconds.
     pub cpu_us: f64,
 }
 
-/// `None`: no start had a canary.
+/// `None`: no start has a measurement.
 #[must_use]
 pub(crate) fn canary(run: &Run) -> Option<CanaryResult> {
     let plan = &run.header.plan;
@@ -65,8 +65,8 @@ pub(crate) fn canary(run: &Run) -> Option<CanaryResult> {
         (own().fold(f64::INFINITY, f64::min), own().fold(0.0, f64::max))
     };
     let ratio = |(fastest, slowest): (f64, f64)| slowest / fastest;
-    // One CPU may be slower than another, and servers change places from block to block: the
-    // machine is none the slower for it.
+    // One CPU may be slower than another, and servers swap CPUs from block to block. That does not
+    // make the machine slower.
     let known = cpus.iter().map(ends).filter(|(fastest, _)| *fastest > 0.0);
     let (fastest_us, slowest_us) = known.max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))?;
     let slowest_to_fastest = ratio((fastest_us, slowest_us));
@@ -81,7 +81,7 @@ mod tests {
     use crate::fixture::five_blocks;
 
     #[test]
-    fn a_canary_is_told_start_by_start() {
+    fn the_canary_is_listed_by_start() {
         let mut run = five_blocks();
         assert_eq!(canary(&run), None);
         let piece = |ms: u64| CanaryPiece { wall_ns: ms * 1_000_000, cpu_ns: ms * 900_000 };

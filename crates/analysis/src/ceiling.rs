@@ -1,5 +1,4 @@
-//! Ceilings that a calibration found on this machine, and the one that a later load is compared
-//! with.
+//! Ceilings that a calibration found on this machine, and the choice of the one for a later load.
 
 use dyno_archive::limits::COUNT;
 use dyno_archive::plan::{DriverKind, Model};
@@ -18,24 +17,23 @@ pub struct KindCeiling {
     pub protocol: Protocol,
     /// Whether several requests were in flight on a connection: pipelined, or as streams.
     pub pipelined: bool,
-    /// Requests in flight on each connection that it was measured with. `None`: the file is older
-    /// than this key.
+    /// Requests in flight on each connection during the measurement. `None`: the file is older than
+    /// this key.
     #[serde(default)]
     pub in_flight_each: Option<u32>,
     pub ceiling: Ceiling,
 }
 
 impl KindCeiling {
-    /// Whether it is a number that a load can be compared with: the file may be anybody's.
+    /// Whether a load can be compared with this number. The file may come from any source.
     fn is_usable(&self) -> bool {
         let rps = self.ceiling.throughput_rps;
         rps > 0.0 && rps <= COUNT as f64
     }
 }
 
-/// The ceiling to compare a load with. `None`: none of its kind was measured, or the load is
-/// anything but a closed loop of one thread over plain connections, none of which was closed before
-/// its end.
+/// Returns the ceiling to compare a load with. `None`: none of its kind was measured, or the load
+/// is not a closed loop of one thread over plain connections that stayed open to the end.
 #[must_use]
 pub fn of_load<'a>(
     all: &'a [KindCeiling],
@@ -52,7 +50,7 @@ pub fn of_load<'a>(
         && asked.ramp_connections_s.is_none()
         && record.connections.opened <= u64::from(asked.connections)
         && record.connections.closed_by_us + record.connections.closed_by_server == 0;
-    // Once a connection is upgraded it is like any other of HTTP/2.
+    // After the upgrade a connection is like any other of HTTP/2.
     let protocol = if asked.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
     let each = asked.pipeline * asked.streams;
     let is_like = |kind: &&KindCeiling| {
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_closed_loops_of_one_thread_over_kept_plain_connections_have_one() {
+    fn only_closed_loops_over_kept_plain_connections_have_one() {
         assert_eq!(found(|asked, _| asked.threads = 2), None);
         assert_eq!(
             found(|asked, record| {
@@ -148,7 +146,7 @@ mod tests {
         assert_eq!(
             found(|asked, _| asked.pipeline = 17),
             None,
-            "nobody measured that many in flight"
+            "no ceiling has that many in flight"
         );
     }
 }

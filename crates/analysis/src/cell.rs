@@ -1,11 +1,11 @@
-//! The cell (arm × workload × step), and the numbers that tell its step from others.
+//! The cell (arm × workload × step), and the numbers that distinguish its step from others.
 
 use dyno_archive::plan::{Step, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// An arm with a workload at a step, by their indices in the plan. Trials of one cell differ by
-/// block alone.
+/// An arm with a workload at a step, by their indices in the plan. Trials of one cell differ only
+/// by block.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema,
 )]
@@ -32,15 +32,15 @@ impl CellKey {
     }
 }
 
-/// What tells one step of a workload from another.
+/// Numbers that distinguish one step of a workload from another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Shape {
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
-    /// Requests per second offered; `None` in a closed loop, and where the rate changes.
+    /// Requests per second offered; `None` in a closed loop, or if the rate changes.
     pub rate: Option<f64>,
-    /// Tells steps apart that are otherwise the same: which of them it is, from 1.
+    /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
     pub pass: u32,
 }
 
@@ -55,7 +55,7 @@ impl Shape {
         }
     }
 
-    /// `64 connections`, `1 connection × 10 streams at 1000/s`.
+    /// Returns text such as `64 connections`, `1 connection × 10 streams at 1000/s`.
     pub(crate) fn in_words(self) -> String {
         let plural = if self.connections == 1 { "" } else { "s" };
         let times =

@@ -14,13 +14,13 @@ use crate::peak::RatioBound;
 use crate::report::Report;
 use crate::stats::{Estimate, Looks, Over, Pairs, Repeated, are_skewed, holm, median};
 
-/// What the valid trials of a cell kept of an offered rate.
+/// Share of an offered rate that the valid trials of a cell served.
 #[derive(Clone, Debug)]
 pub struct Offered {
     /// Offered requests per second, the median of the trials; `None`: a closed loop, or no valid
     /// trial.
     pub rps: Option<f64>,
-    /// Shares of it that were served, 0 to 1: no server serves more than is offered.
+    /// Served shares of the rate, 0 to 1: no server serves more than is offered.
     pub kept: Repeated,
 }
 
@@ -47,39 +47,39 @@ pub struct Comparison {
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
-    /// Tells steps apart that are otherwise the same: which of them it is, from 1.
+    /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
     pub pass: u32,
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
     /// The ratio of every metric by its key, those above included; unknown ones are left out.
     pub metrics: Ratios,
-    /// The ratio of throughput, and of CPU time per request, with their intervals; `None`: too few
+    /// Ratio of throughput, and of CPU time per request, with their intervals. `None`: too few
     /// repeats, or one has no value.
     pub throughput: Option<PairEstimate>,
     pub cpu: Option<PairEstimate>,
-    /// Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all
-    /// arms allowed for that are compared with the baseline at this step. Also where they do, and
-    /// the one that is behind may do more (`throughput_bound`). With a fixed order of starts no
-    /// pairs tell two apart.
+    /// Whether the throughput of the pairs does not differ significantly ([`Pairs::are_apart`]),
+    /// allowing for all arms that are compared with the baseline at this step. Also true if it does
+    /// differ, but the slower one may do more (`throughput_bound`), and with a fixed order of
+    /// starts.
     pub tie: bool,
     /// Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
-    /// reasons that are not its own.
+    /// reasons outside of the server.
     pub throughput_bound: RatioBound,
 }
 
-/// An estimate of pairs, and what it is over.
+/// An estimate from pairs, and its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PairEstimate {
     #[serde(flatten)]
     pub estimate: Estimate,
     pub over: Over,
-    /// The interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
-    /// (Bonferroni; Dunn, "Multiple comparisons among means", 1961). Where it leaves out 1, all
-    /// pairs tested together (Holm) tell the two apart. `None`: nothing is excluded.
+    /// Interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
+    /// (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it excludes 1, all pairs
+    /// tested together (Holm) differ significantly. `None`: it is unbounded.
     pub interval_of_all: Option<(f64, f64)>,
-    /// The interval is to hold at every look, and the pairs are visibly skewed: then it holds less
-    /// often than it says.
+    /// Whether the interval is to hold at every look and the pairs are visibly skewed. It then
+    /// holds less often than stated.
     pub is_skewed: bool,
 }
 
@@ -96,7 +96,7 @@ impl PairEstimate {
     }
 }
 
-/// Pairs of subjects that a step has; controls are no part of what is asked.
+/// Returns the number of pairs of subjects at a step; controls are not counted.
 fn pairs_at(plan: &Plan, grid: &Grid<'_>, key: CellKey) -> usize {
     let is_asked =
         |arm: &usize| !plan.subject_of(*arm).control && grid.get(key.of_arm(*arm)).is_some();
@@ -104,8 +104,8 @@ fn pairs_at(plan: &Plan, grid: &Grid<'_>, key: CellKey) -> usize {
     (arms * arms.saturating_sub(1) / 2).max(1)
 }
 
-/// The arm that all others are compared with. Of the arms with trials: the one that the suite
-/// names, or the first that is no control, or the first. `None`: no arm has trials.
+/// Returns the arm that all others are compared with, among the arms with trials: the one that the
+/// suite names, or the first that is no control, or the first. `None`: no arm has trials.
 #[must_use]
 pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
     let measured: Vec<usize> = (0..plan.arms.len()).filter(|arm| grid.has_arm(*arm)).collect();
@@ -116,8 +116,8 @@ pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
         .or_else(|| find(&|_| true))
 }
 
-/// Every other arm's cells against those of the baseline, but of arms that were loaded beside
-/// others where that was alone.
+/// Compares the cells of every other arm with those of the baseline. Arms are left out if one of
+/// the two was loaded alone and the other with others.
 #[must_use]
 pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(baseline) = baseline(plan, grid) else { return Vec::new() };
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_baseline_is_the_named_one_or_the_first_that_is_no_control() {
+    fn the_baseline_is_the_named_arm_or_the_first_no_control() {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let control = |name: &str| Subject { control: true, ..named(name) };
         let trials = reported().trials;
@@ -228,8 +228,8 @@ mod tests {
         assert_eq!(of(some(), None, &[]), None);
     }
 
-    /// Among equal servers the interval for all pairs leaves out 1 in at most one of twenty runs,
-    /// and never beside a tie by all pairs.
+    /// Among equal servers, the interval for all pairs excludes 1 in at most one of twenty runs,
+    /// and never together with a tie by all pairs.
     #[test]
     fn intervals_of_all_pairs_agree_with_ties() {
         const WORLDS: u64 = 120;

@@ -1,45 +1,46 @@
-//! What a billion requests cost.
+//! Cost of a billion requests.
 
 use dyno_archive::plan::Cost;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a server holds while it is up, beside the CPU time of its requests.
+/// Resources that a server holds while it runs, apart from the CPU time of its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Held {
-    /// CPUs that are paid for. 0: not known, and then memory is left out.
+    /// Paid CPUs. 0: not known; memory is then left out.
     pub(crate) cpus: f64,
     pub(crate) memory_bytes: f64,
-    /// Seconds of each start in which nothing is served.
+    /// Seconds of each start before the server serves.
     pub(crate) startup_s: f64,
 }
 
-/// The price of 10⁹ requests, with what it consists of.
+/// The price of 10⁹ requests and its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostResult {
     /// In the currency of `[cost]`.
     pub per_billion: f64,
-    /// The same at the ends of the interval, or range, of the CPU time per request; `None`: of one
-    /// repeat alone.
+    /// The same at both ends of the interval, or range, of the CPU time per request; `None`: one
+    /// repeat only.
     pub between: Option<(f64, f64)>,
-    /// What of it is paid for memory.
+    /// Part of the price for memory.
     pub of_memory: f64,
 }
 
-/// What 10⁹ requests use of a server all of whose CPUs are used fully: of one that uses the share u
-/// of them it is paid for 1 / u times as long.
+/// Use of 10⁹ requests on a server that uses all its CPUs fully. A server that uses the share u of
+/// them is paid for 1 / u times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Paid {
     /// Hours of one CPU.
     pub cpu_hours: f64,
-    /// Hours of a GiB of memory, which is held beside the CPUs whatever is served.
+    /// Hours of a GiB of memory, which is held for as long as the CPUs.
     pub gib_hours: f64,
 }
 
 impl Paid {
-    /// Of requests of so many microseconds of CPU time each. A server with c CPUs serves c / t
-    /// requests a second that take t CPU seconds each. It serves nothing while it starts, once in a
-    /// lifetime (hours; `None`: it lives for ever). `None`: it does nothing else in its life.
+    /// Computes the use of requests of this many microseconds of CPU time each. A server with c
+    /// CPUs serves c / t requests per second that take t CPU seconds each. It serves none while it
+    /// starts, once per lifetime (hours; `None`: unlimited). `None`: the start takes the whole
+    /// lifetime.
     pub(crate) fn of(cpu_us: f64, held: Held, lifetime_hours: Option<f64>) -> Option<Paid> {
         let starting = lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
         let cpu_hours = cpu_us * 1e3 / 3600.0 / (1.0 - starting);
@@ -55,13 +56,13 @@ impl Paid {
     }
 }
 
-/// The price of 10⁹ requests of so many microseconds of CPU time each.
+/// Returns the price of 10⁹ requests of this many microseconds of CPU time each.
 pub(crate) fn of_billion(cpu_us: f64, held: Held, cost: Cost) -> f64 {
     Paid::of(cpu_us, held, cost.lifetime_hours).map_or(f64::INFINITY, |paid| paid.at(cost))
 }
 
-/// The price with its interval. `cpu_us`: CPU time per request, and the ends of its interval.
-/// `None`: it cannot be served within a lifetime.
+/// Returns the price with its interval. `cpu_us`: CPU time per request, and the ends of its
+/// interval. `None`: it cannot be served within a lifetime.
 pub(crate) fn result(
     cpu_us: f64,
     between: Option<(f64, f64)>,
@@ -94,19 +95,19 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_start_ups_are_paid_for_beside_the_requests() {
+    fn memory_and_start_ups_are_paid_for_too() {
         let held = Held { cpus: 2.0, memory_bytes: f64::from(1 << 30), startup_s: 36.0 };
-        // Half a GiB beside each CPU, at a tenth of its price.
+        // Half a GiB per CPU, at a tenth of the CPU's price.
         let memory = Cost { per_gib_hour: Some(0.0072), ..CPU };
         let priced = result(100.0, Some((90.0, 120.0)), held, memory).unwrap();
         assert!((priced.per_billion - 1.1).abs() < 1e-12 && (priced.of_memory - 0.1).abs() < 1e-12);
         let (low, high) = priced.between.unwrap();
         assert!((low - 0.99).abs() < 1e-12 && (high - 1.32).abs() < 1e-12);
-        // A tenth of every life is its start.
+        // A tenth of every lifetime is start-up.
         let short = Cost { lifetime_hours: Some(0.1), ..CPU };
         assert!((of_billion(100.0, held, short) - 1.0 / 0.9).abs() < 1e-12);
         assert_eq!(result(100.0, None, Held { startup_s: 360.0, ..held }, short), None);
-        // Nobody knows how many CPUs there are.
+        // The number of CPUs is not known.
         assert!((of_billion(100.0, Held { cpus: 0.0, ..held }, memory) - 1.0).abs() < 1e-12);
     }
 }

@@ -1,4 +1,4 @@
-//! How a run orders the starts of its subjects, and what comparisons owe to that.
+//! Order of the starts of a run's subjects, and its effect on comparisons.
 
 use dyno_archive::plan::{Order, Plan};
 
@@ -62,7 +62,8 @@ fn is_balanced(orders: &[Vec<usize>], a: usize, b: usize) -> bool {
     before.min(both.len() - before) >= both.len() / 2
 }
 
-/// The place of an arm among those that take part, where the order is fixed; `None`: it is not.
+/// Returns the place of an arm among those that take part, if the order is fixed; `None`: it is
+/// not.
 #[must_use]
 pub(crate) fn fixed_place(plan: &Plan, arm: usize) -> Option<usize> {
     let is_fixed = Design::new(plan).is_fixed();

@@ -10,19 +10,20 @@ use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The drops of the machine between two readings. `None`: the kernel does not show that counter.
+/// Packets and connections that the machine dropped between two readings. `None`: the kernel does
+/// not show that counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MachineDrops {
     /// Packets dropped by connection tracking.
     pub tracking: Option<u64>,
     /// Entries of unanswered connections that were evicted from its table to make room.
     pub tracking_evictions: Option<u64>,
-    /// Most entries that were seen in its table, and that it may have.
+    /// Highest number of entries seen in its table, and the limit.
     pub tracking_entries: Option<u64>,
     pub tracking_most: Option<u64>,
-    /// Packets that found the queue of received packets of their CPU full.
+    /// Packets dropped because the receive queue of their CPU was full.
     pub backlog: Option<u64>,
-    /// Neighbours (ARP, NDP) for which the table had no room.
+    /// Neighbours (ARP, NDP) that did not fit in the table.
     pub neighbours: Option<u64>,
     /// Packets dropped and connections aborted because TCP had no memory.
     pub tcp_memory: Option<u64>,
@@ -32,13 +33,14 @@ pub struct MachineDrops {
 }
 
 impl MachineDrops {
-    /// The drops while a load ran. Loads without any reading have `None`.
+    /// Returns the drops while a load ran; `None` without any reading.
     #[must_use]
     pub fn from_load(record: &LoadRecord) -> Option<MachineDrops> {
         let around = record.client.machine.as_ref().and_then(|machine| machine.path);
         let parties = [Party::SUBJECT, Party::GENERATOR];
         let sampled = parties.into_iter().filter_map(|party| growth_in_samples(record, party));
-        // Each reading is of a part of the time, or of another network: a lower bound.
+        // Each reading covers only part of the time, or another network, so the result is a lower
+        // bound.
         let all = around.into_iter().chain(sampled).map(|path| MachineDrops::from_path(&path));
         let drops = all.reduce(MachineDrops::most)?;
         let entries = record.samples.iter().flat_map(entries).max();
@@ -46,13 +48,13 @@ impl MachineDrops {
             .filter(|drops| *drops != MachineDrops::default())
     }
 
-    /// The drops in the growth of counters.
+    /// Returns the drops from the growth of counters.
     #[must_use]
     pub fn from_path(path: &PathUse) -> MachineDrops {
         let network = path.network.unwrap_or_default();
         let tracking = network.tracking;
         MachineDrops {
-            // Kernels count some of the failed insertions as drops, too.
+            // Kernels count some of the failed insertions as drops as well.
             tracking: tracking.map(|seen| seen.dropped.max(seen.insert_failed)),
             tracking_evictions: tracking.map(|seen| seen.evicted),
             tracking_entries: tracking.map(|seen| seen.entries),
@@ -65,7 +67,8 @@ impl MachineDrops {
         }
     }
 
-    /// The causes with their numbers, and the remedies. `None`: the machine dropped nothing.
+    /// Returns the causes with their numbers, and the remedies. `None`: the machine dropped
+    /// nothing.
     #[must_use]
     pub fn explained(&self) -> Option<Explained> {
         let some = |n: Option<u64>| n.filter(|n| *n > 0);
@@ -104,7 +107,7 @@ impl MachineDrops {
         }
     }
 
-    /// The higher of both, counter by counter.
+    /// Returns the higher value of both for each counter.
     fn most(self, other: MachineDrops) -> MachineDrops {
         MachineDrops {
             tracking: self.tracking.max(other.tracking),
@@ -120,12 +123,12 @@ impl MachineDrops {
     }
 }
 
-/// Drops in words.
+/// Drops as text for a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
-    /// Such as `812 by connection tracking, whose table held 262144 of 262144 entries`.
+    /// Text such as `812 by connection tracking, whose table held 262144 of 262144 entries`.
     pub causes: String,
-    /// Sentences.
+    /// Remedies, as sentences.
     pub remedies: String,
 }
 
@@ -138,8 +141,9 @@ const MORE_NEIGHBOURS: &str =
 const MORE_MEMORY: &str =
     "Raise `net.ipv4.tcp_mem` and `net.ipv4.tcp_max_orphans`, or use fewer connections (`-c`).";
 
-/// A full receive buffer is that of one socket, which its program reads too slowly: it counts as
-/// the machine's where the memory of all sockets was under pressure.
+/// Returns the drops because of a lack of memory. A full receive buffer belongs to one socket,
+/// which its program reads too slowly. It counts as the machine's only if the memory of all sockets
+/// was under pressure.
 fn memory_drops(network: &NetworkUse, path: &PathUse) -> Option<u64> {
     let is_under_pressure = network.memory_pressures.is_some_and(|n| n > 0)
         || path.tcp_memory.is_some_and(|seen| seen.pages >= seen.pressure_pages);
@@ -148,8 +152,8 @@ fn memory_drops(network: &NetworkUse, path: &PathUse) -> Option<u64> {
     all.into_iter().flatten().reduce(|a, b| a + b)
 }
 
-/// The growth of the counters of a party's network and of the machine, from a load's first sample
-/// to its last.
+/// Returns the growth of the counters of a party's network and of the machine, from a load's first
+/// sample to its last.
 fn growth_in_samples(record: &LoadRecord, party: Party) -> Option<PathUse> {
     let path = |sample: &Sample| {
         let host = sample.host.as_ref();
@@ -191,7 +195,7 @@ mod tests {
         assert_eq!(MachineDrops::from_load(&record), None);
     }
 
-    /// The server may be in another network, and the load may never have come to its window.
+    /// The server may be in another network, and the load may end before its window.
     #[test]
     fn load_has_the_highest_of_its_readings() {
         let mut record = observed(&[(500, 0)]);

@@ -1,5 +1,5 @@
-//! Loads that ran at the same time against servers on the same CPUs: whatever the machine did
-//! meanwhile, it did to all of them.
+//! Loads that ran at the same time against servers on the same CPUs: a disturbance of the machine
+//! affects all of them equally.
 //!
 //! The procedure is that of Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the
 //! Cloud" (ICPE 2020).
@@ -22,27 +22,27 @@ use crate::verdict::{Confidence, Limiter, Resource};
 /// A trial whose load ran at the same time as those of other subjects.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DuetResult {
-    /// How many loads ran at the same time, this one among them.
+    /// Number of loads that ran at the same time, including this one.
     pub loads: u32,
-    /// How many were to.
+    /// Number of loads that were planned for the same time.
     pub planned: u32,
     /// Names of the others, as far as their trials are known.
     pub beside: Vec<String>,
-    /// Whether they are those that most often ran at the same time at this step: what a request
-    /// costs beside others is no repeat of what it costs beside these.
+    /// Whether the others are those that most often ran at the same time at this step. The cost of
+    /// a request depends on the others, so a repeat with other loads is not comparable.
     pub is_usual: bool,
     /// When the load began, on the machine's monotonic clock: loads that began at the same instant
     /// ran together.
     pub began_ns: u64,
-    /// Mean number of CPUs that the servers of the duet used together; `None`: that of one is
-    /// unknown.
+    /// Mean number of CPUs that the servers of the duet used together; `None`: that of one server
+    /// is unknown.
     pub cpus: Option<f64>,
-    /// Pieces of the measured window in order of time: those of one number are compared with each
-    /// other.
+    /// Pieces of the measured window in order of time. Pieces with the same number are compared
+    /// with each other.
     pub rounds: Vec<RoundResult>,
 }
 
-/// The shortest piece: CPU time is accounted when a thread leaves its CPU, and at the kernel's
+/// The shortest piece. CPU time is accounted when a thread leaves its CPU, and at the kernel's
 /// ticks, which are up to 10 ms apart.
 const PIECE_NS: u64 = 500_000_000;
 
@@ -58,7 +58,7 @@ impl DuetResult {
         let loads = record.load.at_once?;
         let planned = plan.loads_with(&plan.trials[record.trial]);
         let is_usual = company.is_usual(plan, record);
-        let beside = company.beside(plan, record);
+        let beside = company.names_of_others(plan, record);
         let cpus = company.cpus.get(&began(plan, record)).copied().flatten();
         let record = &record.load;
         let round = |piece| RoundResult {
@@ -84,7 +84,7 @@ type Point = (usize, usize);
 /// A load by its workload and step, its block, and the instant at which it began.
 type Began = (Point, u32, u64);
 
-/// Which arms' loads usually ran at the same time, by workload and step, and which took turns.
+/// Arms whose loads usually ran at the same time, by workload and step, and arms that took turns.
 #[derive(Debug, Default)]
 pub(crate) struct Company {
     usual: BTreeMap<Point, BTreeSet<usize>>,
@@ -92,7 +92,7 @@ pub(crate) struct Company {
     /// CPUs that the servers of loads at the same time used together; `None`: one is unknown.
     cpus: BTreeMap<Began, Option<f64>>,
     in_turns: BTreeSet<CellKey>,
-    /// Of loads that took turns with each other: each trial, and its pace.
+    /// Loads that took turns with each other: each trial, and its pace.
     paces: BTreeMap<Began, Vec<(usize, Vec<f64>)>>,
 }
 
@@ -111,7 +111,7 @@ impl Company {
             of.entry(began).or_default().insert(plan.trials[record.trial].arm);
             loads.insert(began, at_once as usize);
         }
-        // An interruption may have kept the records of some alone: who the others were is not known
+        // An interruption may have kept the records of only some loads. The others are unknown
         // then.
         let is_whole =
             |began: &Began, arms: &BTreeSet<usize>| arms.len() > 1 && arms.len() == loads[began];
@@ -139,8 +139,9 @@ impl Company {
         }
     }
 
-    /// What the others did in each round of a load that took turns with them, as multiples of
-    /// their means: the median of all. `None`: no other took turns, or some had other rounds.
+    /// Returns the throughput of the others in each round of a load that took turns with them, as
+    /// multiples of their means: the median over all. `None`: no other took turns, or some had
+    /// other rounds.
     pub(crate) fn pace(&self, plan: &Plan, record: &TrialRecord) -> Option<Vec<f64>> {
         let all = self.paces.get(&began(plan, record))?;
         let others: Vec<&[f64]> = all
@@ -163,14 +164,14 @@ impl Company {
             && self.in_turns.contains(&CellKey::of_trial(&plan.trials[record.trial]))
     }
 
-    fn beside(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
+    fn names_of_others(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
         let own = plan.trials[record.trial].arm;
         let all = self.of.get(&began(plan, record)).into_iter().flatten();
         all.filter(|arm| **arm != own).map(|arm| plan.arms[*arm].name.clone()).collect()
     }
 
-    /// Whether a load ran beside those beside whom its step most often ran, as far as that is
-    /// known; one alone never did.
+    /// Whether a load ran at the same time as those with which its step most often ran, as far as
+    /// they are known. A load that ran alone never did.
     fn is_usual(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = began(plan, record);
         let loads = record.load.at_once.map_or(1, |loads| loads as usize);
@@ -194,7 +195,7 @@ fn began(plan: &Plan, record: &TrialRecord) -> Began {
     ((planned.workload, planned.step), block, record.load.began_ns)
 }
 
-/// The measured window in pieces of whole intervals; what is left at its end is none.
+/// Returns the measured window in pieces of whole intervals; the remainder at its end is left out.
 fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
     let mut from_ns = record.window_ns.0;
     let piece = |end_ns: u64| {
@@ -204,7 +205,7 @@ fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
     measured(record, record.window_ns).map(|interval| interval.end_ns).filter_map(piece).collect()
 }
 
-/// What is said of waiting: for the CPUs of the servers, and for those of the generators.
+/// Codes about waiting: for the CPUs of the servers, and for those of the generators.
 const OF_WAITING: [Code; 14] = [
     Code::GeneratorBusy,
     Code::GeneratorCrowded,
@@ -222,38 +223,38 @@ const OF_WAITING: [Code; 14] = [
     Code::Cyclic,
 ];
 
-/// Caveats without those of waiting: of loads that ran at the same time nobody is told to trust the
-/// times, so that no caveat warns of what they hold.
+/// Removes caveats about waiting. The times of loads that ran at the same time are not compared, so
+/// no caveat needs to warn about them.
 pub(crate) fn without_waiting(mut all: Vec<Caveat>) -> Vec<Caveat> {
     all.retain(|caveat| !OF_WAITING.contains(&caveat.code));
     all
 }
 
-/// What is said of a trial that was one of several at the same time.
+/// Returns the caveat of a trial that was one of several at the same time.
 pub(crate) fn at_once(duet: &DuetResult) -> Caveat {
     let (severity, message) = match (duet.loads, duet.planned) {
         (1, planned) => (
             Severity::Invalid,
             format!(
-                "None of the {} that were to be loaded at the same time was there: what a request \
-                 costs alone is no repeat of what it costs beside others.",
+                "None of the {} that were planned for the same time ran. The cost of a request \
+                 alone is not comparable with its cost next to other loads. Run the suite again.",
                 others(planned)
             ),
         ),
         (loads, planned) if !duet.is_usual => (
             Severity::Invalid,
             format!(
-                "{loads} of {planned} servers were loaded at the same time, and in most repeats of \
-                 this step not the same ones: what a request costs beside these is no repeat of \
-                 that."
+                "{loads} of {planned} servers were loaded at the same time, but not the same ones \
+                 as in most repeats of this step. The cost of a request depends on the other \
+                 loads, so this repeat is not comparable. Run the suite again."
             ),
         ),
         (loads, planned) => (
             Severity::Info,
             format!(
-                "This server was loaded at the same time as {}{} on the same CPUs: CPU time per \
-                 request and other costs are compared, and throughput and times are not, for they \
-                 hold the wait for each other. `order = \"interleaved\"` compares those.",
+                "This server was loaded at the same time as {}{} on the same CPUs. CPU time per \
+                 request and other costs are compared. Throughput and times are not, because they \
+                 include the wait for each other. Use `order = \"interleaved\"` to compare those.",
                 others(loads),
                 if loads < planned {
                     format!(" (of {} planned)", planned - 1)
@@ -266,9 +267,10 @@ pub(crate) fn at_once(duet: &DuetResult) -> Caveat {
     Caveat::new(Code::AtOnce, severity, message, json!({"loads": duet.loads}))
 }
 
-/// A server that is switched between requests, on CPUs that are idle at times. A wake-up costs more
-/// where the CPU was idle, and which server finds it idle depends on the other one's pace: a server
-/// with 6 µs more work per request was shown as 30 % cheaper at one connection.
+/// Returns the caveat of a server that is switched between requests, on CPUs that are idle at
+/// times. A wake-up costs more on an idle CPU, and the other server's pace decides which server
+/// finds it idle. A server with 6 µs more work per request was shown as 30 % cheaper at one
+/// connection.
 pub(crate) fn idle_cpus(duet: &DuetResult, server: &ServerUse) -> Option<Caveat> {
     /// Least share of the CPUs that counts as full.
     const FULL: f64 = 0.9;
@@ -298,14 +300,14 @@ fn others(loads: u32) -> String {
     format!("{others} other{}", if others == 1 { "" } else { "s" })
 }
 
-/// What limited a trial: of several at the same time each other, unless it failed.
+/// Returns what limited a trial. Loads at the same time limit each other, unless the trial failed.
 pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
     let is_known = [Resource::Failure, Resource::Refusal, Resource::DroppedPackets];
-    let can_tell = is_known.contains(&alone.resource);
-    let Some(duet) = duet.filter(|duet| !can_tell && duet.loads > 1) else { return alone };
+    let is_decided = is_known.contains(&alone.resource);
+    let Some(duet) = duet.filter(|duet| !is_decided && duet.loads > 1) else { return alone };
     let sentence = format!(
-        "Not asked: it was loaded at the same time as {} on the same CPUs, and they limited each \
-         other.",
+        "Not determined: it was loaded at the same time as {} on the same CPUs, and they limited \
+         each other.",
         others(duet.loads)
     );
     Limiter::new(Resource::Unknown, Confidence::Low, sentence, json!({"loads": duet.loads}))
@@ -348,7 +350,7 @@ mod tests {
         }
     }
 
-    /// Blocks of three servers, in each of which those of a list were loaded at the same time.
+    /// Blocks of three servers. In each block, the listed ones were loaded at the same time.
     fn run(blocks: &[&[usize]]) -> Run {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let mut run =
@@ -372,7 +374,7 @@ mod tests {
         run.trials.iter().filter_map(of).collect()
     }
 
-    fn said(duet: &DuetResult) -> Severity {
+    fn severity(duet: &DuetResult) -> Severity {
         at_once(duet).severity
     }
 
@@ -389,38 +391,38 @@ mod tests {
     }
 
     #[test]
-    fn repeats_are_those_beside_the_same_others() {
+    fn repeats_have_the_same_other_loads() {
         let all: &[usize] = &[0, 1, 2];
-        // The third was there once, so that once the others were beside it.
+        // The third was present once, and in that block the others had a third load next to them.
         let pair = duets(&run(&[&[0, 1], all, &[0, 1]]));
         let usual: Vec<bool> = pair.iter().map(|duet| duet.is_usual).collect();
         assert_eq!(usual, [true, true, false, false, false, true, true]);
-        assert_eq!(said(&pair[0]), Severity::Info);
+        assert_eq!(severity(&pair[0]), Severity::Info);
         assert!(at_once(&pair[0]).message.contains("1 other (of 2 planned)"));
-        assert_eq!(said(&pair[2]), Severity::Invalid);
-        // As many, but not the same.
+        assert_eq!(severity(&pair[2]), Severity::Invalid);
+        // The same number of loads, but not the same ones.
         let other = duets(&run(&[&[0, 1], &[0, 2], &[0, 1]]));
-        assert_eq!(other.iter().map(said).filter(|s| *s == Severity::Invalid).count(), 2);
-        // Alone is no company, however often.
+        assert_eq!(other.iter().map(severity).filter(|s| *s == Severity::Invalid).count(), 2);
+        // A load alone is not a duet, even if it is the most frequent case.
         assert!(
-            duets(&run(&[&[0], &[0], &[1]])).iter().all(|duet| said(duet) == Severity::Invalid)
+            duets(&run(&[&[0], &[0], &[1]])).iter().all(|duet| severity(duet) == Severity::Invalid)
         );
-        // The record of one is lost, and the others are as they were.
+        // The record of one is lost, and the others are unchanged.
         let mut lost = run(&[all, all]);
         lost.trials.remove(0);
         assert!(duets(&lost).iter().all(|duet| duet.is_usual));
-        // On the screen each is shown before there are others.
+        // During the run, each is shown before the others exist.
         lost.trials.truncate(1);
-        assert_eq!(said(&duets(&lost)[0]), Severity::Info);
+        assert_eq!(severity(&duets(&lost)[0]), Severity::Info);
     }
 
     #[test]
-    fn a_server_of_which_no_repeat_counts_is_told_all_the_same() {
+    fn a_server_without_valid_repeats_is_still_reported() {
         let report = crate::report::report(&run(&[[0, 1].as_slice(); 5]));
         let of_c = report.duets.iter().find(|effect| effect.to == "c").expect("an effect");
-        let said: Vec<&str> = of_c.answers.iter().map(|answer| &*answer.sentence).collect();
+        let sentences: Vec<&str> = of_c.answers.iter().map(|answer| &*answer.sentence).collect();
         let lost = "5 of 5 repeats of B do not count";
-        assert!(said.len() == 1 && said[0].contains(lost), "{said:?}");
+        assert!(sentences.len() == 1 && sentences[0].contains(lost), "{sentences:?}");
     }
 
     #[test]
@@ -442,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_not_warned_of() {
+    fn caveats_about_waiting_are_removed() {
         let all = vec![info(Code::GeneratorStarved, "x"), info(Code::WrongAnswers, "y")];
         let codes: Vec<Code> = without_waiting(all).iter().map(|caveat| caveat.code).collect();
         assert_eq!(codes, [Code::WrongAnswers]);

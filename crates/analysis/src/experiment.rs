@@ -1,4 +1,4 @@
-//! What a suite's experiment comes to: what each change of its arms changes, and because of what.
+//! Result of a suite's experiment: the effect of each change of its arms, and the cause.
 
 use std::collections::BTreeSet;
 
@@ -23,31 +23,31 @@ use crate::stats::{Estimate, Looks, median};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ExperimentResult {
     pub kind: ExperimentKind,
-    /// What was varied, in the words of whoever asked.
+    /// The varied factor, in the words of the suite's author.
     pub factor: Option<String>,
     pub effects: Vec<Effect>,
-    /// What the level does, over all levels; empty but for a dose.
+    /// Effect of the level, over all levels; empty unless the experiment is a dose.
     pub doses: Vec<Dose>,
 }
 
-/// What one change of an arm changes.
+/// Effect of one change of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// Names of the arms; ratios are `to` ÷ `from`.
     pub from: String,
     pub to: String,
-    /// In what the two differ, as planned; nothing: one is the other's twin.
+    /// Planned differences between the two; empty: they are twins.
     pub changed: Vec<Change>,
-    /// The only thing in which they differ, in words; `None`: there is none, there are several, or
+    /// The only difference between the two, in words; `None`: there is none, there are several, or
     /// `fixed_order`.
     pub because: Option<String>,
-    /// A limit in which the two differ could not be set in a start of one of them: they may not
-    /// differ at all.
+    /// Whether a limit in which the two differ could not be set in a start of one of them. They may
+    /// not differ at all.
     pub not_set: bool,
-    /// All blocks started the two in the same order, so a drift of the machine is part of what they
-    /// differ by.
+    /// Whether all blocks started the two in the same order. A drift of the machine is then part of
+    /// their difference.
     pub fixed_order: bool,
-    /// What it comes to, cell by cell.
+    /// Results, cell by cell.
     pub answers: Vec<Answer>,
     pub rows: Vec<Row>,
 }
@@ -56,27 +56,27 @@ pub struct Effect {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     pub what: String,
-    /// `None`: not told, because values of the environment and of requests may hold secrets, or not
+    /// `None`: withheld, because values of the environment and of requests may hold secrets, or not
     /// set.
     pub from: Option<String>,
     pub to: Option<String>,
 }
 
-/// What the level of a dose does to a metric at one step.
+/// Effect of the level of a dose on a metric at one step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Dose {
     pub workload: String,
     pub step: Shape,
     pub metric: &'static str,
     pub title: &'static str,
-    /// What the metric is multiplied by when the level doubles, over launches; `None`: too few, one
+    /// Factor of the metric when the level doubles, over launches; `None`: too few launches, one
     /// has no value, or the order of starts was fixed.
     pub doubling: Option<Estimate>,
-    /// The same, of the median slope; `None`: no block has every level.
+    /// The same from the median slope; `None`: no block has every level.
     pub doubling_median: Option<f64>,
 }
 
-/// What the run's experiment comes to; `None`: it has none.
+/// Returns the result of the run's experiment; `None`: the run has none.
 #[must_use]
 pub(crate) fn experiment(run: &Run, report: &Report) -> Option<ExperimentResult> {
     let plan = &run.header.plan;
@@ -90,7 +90,7 @@ pub(crate) fn experiment(run: &Run, report: &Report) -> Option<ExperimentResult>
     })
 }
 
-/// Arms that are set against each other.
+/// Returns the arms that are compared with each other.
 pub(crate) fn pairs(plan: &Plan, experiment: &Experiment) -> Vec<(usize, usize)> {
     let arms = arms(plan, experiment);
     match experiment.kind {
@@ -102,18 +102,18 @@ pub(crate) fn pairs(plan: &Plan, experiment: &Experiment) -> Vec<(usize, usize)>
     }
 }
 
-/// Whether two arms are the same under two names.
+/// Whether two arms are identical under two names.
 pub(crate) fn are_twins(plan: &Plan, a: usize, b: usize) -> bool {
     changes(plan, a, b).is_empty()
 }
 
-/// The words for what is varied, where it is one thing: in a ladder each arm may have another.
+/// Returns the words for the varied factor if there is one; in a ladder each arm may have another.
 fn named_factor(experiment: &Experiment) -> Option<&str> {
     let is_one = matches!(experiment.kind, ExperimentKind::Toggle | ExperimentKind::Dose);
     experiment.factor.as_deref().filter(|_| is_one)
 }
 
-/// Arms that are the same under two names, against each other: what they differ by is noise.
+/// Compares arms that are identical under two names: their difference is noise.
 #[must_use]
 pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
     let plan = &run.header.plan;
@@ -126,8 +126,8 @@ pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
     effects(run, report, &pairs, None)
 }
 
-/// Arms that were loaded at the same time, against the baseline or the first of them; none where an
-/// experiment says what is set against what.
+/// Compares arms that were loaded at the same time with the baseline, or with the first of them.
+/// Returns none if an experiment defines the comparisons.
 pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
     let plan = &run.header.plan;
     let is_in = |arm: &usize| plan.duet.contains(arm) && plan.takes_part(*arm);
@@ -143,8 +143,8 @@ pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
     effects(run, report, &pairs, None)
 }
 
-/// The arms that the experiment is about: those that it made, or else all but those of controls,
-/// which are there for comparison where there are others.
+/// Returns the arms of the experiment: those that it made, or else all except controls, unless
+/// there are only controls.
 fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
     let all = 0..plan.arms.len();
     let is_asked = |arm: &usize| match experiment.arms.is_empty() {
@@ -154,14 +154,15 @@ fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
     let asked: Vec<usize> = all.clone().filter(is_asked).collect();
     let are_controls = asked.len() < 2 && experiment.arms.is_empty();
     let of_experiment = if are_controls { all.collect() } else { asked };
-    // A twin is no change.
+    // A twin changes nothing.
     let is_first = |arm: &usize| {
         of_experiment.iter().all(|other| other >= arm || !are_twins(plan, *other, *arm))
     };
     of_experiment.iter().copied().filter(is_first).collect()
 }
 
-/// Pairs of a matrix that differ in one thing, from the first arm that has all else.
+/// Returns the pairs of a matrix that differ in one thing, each from the first arm that is
+/// otherwise equal.
 fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for (place, to) in arms.iter().enumerate() {
@@ -237,13 +238,13 @@ fn are_set(run: &Run, arms: &[usize], changed: &[Change]) -> bool {
 }
 
 impl Effect {
-    /// Whether anything is shown to differ.
+    /// Whether any difference is shown.
     #[must_use]
     pub fn is_shown(&self) -> bool {
         self.rows.iter().any(Row::is_shown)
     }
 
-    /// Why the arms may differ, as a sentence.
+    /// Returns the possible cause of a difference, as a sentence.
     #[must_use]
     pub fn reason(&self) -> String {
         self.reason_where(self.is_shown())
@@ -265,7 +266,8 @@ impl Effect {
         self.rows.iter().filter(|row| (&row.workload, row.step) == (&cell.workload, cell.step))
     }
 
-    /// Why the arms may differ in a cell, as a sentence: of what is not shown there is no cause.
+    /// Returns the possible cause of a difference in a cell, as a sentence. A difference that is
+    /// not shown has no cause.
     #[must_use]
     pub fn reason_in(&self, cell: &Answer) -> String {
         self.reason_where(self.is_shown_in(cell))
@@ -277,11 +279,11 @@ impl Effect {
         };
         match (&self.because, self.changed.len()) {
             (_, 0) if self.fixed_order => {
-                "The two are the same: what differs is noise, or a drift of the machine, because \
-                 they ran in the same order in each block."
+                "The two are identical: their difference is noise, or a drift of the machine, \
+                 because they ran in the same order in each block."
                     .into()
             }
-            (_, 0) => "The two are the same: what differs is noise.".into(),
+            (_, 0) => "The two are identical: their difference is noise.".into(),
             _ if self.not_set => {
                 format!(
                     "A limit could not be set here, so they may not differ at all: {}.",
@@ -294,15 +296,15 @@ impl Effect {
                 names()
             ),
             (Some(because), _) if is_shown => {
-                format!("Because of {because}: it is all that they differ in.")
+                format!("Because of {because}, the only difference between the two.")
             }
             (Some(because), _) => format!("They differ in {because} alone."),
-            (None, _) => format!("Which of it does it cannot be told: {} are confounded.", names()),
+            (None, _) => format!("The cause cannot be identified: {} are confounded.", names()),
         }
     }
 }
 
-/// In what two arms differ, as planned.
+/// Returns the planned differences between two arms.
 fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
     let (subject_a, subject_b) = (plan.subject_of(a), plan.subject_of(b));
     let mut found = Vec::new();
@@ -333,8 +335,8 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
     let (values_a, values_b) = (arm_a.conditions.values(), arm_b.conditions.values());
     let names: BTreeSet<&String> = values_a.keys().chain(values_b.keys()).collect();
     let differs = |name: &&&String| values_a.get(**name) != values_b.get(**name);
-    let untold = |name: &&String| Change { what: (*name).clone(), from: None, to: None };
-    found.extend(names.iter().filter(differs).map(untold));
+    let without_values = |name: &&String| Change { what: (*name).clone(), from: None, to: None };
+    found.extend(names.iter().filter(differs).map(without_values));
     let behind = |arm: &dyno_archive::plan::Arm| {
         let names: Vec<&str> =
             arm.backends.iter().map(|index| &*plan.backends[*index].name).collect();
@@ -345,8 +347,8 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
     found
 }
 
-/// A change for each place at which two JSON values differ. The last name on the way says what it
-/// is: `cpus` of `limits`.
+/// Adds a change for each place at which two JSON values differ. The last name of the path names
+/// the change: `cpus` of `limits`.
 fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<Change>) {
     let text = |value: &Value| match value {
         Value::Null => None,
@@ -359,10 +361,10 @@ fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<Change>) {
     });
 }
 
-/// Metrics of which the answer to a dose is told.
+/// Metrics that a dose is reported for.
 const DOSED: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
 
-/// The slopes of metrics by the level, where arms stand on a scale.
+/// Returns the slopes of metrics by the level, if arms have levels.
 fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
     let levels: Option<Vec<f64>> = arms.iter().map(|arm| plan.arms[*arm].level).collect();
     let Some(levels) = levels.filter(|levels| levels.len() > 1) else { return Vec::new() };
@@ -379,7 +381,7 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
             step: Shape::of(&plan.load.steps[key.step]),
             metric: metric.key,
             title: metric.title,
-            // In a fixed order the level stands where the drift does.
+            // In a fixed order, the level and the drift are confounded.
             doubling: Estimate::of_pairs_at(Looks::of(plan), &doublings)
                 .filter(|_| !Design::new(plan).is_fixed()),
             doubling_median: median(&doublings),
@@ -391,9 +393,9 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
     cells.into_iter().flat_map(of_cell).collect()
 }
 
-/// For each block in which all levels count, the slope of the metric's logarithm by the level's, by
-/// least squares. Where one of them has no value, or 0, there are none: those of the other blocks
-/// would be chosen by what is measured.
+/// Returns the slope of the metric's logarithm by the level's, by least squares, for each block in
+/// which all levels count. If one block has no value, or 0, the result is empty: the measured
+/// values would choose the other blocks.
 fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
@@ -419,8 +421,8 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Six blocks of one server in arms that `change` makes, each with so many answers, more in
-    /// each block.
+    /// Six blocks of one server in arms that `change` makes. Each arm has its number of answers,
+    /// more in each block.
     fn run(kind: ExperimentKind, arms: &[(&str, u64, fn(&mut Arm))]) -> Run {
         let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };
         let mut plan = fixture::plan(vec![server]);
@@ -442,7 +444,8 @@ mod tests {
         plan.repeats = 6;
         let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {
             let arm = planned.arms[0];
-            // Blocks differ by more than arms do, and arms by a little more or less in each.
+            // Blocks differ more than arms do, and the difference between arms varies a little per
+            // block.
             let answers = arms[arm].1 * (10 + u64::from(planned.block)) + (launch as u64 * 7) % 5;
             plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
             fixture::trial_record(launch, fixture::record(answers))
@@ -475,7 +478,7 @@ mod tests {
         assert_eq!(between(&ablation), [("whole", "small"), ("whole", "both")]);
         let [small, both] = &ablation.effects[..] else { panic!() };
         assert_eq!(small.because.as_deref(), Some("cpus (→ 0.5)"));
-        assert_eq!(small.reason(), "Because of cpus (→ 0.5): it is all that they differ in.");
+        assert_eq!(small.reason(), "Because of cpus (→ 0.5), the only difference between the two.");
         let throughput = &small.rows[0];
         assert_eq!(
             (throughput.metric, throughput.verdict),
@@ -484,10 +487,7 @@ mod tests {
         assert!((throughput.estimate.unwrap().ratio - 0.8).abs() < 0.01);
         assert!(small.answers[0].sentence.contains("less throughput"), "{:?}", small.answers);
         assert_eq!(both.because, None);
-        assert_eq!(
-            both.reason(),
-            "Which of it does it cannot be told: env.X, cpus are confounded."
-        );
+        assert_eq!(both.reason(), "The cause cannot be identified: env.X, cpus are confounded.");
         assert!(both.changed.iter().all(|change| change.to.as_deref() != Some("secret")));
         let ladder = result(ExperimentKind::Ladder, &arms);
         assert_eq!(between(&ladder), [("whole", "small"), ("small", "both")]);
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dose_is_told_by_what_doubling_does() {
+    fn a_dose_is_the_effect_of_doubling() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
             ("one", 100, |arm| arm.level = Some(1.0)),
             ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
@@ -563,11 +563,11 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_beside_an_experiment_is_none_of_it() {
+    fn arms_outside_of_the_experiment_are_left_out() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
             ("one", 100, |arm| arm.level = Some(1.0)),
             ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
-            ("beside", 400, |arm| arm.conditions.limits.open_files = Some(64)),
+            ("other", 400, |arm| arm.conditions.limits.open_files = Some(64)),
         ];
         let mut run = run(ExperimentKind::Dose, &arms);
         let experiment = run.header.plan.experiment.as_mut().unwrap();
@@ -620,6 +620,6 @@ mod tests {
         let [twins] = &report.twins[..] else { panic!("{:?}", report.twins) };
         assert_eq!((&*twins.from, &*twins.to, twins.changed.len()), ("a", "twin of a", 0));
         assert!(!twins.is_shown());
-        assert_eq!(twins.reason(), "The two are the same: what differs is noise.");
+        assert_eq!(twins.reason(), "The two are identical: their difference is noise.");
     }
 }

@@ -1,4 +1,4 @@
-//! Records made by hand, for tests of rules: one second in which some requests were scheduled and
+//! Hand-made records for tests of rules: one second in which some requests were scheduled and
 //! answered.
 
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ pub fn result(record: &LoadRecord, rate: Option<f64>) -> LoadResult {
     verdict::load(record, config(arrivals), &Context::default())
 }
 
-/// The words for a load of 64 connections with these arrivals.
+/// Returns the configuration of a load of 64 connections with these arrivals.
 pub fn config(arrivals: Arrivals) -> Config {
     Config::new(&workload(), &load(), &step(arrivals), 1)
 }
@@ -125,7 +125,7 @@ pub fn load() -> Load {
     }
 }
 
-/// A check over plain HTTP/1.1, of which this was seen.
+/// A check over plain HTTP/1.1 with this observed result.
 pub fn check(name: &str, ok: bool, got: &str) -> CheckResult {
     CheckResult {
         of_life: false,
@@ -323,8 +323,8 @@ pub fn five_blocks() -> Run {
     run(plan, Vec::new(), trials)
 }
 
-/// So many blocks of servers at one step, with as many answers as `answers` says for an arm in a
-/// block.
+/// This many blocks of servers at one step, with the number of answers that `answers` returns for
+/// an arm in a block.
 pub fn blocks_of(subjects: Vec<Subject>, blocks: u32, answers: impl Fn(usize, u32) -> u64) -> Run {
     let mut plan = plan(subjects);
     plan.load.steps = vec![step(Arrivals::Closed)];
@@ -342,7 +342,7 @@ pub fn blocks_of(subjects: Vec<Subject>, blocks: u32, answers: impl Fn(usize, u3
     run(plan, Vec::new(), trials)
 }
 
-/// A run of a plan, as its archive has it.
+/// Returns a run of a plan, as read from its archive.
 pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Run {
     let header = Header {
         schema: String::new(),

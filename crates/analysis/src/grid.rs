@@ -1,5 +1,4 @@
-//! The trials of a run by cell and block: built once, and used by everything that summarises
-//! repeats.
+//! The trials of a run by cell and block, built once for everything that summarises repeats.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +41,7 @@ impl<'a> Grid<'a> {
         self.cells().filter(move |(key, _)| (key.arm, key.workload) == (arm, workload))
     }
 
-    /// Whether an arm has been loaded at all.
+    /// Whether an arm has any trials.
     #[must_use]
     pub fn has_arm(&self, arm: usize) -> bool {
         self.cells().any(|(key, _)| key.arm == arm)
@@ -132,7 +131,7 @@ mod tests {
         let mut trials: Vec<TrialResult> = reported().trials;
         trials.retain(|t| t.cell == key(0, 0, 0));
         for trial in &mut trials {
-            // Nearly all were never answered.
+            // Nearly all requests were never answered.
             trial.load.response_time_us =
                 Percentiles { count: 10, unanswered: 9_990, ..Percentiles::default() };
         }

@@ -1,4 +1,4 @@
-//! What was seen inside a server, over the repeats of a cell: its system calls by name, and its
+//! Observations inside a server, over the repeats of a cell: its system calls by name, and its
 //! threads by role.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,22 +13,23 @@ use crate::server::{Call, RoleUse, ServerUse};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// What was seen inside a server, over the valid repeats of a cell.
+/// Observations inside a server, over the valid repeats of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Inside {
-    /// By name; empty: they were not counted. One that a repeat did not make counts as 0 there.
+    /// System calls by name; empty: not counted. A name that is missing in a repeat counts as 0
+    /// there.
     pub syscalls: BTreeMap<String, CallSummary>,
     pub by_thread_role: BTreeMap<&'static str, RoleSummary>,
-    /// What its runtime says of itself; empty: nobody asked it, or it did not tell.
+    /// Metrics that the server's runtime reports; empty: not requested, or none reported.
     pub runtime: Vec<RuntimeSummary>,
 }
 
 /// A value of the server's runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RuntimeSummary {
-    /// Without what only says how it is counted: `gc`, `event_loop`, `heap`.
+    /// Name without the suffix of its unit: `gc`, `event_loop`, `heap`.
     pub name: String,
-    /// Of the time that something took: its share of the window.
+    /// Unit; lengths of time are shares of the window.
     pub unit: Unit,
     pub value: Repeated,
 }
@@ -37,7 +38,7 @@ pub struct RuntimeSummary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CallSummary {
     pub per_response: Repeated,
-    /// Mean of the amounts that those returned which did not fail: bytes, events, threads woken.
+    /// Mean result of the calls that did not fail: bytes, events, threads woken.
     pub returned_mean: Repeated,
 }
 
@@ -46,11 +47,11 @@ pub struct CallSummary {
 pub struct RoleSummary {
     pub threads: Repeated,
     pub cpu_us_per_request: Repeated,
-    /// Of the time that its threads lived, by state: 0 to 1. Empty: nobody looked.
+    /// Share of the threads' time by state: 0 to 1. Empty: states were not observed.
     pub states: BTreeMap<&'static str, Repeated>,
 }
 
-/// A system call of a server beside the same of another.
+/// A system call of a server next to the same call of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CallBeside<'a> {
     pub name: &'a str,
@@ -59,7 +60,7 @@ pub struct CallBeside<'a> {
 }
 
 impl CallBeside<'_> {
-    /// Calls per answer, as far apart as the two are.
+    /// Returns the absolute difference in calls per answer.
     fn difference(&self) -> f64 {
         let of =
             |call: Option<&CallSummary>| call.and_then(|c| c.per_response.median).unwrap_or(0.0);
@@ -67,12 +68,11 @@ impl CallBeside<'_> {
     }
 }
 
-/// States of threads that a reader can see: the least share of their time.
+/// Least share of the threads' time at which a state is shown.
 const LEAST_SHARE: f64 = 0.005;
 
 impl RoleSummary {
-    /// The states in which its threads were for a time that is worth showing, each with its share,
-    /// by median.
+    /// Returns the states that are worth showing, each with its median share.
     #[must_use]
     pub fn shares(&self) -> Vec<(&'static str, f64)> {
         let known = |state: State| Some((state.name(), self.states.get(state.name())?.median?));
@@ -85,8 +85,8 @@ impl RoleSummary {
 }
 
 impl Inside {
-    /// The system calls beside those of another server, the largest difference first; alone, the
-    /// most frequent.
+    /// Returns the system calls next to those of another server, the largest difference first.
+    /// Without another server, the most frequent call comes first.
     #[must_use]
     pub fn calls_beside<'a>(&'a self, other: Option<&'a Inside>) -> Vec<CallBeside<'a>> {
         let there = |name: &str| other.and_then(|other| other.syscalls.get(name));
@@ -95,12 +95,12 @@ impl Inside {
             .keys()
             .chain(other.into_iter().flat_map(|other| other.syscalls.keys()))
             .collect();
-        let beside = |name: &'a String| CallBeside {
+        let pair = |name: &'a String| CallBeside {
             name,
             here: self.syscalls.get(name),
             there: there(name),
         };
-        let mut all: Vec<CallBeside<'a>> = names.into_iter().map(beside).collect();
+        let mut all: Vec<CallBeside<'a>> = names.into_iter().map(pair).collect();
         all.sort_by(|a, b| b.difference().total_cmp(&a.difference()));
         all
     }
@@ -127,11 +127,11 @@ impl Inside {
 
 fn runtime(servers: &[&ServerUse]) -> Vec<RuntimeSummary> {
     let mut all: BTreeMap<(String, Unit), Vec<f64>> = BTreeMap::new();
-    for told in servers.iter().filter_map(|server| server.runtime.as_ref()) {
-        for (name, value) in &told.utilisation {
+    for reported in servers.iter().filter_map(|server| server.runtime.as_ref()) {
+        for (name, value) in &reported.utilisation {
             all.entry((name.clone(), Unit::Share)).or_default().push(*value);
         }
-        for (name, value) in &told.per_second {
+        for (name, value) in &reported.per_second {
             let name = name.strip_suffix("_total").unwrap_or(name);
             let of = match name.strip_suffix("_seconds") {
                 Some(name) => (name.to_string(), Unit::Share),
@@ -139,7 +139,7 @@ fn runtime(servers: &[&ServerUse]) -> Vec<RuntimeSummary> {
             };
             all.entry(of).or_default().push(*value);
         }
-        for (name, value) in &told.highest {
+        for (name, value) in &reported.highest {
             let of = match name.strip_suffix("_bytes") {
                 Some(name) => (name.to_string(), Unit::Bytes),
                 None => (name.clone(), Unit::Count),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_looked_there_is_nothing() {
+    fn without_observation_inside_is_empty() {
         assert_eq!(
             (syscalls(&[&ServerUse::default()]), roles(&[])),
             (BTreeMap::new(), BTreeMap::new())

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Tells of each place at which two values differ: the names on the way to it, with dots between,
-/// and both values there. A name that one of them lacks is null in it.
+/// Calls back for each place at which two values differ, with the path (names joined by dots) and
+/// both values. A name that one of them lacks is null in it.
 pub(crate) fn differing(
     path: &str,
     a: &Value,
@@ -31,14 +31,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_told_by_the_names_on_the_way() {
+    fn places_have_dotted_paths() {
         let mut found = Vec::new();
         let (a, b) =
             (json!({"x": {"y": 1, "z": 2}, "same": [1]}), json!({"x": {"y": 3}, "same": [1]}));
         differing("", &a, &b, &mut |path, a, b| found.push(format!("{path}: {a} {b}")));
         assert_eq!(found, ["x.y: 1 3", "x.z: 2 null"]);
         differing("v", &json!(1), &json!([1]), &mut |path, a, b| {
-            found.push(format!("{path}: {a} {b}"))
+            found.push(format!("{path}: {a} {b}"));
         });
         assert_eq!(found[2], "v: 1 [1]");
     }

@@ -1,4 +1,4 @@
-//! Every number after the archive is computed here, once: results of loads, use of servers,
+//! Computes every number after the archive, once: results of loads, use of servers,
 //! verdicts, comparisons.
 //!
 //! Pure functions of archived records. The types with `Serialize` are the contract for JSON

@@ -1,8 +1,7 @@
-//! What each start of an arm answered over its whole life, and the CPU time that this took it, from
-//! exec on.
+//! Answers of each start of an arm over its whole life, and the CPU time for them, from exec on.
 //!
-//! CPU time per request in a step is that of a server as it is by then. Over its life a server also
-//! starts, loads its code, and compiles it, and somebody pays for that.
+//! CPU time per request in a step is that of a warm server. Over its life a server also starts,
+//! loads its code, and compiles it, which has a price too.
 
 use dyno_archive::plan::{Cost, Plan};
 use dyno_archive::run::Run;
@@ -14,11 +13,12 @@ use serde::Serialize;
 use crate::cost::{self, Held};
 use crate::stats::Repeated;
 
-/// The lives of an arm's starts. Empty where no control group tells the CPU time of what has ended.
+/// Lifetimes of an arm's starts. Empty without a control group, which alone includes the CPU time
+/// of ended processes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Lifetimes {
     pub starts: Vec<Lifetime>,
-    /// CPU time ÷ right answers at the end of each whole life, in microseconds: start-up and
+    /// CPU time ÷ correct responses at the end of each whole life, in microseconds: start-up and
     /// warm-up included.
     pub cpu_us_per_request: Repeated,
     /// Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of
@@ -31,25 +31,24 @@ pub struct Lifetimes {
 pub struct Lifetime {
     /// Counted from 1.
     pub repeat: u32,
-    /// All trials of its launch are in it. One that was cut off or gone on with is no repeat of
-    /// others.
+    /// Whether it includes all trials of its launch. A life that was cut off or resumed is not
+    /// comparable.
     pub whole: bool,
-    /// In the order of time: when it was ready, when it was warm if it was warmed, and the end of
-    /// each trial.
+    /// Points in order of time: ready, warm if it was warmed, and the end of each trial.
     pub points: Vec<LifePoint>,
 }
 
 /// Running totals of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LifePoint {
-    /// Index among the plan's workloads, of the trial that had ended; `null`: none had.
+    /// Index of the ended trial's workload in the plan; `null`: no trial had ended.
     pub workload: Option<usize>,
     /// Index among the plan's steps.
     pub step: Option<usize>,
     /// CPU time since exec, in seconds.
     pub cpu_s: f64,
-    /// Right answers to loads since exec, those in warm-ups included: all that came before the CPU
-    /// time was read.
+    /// Correct responses to loads since exec, including those in warm-ups, up to the reading of the
+    /// CPU time.
     pub requests: u64,
 }
 
@@ -60,7 +59,7 @@ pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
     let cpu_us_per_request = Repeated::new(
         starts.iter().filter(|life| life.whole).filter_map(Lifetime::cpu_us_per_request).collect(),
     );
-    // Start-ups and warm-ups are in its CPU time already.
+    // The CPU time includes start-ups and warm-ups already.
     let price =
         |cost: &Cost| Some(cost::of_billion(cpu_us_per_request.median?, Held::default(), *cost));
     Lifetimes {
@@ -77,7 +76,7 @@ impl Lifetime {
     }
 }
 
-/// `None`: nothing was measured in it, or its CPU time is not known.
+/// `None`: no trial was measured, or the CPU time is not known.
 fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let plan = &run.header.plan;
     let launch = &plan.launches[start.launch];
@@ -89,7 +88,7 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let mut points: Vec<LifePoint> = before_trials(part, trials.first().copied(), party);
     let mut requests = points.last().map_or(0, |point| point.requests);
     for trial in trials {
-        // The CPU time is read as the window closes. What comes in the drain belongs to the next
+        // The CPU time is read as the window closes. Responses in the drain belong to the next
         // reading.
         points.push(after_trial(
             plan,
@@ -108,7 +107,7 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     })
 }
 
-/// What was used until it was ready, and until it was warm, which is when the first trial begins.
+/// Returns the use until the server was ready, and until it was warm, when the first trial begins.
 fn before_trials(part: &PartStart, first: Option<&TrialRecord>, party: Party) -> Vec<LifePoint> {
     let point = |cpu_ns: u64, requests| LifePoint {
         workload: None,
@@ -124,7 +123,7 @@ fn before_trials(part: &PartStart, first: Option<&TrialRecord>, party: Party) ->
     ready.map(|ns| point(ns, 0)).into_iter().chain(warmed).collect()
 }
 
-/// CPU time since exec, of whatever has ended, too; `None`: it was not read.
+/// Returns the CPU time since exec, including ended threads and processes; `None`: it was not read.
 fn cpu_ns(sample: &Sample, party: Party) -> Option<u64> {
     sample.of(party)?.cgroup.as_ref()?.cpu_ns
 }
@@ -141,7 +140,7 @@ fn after_trial(plan: &Plan, trial: &TrialRecord, party: Party, requests: u64) ->
     })
 }
 
-/// Right answers of those phases of a trial.
+/// Returns the correct responses of those phases of a trial.
 fn right_answers(trial: &TrialRecord, of: impl Fn(Phase) -> bool) -> u64 {
     trial
         .load
@@ -188,10 +187,10 @@ mod tests {
             if trial.start != 7 {
                 continue;
             }
-            // The later trial was the earlier in the plan.
+            // The plan had the later trial first.
             let later = own.len() - own.iter().position(|t| *t == trial.trial).unwrap();
             trial.load.began_ns = later as u64;
-            // What comes after the window has closed, comes after its CPU time was read.
+            // Responses after the window come after the reading of the CPU time.
             let drained =
                 Interval { phase: Phase::Drain, ..trial.load.intervals.last().unwrap().clone() };
             trial.load.intervals.push(drained);

@@ -1,4 +1,4 @@
-//! What the machine did in the measured window beside serving and loading.
+//! Activity of the machine in the measured window, apart from serving and loading.
 
 use std::collections::BTreeSet;
 
@@ -9,54 +9,53 @@ use serde::Serialize;
 
 use crate::drops::MachineDrops;
 
-/// The whole machine between the samples nearest to the measured window's edges. `None`: the kernel
-/// does not show it, or nobody looked.
+/// Activity of the whole machine between the samples nearest to the measured window's edges.
+/// `None`: the kernel does not show it, or it was not read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MachineResult {
     /// Threads that ran or were ready to run, on all CPUs: the mean of the samples.
     pub runnable_mean: Option<f64>,
     pub context_switches_per_s: Option<f64>,
     pub interrupts_per_s: Option<f64>,
-    /// Shares of the time in which some thread waited for a CPU, for memory, for a disk (PSI): 0 to
-    /// 1.
+    /// Shares of the time in which a thread waited for a CPU, for memory, for a disk (PSI): 0 to 1.
     pub pressure_cpu: Option<f64>,
     pub pressure_memory: Option<f64>,
     pub pressure_io: Option<f64>,
     pub disk_read_bytes_per_s: Option<f64>,
     pub disk_written_bytes_per_s: Option<f64>,
-    /// Share of the time in which the busiest disk had something to do.
+    /// Share of the time in which the busiest disk had work.
     pub disk_utilisation: Option<f64>,
     /// All network devices but loopback.
     pub network_in_bytes_per_s: Option<f64>,
     pub network_out_bytes_per_s: Option<f64>,
-    /// The network device that carried the most of what it can; `None`: none says what it can.
+    /// The network device with the highest utilisation; `None`: no device reports its capacity.
     pub busiest_link: Option<BusiestLink>,
-    /// Of the first CPU, the mean of the samples.
+    /// Frequency of the first CPU, the mean of the samples.
     pub frequency_mhz: Option<f64>,
-    /// Time that the CPU (or package) which was throttled for heat most had of it, as a share of
-    /// that from before the load to after it: at most 1. The kernel counts such a time when it
-    /// ends, so that its beginning may lie before.
+    /// Longest time that a CPU (or package) was throttled for heat, as a share of the time from
+    /// before the load to after it: at most 1. The kernel counts such a time when it ends, so it
+    /// may have begun earlier.
     pub throttled_for_heat: Option<f64>,
-    /// Processes that are none of the run's and used a fiftieth of a CPU or more, from before the
-    /// load to after it, the most first.
+    /// Processes outside of the run that used a fiftieth of a CPU or more, from before the load to
+    /// after it, the most first.
     pub others: Option<Vec<OtherCpu>>,
-    /// Packets and connections that it dropped, from before the load to after it. `None`: not
-    /// read.
+    /// Packets and connections that the machine dropped, from before the load to after it. `None`:
+    /// not read.
     pub drops: Option<MachineDrops>,
 }
 
-/// A network device, and how full it was.
+/// A network device and its utilisation.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BusiestLink {
     pub name: String,
-    /// What it can carry each way.
+    /// Capacity in each direction.
     pub bits_per_s: f64,
-    /// Share of that which it carried in the fuller direction: 0 to 1. Frames alone, without the
-    /// gaps between them, so that a full Ethernet with large frames is at 0.98.
+    /// Used share of the capacity in the busier direction: 0 to 1. It counts frames without the
+    /// gaps between them, so a full Ethernet with large frames is at 0.98.
     pub utilisation: f64,
 }
 
-/// A process that has nothing to do with the run.
+/// A process outside of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OtherCpu {
     pub pid: u32,
@@ -66,7 +65,7 @@ pub struct OtherCpu {
 }
 
 impl MachineResult {
-    /// CPUs that processes outside of the run used together. `None`: not known.
+    /// Returns the CPUs that processes outside of the run used together. `None`: not known.
     #[must_use]
     pub fn others_cpus(&self) -> Option<f64> {
         Some(self.others.as_ref()?.iter().fold(0.0, |sum, other| sum + other.cpus))
@@ -141,8 +140,8 @@ fn of_links(host: &HostUse, pick: fn(&LinkUse) -> u64) -> Option<u64> {
     Some(host.links.as_ref()?.iter().map(pick).sum())
 }
 
-/// Of each that is there at both instants the share of the time that it was busy, and the highest
-/// of these.
+/// Returns the highest share of the time that a disk was busy, over the disks present at both
+/// instants.
 fn busiest_disk(first: &HostUse, last: &HostUse, seconds: f64) -> Option<f64> {
     let before = first.disks.as_ref()?;
     let share = |disk: &DiskUse| {
@@ -169,15 +168,15 @@ fn busiest_link(first: &HostUse, last: &HostUse, seconds: f64) -> Option<Busiest
     all.max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))
 }
 
-/// Processes but those of the watched parties.
+/// Returns the processes outside of the watched parties.
 fn others(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
     let machine = record.client.machine.as_ref()?;
     let seconds = machine.everywhere_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
     let parties = record.samples.iter().flat_map(|sample| &sample.parties);
-    let beside = record.samples.iter().filter_map(|sample| sample.beside.as_ref());
-    let beside = beside.flat_map(|beside| beside.pids.iter().copied());
+    let others = record.samples.iter().filter_map(|sample| sample.beside.as_ref());
+    let other_pids = others.flat_map(|others| others.pids.iter().copied());
     let ours = parties.flat_map(|used| &used.threads).map(|thread| thread.pid);
-    let ours: BTreeSet<u32> = ours.chain(beside).collect();
+    let ours: BTreeSet<u32> = ours.chain(other_pids).collect();
     let others = machine.everywhere.as_ref()?.iter().filter(|other| !ours.contains(&other.pid));
     let cpus = |ns: u64| ns as f64 / 1e9 / seconds;
     Some(
@@ -195,7 +194,7 @@ mod tests {
     use dyno_archive::sample::PressureUse;
 
     #[test]
-    fn the_machine_is_told_between_the_edges_of_the_window() {
+    fn the_machine_is_measured_between_the_windows_edges() {
         let mut record = observed(&[(500, 0)]);
         let last = record.samples.len() - 1;
         for (i, sample) in record.samples.iter_mut().enumerate() {
@@ -209,7 +208,7 @@ mod tests {
                 disk_busy_ns: Some(disk_busy_ns),
                 ..DiskUse::default()
             };
-            // One that was busy long ago tells nothing of another's work now.
+            // A disk that was busy before the window is not busy in it.
             host.disks = Some(vec![disk("old", 0, 90_000_000_000), disk("new", n, n / 4)]);
             let link = |name: &str, bytes_in, bits_per_s| LinkUse {
                 name: name.into(),
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_watched_is_no_other() {
+    fn watched_processes_are_not_others() {
         let mut record = observed(&[(500, 0)]);
         let ours = record.samples[0].parties[0].threads[0].pid;
         let of = |pid, name: &str| OtherUse { pid, name: name.into(), run_ns: 500_000_000 };

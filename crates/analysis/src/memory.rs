@@ -1,5 +1,4 @@
-//! What memory a server takes for each connection and each request in flight, by the steps of a
-//! start.
+//! Memory of a server per connection and per request in flight, by the steps of a start.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +8,19 @@ use serde::Serialize;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// Slopes of a server's memory over the steps of a start, one per start: bytes per thing more.
-/// Servers seldom give memory back, so that the order of the steps is in them, too.
+/// Slopes of a server's memory over the steps of a start, one per start: bytes per additional
+/// connection or request. Servers seldom release memory, so the order of the steps affects them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MemorySlopes {
     pub per_connection: Repeated,
     pub per_request_in_flight: Repeated,
 }
 
-/// Least number of different values of what memory is held against: through two points there is
-/// always a line.
+/// Least number of different connection or request counts: a line through two points always fits.
 const LEAST_POINTS: usize = 3;
 
 impl MemorySlopes {
-    /// Of the valid trials of one arm.
+    /// Computes the slopes of the valid trials of one arm.
     #[must_use]
     pub fn new(trials: &[&TrialResult]) -> MemorySlopes {
         let mut by_repeat: BTreeMap<u32, Vec<&TrialResult>> = BTreeMap::new();
@@ -44,7 +42,7 @@ impl MemorySlopes {
     }
 }
 
-/// The slope of the line of least squares. `None`: too few different points.
+/// Returns the slope of the least-squares line. `None`: too few different points.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let mut places: Vec<f64> = points.iter().map(|(x, _)| *x).collect();
     places.sort_by(f64::total_cmp);

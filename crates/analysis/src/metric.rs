@@ -1,6 +1,5 @@
-//! What is measured of a trial: each metric with its name, its unit and how it is picked, in one
-//! list. Summaries, comparisons and tables go through [`METRICS`], so that one more metric is one
-//! more entry here.
+//! The list of all metrics, each with its name, its unit and its value in a trial. Summaries,
+//! comparisons and tables use [`METRICS`], so a new metric is one more entry here.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use crate::stats::Repeated;
 use crate::trial::TrialResult;
 use crate::turns::RoundResult;
 
-/// A quantity that is measured of a trial.
+/// A quantity that is measured per trial.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Metric {
     /// Name in results, such as `throughput_rps`.
@@ -24,20 +23,20 @@ pub struct Metric {
     pub title: &'static str,
     pub unit: Unit,
     pub better: Better,
-    /// Whether it depends on the wait for CPUs: it holds it, or is of what comes together meanwhile
-    /// and is then done at once. It compares no servers that are loaded at the same time on the
+    /// Whether the metric depends on the wait for CPUs, directly or through work that accumulates
+    /// meanwhile. Such a metric does not compare servers that are loaded at the same time on the
     /// same CPUs.
     #[serde(skip)]
     pub waits: bool,
     /// Which trials of a cell count for it.
     #[serde(skip)]
     pub over: Over,
-    /// Its value in a trial; `None`: not measured there.
+    /// Value in a trial; `None`: not measured there.
     #[serde(skip)]
     pub pick: fn(&TrialResult) -> Option<f64>,
 }
 
-/// What a metric is counted in.
+/// Unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -52,7 +51,7 @@ pub enum Unit {
     Count,
 }
 
-/// Which of two values is the better one.
+/// Direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -70,7 +69,7 @@ pub enum Over {
     /// All of them: errors are often why a trial is not valid.
     All,
     /// The valid ones, for a percentile: its quantile (0 to 1), and its distribution. Trials in
-    /// which it lies among the unanswered rank above all others.
+    /// which the percentile lies among the unanswered rank above all others.
     Quantile(f64, fn(&TrialResult) -> Option<&Percentiles>),
 }
 
@@ -117,8 +116,8 @@ impl Metric {
         trial.valid || matches!(self.over, Over::All)
     }
 
-    /// The metric's value in a trial. What a server waited for others that were loaded at the same
-    /// time is none of its own.
+    /// Returns the metric's value in a trial. A server's wait for others that were loaded at the
+    /// same time is excluded.
     pub(crate) fn point(&self, trial: &TrialResult) -> Point {
         if self.waits && trial.duet.is_some() {
             return Point::Missing;
@@ -129,8 +128,8 @@ impl Metric {
         (self.pick)(trial).map_or(Point::Missing, Point::Known)
     }
 
-    /// The metric in the rounds of a trial that took turns, or was one of several at the same time;
-    /// `None`: it was neither.
+    /// Returns the metric in the rounds of a trial that took turns, or was one of several at the
+    /// same time. `None`: the trial ran alone.
     pub(crate) fn turned(&self, trial: &TrialResult) -> Option<Turned> {
         let of_turns = trial.turns.as_ref().map(|turns| (turns.began_ns, &turns.rounds));
         let (began_ns, rounds) =
@@ -154,8 +153,8 @@ impl Metric {
         }
     }
 
-    /// Whether two cells may be compared by it. A metric over all trials includes refused ones,
-    /// which belong to no pair.
+    /// Whether two cells may be compared by this metric. A metric over all trials includes refused
+    /// ones, which belong to no pair.
     pub(crate) const fn has_ratios(&self) -> bool {
         !matches!(self.over, Over::All)
     }
@@ -252,7 +251,7 @@ pub const CONTEXT_SWITCHES: Metric = metric(
 )
 .of_waiting();
 
-/// Every metric, in the order in which tables have them.
+/// Every metric, in the order of tables.
 pub const METRICS: &[Metric] = &[
     THROUGHPUT,
     RESPONSE_P50,
@@ -515,7 +514,7 @@ mod tests {
     }
 
     /// A metric's value in a trial after a change.
-    fn told(key: &str, change: fn(&mut TrialResult)) -> Option<f64> {
+    fn value_of(key: &str, change: fn(&mut TrialResult)) -> Option<f64> {
         let mut trial = reported().trials.remove(0);
         change(&mut trial);
         (Metric::named(key).pick)(&trial)
@@ -523,21 +522,22 @@ mod tests {
 
     #[test]
     fn metrics_are_quotients_of_what_was_counted() {
-        // Four CPU seconds in two seconds are two CPUs; 1,000 bytes in half a second, 2,000 in one.
+        // Four CPU seconds in two seconds are two CPUs. 1,000 bytes in half a second are 2,000 in
+        // one.
         let bytes = |t: &mut TrialResult| {
             (t.server.cpu_user_s, t.server.cpu_sys_s, t.server.window_s) =
                 (Some(3.0), Some(1.0), 2.0);
             (t.load.bytes.received, t.load.duration_s) = (1000, 0.5);
         };
-        assert_eq!(told("bytes_per_server_cpu_second", bytes), Some(1000.0));
+        assert_eq!(value_of("bytes_per_server_cpu_second", bytes), Some(1000.0));
         let opened = |t: &mut TrialResult| {
             (t.load.exchanges.warmup_completed, t.load.exchanges.completed) = (30, 70);
             t.load.connections.opened = 50;
         };
-        assert_eq!(told("requests_per_connection", opened), Some(2.0));
-        assert_eq!(told("server_threads", |t| t.server.threads = Some(1)), Some(1.0));
+        assert_eq!(value_of("requests_per_connection", opened), Some(2.0));
+        assert_eq!(value_of("server_threads", |t| t.server.threads = Some(1)), Some(1.0));
         assert_eq!(
-            told("server_memory_bytes", |t| t.server.memory_held_bytes = Some(10)),
+            value_of("server_memory_bytes", |t| t.server.memory_held_bytes = Some(10)),
             Some(10.0)
         );
     }
@@ -547,21 +547,21 @@ mod tests {
         let no_answers = |t: &mut TrialResult| {
             (t.load.tcp.retransmits, t.load.bytes.responses) = (Some(3), 0);
         };
-        assert_eq!(told("retransmits_per_million_responses", no_answers), None);
+        assert_eq!(value_of("retransmits_per_million_responses", no_answers), None);
         let no_cpu = |t: &mut TrialResult| {
             (t.server.cpu_user_s, t.server.cpu_sys_s, t.server.window_s) =
                 (Some(0.0), Some(0.0), 2.0);
             t.load.bytes.received = 1000;
         };
-        assert_eq!(told("bytes_per_server_cpu_second", no_cpu), None);
-        assert_eq!(told("requests_per_connection", |t| t.load.connections.opened = 0), None);
-        assert_eq!(told("server_threads", |t| t.server.threads = Some(0)), None);
+        assert_eq!(value_of("bytes_per_server_cpu_second", no_cpu), None);
+        assert_eq!(value_of("requests_per_connection", |t| t.load.connections.opened = 0), None);
+        assert_eq!(value_of("server_threads", |t| t.server.threads = Some(0)), None);
     }
 
     #[test]
     fn percentiles_are_of_their_own_distribution() {
-        let told = |key: &str| {
-            told(key, |t| {
+        let value_of = |key: &str| {
+            value_of(key, |t| {
                 let of = |us: f64| Percentiles {
                     p50: Some(us),
                     p99: Some(us + 1.0),
@@ -580,12 +580,12 @@ mod tests {
             ("connect_p50_us", Some(40.0)),
             ("page_p50_us", None),
         ] {
-            assert_eq!(told(key), wanted, "{key}");
+            assert_eq!(value_of(key), wanted, "{key}");
         }
     }
 
     #[test]
-    fn a_percentile_among_the_unanswered_is_beyond_and_errors_are_of_all_trials() {
+    fn percentiles_may_be_beyond_and_errors_are_of_all_trials() {
         let mut trial = reported().trials.remove(0);
         trial.load.response_time_us =
             Percentiles { count: 100, unanswered: 900, p50: None, ..Percentiles::default() };

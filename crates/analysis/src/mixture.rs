@@ -8,26 +8,27 @@ use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::verdict::THROUGHPUT_LEVELS;
 
-/// Levels between which throughput changed within the measured windows of a step: its mean is a
-/// value that the server did not sustain.
+/// Levels between which throughput changed within the measured windows of a step. The server did
+/// not sustain their mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Mixture {
     /// Repeats in which throughput changed its level.
     pub changed: usize,
-    /// Repeats that count; where none does, those that the generator limited.
+    /// Repeats that count; if none does, those that the generator limited.
     pub repeats: usize,
-    /// Medians, over the repeats in which it changed, of their lowest and of their highest level.
+    /// Median of the lowest level, over the repeats in which throughput changed its level, and
+    /// median of the highest.
     pub lowest_rps: f64,
     pub highest_rps: f64,
 }
 
 impl Mixture {
-    /// The levels of a step's repeats. `None`: most of them were on one level, the middle ones
-    /// included, so that the median is a rate that the server sustained.
+    /// Returns the levels of a step's repeats. `None`: most repeats, including the middle ones,
+    /// stayed on one level, so the server sustained the median.
     pub fn new<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Option<Mixture> {
         let mut all: Vec<&TrialResult> =
             trials.filter(|trial| trial.valid || is_limited_by_generator(trial)).collect();
-        // Where repeats count, those that the generator limited are in no median.
+        // If any repeat counts, those that the generator limited are in no median.
         if all.iter().any(|trial| trial.valid) {
             all.retain(|trial| trial.valid);
         }
@@ -48,11 +49,11 @@ impl Mixture {
     }
 }
 
-/// The lowest and the highest level of a repeat whose caveats say that it had several.
+/// Returns the lowest and the highest level of a repeat whose caveats report several.
 fn levels(trial: &TrialResult) -> Option<(f64, f64)> {
-    let is_told = trial.caveats.iter().any(|caveat| THROUGHPUT_LEVELS.contains(&caveat.code));
+    let has_levels = trial.caveats.iter().any(|caveat| THROUGHPUT_LEVELS.contains(&caveat.code));
     let pieces =
-        trial.steadiness.as_ref().filter(|_| is_told)?.pieces.iter().map(|p| p.throughput_rps);
+        trial.steadiness.as_ref().filter(|_| has_levels)?.pieces.iter().map(|p| p.throughput_rps);
     Some((pieces.clone().reduce(f64::min)?, pieces.reduce(f64::max)?))
 }
 
@@ -94,7 +95,7 @@ mod tests {
         let found = repeats(&[jump(1200.0), jump(1300.0), jump(1250.0), (1900.0, None)]).unwrap();
         assert_eq!((found.changed, found.repeats), (3, 4));
         assert_eq!((found.lowest_rps, found.highest_rps), (400.0, 1900.0));
-        // The one in the middle decides, and so do most.
+        // Both the middle repeat and the majority changed their level.
         assert!(repeats(&[(400.0, None), jump(1200.0), (1900.0, None)]).is_some());
         assert_eq!(repeats(&[(1880.0, None), jump(1200.0), (1900.0, None)]), None);
         assert_eq!(repeats(&[(1880.0, None), (1900.0, None)]), None);

@@ -1,5 +1,5 @@
-//! The noise floor of each metric: how far repeats of one step lie apart, and which difference
-//! between two servers they would have shown.
+//! The noise floor of each metric: the spread between repeats of one step, and the difference
+//! between two servers that they could have detected.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::metric::METRICS;
 use crate::stats::{self, Estimate, Looks, PAIRS_TO_TELL_APART, median};
 use crate::subject::SubjectResult;
 
-/// What repeats of one and the same differ by.
+/// Spread between repeats of the same step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NoiseFloor {
     /// Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5
     /// %.
     pub scatter: f64,
-    /// Steps of all subjects with three repeats or more, of which it is the median; starts of
-    /// subjects for what each start has once.
+    /// Steps with three repeats or more, over all subjects, that the median is over. For start-up:
+    /// starts of subjects.
     pub steps: usize,
-    /// By how much a server has to differ from the baseline for four of five such runs to show it,
-    /// looked at alone, the median over steps: 0.05 is 5 %. `None`: fewer than five repeats, or
-    /// nobody to compare.
+    /// Smallest difference from the baseline that four of five such runs would detect, judged
+    /// alone; the median over steps: 0.05 is 5 %. `None`: fewer than five repeats, or no other
+    /// subject to compare with.
     pub detectable: Option<f64>,
 }
 
-/// The key under which starts tell how long they took.
+/// The key of the start-up time.
 pub const STARTUP: &str = "startup_ms";
 
-/// By key of the metric, and of the start-up; those that are not known are left out.
+/// Returns the noise by key of the metric, and of the start-up; unknown ones are left out.
 #[must_use]
 pub(crate) fn noise(
     plan: &Plan,
@@ -75,7 +75,7 @@ fn floor(scatters: &[f64], detectable: &[f64]) -> Option<NoiseFloor> {
     })
 }
 
-/// Of repeats; `None`: too few, or one is not above 0.
+/// Returns the spread of repeats; `None`: too few, or one is not above 0.
 fn scatter(values: &[f64]) -> Option<f64> {
     stats::scatter(PAIRS_TO_TELL_APART, values)
 }
@@ -90,7 +90,7 @@ mod tests {
     use crate::stats::draws::Normal;
 
     #[test]
-    fn the_scatter_of_repeats_is_told_with_what_it_hides() {
+    fn noise_has_scatter_and_detectable_difference() {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let run = |blocks| {
             fixture::blocks_of(vec![named("a"), named("b")], blocks, |arm, block| {
@@ -100,16 +100,17 @@ mod tests {
         };
         let floor = report(&run(40)).noise["throughput_rps"];
         assert!(floor.steps == 2 && (0.015..0.025).contains(&floor.scatter), "{floor:?}");
-        // Of 40 pairs with a spread of 2 % × √2, by Cohen (1988): 2.8 standard errors.
+        // Expected value for 40 pairs with a spread of 2 % × √2, by Cohen (1988): 2.8 standard
+        // errors.
         let expected = 2.87 * 0.02 * (2.0f64 / 40.0).sqrt();
         assert!((floor.detectable.unwrap() / expected - 1.0).abs() < 0.25, "{floor:?} {expected}");
         let few = report(&run(4)).noise["throughput_rps"];
         assert_eq!((few.steps, few.detectable), (2, None));
-        assert!(report(&run(2)).noise.is_empty(), "two repeats tell no scatter");
+        assert!(report(&run(2)).noise.is_empty(), "two repeats have no scatter");
     }
 
     #[test]
-    fn what_has_no_logarithm_has_no_scatter() {
+    fn values_without_a_logarithm_have_no_scatter() {
         assert_eq!(scatter(&[1.0, 0.0, 2.0]), None);
         assert_eq!(scatter(&[2.0, 2.0, 2.0]), Some(0.0));
     }

@@ -1,9 +1,9 @@
-//! How much of what repeats differ by comes of things that nobody asks about: when a start was,
-//! after how many others, on which CPUs, with how long an environment.
+//! Share of the spread between repeats that comes from nuisance factors: the time of a start, its
+//! place in the block, its CPUs, the length of its environment.
 //!
-//! Each share is of one factor alone, in the variance of logarithms about each arm's mean: the
-//! adjusted coefficient of determination (Theil, 1961), which is 0 on average where a factor does
-//! nothing, with Fisher's F test. Factors overlap, so that shares need not add up.
+//! Each share is of one factor alone, in the variance of logarithms about each arm's mean. It is
+//! the adjusted coefficient of determination (Theil, 1961), which is 0 on average for a factor
+//! without effect, with Fisher's F test. Factors overlap, so shares need not add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ use crate::grid::Grid;
 use crate::metric::{CPU, Metric, THROUGHPUT};
 use crate::stats::holm;
 
-/// Fewest starts that tell shares.
+/// Fewest starts for an estimate of shares.
 const STARTS: usize = 10;
 
 /// Fewest degrees of freedom that a factor has to leave.
 const LEFT: usize = 3;
 
-/// What the starts of a run differ by in one metric.
+/// Spread between the starts of a run in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Nuisance {
     /// Key and name of the metric.
@@ -40,16 +40,16 @@ pub struct Nuisance {
 /// The share of one factor.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Share {
-    /// What it is, such as `CPUs`.
+    /// Name of the factor, such as `CPUs`.
     pub factor: &'static str,
-    /// Of the variance: 0 to 1.
+    /// Share of the variance: 0 to 1.
     pub share: f64,
-    /// Chance of such a share or a larger one where the factor does nothing, with all factors of
-    /// all metrics allowed for (Holm).
+    /// Chance of this share or a larger one if the factor has no effect, allowing for all factors
+    /// of all metrics (Holm).
     pub p: f64,
 }
 
-/// A start and what is known of it.
+/// A start and its known properties.
 struct Start {
     arm: usize,
     /// Mean of the logarithms of its values, about the mean of each cell.
@@ -59,15 +59,15 @@ struct Start {
     environment: Option<usize>,
 }
 
-/// How a factor enters.
+/// Model of a factor's effect.
 enum Factor {
-    /// Each level has a mean of its own.
+    /// A separate mean per level.
     Levels(Vec<u64>),
     /// A straight line.
     Line(Vec<f64>),
 }
 
-/// Of the whole run; empty: too few starts.
+/// Returns the shares for the whole run; empty: too few starts.
 #[must_use]
 pub(crate) fn nuisance(run: &Run, grid: &Grid<'_>) -> Vec<Nuisance> {
     let mut all: Vec<Nuisance> =
@@ -89,15 +89,15 @@ fn of_metric(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisance> {
     let spread = (values.iter().map(|value| value * value).sum::<f64>() / free as f64).sqrt();
     let blocks = by_block(&starts);
     let means: Vec<f64> = blocks.iter().map(|block| block.value).collect();
-    // What all starts of a block have alike is told by blocks alone: its starts are no repeats of
-    // it.
+    // Factors that all starts of a block share need one value per block, because the starts of a
+    // block are not independent.
     let of_blocks = factors_of_blocks(&run.header.plan, &blocks).into_iter();
     let of_blocks = of_blocks
         .map(|(factor, levels)| (factor, levels.share(&means, blocks.len().saturating_sub(1))));
     let of_starts = factors(&run.header.plan, &starts).into_iter();
     let of_starts = of_starts.map(|(factor, levels)| (factor, levels.share(&values, free)));
-    let share = |(factor, told): (&'static str, Option<(f64, f64)>)| {
-        told.map(|(share, p)| Share { factor, share, p })
+    let share = |(factor, result): (&'static str, Option<(f64, f64)>)| {
+        result.map(|(share, p)| Share { factor, share, p })
     };
     let factors = of_blocks.chain(of_starts).filter_map(share).collect();
     Some(Nuisance {
@@ -109,7 +109,7 @@ fn of_metric(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisance> {
     })
 }
 
-/// The starts of all arms but controls', with what each did in its steps.
+/// Returns the starts of all arms except controls, with their values per step.
 fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
     let plan = &run.header.plan;
     let mut logs: BTreeMap<(usize, u32), Vec<f64>> = BTreeMap::new();
@@ -119,7 +119,7 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
             .blocks()
             .map(|(block, value)| (block, value.ln()))
             .collect::<Vec<_>>();
-        // Of a trial in which nothing was answered there is no logarithm.
+        // A trial without answers has no logarithm.
         let own: Vec<(u32, f64)> = logs_of.into_iter().filter(|(_, log)| log.is_finite()).collect();
         let mean = own.iter().map(|(_, log)| log).sum::<f64>() / own.len().max(1) as f64;
         for (block, log) in own {
@@ -131,8 +131,7 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
         let launch =
             plan.launches.iter().position(|l| l.block + 1 == block && l.arms.contains(&arm))?;
         let place = plan.launches[..launch].iter().filter(|l| l.block + 1 == block).count();
-        // One that was resumed is two starts, and which of them a value is of is no longer told
-        // apart here.
+        // A resumed launch has two starts, and the start of each value is no longer known here.
         let has_trials =
             |start: &&StartRecord| run.trials.iter().any(|trial| trial.start == start.start);
         let mut of_launch =
@@ -161,7 +160,7 @@ fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
     all
 }
 
-/// What blocks did on average, about the mean of all.
+/// Returns the mean of each block, about the mean of all.
 fn by_block(starts: &[Start]) -> Vec<Start> {
     let mut of_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     starts.iter().for_each(|start| of_block.entry(start.block).or_default().push(start.value));
@@ -179,7 +178,7 @@ fn by_block(starts: &[Start]) -> Vec<Start> {
     means.into_iter().map(start).collect()
 }
 
-/// What all starts of a block have alike.
+/// Returns the factors that all starts of a block share.
 fn factors_of_blocks(plan: &Plan, blocks: &[Start]) -> Vec<(&'static str, Factor)> {
     let mut all =
         vec![("time", Factor::Line(blocks.iter().map(|block| f64::from(block.block)).collect()))];
@@ -191,8 +190,9 @@ fn factors_of_blocks(plan: &Plan, blocks: &[Start]) -> Vec<(&'static str, Factor
 }
 
 impl Factor {
-    /// Its share of the variance of values about their arms' means, which left them so many degrees
-    /// of freedom, and the chance of one. `None`: it does not vary, or leaves too few.
+    /// Returns the factor's share of the variance of values about their arms' means, and the chance
+    /// of such a share. `free`: degrees of freedom of the values. `None`: the factor does not vary,
+    /// or leaves too few.
     fn share(&self, values: &[f64], free: usize) -> Option<(f64, f64)> {
         let (taken, explained) = match self {
             Factor::Levels(levels) => by_levels(levels, values),
@@ -211,7 +211,7 @@ impl Factor {
     }
 }
 
-/// Degrees of freedom of levels, and the squares that their means explain.
+/// Returns the degrees of freedom of levels, and the squares that their means explain.
 fn by_levels(levels: &[u64], values: &[f64]) -> (usize, f64) {
     let mut of_level: BTreeMap<u64, (f64, usize)> = BTreeMap::new();
     for (level, value) in levels.iter().zip(values) {
@@ -223,7 +223,7 @@ fn by_levels(levels: &[u64], values: &[f64]) -> (usize, f64) {
     (of_level.len().saturating_sub(1), explained)
 }
 
-/// The squares that a line explains; `None`: its places are all one.
+/// Returns the squares that a line explains; `None`: all places are equal.
 fn by_line(places: &[f64], values: &[f64]) -> Option<f64> {
     let mean = places.iter().sum::<f64>() / places.len() as f64;
     let spread: f64 = places.iter().map(|place| (place - mean).powi(2)).sum();
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::stats::draws::Normal;
 
-    /// Two arms of twenty blocks each, whose values about their means are these.
+    /// Two arms of twenty blocks each, with these values about their means.
     fn values(of: impl Fn(usize, &mut Normal) -> f64, seed: u64) -> Vec<f64> {
         let mut normal = Normal(seed);
         let own: Vec<f64> = (0..40).map(|i| of(i % 20, &mut normal)).collect();
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_factor_that_does_half_has_half() {
-        // Levels at ±1 have the variance 1, as the noise has.
+        // Levels at ±1 have the variance 1, like the noise.
         let shares: Vec<(f64, f64)> = (0..200)
             .map(|seed| {
                 let own = values(
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_vary_has_no_share() {
+    fn constant_values_have_no_share() {
         let own = values(|_, normal| normal.draw(), 1);
         assert_eq!(Factor::Levels(vec![3; 40]).share(&own, 38), None);
         assert_eq!(Factor::Line(vec![3.0; 40]).share(&own, 38), None);

@@ -39,42 +39,42 @@ pub struct OverviewRow {
     pub language: String,
     pub control: bool,
     pub baseline: bool,
-    /// Throughput at the step with the highest median. Steps with too few valid repeats to tell
-    /// subjects apart count only if all have too few.
+    /// Throughput at the step with the highest median. Steps with too few valid repeats to
+    /// distinguish subjects count only if all have too few.
     pub peak_rps: Option<Repeated>,
-    /// Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` are no
-    /// evidence against it.
+    /// Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` do not rule
+    /// it out.
     pub peak_is_lower_bound: bool,
-    /// Throughput that it reached at least, where that is above `peak_rps`: the repeats of the step
-    /// with the most, those that do not count only because of the generator included. `None`:
-    /// `peak_rps` is the most that is known.
+    /// Throughput that the server reached at least, where that is above `peak_rps`. It includes
+    /// repeats that do not count only because of the generator. `None`: `peak_rps` is the most that
+    /// is known.
     pub peak_at_least_rps: Option<Repeated>,
-    /// The load point of that.
+    /// The load point of `peak_at_least_rps`.
     pub peak_at_least_at: Option<Shape>,
-    /// Steps at which it may have done more; empty: the peak is exact.
+    /// Steps at which the server may have done more; empty: the peak is exact.
     pub peak_open_steps: Vec<OpenStep>,
-    /// The peak is what was served of an offered rate, because no step is a closed loop with a
-    /// valid repeat.
+    /// Whether the peak is the served part of an offered rate, because no closed loop has a valid
+    /// repeat.
     pub peak_is_offered: bool,
-    /// The peak, or `peak_at_least_rps`, is a mean of several levels of throughput, which the
-    /// server did not sustain. `None`: throughput stayed on one level.
+    /// Levels of throughput of which the peak, or `peak_at_least_rps`, is a mean that the server
+    /// did not sustain. `None`: throughput stayed on one level.
     pub peak_mixture: Option<Mixture>,
-    /// The load point of that step.
+    /// The load point of `peak_rps`.
     pub peak_at: Option<Shape>,
     pub peak_connections: Option<u32>,
     pub peak_streams: Option<u32>,
     /// Number of the tie group, counted from 1: pairs of repeats do not show a member to be below
     /// the group's best. `None`: a control, too few valid repeats, or a fixed order of starts.
     pub tie_group: Option<usize>,
-    /// The places that it may have among those of its workload, by tests of all their pairs at
-    /// once. `None`: a control, too few valid repeats, or a fixed order of starts.
+    /// Range of ranks in the workload, by tests of all pairs at once. `None`: a control, too few
+    /// valid repeats, or a fixed order of starts.
     pub places: Option<Places>,
-    /// The step at which response times, CPU and cost are given: of the workload's steps, the one
-    /// nearest to 64 requests in flight.
+    /// The step of the response times, CPU and cost: of the workload's steps, the one nearest to 64
+    /// requests in flight.
     pub reference_step: usize,
     pub reference_at: Shape,
     pub reference_connections: u32,
-    /// Requests in flight there: connections × streams × pipeline.
+    /// Requests in flight at the reference step: connections × streams × pipeline.
     pub reference_in_flight: u64,
     pub response_p50_us: Option<f64>,
     pub response_p99_us: Option<f64>,
@@ -82,40 +82,38 @@ pub struct OverviewRow {
     /// Price of the CPU time of 10⁹ requests at the reference step, in the currency of
     /// `[cost] per_vcpu_hour`.
     pub cost_per_billion_requests: Option<f64>,
-    /// The same, with its range and its parts.
+    /// The price with its range and its parts.
     pub cost: Option<CostResult>,
-    /// What 10⁹ requests use at the reference step, whatever it costs; `None`: the CPU time is not
-    /// known.
+    /// Resources that 10⁹ requests use at the reference step, without a price; `None`: the CPU time
+    /// is not known.
     pub paid: Option<Paid>,
-    /// The same at the ends of the interval, or range, of the CPU time per request; `None`: not
-    /// known, or of one repeat alone.
+    /// The same at both ends of the interval, or range, of the CPU time per request. `None`: not
+    /// known, or one repeat only.
     pub paid_between: Option<(Paid, Paid)>,
-    /// Highest anonymous memory (resident, where that is all there is) in any sample of any
-    /// measured window. Not the kernel's own peak, which holds page cache.
+    /// Highest anonymous memory (resident if only that is known) in any sample of any measured
+    /// window. The kernel's own peak includes page cache, so it is not used.
     pub memory_peak_bytes: Option<f64>,
     /// The services behind the subject.
     pub backends: Vec<BackendRow>,
-    /// From exec until it was ready: the median over the starts.
+    /// Time from exec until the subject was ready: the median over the starts.
     pub startup_ms: Option<f64>,
-    /// The figures above divided by those of the baseline's row of the same workload; `None` for
-    /// the baseline itself, where one of the two was loaded alone and the other beside others, and
-    /// where the suite names none.
+    /// The figures above divided by those of the baseline's row of the same workload. `None`: this
+    /// is the baseline, only one of the two was loaded alone, or the suite names no baseline.
     pub to_baseline: Option<RowRatios>,
-    /// Due requests without a right answer, over all trials with the workload.
+    /// Due requests without a correct response, over all trials with the workload.
     pub errors: u64,
     pub checks_passed: usize,
-    /// Checks that the subject fails, and that its file lets it fail.
+    /// Failed checks that the subject's file allows to fail.
     pub checks_waived: usize,
     pub checks: usize,
-    /// What limited the step of the peak, or of `peak_at_least_rps`, or the reference step if there
-    /// is neither.
+    /// Bottleneck at the step of the peak or of `peak_at_least_rps`, or else at the reference step.
     pub limiter: Option<Resource>,
     pub limiter_confidence: Option<Confidence>,
     pub limiter_sentence: Option<String>,
-    /// Caveats of the same step.
+    /// Caveats of the step of `limiter`.
     pub caveats: Vec<StepCaveat>,
-    /// Figures of repeats that are not valid, for those of the above that no valid repeat has: no
-    /// verdict rests on them. `None`: there are none.
+    /// Medians of invalid repeats, for the figures above that no valid repeat has. No verdict rests
+    /// on them. `None`: there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<InvalidFigures>,
     /// Why there are no numbers, or not all; `None`: nothing is known to be missing.
@@ -123,7 +121,7 @@ pub struct OverviewRow {
 }
 
 impl OverviewRow {
-    /// Whether the peak is what the server could do, and not what it was offered.
+    /// Whether the peak shows the server's capacity rather than an offered rate.
     #[must_use]
     pub fn is_of_its_own(&self) -> bool {
         !self.peak_is_offered && self.most().is_some()
@@ -134,8 +132,8 @@ impl OverviewRow {
         if self.peak_is_lower_bound { PeakBound::AtLeast } else { PeakBound::Exact }
     }
 
-    /// The most throughput that is known of the server, over repeats, and the step; `None`: nothing
-    /// is.
+    /// Returns the highest known throughput of the server, over repeats, and its step. `None`: none
+    /// is known.
     #[must_use]
     pub fn most(&self) -> Option<(&Repeated, Shape)> {
         let at_least = self.peak_at_least_rps.as_ref().zip(self.peak_at_least_at);
@@ -160,14 +158,14 @@ impl OverviewRow {
     }
 }
 
-/// Medians over repeats that are not valid. `None`: a valid repeat has such a figure, or none has.
+/// Medians over invalid repeats. A figure is `None` if a valid repeat has it, or no repeat has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct InvalidFigures {
-    /// Throughput at the step with the highest median of them.
+    /// Throughput at the step with the highest median of these repeats.
     pub peak_rps: Option<f64>,
     /// The load point of that step.
     pub peak_at: Option<Shape>,
-    /// At the reference step, as the rest.
+    /// Median at the reference step, as are the fields below.
     pub response_p50_us: Option<f64>,
     pub response_p99_us: Option<f64>,
     pub cpu_us_per_request: Option<f64>,
@@ -180,14 +178,14 @@ fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
     median(&values).filter(|value| *value > 0.0)
 }
 
-/// A row's figures divided by those of another; `None` where one of the two has no figure, or the
-/// other's is 0.
+/// A row's figures divided by those of another row. `None`: one of the two has no figure, or the
+/// divisor is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RowRatios {
-    /// `None`, too, where one of the two peaks is a lower bound.
+    /// Also `None` if one of the two peaks is a lower bound.
     pub peak_rps: Option<f64>,
-    /// The least that the ratio of the peaks is, where this row's is a lower bound and the other's
-    /// is not.
+    /// Lower bound of the ratio of the peaks, if this row's peak is a lower bound and the other's
+    /// is exact.
     pub peak_rps_at_least: Option<f64>,
     pub response_p50: Option<f64>,
     pub response_p99: Option<f64>,
@@ -223,34 +221,35 @@ pub struct BackendRow {
     pub name: String,
     /// Per answer of the subject, at the reference step.
     pub cpu_us_per_request: Option<f64>,
-    /// Its part of the CPU time that a request cost subject and back ends together: 0 to 1.
+    /// Share of the CPU time that a request cost the subject and its back ends together: 0 to 1.
     pub cpu_share: Option<f64>,
-    /// The most over all trials with the workload.
+    /// Highest value over all trials with the workload.
     pub memory_peak_bytes: Option<f64>,
-    /// Until it was ready.
+    /// Time until it was ready.
     pub startup_ms: Option<f64>,
 }
 
-/// The best subject of a tie group, with those that pairs of repeats do not tell apart from it by
-/// peak throughput.
+/// The best subject of a tie group, and the subjects whose peak throughput does not differ
+/// significantly from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tie {
     pub workload: String,
     /// The group's best.
     pub best: String,
-    /// Subjects that are not told apart from the best, best first; at least one.
+    /// Subjects that do not differ significantly from the best, best first; at least one.
     pub with: Vec<String>,
-    /// Whether these are not told apart from each other either.
+    /// Whether the subjects in `with` do not differ significantly from each other either.
     pub mutual: bool,
-    /// Those of all of them, the best included, whose peak is a lower bound: they may be above the
+    /// Subjects of the tie, the best included, whose peak is a lower bound: they may be above the
     /// others.
     pub lower_bounds: Vec<String>,
 }
 
-/// Index of the step at which subjects are compared. `steps`: indices of a workload's steps. Of
-/// those with the pipeline depth, streams and arrivals of the first, it is the one nearest to 64
-/// requests in flight. Going by connections would compare workloads of one stream and of many at
-/// very different concurrency. Of passes it is the last, in which a server is the warmest.
+/// Returns the index of the step at which subjects are compared. `steps`: indices of a workload's
+/// steps. Only steps with the pipeline depth, streams and arrivals of the first count. The one
+/// nearest to 64 requests in flight is taken, and of passes the last, in which a server is the
+/// warmest. The number of connections would compare workloads of one stream and of many at very
+/// different concurrency.
 #[must_use]
 pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
@@ -268,8 +267,8 @@ pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
         .unwrap_or(first)
 }
 
-/// The overview with its ties, workload by workload: best peak throughput first, then subjects
-/// without numbers, then controls. A subject has a row for each workload that it got.
+/// Returns the overview with its ties, workload by workload: best peak throughput first, then
+/// subjects without numbers, then controls. A subject has a row for each workload that it ran.
 #[must_use]
 pub fn overview(
     plan: &Plan,
@@ -289,7 +288,7 @@ pub fn overview(
             let peak = |row: &OverviewRow| row.most_rps().unwrap_or(-1.0);
             a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
         });
-        // A fixed order may have made the ranks.
+        // A fixed order may be the cause of the ranks.
         if !Design::new(plan).is_fixed() {
             ties.extend(rank(&mut rows, grid, Looks::of(plan)));
         }
@@ -299,11 +298,10 @@ pub fn overview(
     (all, ties)
 }
 
-/// Gives a workload's rows their tie groups and places, and returns the ties. What was served of an
-/// offered rate is no peak that anybody is ranked by.
+/// Sets the tie groups and places of a workload's rows, and returns the ties. A peak at an offered
+/// rate is not ranked.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
-    // Of a lower bound the repeats count that show it: valid ones, and those of which the generator
-    // was the limit.
+    // For a lower bound, valid repeats count, and those that the generator limited.
     let counted = |row: &OverviewRow| peaks_by_block(row, grid).known();
     let is_ranked = |row: &OverviewRow| {
         !row.control && row.is_of_its_own() && counted(row) >= PAIRS_TO_TELL_APART
@@ -312,8 +310,8 @@ fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
     let bounds: Vec<PeakBound> = ranked.iter().map(|i| rows[*i].peak_bound()).collect();
     let step = |n: usize| rows[ranked[n]].most().map(|(_, at)| at);
-    // Peaks at different steps were loaded one after the other, whoever took turns in each: what
-    // pairs them is the block.
+    // Peaks at different steps were loaded one after the other, so their pairs are by block, not by
+    // turn.
     let ranking = Ranking::of(&peaks, &bounds, looks, &|a, b| match step(a) == step(b) {
         true => peaks[a].pairs_with(&peaks[b]),
         false => peaks[a].clone().without_turns().pairs_with(&peaks[b].clone().without_turns()),
@@ -329,8 +327,8 @@ fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
     (1..=last).filter_map(|group| tie(&members(group), &ranking, &subject)).collect()
 }
 
-/// The members of a group that cannot be told apart from its best; `None`: there are none. A member
-/// that is ahead of the best in every pair is told apart from it, and left out.
+/// Returns the members of a group that do not differ significantly from its best; `None`: there are
+/// none. A member that is ahead of the best in every pair differs from it, and is left out.
 fn tie<'a>(
     group: &[usize],
     ranking: &Ranking,
@@ -352,7 +350,7 @@ fn tie<'a>(
     })
 }
 
-/// The throughput at a row's peak, or the most that it reached at least, block by block.
+/// Returns the throughput at a row's peak, or its lower bound, block by block.
 fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
     let cell = |key: Option<CellKey>| key.and_then(|key| grid.get(key));
     if let Some(cell) = cell(row.at_least_cell()) {
@@ -360,7 +358,8 @@ fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
     }
     let Some(cell) = cell(row.peak_cell) else { return Series::default() };
     let valid = cell.series(&THROUGHPUT);
-    // Too few to rank by: those that the generator hid say, too, what the server reached at least.
+    // With too few valid repeats to rank by, repeats that the generator limited count as lower
+    // bounds.
     if row.peak_is_lower_bound && valid.known() < PAIRS_TO_TELL_APART {
         return peak::lower_bounds(cell);
     }
@@ -393,18 +392,18 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
     rows.iter().filter(|row| row.most().is_none() || row.is_of_its_own()).map(of_row).collect()
 }
 
-/// The throughput with the highest median. Those with too few repeats to tell subjects apart count
-/// only if all have too few.
+/// Returns the throughput with the highest median. Those with too few repeats to distinguish
+/// subjects count only if all have too few.
 fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
     let rank = |q: &Repeated| Some((q.values.len() >= PAIRS_TO_TELL_APART, q.median?));
     let ranked = peaks.filter_map(|(q, of)| Some((rank(q)?, of)));
     let best = ranked
-        .max_by(|((a_tells, a), _), ((b_tells, b), _)| a_tells.cmp(b_tells).then(a.total_cmp(b)))?;
+        .max_by(|((a_ranks, a), _), ((b_ranks, b), _)| a_ranks.cmp(b_ranks).then(a.total_cmp(b)))?;
     Some(best.1)
 }
 
-/// The ends of the interval, or range, of repeats; `None`: there is one repeat, or none.
-fn between(of: &Repeated) -> Option<(f64, f64)> {
+/// Returns the ends of the interval, or range, of repeats; `None`: fewer than two repeats.
+fn bounds(of: &Repeated) -> Option<(f64, f64)> {
     of.spread().filter(|_| of.values.len() > 1)
 }
 
@@ -412,12 +411,12 @@ fn between(of: &Repeated) -> Option<(f64, f64)> {
 struct Best<'a> {
     /// The valid step with the highest median; `None`: no step has a valid repeat.
     valid: Option<&'a Summary>,
-    /// The step of the most that is known.
+    /// The step with the highest known throughput.
     shown: Option<&'a Summary>,
-    /// It is what was served of an offered rate.
+    /// Whether the peak is the served part of an offered rate.
     is_offered: bool,
     open: Vec<OpenStep>,
-    /// What the server reached at least, and where; `None`: not above the valid step.
+    /// Lower bound of the server's throughput, and its step; `None`: not above the valid step.
     at_least: Option<(Shape, Repeated)>,
 }
 
@@ -445,9 +444,9 @@ impl<'a> RowMaker<'a> {
         RowMaker { plan, grid, summaries, workload, reference }
     }
 
-    /// A subject's row; `None`: it did not get this workload. A subject without any trials has a
-    /// row in the first workload, with the reason, and one that lost a workload which was planned
-    /// for it has a row there.
+    /// Returns a subject's row; `None`: the subject did not get this workload. A subject without
+    /// any trials has a row in the first workload, with the reason. A subject that lost a planned
+    /// workload has a row there.
     fn row(&self, index: usize, subject: &SubjectResult) -> Option<OverviewRow> {
         let has_numbers = self.grid.steps(index, self.workload).next().is_some();
         let has_others = self.grid.has_arm(index);
@@ -483,15 +482,27 @@ impl<'a> RowMaker<'a> {
         subject.backends.iter().map(row).collect()
     }
 
-    /// What its requests cost at a step; `None`: the suite names no price, or the CPU time is not
-    /// known.
+    /// Returns the price of the requests at a step; `None`: the suite names no price, or the CPU
+    /// time is not known.
     fn cost(&self, held: Held, at: &Summary) -> Option<CostResult> {
         let of = &at.cpu_us_per_request;
-        cost::result(of.median?, between(of), held, self.plan.cost?)
+        cost::result(of.median?, bounds(of), held, self.plan.cost?)
     }
 
-    /// What its requests use of a server at a step, and the same at the ends of the interval of
-    /// their CPU time.
+    /// Returns the price of the requests at a step and their use, all `None` without a step.
+    fn costs(
+        &self,
+        arm: usize,
+        subject: &SubjectResult,
+        at: Option<&Summary>,
+    ) -> (Option<CostResult>, Option<Paid>, Option<(Paid, Paid)>) {
+        let Some(at) = at else { return (None, None, None) };
+        let (paid, paid_between) = self.uses(arm, subject, at);
+        (self.cost(self.held(arm, subject, at), at), paid, paid_between)
+    }
+
+    /// Returns the use of the requests at a step, and the use at both ends of the interval of their
+    /// CPU time.
     fn uses(
         &self,
         arm: usize,
@@ -500,16 +511,16 @@ impl<'a> RowMaker<'a> {
     ) -> (Option<Paid>, Option<(Paid, Paid)>) {
         let (cpu, held) = (&at.cpu_us_per_request, self.held(arm, subject, at));
         let ends =
-            between(cpu).and_then(|(low, high)| self.paid(held, low).zip(self.paid(held, high)));
+            bounds(cpu).and_then(|(low, high)| self.paid(held, low).zip(self.paid(held, high)));
         (cpu.median.and_then(|us| self.paid(held, us)), ends)
     }
 
-    /// What requests of so much CPU time use of a server; `None`: it does nothing but start.
+    /// Returns the use of requests of this CPU time; `None`: the server's lifetime is all start-up.
     fn paid(&self, held: Held, cpu_us: f64) -> Option<Paid> {
         Paid::of(cpu_us, held, self.plan.cost.and_then(|cost| cost.lifetime_hours))
     }
 
-    /// What its server holds at a step.
+    /// Returns the resources that the server holds at a step.
     fn held(&self, arm: usize, subject: &SubjectResult, at: &Summary) -> Held {
         let conditions = &self.plan.arms[arm].conditions;
         Held {
@@ -523,6 +534,11 @@ impl<'a> RowMaker<'a> {
         }
     }
 
+    fn summaries_of(&self, arm: usize) -> Vec<&'a Summary> {
+        let is_own = |s: &&Summary| (s.cell.arm, s.cell.workload) == (arm, self.workload);
+        self.summaries.iter().filter(is_own).collect()
+    }
+
     fn is_planned(&self, index: usize) -> bool {
         self.plan.trials.iter().any(|t| (t.arm, t.workload) == (index, self.workload))
     }
@@ -531,7 +547,8 @@ impl<'a> RowMaker<'a> {
         self.plan.workloads[self.workload].protocol
     }
 
-    /// With the workload where there are several, and the subject has numbers of this one.
+    /// Returns the title, with the workload if there are several and the subject has numbers of
+    /// this one.
     fn title(&self, subject: &SubjectResult, own: &[&Summary]) -> String {
         match (self.plan.workloads.len(), own) {
             (0 | 1, _) | (_, []) => subject.title.clone(),
@@ -545,7 +562,7 @@ impl<'a> RowMaker<'a> {
         let is_closed = |s: &&&Summary| plan.load.steps[s.step].arrivals.is_closed();
         let peak = |of: &[&'a Summary]| best(of.iter().map(|s| (&s.throughput_rps, *s)));
         let closed: Vec<&Summary> = own.iter().filter(is_closed).copied().collect();
-        // What is served of an offered rate is a peak only where nothing else was asked.
+        // The served part of an offered rate is a peak only if no closed loop was measured.
         let valid = peak(&closed).or_else(|| peak(own));
         let has_failed = subject.failures.iter().any(SubjectFailure::is_servers_fault);
         let steps =
@@ -563,7 +580,7 @@ impl<'a> RowMaker<'a> {
         }
     }
 
-    /// What repeats that are not valid say where no valid one says anything.
+    /// Returns figures of invalid repeats where no valid repeat has any.
     fn invalid_figures(
         &self,
         index: usize,
@@ -593,8 +610,7 @@ impl<'a> RowMaker<'a> {
 
     fn make(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
         let plan = self.plan;
-        let is_own = |s: &&Summary| (s.cell.arm, s.cell.workload) == (index, self.workload);
-        let own: Vec<&Summary> = self.summaries.iter().filter(is_own).collect();
+        let own = self.summaries_of(index);
         let Best { valid: best, shown, is_offered, open, at_least } =
             self.best(index, subject, &own);
         let (peak_at_least_at, peak_at_least_rps) = at_least.unzip();
@@ -602,9 +618,7 @@ impl<'a> RowMaker<'a> {
         let trials = || self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
         let peak_or_reference = shown.or(at_reference);
-        let cost = at_reference.and_then(|s| self.cost(self.held(index, subject, s), s));
-        let (paid, paid_between) =
-            at_reference.map_or((None, None), |s| self.uses(index, subject, s));
+        let (cost, paid, paid_between) = self.costs(index, subject, at_reference);
         let reference = &plan.load.steps[self.reference];
         OverviewRow {
             reference_cell: CellKey { arm: index, workload: self.workload, step: self.reference },

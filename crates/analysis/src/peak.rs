@@ -1,8 +1,8 @@
-//! The peak of a server with a workload, and whether it is all that the server can do.
+//! The peak of a server with a workload, and whether it is the server's maximum.
 //!
-//! A step that was refused because of the generator is no evidence that the server does less there.
-//! The faster a server is, the sooner the generator is its limit, so such steps are not missing at
-//! random: the best of the other steps is a lower bound of the peak (a right-censored value, as in
+//! A step that was refused because of the generator is no evidence of a lower throughput there. A
+//! faster server reaches the generator's limit sooner, so such steps are not missing at random. The
+//! best of the other steps is therefore a lower bound of the peak (a right-censored value, as in
 //! survival analysis; Kaplan and Meier, 1958).
 
 use dyno_archive::plan::Plan;
@@ -18,23 +18,23 @@ use crate::series::{Point, Series};
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated, median};
 use crate::trial::TrialResult;
 
-/// A step with fewer requests in flight than the peak's may hold a higher peak only if its refused
-/// repeats served at least this share of the peak: it would have had to do twice as much.
+/// Least share of the peak that refused repeats with fewer requests in flight must have served for
+/// the step to be a candidate. With less, the server would have had to do twice as much.
 const NEAR_PEAK: f64 = 0.5;
 
-/// What a peak says of the most that a server can do.
+/// Relation of a peak to the server's maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PeakBound {
-    /// It is the most over the steps.
+    /// The maximum over the steps.
     #[default]
     Exact,
     /// The server can do at least as much.
     AtLeast,
 }
 
-/// What the ratio of two servers says where repeats of one do not count for reasons that are not
-/// its own.
+/// Relation of the ratio of two servers to the true ratio, if repeats of one do not count for
+/// reasons outside of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RatioBound {
@@ -58,7 +58,7 @@ impl RatioBound {
         }
     }
 
-    /// Whether a ratio that is told apart from 1 says which of the two is above the other.
+    /// Whether a ratio that differs from 1 shows which of the two is higher.
     pub(crate) fn decides(self, ratio: f64) -> bool {
         match self {
             RatioBound::Exact => true,
@@ -70,28 +70,28 @@ impl RatioBound {
 }
 
 /// A step at which a server may have done more than its peak, because repeats do not count for
-/// reasons that are not its own.
+/// reasons outside of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OpenStep {
     /// Index among the plan's steps.
     pub step: usize,
     pub at: Shape,
-    /// Repeats that do not count for reasons that are not the server's.
+    /// Repeats that do not count for reasons outside of the server.
     pub refused: usize,
     /// Repeats that ran; 0: the step was planned, and none ran.
     pub repeats: usize,
-    /// `contaminated` if other programs had the CPUs in most of the refused repeats; otherwise the
-    /// reason in the first of them, the generator's before others. `None`: none ran.
+    /// `contaminated` if other programs used the CPUs in most of the refused repeats. Otherwise the
+    /// reason of the first one, a generator's reason before others. `None`: no repeat ran.
     pub reason: Option<Code>,
 }
 
-/// What is known of a peak besides the best of the valid steps.
+/// Bounds of a peak apart from the best of the valid steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Censoring {
     /// Steps at which it may be higher; empty: it is exact.
     pub(crate) open: Vec<OpenStep>,
-    /// The most that repeats served that do not count only because of the generator, and the step;
-    /// `None`: not above the peak.
+    /// Highest throughput among repeats that do not count only because of the generator, and its
+    /// step; `None`: not above the peak.
     pub(crate) at_least: Option<(CellKey, Repeated)>,
 }
 
@@ -101,20 +101,20 @@ pub(crate) struct Steps<'a> {
     pub(crate) grid: &'a Grid<'a>,
     pub(crate) arm: usize,
     pub(crate) workload: usize,
-    /// Whether the server's own failures are why no repeat of it ran in some blocks.
+    /// Whether the server's own failures are the reason why no repeat ran in some blocks.
     pub(crate) has_failed: bool,
 }
 
 impl Steps<'_> {
-    /// What is known of the peak whose best valid step this is, with its throughput; `None`: no
+    /// Returns the bounds of a peak. `peak`: the best valid step with its throughput; `None`: no
     /// step has a valid repeat.
     pub(crate) fn censoring(&self, peak: Option<(CellKey, &Repeated)>) -> Censoring {
         let median = peak.and_then(|(key, of)| Some((key, of.median?)));
         let open: Vec<OpenStep> =
             self.planned().into_iter().filter_map(|step| self.open_step(step, median)).collect();
-        let tells_apart = |of: &Repeated| of.values.len() >= PAIRS_TO_TELL_APART;
+        let has_enough = |of: &Repeated| of.values.len() >= PAIRS_TO_TELL_APART;
         let is_enough =
-            |of: &Repeated| tells_apart(of) || peak.is_none_or(|(_, own)| !tells_apart(own));
+            |of: &Repeated| has_enough(of) || peak.is_none_or(|(_, own)| !has_enough(own));
         let observed = open.iter().filter_map(|step| {
             let key = self.key(step.step);
             Some((key, lower_bounds(self.grid.get(key)?).repeated()))
@@ -131,7 +131,7 @@ impl Steps<'_> {
         CellKey { arm: self.arm, workload: self.workload, step }
     }
 
-    /// The closed loops that were planned, or all steps where there are no closed loops.
+    /// Returns the planned closed loops, or all steps if there are no closed loops.
     fn planned(&self) -> Vec<usize> {
         let own =
             self.plan.trials.iter().filter(|t| (t.arm, t.workload) == (self.arm, self.workload));
@@ -143,8 +143,8 @@ impl Steps<'_> {
         if closed.is_empty() { all } else { closed }
     }
 
-    /// `None`: the step shows that the server does not do more there, or its own failures are why
-    /// it has no number.
+    /// `None`: the step shows that the server does not do more there, or its own failures are the
+    /// reason for the missing number.
     fn open_step(&self, step: usize, peak: Option<(CellKey, f64)>) -> Option<OpenStep> {
         let at = Shape::of(&self.plan.load.steps[step]);
         let in_flight = |step: usize| self.plan.load.steps[step].in_flight();
@@ -159,7 +159,7 @@ impl Steps<'_> {
             return None;
         }
         let highest = highest_median(cell, refused.len() + missing);
-        // A repeat that did not run may have reached anything that another did.
+        // A repeat that did not run may have reached as much as any that did.
         let observed = median(&rates(if refused.is_empty() { cell.trials() } else { &refused }));
         let may_be_higher = peak.is_none_or(|(_, peak)| {
             let is_near = observed.is_some_and(|rps| rps >= NEAR_PEAK * peak);
@@ -175,8 +175,8 @@ impl Steps<'_> {
     }
 }
 
-/// Why most of these repeats do not count: other programs had the CPUs, or else the reason of the
-/// first of the others, the generator's before any.
+/// Returns the reason why most of these repeats do not count: other programs used the CPUs, or else
+/// the reason of the first of the others, a generator's reason first.
 fn reason(refused: &[&TrialResult]) -> Option<Code> {
     let (disturbed, own): (Vec<&TrialResult>, Vec<&TrialResult>) =
         refused.iter().copied().partition(|trial| trial.refusal() == Some(Code::Contaminated));
@@ -187,10 +187,10 @@ fn reason(refused: &[&TrialResult]) -> Option<Code> {
     reasons().find(|code| is_of_generator(*code)).or_else(|| reasons().next())
 }
 
-/// The repeats of a cell that do not count, and in which the server may have been able to do more
-/// than it does in those that count. A generator without room hides most of the fastest servers.
-/// Other reasons that are not the server's (it was still warming up, something else ran) have
-/// nothing to do with how fast it is: three repeats that count show what it does.
+/// Returns the repeats of a cell that do not count, if the server may have been able to do more in
+/// them. A generator without room hides most of the fastest servers. Other reasons outside of the
+/// server (warm-up, other programs) do not depend on its speed: three repeats that count show its
+/// throughput.
 fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
     let is_shown = shows_what_it_does(cell);
     let is_open = |trial: &&TrialResult| {
@@ -200,8 +200,8 @@ fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
     cell.trials().iter().copied().filter(is_open).collect()
 }
 
-/// The planned repeats of a cell that did not run, if those that count are too few to show what the
-/// server does. A run with a question (`[stop]`) ends early on purpose.
+/// Returns the planned repeats of a cell that did not run, if too few repeats count. A run with a
+/// question (`[stop]`) ends early on purpose.
 pub(crate) fn not_run(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
     if plan.stop.is_some() || shows_what_it_does(cell) {
         return 0;
@@ -220,8 +220,8 @@ fn rates(trials: &[&TrialResult]) -> Vec<f64> {
     trials.iter().map(|trial| trial.load.throughput_rps).collect()
 }
 
-/// The highest median that a cell may have, if so many repeats more than its valid ones could have
-/// any throughput; `None`: any.
+/// Returns the highest median that a cell may have if this many additional repeats could have any
+/// throughput. `None`: any median.
 fn highest_median(cell: &Cell<'_>, open: usize) -> Option<f64> {
     let valid =
         cell.trials().iter().filter(|trial| trial.valid).map(|trial| trial.load.throughput_rps);
@@ -234,7 +234,7 @@ pub(crate) fn is_open(cell: &Cell<'_>) -> bool {
     !open_repeats(cell).is_empty()
 }
 
-/// The throughput that a server reached at least, block by block: valid, or limited by the
+/// Returns a lower bound of a server's throughput, block by block: valid, or limited by the
 /// generator alone.
 pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
     let counts = |trial: &&&TrialResult| trial.valid || is_limited_by_generator(trial);
@@ -245,8 +245,8 @@ pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
         .collect()
 }
 
-/// Whether the generator is the only reason why a trial does not count, so that the server can do
-/// at least as much.
+/// Whether the generator is the only reason why a trial does not count, so the server can do at
+/// least as much.
 pub(crate) fn is_limited_by_generator(trial: &TrialResult) -> bool {
     !trial.valid && refusing(trial).next().is_some() && refusing(trial).all(is_of_generator)
 }

@@ -1,4 +1,4 @@
-//! What probes cost a server, by pairs of slices with and without them.
+//! Cost of probes to a server, by pairs of slices with and without them.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::stats::Repeated;
 
-/// What probes cost a server. Ratios are of a pair of neighbouring slices, with probes ÷ without.
+/// Cost of probes to a server. Ratios are of a pair of neighbouring slices, with probes ÷ without.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PriceResult {
     pub probes: BTreeSet<Probe>,
@@ -17,7 +17,7 @@ pub struct PriceResult {
     pub throughput: Repeated,
     /// The server's CPU time per complete answer.
     pub cpu_per_request: Repeated,
-    /// Why there is no price; `None`: there is.
+    /// Reason why there is no price; `None`: there is one.
     pub failure: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl PriceResult {
     }
 }
 
-/// A slice with probes, and its neighbour without.
+/// Returns a slice with probes, and its neighbour without.
 fn pair(two: &[PriceSlice]) -> Option<(&PriceSlice, &PriceSlice)> {
     let with = two.iter().find(|slice| slice.attached)?;
     Some((with, two.iter().find(|slice| !slice.attached)?))
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_has_no_price() {
+    fn unknown_slices_have_no_price() {
         let slices = vec![slice(false, 0, None), slice(true, 10, None), slice(true, 1, None)];
         let price = PriceResult::new(&ProbePrice { slices, ..ProbePrice::default() });
         assert_eq!((price.throughput.values.len(), price.cpu_per_request.values.len()), (0, 0));

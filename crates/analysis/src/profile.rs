@@ -1,4 +1,4 @@
-//! Profiles: where a server's CPU time goes, and what its threads wait for, function by function.
+//! Profiles: the functions in which a server uses CPU time, and in which its threads wait.
 
 mod difference;
 #[cfg(test)]
@@ -15,69 +15,70 @@ use crate::cell::CellKey;
 use crate::roles;
 pub use difference::{Change, Difference, difference};
 
-/// Share of all samples below which a part of a flame graph is left out of it: nobody could see it.
+/// Share of all samples below which a part of a flame graph is left out, because it would be
+/// invisible.
 const LEAST_SHARE: f64 = 0.001;
 
-/// Functions that are named as the hottest.
+/// Number of functions that are listed as the hottest.
 const HOTTEST: usize = 15;
 
-/// What is known of one cell from its profiles.
+/// Profiles of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProfileResult {
     pub cell: CellKey,
-    /// Trials whose profiles are put together, by their places in the run.
+    /// Trials whose profiles are combined, by their places in the run.
     pub trials: Vec<usize>,
-    /// Why others of its trials have none, as sentences.
+    /// Reasons why other trials of the cell have none, as sentences.
     pub failures: Vec<String>,
-    /// How long stacks were taken.
+    /// Time over which stacks were sampled.
     pub length_s: f64,
-    /// Complete answers per second while they were.
+    /// Complete answers per second during that time.
     pub throughput_rps: f64,
-    /// CPU time that the server used per answer while they were; `None`: not known.
+    /// CPU time of the server per answer during that time; `None`: not known.
     pub cpu_us_per_request: Option<f64>,
-    /// Part of the server's CPU time that samples of it stand for; what is missing was used by
-    /// processes that came and went, or before it was known that they are there. `None`: not known.
+    /// Share of the server's CPU time that the samples cover. Processes that ended early, or were
+    /// not yet known, used the rest. `None`: not known.
     pub sampled_share: Option<f64>,
-    /// Why code compiled just in time may lack names, as sentences.
+    /// Reasons why code compiled just in time may lack names, as sentences.
     pub unnamed: Vec<String>,
-    /// Where its threads ran; `None`: no sample.
+    /// Stacks of running threads; `None`: no sample.
     pub running: Option<Flame>,
-    /// Where they waited, for a CPU as well; `None`: no sample.
+    /// Stacks of waiting threads, including the wait for a CPU; `None`: no sample.
     pub waiting: Option<Flame>,
 }
 
-/// Stacks put together into a tree, from the thread's role to the innermost function.
+/// Stacks combined into a tree, from the thread's role to the innermost function.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Flame {
     pub samples: u64,
-    /// Samples for which there was no room.
+    /// Samples that were lost for lack of room.
     pub lost: u64,
-    /// Time that all samples stand for: of CPUs, or of threads that wait.
+    /// Time that all samples stand for: CPU time, or waiting time of threads.
     pub seconds: f64,
-    /// The same per complete answer.
+    /// Time per complete answer.
     pub us_per_request: Option<f64>,
-    /// Share of the samples whose stack is known from where its thread began: 0 to 1.
+    /// Share of the samples whose stack is complete down to the start of its thread: 0 to 1.
     pub whole_share: f64,
-    /// Share of the samples in which all functions have names; a place in a file is none.
+    /// Share of the samples in which all functions have names; an address in a file is not a name.
     pub named_share: f64,
     pub functions: Vec<Function>,
-    /// Depth first, each before its callees; those that are too small to be seen are left out.
+    /// Nodes depth first, each before its callees; invisibly small ones are left out.
     pub nodes: Vec<Node>,
-    /// Of each node, how much more time per answer it takes here than in another profile, from −3
-    /// (much less) to 3; 0: no difference that the samples could show. `None`: there is no other.
+    /// Difference of each node in time per answer from another profile: −3 (much less) to 3 (much
+    /// more). 0: no difference that the samples could show. `None`: there is no other profile.
     pub levels: Option<Vec<i8>>,
-    /// By samples of their own, the most first.
+    /// Functions by own samples, the most first.
     pub hottest: Vec<Hot>,
-    /// Shares of the samples by where the innermost function comes from: the kernel, a file, code
+    /// Shares of the samples by the origin of the innermost function: the kernel, a file, code
     /// compiled just in time.
     pub by_origin: Vec<Share>,
 }
 
-/// A function in a flame graph, or the role of the threads below which its functions are.
+/// A function in a flame graph, or the role of the threads that ran it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Function {
     pub name: String,
-    /// The file that it was loaded from; `None`: of none.
+    /// The file that it was loaded from; `None`: no file.
     pub module: Option<String>,
     pub kind: FunctionKind,
 }
@@ -94,7 +95,7 @@ pub enum FunctionKind {
 }
 
 impl FunctionKind {
-    /// Where such functions come from, in words.
+    /// Returns the origin of such functions, in words.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -116,13 +117,13 @@ impl FunctionKind {
     }
 }
 
-/// A function as it was called on one way. As JSON it is a list of these four, in this order: there
+/// A function in one call path. As JSON it is a list of these four, in this order, because there
 /// are thousands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(into = "[u64; 4]")]
 #[schemars(with = "[u64; 4]")]
 pub struct Node {
-    /// Its place in `functions`.
+    /// Index in `functions`.
     pub function: u32,
     pub depth: u32,
     /// Samples to the left of it.
@@ -136,15 +137,15 @@ impl From<Node> for [u64; 4] {
     }
 }
 
-/// How much of the samples are a function's.
+/// Share of a function in the samples.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Hot {
     pub function: u32,
     /// Share of the samples in which it was the innermost: 0 to 1.
     pub own_share: f64,
-    /// Share of the samples in which it was at all.
+    /// Share of the samples with the function anywhere in the stack.
     pub share: f64,
-    /// Time of its own per complete answer.
+    /// Own time per complete answer.
     pub own_us_per_request: Option<f64>,
 }
 
@@ -154,7 +155,7 @@ pub struct Share {
     pub share: f64,
 }
 
-/// Which threads a flame graph is of.
+/// Kind of threads in a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Running,
@@ -207,15 +208,15 @@ fn result(cell: CellKey, all: &[&ProfileRecord]) -> ProfileResult {
     }
 }
 
-/// A stack as a list of functions from the role of its threads on, and the samples that it stands
-/// for.
+/// A stack as a list of functions, starting with the role of its threads, and the number of its
+/// samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub functions: Vec<Function>,
     pub samples: u64,
 }
 
-/// The stacks of a profile as lists of functions, each once.
+/// Returns the stacks of a profile as lists of functions, each once.
 #[must_use]
 pub fn lines(profile: &ProfileRecord, side: Side) -> Vec<Line> {
     let mut merged: BTreeMap<Vec<Function>, u64> = BTreeMap::new();
@@ -225,7 +226,7 @@ pub fn lines(profile: &ProfileRecord, side: Side) -> Vec<Line> {
     merged.into_iter().map(|(functions, samples)| Line { functions, samples }).collect()
 }
 
-/// The samples of all these stacks.
+/// Returns the number of samples of all these stacks.
 #[must_use]
 pub fn samples_of(lines: &[Line]) -> u64 {
     lines.iter().map(|line| line.samples).sum()
@@ -256,7 +257,7 @@ fn function(frame: &Frame) -> Function {
     }
 }
 
-/// The name of code in no file, of which no list tells.
+/// The name of code outside of files and symbol lists.
 const UNKNOWN: &str = "[unknown]";
 
 impl Flame {
@@ -323,13 +324,13 @@ struct Tree {
 #[derive(Default)]
 struct Calls {
     samples: u64,
-    /// In another profile.
+    /// Samples in another profile.
     there: u64,
     callees: BTreeMap<u32, Calls>,
 }
 
 impl Tree {
-    /// `which`: the samples that these are.
+    /// Adds a stack. `which`: selects the samples to count.
     fn add(&mut self, line: &Line, which: impl Fn(&mut Calls) -> &mut u64) {
         let all: Vec<u32> = line.functions.iter().map(|function| self.place(function)).collect();
         let mut at = &mut self.root;
@@ -338,7 +339,7 @@ impl Tree {
             at = at.callees.entry(*place).or_default();
             *which(at) += line.samples;
         }
-        // One that calls itself is there once.
+        // A recursive function counts once.
         for place in all.iter().collect::<BTreeSet<_>>() {
             self.own.entry(*place).or_default().1 += line.samples;
         }
@@ -357,7 +358,7 @@ impl Tree {
         place
     }
 
-    /// The calls that can be seen, each with its samples in the other profile.
+    /// Returns the visible calls, each with its samples in the other profile.
     fn listed(&self, samples: u64) -> impl Iterator<Item = (Node, u64)> {
         let mut nodes = Vec::new();
         let least = (samples as f64 * LEAST_SHARE).ceil() as u64;
@@ -408,8 +409,8 @@ fn origin(function: &Function) -> String {
 }
 
 impl Calls {
-    /// Appends its callees, in the order of their names, so that graphs of two runs can be laid
-    /// side by side.
+    /// Appends the callees, in the order of their names, so that graphs of two runs can be
+    /// compared.
     fn list(
         &self,
         functions: &[Function],

@@ -1,4 +1,4 @@
-//! Other programs on the machine that had the CPUs which a run needed.
+//! Other programs that used the CPUs of a run.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Resource};
 
-/// Programs that are named.
+/// Number of programs that are named.
 const NAMED: usize = 3;
 
-/// Steps that are not valid because other programs had the CPUs.
+/// Steps that are invalid because other programs used the CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DisturbedSteps {
     pub trials_invalid: usize,
     /// Share of this machine's CPUs that other programs used: 0 to 1, the median of those steps.
     /// `None`: not known.
     pub cpu_share: Option<f64>,
-    /// Names of the programs, by their CPU time; empty: none is visible from here.
+    /// Names of the programs, by CPU time; empty: no program is visible from here.
     pub names: Vec<String>,
 }
 
 impl DisturbedSteps {
-    /// `cpus`: of the machine. `None`: there are no such steps.
+    /// `cpus`: CPUs of the machine. `None`: there are no such steps.
     #[must_use]
     pub(crate) fn new(trials: &[TrialResult], cpus: u32) -> Option<DisturbedSteps> {
         let disturbed: Vec<&TrialResult> =
@@ -54,11 +54,11 @@ fn share_of_others(trial: &TrialResult, cpus: u32) -> Option<f64> {
 }
 
 impl TrialResult {
-    /// Whether it is not valid because other programs had the CPUs.
+    /// Whether the trial is invalid because other programs used the CPUs.
     #[must_use]
     pub fn is_disturbed(&self) -> bool {
         let limiter = &self.limiter;
-        // A generator that waited for others is a guess.
+        // Without other programs, a wait of the generator has no known cause.
         let has_company = self.caveats.iter().any(|caveat| caveat.code == Code::Contaminated);
         let is_doubtful = has_company
             && (limiter.resource, limiter.confidence) == (Resource::Generator, Confidence::Low);
@@ -69,9 +69,9 @@ impl TrialResult {
             && refusing.all(|caveat| is_of_machine(caveat.code))
     }
 
-    /// Why it does not count, by the code of one of its caveats. What the server did comes first.
-    /// `Contaminated`: other programs had the CPUs, whatever they made the generator or the server
-    /// look like. `None`: it counts, or is one that is to be refused.
+    /// Returns the reason why the trial does not count, as the code of one of its caveats. The
+    /// server's faults come first. `Contaminated`: other programs used the CPUs, whatever
+    /// bottleneck that imitated. `None`: the trial counts, or is expected to be refused.
     #[must_use]
     pub fn refusal(&self) -> Option<Code> {
         if !self.fell_short() {
@@ -87,7 +87,8 @@ impl TrialResult {
     }
 }
 
-/// The reason of a code in words. `Contaminated` stands for other programs that had the CPUs.
+/// Returns the reason of a code in words. `Contaminated` stands for other programs that used the
+/// CPUs.
 #[must_use]
 pub fn reason(code: Code) -> &'static str {
     match code {
@@ -96,7 +97,7 @@ pub fn reason(code: Code) -> &'static str {
     }
 }
 
-/// Whether a reason to refuse a step may be that others had the CPUs.
+/// Whether the use of CPUs by other programs may explain a reason to refuse a step.
 const fn is_of_machine(code: Code) -> bool {
     is_of_generator(code) || matches!(code, Code::StillWarming | Code::GeneratorStopped)
 }
@@ -107,7 +108,7 @@ mod tests {
     use crate::fixture::reported;
     use crate::machine::OtherCpu;
 
-    /// The trials of a run, of which the first so many were disturbed.
+    /// Trials of a run; the first `disturbed` of them were disturbed.
     fn trials(disturbed: usize) -> Vec<TrialResult> {
         let mut all = reported().trials;
         all.retain(|trial| trial.valid);
@@ -168,7 +169,7 @@ mod tests {
         let mut all = trials(1);
         assert_eq!((all[0].refusal(), all[1].refusal()), (Some(Code::Contaminated), None));
         assert_eq!(reason(Code::Contaminated), "other programs had the CPUs");
-        // With the machine for itself it was the generator.
+        // Without other programs, the generator was the limit.
         all[0].limiter.resource = Resource::ServerCpu;
         assert_eq!(all[0].refusal(), Some(Code::GeneratorBusy));
         let wrong = crate::Caveat { code: Code::WrongAnswers, ..all[0].caveats[0].clone() };

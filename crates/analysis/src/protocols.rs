@@ -1,4 +1,5 @@
-//! HTTP/2 against HTTP/1.1: the same requests to the same server, with equally many in flight.
+//! HTTP/2 compared with HTTP/1.1: the same requests to the same server, with equally many in
+//! flight.
 
 use dyno_archive::plan::{Arrivals, Plan, Request, Workload};
 use schemars::JsonSchema;
@@ -31,13 +32,13 @@ pub struct ProtocolComparison {
     pub in_flight: u64,
     /// Connections over HTTP/2.
     pub connections: u32,
-    /// Streams asked for on each of them.
+    /// Requested streams on each connection.
     pub streams: u32,
     /// Connections over HTTP/1.1.
     pub baseline_connections: u32,
-    /// Requests in flight on each of them.
+    /// Requests in flight on each HTTP/1.1 connection.
     pub baseline_pipeline: u32,
-    /// Which time these steps were asked for, counted from 1, where a suite asks more than once.
+    /// Number of the pass, counted from 1, if a suite repeats the step.
     pub pass: u32,
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
@@ -45,8 +46,8 @@ pub struct ProtocolComparison {
 }
 
 /// Compares, arm by arm, every HTTP/2 workload with the HTTP/1.1 workload of the same requests,
-/// both with TLS or both without. Pages are left out: a visitor decides how many requests it has in
-/// flight.
+/// both with TLS or both without. Pages are left out, because each visitor chooses its number of
+/// requests in flight.
 #[must_use]
 pub fn protocols(plan: &Plan, grid: &Grid<'_>) -> Vec<ProtocolComparison> {
     let mut all = Vec::new();
@@ -72,8 +73,8 @@ fn baseline_of(plan: &Plan, asked: &Workload) -> Option<usize> {
     })
 }
 
-/// A closed-loop cell, reduced to the valid trials that had as many requests in flight as the step
-/// asks for.
+/// A closed-loop cell, reduced to the valid trials that had the step's number of requests in
+/// flight.
 struct InFlight<'a> {
     key: CellKey,
     cell: Cell<'a>,
@@ -89,8 +90,9 @@ impl InFlight<'_> {
     }
 }
 
-/// An arm's closed-loop cells with a workload, fewest requests in flight first. Left out: trials
-/// that are not valid, and those in which the server allowed fewer streams than the step asks for.
+/// Returns an arm's closed-loop cells with a workload, fewest requests in flight first. Invalid
+/// trials are left out, and trials in which the server allowed fewer streams than the step
+/// requests.
 fn steps<'a>(plan: &Plan, grid: &Grid<'a>, arm: usize, workload: usize) -> Vec<InFlight<'a>> {
     let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals == Arrivals::Closed;
     let of_cell = |(key, cell): (CellKey, &Cell<'a>)| {
@@ -111,8 +113,8 @@ fn steps<'a>(plan: &Plan, grid: &Grid<'a>, arm: usize, workload: usize) -> Vec<I
     all
 }
 
-/// The cells to compare with: the arm's own, or, if it has none, those of the first other arm with
-/// the same server and conditions.
+/// Returns the cells to compare with: the arm's own, or, if it has none, those of the first other
+/// arm with the same server and conditions.
 fn baseline_steps<'a>(
     plan: &Plan,
     grid: &Grid<'a>,
@@ -128,14 +130,14 @@ fn baseline_steps<'a>(
     all.into_iter().find(|steps| !steps.is_empty())
 }
 
-/// Whether a server allowed as many streams as were asked for: with fewer, fewer requests were in
+/// Whether a server allowed the requested number of streams. Otherwise fewer requests were in
 /// flight.
 fn are_granted(streams: &Streams) -> bool {
     streams.granted.is_none_or(|granted| granted >= streams.asked)
 }
 
-/// Whether two workloads have the same requests, names aside, over connections that are kept for as
-/// long.
+/// Whether two workloads have the same requests, names aside, over connections with the same
+/// lifetime.
 fn ask_alike(a: &Workload, b: &Workload) -> bool {
     let unnamed = |w: &Workload| -> Vec<Request> {
         w.requests.iter().map(|r| Request { name: String::new(), ..r.clone() }).collect()
@@ -143,18 +145,17 @@ fn ask_alike(a: &Workload, b: &Workload) -> bool {
     unnamed(a) == unnamed(b) && a.requests_per_connection == b.requests_per_connection
 }
 
-/// Compares all pairs of steps with equally many requests in flight, the first time with the first,
-/// the second with the second.
+/// Compares all pairs of steps with equally many requests in flight, pass by pass.
 fn compare(plan: &Plan, own: &[InFlight<'_>], base: &[InFlight<'_>]) -> Vec<ProtocolComparison> {
-    let is_beside = |own: &InFlight<'_>, base: &InFlight<'_>| {
+    let is_pair = |own: &InFlight<'_>, base: &InFlight<'_>| {
         (own.total(), own.pass) == (base.total(), base.pass)
     };
-    let beside = |own| base.iter().filter(move |base| is_beside(own, base));
-    let pairs = own.iter().flat_map(|own| beside(own).map(move |base| (own, base)));
+    let partners = |own| base.iter().filter(move |base| is_pair(own, base));
+    let pairs = own.iter().flat_map(|own| partners(own).map(move |base| (own, base)));
     pairs.filter_map(|(own, base)| comparison(plan, own, base)).collect()
 }
 
-/// Two steps at equal requests in flight; `None`: they have no block in common.
+/// Compares two steps at equal requests in flight; `None`: they have no block in common.
 fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<ProtocolComparison> {
     let in_base = |t: &&TrialResult| base.cell.trials().iter().any(|b| b.block == t.block);
     own.cell.trials().iter().copied().find(in_base)?;
@@ -201,7 +202,7 @@ mod tests {
     }
 
     /// A repeat: subject, whether over HTTP/2, block, (connections, requests in flight on each),
-    /// answers in the second. One that comes again is another pass.
+    /// answers in the second. A repeated entry is another pass.
     type Repeat<'a> = (&'a str, bool, u32, (u32, u32), u64);
 
     fn plan(subjects: &[&str]) -> Plan {
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_baseline_asks_the_same_over_http_1_with_or_without_tls_as_it_is() {
+    fn the_baseline_has_the_same_requests_and_the_same_tls() {
         let page =
             Workload { page: Some(Page { connections: 6 }), ..workload("page", Protocol::H1) };
         let mut other = workload("other", Protocol::H1);

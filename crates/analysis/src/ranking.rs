@@ -1,4 +1,4 @@
-//! Who is told apart from whom: ranked series, every pair tested, with all pairs allowed for.
+//! Ranking of series with tests of every pair, corrected for the number of pairs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,18 +7,18 @@ use crate::peak::PeakBound;
 use crate::series::Series;
 use crate::stats::{Looks, PAIRS_TO_TELL_APART, Pairs, holm};
 
-/// Series of one metric, each set against each other. Among `n` of them there are `n(n − 1) / 2`
-/// tests, of which one in twenty would tell two apart by chance alone: the values of p are those of
-/// Holm.
+/// Series of one metric, each compared with every other. Among `n` of them there are `n(n − 1) / 2`
+/// tests, of which one in twenty would be significant by chance. The values of p are therefore
+/// those of Holm.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
-    /// Whether the first is told apart from the second, and has the higher values.
+    /// Whether the first differs significantly from the second, and has the higher values.
     above: Vec<Vec<bool>>,
-    /// Whether a series has values enough to be told apart from any other.
+    /// Whether a series has enough values for a significant difference.
     counts: Vec<bool>,
 }
 
-/// The places that a series may have by its tests: counted from 1, the best first.
+/// Range of places of a series by its tests: counted from 1, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Places {
     pub best: usize,
@@ -32,9 +32,9 @@ impl Ranking {
         Ranking::of(series, &exact, looks, &|a, b| series[a].pairs_with(&series[b]))
     }
 
-    /// The same where the values of two series make other pairs, and values are lower bounds. A
-    /// series of lower bounds may be shown to be above another, and never below one. Nothing is
-    /// known of two such series.
+    /// Ranks series whose pairs are given, with values that may be lower bounds. A series of lower
+    /// bounds may rank significantly above another, and never below one. Two such series are not
+    /// comparable.
     #[must_use]
     pub fn of(
         series: &[Series],
@@ -69,15 +69,15 @@ impl Ranking {
         }
     }
 
-    /// Whether tests do not tell two apart.
+    /// Whether two series do not differ significantly.
     #[must_use]
     pub fn are_tied(&self, a: usize, b: usize) -> bool {
         !self.above[a][b] && !self.above[b][a]
     }
 
-    /// Puts the series, which come best first, into tie groups. One joins the first group whose
-    /// best is not above it, or else starts a group. Returns the group number of each, counted from
-    /// 1; `None`: it has too few values to be told apart from any other.
+    /// Puts the series, which come best first, into tie groups. A series joins the first group
+    /// whose best is not above it, or else starts a group. Returns the group number of each,
+    /// counted from 1; `None`: it has too few values for a significant difference.
     #[must_use]
     pub fn groups(&self) -> Vec<Option<usize>> {
         let mut bests: Vec<usize> = Vec::new();
@@ -95,11 +95,11 @@ impl Ranking {
         (0..self.above.len()).map(&mut group_of).collect()
     }
 
-    /// The places that each may have: behind all that are told apart from it above, and before all
-    /// below. Because all pairs are allowed for, the places of all hold at once, with the
-    /// confidence of one interval where there are five launches or more (Al Mohamad, Goeman and van
-    /// Zwet, "Simultaneous confidence intervals for ranks with application to ranking
-    /// institutions", 2022). `None`: too few values.
+    /// Returns the range of places of each series: behind all that are significantly above it, and
+    /// before all that are below. Because all pairs are corrected for, the places hold at once,
+    /// with the confidence of one interval from five launches on (Al Mohamad, Goeman and van Zwet,
+    /// "Simultaneous confidence intervals for ranks with application to ranking institutions",
+    /// 2022). `None`: too few values.
     #[must_use]
     pub fn places(&self) -> Vec<Option<Places>> {
         let ranked = self.counts.iter().filter(|counts| **counts).count();
@@ -139,15 +139,14 @@ mod tests {
     fn ties_are_with_the_best_of_their_group() {
         let ranked = [[100.0, 110.0, 120.0], [97.0, 104.0, 115.0], [93.0, 101.0, 109.0], [10.0; 3]];
         let ranked = ranked.map(|values| series(&values));
-        // The third is not told apart from the second, but from the best: it starts a group of its
-        // own.
+        // The third is tied with the second but not with the best, so it starts a new group.
         let (groups, places) = of(&ranked);
         assert_eq!(groups, [Some(1), Some(1), Some(2), Some(3)]);
         assert_eq!(places, [Some((1, 2)), Some((1, 3)), Some((2, 3)), Some((4, 4))]);
-        // From five pairs on a difference of 0.1 % is enough if it is constant.
+        // With five pairs or more, a constant difference of 0.1 % is enough.
         let (groups, places) = of(&[series(&[100.1; 5]), series(&[100.0; 5])]);
         assert_eq!((groups, places), (vec![Some(1), Some(2)], vec![Some((1, 1)), Some((2, 2))]));
-        // Repeats of different blocks are no pairs.
+        // Repeats of different blocks do not form pairs.
         let later: Series = [4, 5, 6].map(|block| (block, Known(1.0))).into_iter().collect();
         assert_eq!(of(&[ranked[0].clone(), later]).0, [Some(1), Some(1)]);
         assert_eq!(
@@ -158,24 +157,24 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_apart_without_pairs_nor_against_them() {
+    fn without_pairs_or_against_them_no_difference_is_found() {
         let three = |value: f64| series(&[value; 3]);
-        // A series of one or two repeats is in no group, whether it ranks last or first.
+        // A series of one or two repeats is in no group, wherever it ranks.
         assert_eq!(of(&[three(200.0), three(100.0), series(&[90.0])]).0, [Some(1), Some(2), None]);
         let best = series(&[300.0, 300.0]);
         assert_eq!(of(&[best.clone(), three(200.0), three(100.0)]).0, [None, Some(1), Some(2)]);
         assert_eq!(of(&[best.clone(), best]).0, [None, None]);
-        // The first has the higher median because of blocks that the second lacks; in every pair it
+        // The first has the higher median because of blocks that the second lacks. In every pair it
         // is behind.
         let first = series(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
         let (groups, places) = of(&[first, three(110.0)]);
         assert_eq!((groups, places), (vec![Some(1), Some(1)], vec![Some((2, 2)), Some((1, 1))]));
     }
 
-    /// Of equal servers a single test tells two apart in one of twenty worlds; all pairs of ten
-    /// servers together as well, and not in most of them.
+    /// Among equal servers, a single test is significant in one of twenty simulations. All pairs of
+    /// ten servers together keep that rate.
     #[test]
-    fn equal_servers_are_seldom_told_apart_however_many_there_are() {
+    fn equal_servers_seldom_differ_however_many_there_are() {
         let (mut alarms, mut normal) = (0, Normal(11));
         const WORLDS: usize = 1000;
         for _ in 0..WORLDS {
@@ -190,8 +189,8 @@ mod tests {
         assert!(share <= 0.055, "{share}");
     }
 
-    /// Ten servers, each 3 % faster than the next: the true places lie within those that are told,
-    /// of all of them at once.
+    /// Ten servers, each 3 % faster than the next: the true places lie within the reported ranges,
+    /// for all servers at once.
     #[test]
     fn places_hold_the_true_ones_of_all() {
         let (mut held, mut narrower, mut normal) = (0, 0, Normal(12));

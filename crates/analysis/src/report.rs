@@ -44,46 +44,46 @@ pub struct Report {
     /// One entry per arm, in the plan's order: a cell's `arm` is an index here.
     pub subjects: Vec<SubjectResult>,
     pub trials: Vec<TrialResult>,
-    /// What the keys mean under which summaries, comparisons and `wire` have their metrics.
+    /// Definitions of the metrics in summaries, comparisons and `wire`, by key.
     pub metrics: &'static [Metric],
     /// One entry per cell, over all repeats.
     pub summaries: Vec<Summary>,
     pub overview: Vec<OverviewRow>,
-    /// Subjects that cannot be told apart by peak throughput, workload by workload.
+    /// Subjects whose peak throughput does not differ significantly, workload by workload.
     pub ties: Vec<Tie>,
     pub comparisons: Vec<Comparison>,
-    /// What the suite's experiment comes to; `None`: it has none.
+    /// Result of the suite's experiment; `None`: the suite has none.
     pub experiment: Option<ExperimentResult>,
-    /// Arms that are the same under two names, against each other.
+    /// Comparisons of arms that are identical under two names.
     pub twins: Vec<Effect>,
-    /// Arms that were loaded at the same time, against the baseline; empty where an experiment sets
-    /// them against each other.
+    /// Arms that were loaded at the same time, compared with the baseline; empty if an experiment
+    /// defines the comparisons.
     pub duets: Vec<Effect>,
-    /// What starts differ by beside what they are of; empty with fewer than ten starts.
+    /// Nuisance factors of the starts; empty with fewer than ten starts.
     pub nuisance: Vec<Nuisance>,
-    /// What repeats of one step differ by, by key of the metric.
+    /// Spread between repeats of one step, by key of the metric.
     pub noise: BTreeMap<&'static str, NoiseFloor>,
-    /// How fast the machine did a fixed piece of work before each start; `None`: nobody looked.
+    /// Time of a fixed piece of work before each start; `None`: not measured.
     pub canary: Option<CanaryResult>,
-    /// How throughput grows with the requests in flight; empty without two levels of anything.
+    /// Growth of throughput with the requests in flight; empty without two levels.
     pub scaling: Vec<ScalingResult>,
-    /// Between which rates each arm stops keeping the suite's objective; empty: it has none, or no
-    /// open loops.
+    /// Rates between which each arm stops meeting the suite's objective; empty without an objective
+    /// or open loops.
     pub brackets: Vec<Bracket>,
-    /// What was looked for at each start: the highest rate that keeps the objective; empty unless a
-    /// suite asks for it (`rate = "find"`).
+    /// Searches of each start for the highest rate that meets the objective; empty unless a suite
+    /// has `rate = "find"`.
     pub searches: Vec<SearchResult>,
-    /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over
-    /// both.
+    /// HTTP/2 compared with HTTP/1.1, server by server; empty unless a suite has the same requests
+    /// over both.
     pub protocols: Vec<ProtocolComparison>,
-    /// What went over the wire, by subject and protocol.
+    /// Traffic on the wire, by subject and protocol.
     pub wire: Vec<WireResult>,
     pub tables: Vec<Table>,
-    /// By cell; empty unless profiles were asked for.
+    /// Profiles by cell; empty unless profiles were requested.
     pub profiles: Vec<ProfileResult>,
 }
 
-/// What was planned and done, and where.
+/// Plan and progress of the run, and its machine.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RunFacts {
     pub id: String,
@@ -95,43 +95,43 @@ pub struct RunFacts {
     pub command: Vec<String>,
     pub facts: Facts,
     pub repeats: u32,
-    /// Repeats after which the run ended, because what was asked of it was known; `None`: it was to
-    /// make all of them.
+    /// Repeats after which the run ended because its question was answered; `None`: all repeats
+    /// were to run.
     pub answered_after: Option<u32>,
-    /// Whether the run could end as soon as it was answered: intervals of ratios hold at every
-    /// look.
+    /// Whether the run could end as soon as its question was answered: intervals of ratios hold at
+    /// every look.
     pub at_every_look: bool,
     pub load: plan::Load,
-    /// What the load's rates are shares of; `None`: they were written as rates, or there are none.
+    /// Measurement from which the load's rates are derived; `None`: the rates are absolute, or
+    /// there are none.
     pub measured_first: Option<plan::MeasuredFirst>,
     pub workloads: Vec<plan::Workload>,
-    /// Names of the arms in the order in which they were to run, block by block.
+    /// Names of the arms in planned order, block by block.
     pub order: Vec<Vec<String>>,
-    /// Names of the arms that were to be loaded at the same time; empty: each was to be alone on
+    /// Names of the arms that were planned to be loaded at the same time; empty: each ran alone on
     /// its CPUs, or took turns.
     pub at_once: Vec<String>,
     /// Name of the arm that others are compared with; `None`: the suite names none.
     pub baseline: Option<String>,
-    /// Whether servers and generator change places from block to block; the conditions of subjects
-    /// name the CPUs of the first.
+    /// Whether servers and generator swap CPUs from block to block. The conditions of subjects name
+    /// the CPUs of the first block.
     pub swaps_cpus: bool,
     pub markers: Vec<plan::Marker>,
-    /// What servers are to keep at the rates of open loops, as it was written; `None`: nothing is
-    /// asked of that.
+    /// Objective of servers at the rates of open loops, as written; `None`: there is none.
     pub objective: Option<String>,
     pub cost: Option<plan::Cost>,
     pub suite_source: String,
-    /// Names of the suite's profiles that it was read with, the later ones above the earlier.
+    /// Names of the suite's profiles that were applied; later ones override earlier ones.
     pub profiles: Vec<String>,
     pub trials_planned: usize,
     pub trials_done: usize,
-    /// Without those of a control that was to refuse, and did.
+    /// Number of invalid trials, without those of a control that was expected to refuse, and did.
     pub trials_invalid: usize,
-    /// Those of them for which other programs are why. `None`: there are none.
+    /// Trials that are invalid because of other programs. `None`: there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_programs: Option<DisturbedSteps>,
     /// Share of the measured time that was spent on reading counters, on the generator's CPUs: the
-    /// median over the trials. `None`: no trial tells.
+    /// median over the trials. `None`: no trial has it.
     pub observing_share: Option<f64>,
 }
 
@@ -142,8 +142,8 @@ impl Report {
         self.summaries.iter().find(|summary| summary.cell == cell)
     }
 
-    /// The comparison of a cell with the baseline's; `None`: it is the baseline's, or has no
-    /// trials.
+    /// Returns the comparison of a cell with the baseline's; `None`: it is the baseline's, or has
+    /// no trials.
     #[must_use]
     pub fn comparison(&self, cell: CellKey) -> Option<&Comparison> {
         self.comparisons.iter().find(|comparison| comparison.cell == cell)
@@ -204,7 +204,7 @@ pub fn report(run: &Run) -> Report {
     };
     compare_arms(run, &mut report);
     report.run.answered_after = answered_after(run, &report);
-    // Repeats that an answered run did not need are no longer missing.
+    // Repeats that an answered run did not need do not count as missing.
     if report.run.answered_after.is_some() {
         compare_arms(run, &mut report);
     }
@@ -217,14 +217,14 @@ fn compare_arms(run: &Run, report: &mut Report) {
     report.duets = duets(run, report);
 }
 
-/// The repeats of a run that has fewer than it could have, because it was answered.
+/// Returns the number of repeats of a run that ended early because its question was answered.
 fn answered_after(run: &Run, report: &Report) -> Option<u32> {
     let plan = &run.header.plan;
     let block = |trial: usize| plan.launches[plan.trials[trial].launch].block;
     let made = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
     let takes_part =
         |launch: usize| plan.launches[launch].arms.iter().all(|arm| plan.takes_part(*arm));
-    // A block that was only begun tells an interruption: a run that is answered ends between two.
+    // An unfinished last block means an interruption: an answered run ends between two blocks.
     let of_last =
         |trial: &usize| block(*trial) + 1 == made && takes_part(plan.trials[*trial].launch);
     let has = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, five_blocks, reported};
 
-    /// Three blocks of one server in two arms: as it is, and loaded by the other driver, with half
+    /// Three blocks of one server in two arms: unchanged, and loaded by the other driver, with half
     /// the throughput.
     fn two_arms() -> Run {
         let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_of_one_subject_are_told_apart_everywhere() {
+    fn arms_of_one_subject_have_names_of_their_own() {
         let report = report(&two_arms());
         let ids: Vec<(&str, &str)> = report.subjects.iter().map(|s| (&*s.id, &*s.title)).collect();
         assert_eq!(ids, [("a", "A"), ("a by uring", "A, a by uring")]);
@@ -330,8 +330,8 @@ mod tests {
         for comparison in &report.comparisons {
             assert_eq!(report.comparison(comparison.cell), Some(comparison));
         }
-        let nobody = CellKey { arm: 9, ..CellKey::default() };
-        assert_eq!((report.summary(nobody), report.comparison(nobody)), (None, None));
+        let unknown = CellKey { arm: 9, ..CellKey::default() };
+        assert_eq!((report.summary(unknown), report.comparison(unknown)), (None, None));
         assert_eq!(report.comparison(report.summaries[0].cell), None, "it is the baseline's");
         assert_eq!(report.summaries[5].shape().connections, 128);
         let metric = |key| report.summaries[0].metric(key).map(|step| step.over.values.clone());
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_is_beside_the_start_that_served_it() {
+    fn a_trial_belongs_to_the_start_that_served_it() {
         let mut run = five_blocks();
         let start = |start, name: &str| {
             let part =

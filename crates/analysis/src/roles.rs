@@ -1,30 +1,29 @@
-//! What a thread is for, by its name and its process's. Runtimes name their threads; the kernel
+//! Purpose of a thread, by its name and its process's. Runtimes name their threads; the kernel
 //! keeps 15 bytes of a name.
 
-/// The role of a thread. `process`: the name of its process's first thread; `is_first`: whether it
-/// is that one.
+/// Returns the role of a thread. `process`: the name of its process's first thread; `is_first`:
+/// whether the thread is that one.
 #[must_use]
 pub fn of(name: &str, process: &str, is_first: bool) -> &'static str {
     let known = ROLES.iter().find(|rule| rule.holds(name, process, is_first));
     match known {
         Some(rule) => rule.role,
-        // Whoever gives its threads no names of their own, such as Go, and programs with one
-        // thread.
+        // Programs with one thread, or runtimes such as Go that do not name their threads.
         None if name == process => WORK,
         None => OTHER,
     }
 }
 
-/// Threads that bear the name of their process.
+/// Threads with the name of their process.
 pub const WORK: &str = "work";
 
-/// Threads that no rule knows.
+/// Threads that match no rule.
 pub const OTHER: &str = "other";
 
 /// CPU time that no thread was seen to use.
 pub const UNATTRIBUTED: &str = "unattributed";
 
-/// Whether threads of a role serve requests, as far as their names tell.
+/// Whether threads of a role serve requests, by their names.
 #[must_use]
 pub fn serves(role: &str) -> bool {
     !matches!(role, "jit" | "gc" | "vm" | "v8_worker")
@@ -72,7 +71,7 @@ const fn of_process(
     Rule { process, thread, whom, role }
 }
 
-/// The first that holds decides.
+/// The first rule that matches applies.
 const ROLES: &[Rule] = &[
     // HotSpot, as seen in JDK 17; newer ones shorten the middle.
     rule("C1 Compiler*", "jit"),
@@ -106,7 +105,7 @@ const ROLES: &[Rule] = &[
     rule(".NET TP *", "worker"),
     rule(".NET Sockets", "worker"),
     rule(".NET *", "vm"),
-    // V8 and libuv. V8's workers both compile and collect garbage; their name does not tell which.
+    // V8 and libuv. V8's workers both compile and collect garbage; their name does not show which.
     rule("V8Worker*", "v8_worker"),
     rule("DelayedTaskSche", "v8_worker"),
     rule("SignalInspector", "vm"),
@@ -122,7 +121,7 @@ const ROLES: &[Rule] = &[
     rule("erts_dcpus_*", "dirty_scheduler"),
     rule("erts_dios_*", "dirty_scheduler"),
     rule("*_dirty_cpu_sch*", "dirty_scheduler"),
-    // From the tenth on the number takes a letter from the end.
+    // From the tenth on, the number replaces a letter at the end.
     rule("*_dirty_io_sch*", "dirty_scheduler"),
     rule("erts_*", "vm"),
     of_process("beam*", "*_aux", Whom::Any, "vm"),
@@ -155,7 +154,7 @@ const ROLES: &[Rule] = &[
     rule("*-call-thread*", "worker"),
     rule("HTTP-Dispatcher", "worker"),
     rule("granian-*", "worker"),
-    // Kernel threads of io_uring work for the process that asked.
+    // Kernel threads of io_uring work for the process that submitted the request.
     rule("iou-wrk-*", "worker"),
     rule("iou-sqp-*", "worker"),
 ];
@@ -180,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_told_apart_by_their_names() {
+    fn threads_have_roles_by_their_names() {
         for (process, name, role) in [
             ("java", "C2 CompilerThre", "jit"),
             ("java", "GC Thread#3", "gc"),
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn of_threads_that_are_called_alike_the_first_is_told_apart() {
+    fn the_first_of_threads_with_one_name_has_its_own_role() {
         assert_eq!((of("node", "node", true), of("node", "node", false)), ("work", "v8_worker"));
         assert_eq!(of("java", "java", true), "vm");
     }

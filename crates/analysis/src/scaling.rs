@@ -1,5 +1,4 @@
-//! How each arm's throughput grows with the requests in flight: its knee, and the law that it
-//! follows.
+//! Growth of each arm's throughput with the requests in flight: its knee, and its law.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +16,7 @@ use crate::stats::{REPEATS_FOR_INTERVAL, jackknife, median};
 /// Fewest levels for a law of three coefficients: with fewer it follows the noise.
 pub const LEVELS_FOR_LAW: usize = 6;
 
-/// How an arm's throughput grows with the requests in flight, over the closed loops of one workload
+/// Growth of an arm's throughput with the requests in flight, over the closed loops of one workload
 /// and one kind of connection.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ScalingResult {
@@ -27,12 +26,12 @@ pub struct ScalingResult {
     pub streams: u32,
     pub pipeline: u32,
     pub levels: Vec<ScalingLevel>,
-    /// Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`:
-    /// fewer than four levels, no bend beyond the noise, one repeat, or a level at or above the
-    /// bend is among `open_levels`.
+    /// Requests in flight above which more of them add little throughput (Satopää et al. 2011).
+    /// `None`: fewer than four levels, no bend beyond the noise, one repeat, or a level at or above
+    /// the bend is among `open_levels`.
     pub knee: Option<f64>,
-    /// Levels at which the server may have done more, because repeats do not count for reasons that
-    /// are not its own.
+    /// Levels at which the server may have done more, because repeats do not count for reasons
+    /// outside of the server.
     pub open_levels: Vec<u64>,
     /// `None`: fewer than six levels.
     pub law: Option<LawResult>,
@@ -44,41 +43,42 @@ pub struct ScalingLevel {
     pub in_flight: u64,
     /// Median over the valid repeats.
     pub throughput_rps: f64,
-    /// By the law; `None`: there is none.
+    /// Throughput by the law; `None`: there is none.
     pub fitted_rps: Option<f64>,
-    /// By how much what was measured is above the law, as a share of it.
+    /// Measured throughput above the law, as a share of it.
     pub residual: Option<f64>,
 }
 
-/// The Universal Scalability Law that a curve follows the closest (Gunther 2007): λn / (1 + σ(n −
-/// 1) + κn(n − 1)).
+/// The best fit of the Universal Scalability Law to a curve (Gunther 2007): λn / (1 + σ(n − 1) +
+/// κn(n − 1)).
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LawResult {
     /// Requests per second with one in flight.
     pub lambda: Coefficient,
     /// Contention: 0 to 1 and more.
     pub sigma: Coefficient,
-    /// What each in flight costs each other.
+    /// Cost of each request in flight to each other.
     pub kappa: Coefficient,
-    /// Requests in flight at which throughput is the highest by the law; `None`: it never falls, or
-    /// what the server does at its highest levels is not known (`open_levels`).
+    /// Requests in flight with the highest throughput by the law. `None`: throughput never falls,
+    /// or is not known at the highest levels (`open_levels`).
     pub peak_at: Option<f64>,
-    /// Throughput that it reaches or nears; `None`: it grows for ever, or as above.
+    /// Highest throughput by the law, or its limit; `None`: it grows without limit, or is not
+    /// known, as for `peak_at`.
     pub most_rps: Option<f64>,
-    /// The largest residual, as a share: far above the noise, the law is not this server's.
+    /// The largest residual, as a share. Far above the noise, the law does not fit this server.
     pub worst_residual: f64,
 }
 
 /// A coefficient, with its 95 % interval over launches (the jackknife's error and Student's t,
-/// Tukey 1958). `None`: fewer than five launches, or the fit holds it at 0, of all launches or
-/// without one of them: how much it may be is not known then.
+/// Tukey 1958). `None`: fewer than five launches, or the fit holds it at 0 with all launches or
+/// without one of them. Its uncertainty is then unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Coefficient {
     pub value: f64,
     pub interval: Option<(f64, f64)>,
 }
 
-/// What tells one curve from another.
+/// Properties that distinguish one curve from another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CurveKey {
     arm: usize,
@@ -88,14 +88,14 @@ struct CurveKey {
     pass: u32,
 }
 
-/// The curves of a run that have two levels or more.
+/// Returns the curves of a run that have two levels or more.
 #[must_use]
 pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
     let mut curves: BTreeMap<CurveKey, (Vec<Point>, BTreeSet<u64>)> = BTreeMap::new();
     for trial in &plan.trials {
         let step = &plan.load.steps[trial.step];
         let key = CellKey::of_trial(trial);
-        // A level that was planned and did not run is as open as one that was refused.
+        // A planned level that did not run is as open as a refused one.
         if step.arrivals.is_closed()
             && grid.get(key).is_none_or(|cell| is_open(cell) || not_run(plan, key, cell) > 0)
         {
@@ -179,7 +179,7 @@ fn law_result(
     let without = without_each_launch(&law, points);
     let coefficient = |pick: fn(&Law) -> f64| {
         let left: Vec<f64> = without.iter().map(pick).collect();
-        // None is negative. One that is held at 0 does not vary with what was measured.
+        // No coefficient is negative. One that is held at 0 does not vary with the measurements.
         let is_free = left.iter().chain([&pick(&law)]).all(|value| *value > 0.0);
         let interval = jackknife(pick(&law), &left).filter(|_| is_free);
         let interval = interval.map(|(low, high)| (low.max(0.0), high));
@@ -195,7 +195,7 @@ fn law_result(
     }
 }
 
-/// The laws of all launches but each in turn; none, if there are too few launches.
+/// Returns the laws without each launch in turn; empty with too few launches.
 fn without_each_launch(law: &Law, points: &[Point]) -> Vec<Law> {
     let blocks: BTreeSet<u32> = points.iter().map(|point| point.block).collect();
     if blocks.len() < REPEATS_FOR_INTERVAL {
@@ -241,11 +241,11 @@ mod tests {
         curve(&fixture::plan(vec![server]), KEY, points, &BTreeSet::new())
     }
 
-    /// A share of 0.95 of so many has a standard deviation of 0.9 %.
+    /// A share of 0.95 of this many has a standard deviation of 0.9 %.
     const WORLDS: usize = 600;
 
     #[test]
-    fn the_law_of_a_curve_has_intervals_that_hold_the_truth_as_often_as_they_say() {
+    fn intervals_of_a_law_cover_the_truth_as_often_as_stated() {
         for launches in [5, 8] {
             let (mut held, mut normal) = ([0; 3], Normal(3));
             for _ in 0..WORLDS {
@@ -270,8 +270,8 @@ mod tests {
 
     #[test]
     fn a_coefficient_that_is_held_at_nothing_has_no_interval() {
-        // What each costs each other is far below the noise: it is found in some worlds, and then
-        // its interval holds the truth.
+        // The cost of each other is far below the noise. Some simulations find it, and their
+        // interval contains the true value.
         let truth = Law { kappa: 1e-6, ..TRUTH };
         let (mut known, mut held, mut normal) = (0, 0, Normal(5));
         for _ in 0..WORLDS {

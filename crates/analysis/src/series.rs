@@ -1,5 +1,4 @@
-//! The series: a metric in a cell, value by block. It gives the median with its spread, and ratios
-//! to another series.
+//! A metric in a cell, value by block, with its median and spread, and ratios to another series.
 
 use crate::load::place::over_repeats;
 use std::collections::BTreeMap;
@@ -30,7 +29,7 @@ impl Point {
 pub struct Turned {
     /// When the load began, on the machine's clock.
     pub(crate) began_ns: u64,
-    /// Round by round, in order of time; `None`: rounds do not tell the metric.
+    /// Values round by round, in order of time; `None`: rounds do not have the metric.
     pub(crate) rounds: Option<Vec<f64>>,
 }
 
@@ -38,10 +37,10 @@ pub struct Turned {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     by_block: Vec<(u32, Point)>,
-    /// When the load of each block began whose trial took turns, on the machine's clock: those of
-    /// one instant took them with each other.
+    /// Start of the load of each block that took turns, on the machine's clock. Loads with the same
+    /// start took turns with each other.
     turned: BTreeMap<u32, u64>,
-    /// Of the blocks whose trials took turns, where rounds tell the metric.
+    /// Rounds of the blocks that took turns, if rounds have the metric.
     rounds: BTreeMap<u32, Vec<f64>>,
 }
 
@@ -52,7 +51,7 @@ impl FromIterator<(u32, Point)> for Series {
 }
 
 impl Series {
-    /// The same, with the blocks whose trials took turns.
+    /// Adds the blocks whose trials took turns.
     #[must_use]
     pub(crate) fn with_turns(mut self, turned: impl IntoIterator<Item = (u32, Turned)>) -> Series {
         for (block, turned) in turned {
@@ -62,14 +61,13 @@ impl Series {
         self
     }
 
-    /// The same without its turns: to be compared with another series of the same starts, at other
-    /// times.
+    /// Drops the turns, to compare with another series of the same starts at other times.
     #[must_use]
     pub(crate) fn without_turns(self) -> Series {
         Series { by_block: self.by_block, ..Series::default() }
     }
 
-    /// Every repeat's point.
+    /// Returns every repeat's point.
     pub(crate) fn points(&self) -> impl Iterator<Item = Point> {
         self.by_block.iter().map(|(_, point)| *point)
     }
@@ -112,10 +110,10 @@ impl Series {
         over_repeats(self.values().collect(), self.beyond())
     }
 
-    /// Ratios to another series, block by block. Trials of one block are close in time, so a drift
-    /// of the machine cancels. If one pair has no ratio (a value is missing, or the divisor is 0),
-    /// the result is empty: leaving out just that pair would bias the others. Two trials of which
-    /// only one took turns, or that took them with others, are no pair.
+    /// Returns ratios to another series, block by block. Trials of one block are close in time, so
+    /// a drift of the machine cancels. If one pair has no ratio (a value is missing, or the divisor
+    /// is 0), the result is empty, because leaving out that pair would bias the others. Two trials
+    /// form no pair if only one took turns, or if they took turns with different loads.
     #[must_use]
     pub fn ratios_to(&self, base: &Series) -> Repeated {
         let ratio = |(own, base): (Point, Point)| Some(own.known()? / base.known()?);
@@ -124,7 +122,7 @@ impl Series {
         Repeated::new(ratios.unwrap_or_default())
     }
 
-    /// Ratios to another series by block, and round by round where the two took turns.
+    /// Returns ratios to another series by block, and by round if the two took turns.
     #[must_use]
     pub fn pairs_with(&self, base: &Series) -> Pairs {
         let launches = self.ratios_to(base).values;
@@ -135,13 +133,13 @@ impl Series {
             is_one.then(|| own.iter().zip(theirs).map(|(own, base)| own / base).collect())
         };
         let rounds: Vec<Vec<f64>> = self.rounds.iter().filter_map(of_block).collect();
-        // Of some blocks alone they would be a choice.
+        // Rounds of only some blocks would be a biased selection.
         let are_all = rounds.len() == launches.len();
         Pairs { launches, rounds: if are_all { rounds } else { Vec::new() } }
     }
 
-    /// Of each block that both have, the ratio to another series, and both values of each round, if
-    /// the two took turns.
+    /// Returns, for each block that both have, the ratio to another series. Both values of each
+    /// round are included if the two took turns.
     pub(crate) fn by_block_with(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
         let of_block = |(block, own): (u32, f64)| {
             let ratio = own / base.at(block)?;
@@ -155,8 +153,8 @@ impl Series {
         self.blocks().filter_map(of_block).collect()
     }
 
-    /// The points of blocks that all of several series have, and in which all took turns with each
-    /// other, or none.
+    /// Returns the points of blocks that all series have, if all took turns with each other, or
+    /// none did.
     pub(crate) fn together(all: &[&Series]) -> Vec<Vec<Point>> {
         let Some((first, others)) = all.split_first() else { return Vec::new() };
         let of_block = |(block, point): &(u32, Point)| {
@@ -170,7 +168,7 @@ impl Series {
         first.by_block.iter().filter_map(of_block).collect()
     }
 
-    /// The same of two.
+    /// Pairs the points of two series in the same way.
     pub(crate) fn paired_with(&self, other: &Series) -> impl Iterator<Item = (Point, Point)> {
         Series::together(&[self, other]).into_iter().map(|both| (both[0], both[1]))
     }
@@ -190,7 +188,7 @@ mod tests {
         points.iter().copied().collect()
     }
 
-    /// Three launches of six rounds each, all of one value.
+    /// Three launches of six equal rounds each.
     fn turns(began_ns: u64, values: [f64; 3]) -> Series {
         let rounds = |value: f64| (0..6).map(|k| value + f64::from(k) / 100.0).collect();
         let each = (1..).zip(values);
@@ -211,9 +209,9 @@ mod tests {
         assert!(estimate.low < estimate.ratio && estimate.ratio < estimate.high, "{estimate:?}");
         assert!((1.019..1.0201).contains(&estimate.ratio), "{estimate:?}");
         assert!(pairs.are_apart_alone() && base.pairs_with(&higher).are_apart_alone());
-        // Not where starts differ by as much, however many rounds say so.
+        // If starts differ by as much, even many rounds do not show a difference.
         assert!(!turns(7, [104.0, 105.0, 99.1]).pairs_with(&base).are_apart_alone());
-        // Loads that began at other instants took no turns with each other.
+        // Loads that began at different times took no turns with each other.
         let apart = turns(9, [102.0, 103.0, 101.0]).pairs_with(&base);
         assert_eq!(
             (apart.launches.len(), apart.rounds.len(), apart.estimate(Looks::AtTheEnd)),
@@ -240,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_answered_ranks_above_what_was() {
+    fn unanswered_repeats_rank_above_answered_ones() {
         let some = of(&[(1, Known(3.0)), (2, Beyond), (3, Known(1.0)), (4, Missing)]);
         assert_eq!((some.known(), some.beyond()), (2, 1));
         assert_eq!((some.repeated().median, some.repeated().values), (Some(3.0), vec![3.0, 1.0]));

@@ -1,4 +1,4 @@
-//! What the server used over the measured window.
+//! Resources that the server used over the measured window.
 
 mod calls;
 mod complete;
@@ -29,7 +29,8 @@ pub use sockets::{Listener, Network, Sockets};
 pub use threads::{RoleUse, Working};
 use threads::{ThreadDeltas, Threads, run_s_between};
 
-/// The server's use, `None` where it could not be measured (a caveat of the trial says why).
+/// The server's use of resources. `None`: it could not be measured; a caveat of the trial gives the
+/// reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ServerUse {
     /// Length of the observed window: between the samples nearest to the measured window's edges.
@@ -40,12 +41,12 @@ pub struct ServerUse {
     pub cpus: Option<f64>,
     /// Per complete answer, right or wrong.
     pub cpu_us_per_request: Option<f64>,
-    /// CPU time that its quota and its CPUs allowed in that window.
+    /// CPU time that the quota and the CPUs allowed in that window.
     pub cpu_allowed_s: Option<f64>,
     /// CPU time used ÷ allowed.
     pub cpu_utilisation: Option<f64>,
-    /// Time that the CPU quota held it back. The kernel sums it over CPUs, so it may be longer than
-    /// the window.
+    /// Time for which the CPU quota held the server back. The kernel sums it over CPUs, so it may
+    /// exceed the window.
     pub throttled_s: Option<f64>,
     /// `None` without a quota.
     pub throttling: Option<Throttling>,
@@ -60,21 +61,21 @@ pub struct ServerUse {
     /// memory where there is no control group. The highest sample of the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_shmem_bytes: Option<u64>,
-    /// What the kernel holds for it (stacks, page tables, its own objects, buffers of sockets): the
-    /// highest sample of the window.
+    /// Memory that the kernel holds for the server (stacks, page tables, its own objects, buffers
+    /// of sockets): the highest sample of the window.
     pub memory_kernel_bytes: Option<u64>,
     /// Resident memory: the highest sample of the window.
     pub rss_bytes: Option<u64>,
-    /// What the server itself holds: anonymous and shared memory, or resident memory where that is
-    /// all there is.
+    /// Memory that the server itself holds: anonymous and shared memory, or resident memory if only
+    /// that is known.
     pub memory_held_bytes: Option<u64>,
     /// `memory_held_bytes` × time per answer, in MB·s (10⁶ bytes × s).
     pub memory_mb_s_per_request: Option<f64>,
-    /// At the end of the window.
+    /// Threads at the end of the window.
     pub threads: Option<usize>,
     /// Threads that ran, or waited for a CPU, for a quarter of the window or more.
     pub busy_threads: Option<usize>,
-    /// At the end of the window.
+    /// Processes at the end of the window.
     pub processes: Option<u32>,
     /// Share of one CPU that its busiest thread used.
     pub busiest_thread_utilisation: Option<f64>,
@@ -88,7 +89,7 @@ pub struct ServerUse {
     pub unread_counters: Option<UnreadCounters>,
     pub context_switches_voluntary: Option<u64>,
     pub context_switches_involuntary: Option<u64>,
-    /// How the split of its CPU time was had; `None`: it was not.
+    /// Source of the split of CPU time; `None`: no split is known.
     pub cpu_split_by: Option<SplitBy>,
     /// Page faults that were served without, and with, reading from a disk; of threads that lived
     /// through the window.
@@ -101,13 +102,14 @@ pub struct ServerUse {
     /// `None`: they were not counted.
     pub calls: Option<Calls>,
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
-    /// The threads that served, and what they did with their time; `None`: nobody looked.
+    /// The threads that served, and their time by state; `None`: states were not observed.
     pub working: Option<Working>,
-    /// What its runtime says of itself; `None`: it was not asked, or did not tell.
+    /// Metrics that the server's runtime reports; `None`: not requested, or none reported.
     pub runtime: Option<Runtime>,
-    /// Its TCP sockets, looked at once in the window; `None`: nobody looked, or it has none.
+    /// TCP sockets, read once in the window; `None`: not read, or there are none.
     pub sockets: Option<Sockets>,
-    /// Of the network that the server is in, which it may share with others. `None`: not read.
+    /// Counters of the server's network namespace, which may be shared with others. `None`: not
+    /// read.
     pub network: Option<Network>,
     /// Times that its memory limit killed a process in the window; `None`: not known.
     pub oom_kills: Option<u64>,
@@ -115,14 +117,14 @@ pub struct ServerUse {
     pub probe_s: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor took.
     pub steal_share: Option<f64>,
-    /// The same in CPU seconds: the most that it can have taken from the server. Only rules of
+    /// The same in CPU seconds: an upper bound of the time taken from the server. Only rules of
     /// verdicts read it.
     #[serde(skip)]
     pub(crate) stolen_s: Option<f64>,
     pub intervals: Vec<ServerInterval>,
 }
 
-/// Periods of a CPU quota, and those in which the server was held back by it.
+/// Periods of a CPU quota, and the throttled ones among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Throttling {
     pub periods: u64,
@@ -149,20 +151,20 @@ pub struct PerRequest {
     pub cpu_user_us: Option<f64>,
     pub cpu_sys_us: Option<f64>,
     pub context_switches: Option<f64>,
-    /// By name; futex calls by what they are for.
+    /// System calls by name; futex calls by their purpose.
     pub syscalls: Option<BTreeMap<String, f64>>,
     pub run_delay_us: Option<f64>,
     pub page_faults: Option<f64>,
     pub wakeups: Option<f64>,
 }
 
-/// How CPU time was split into user and system time.
+/// Source of the split of CPU time into user and system time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SplitBy {
-    /// As the kernel keeps it, which may be by samples at its tick.
+    /// The kernel's own split, which may be sampled at its tick.
     Kernel,
-    /// By entries into the kernel and exits from it.
+    /// Entries into the kernel and exits from it.
     Entries,
 }
 
@@ -176,15 +178,15 @@ pub struct ServerInterval {
     pub cpu: Option<f64>,
     pub cpu_user: Option<f64>,
     pub cpu_sys: Option<f64>,
-    /// Its just-in-time compilers' threads, in CPUs; `None`: it has none that are known by their
-    /// names.
+    /// CPU use of the just-in-time compiler's threads, in CPUs; `None`: no thread has a known name
+    /// of one.
     pub cpu_jit: Option<f64>,
     /// All of dyno's own threads, in CPUs.
     pub generator_cpu: Option<f64>,
     /// Time runnable but waiting for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
     pub throttled_s: Option<f64>,
-    /// At the interval's end; resident memory where there is no anonymous memory to read.
+    /// Anonymous memory at the interval's end; resident memory if no anonymous memory can be read.
     pub memory_anon_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
     pub memory_bytes: Option<u64>,
@@ -263,7 +265,7 @@ impl<'a> Seen<'a> {
         self.cgroup.and_then(|c| c.memory_shmem_bytes).or(self.used.rss_shmem_bytes)
     }
 
-    /// What its threads did up to a later sample.
+    /// Returns the use of its threads up to a later sample.
     fn threads_until(&self, last: &Seen<'_>) -> ThreadDeltas {
         ThreadDeltas::new(self.living_and_ended(), last.living_and_ended())
     }
@@ -290,7 +292,7 @@ impl Memory {
             window.iter().filter_map(|seen| pick(seen.cgroup.as_ref()?)).max()
         };
         Memory {
-            // Where the kernel cannot begin a new peak, the highest of the samples is taken.
+            // If the kernel cannot reset its peak, the highest of the samples is taken.
             peak: last
                 .cgroup
                 .and_then(|c| c.memory_peak_bytes)
@@ -305,9 +307,9 @@ impl Memory {
     }
 }
 
-/// Computes what a server (the subject, or a service behind it) used in one trial. `allowed_cpus`:
-/// CPUs that it could use at a time. Empty if the party was not watched, or if processes of it left
-/// its control group.
+/// Computes the use of a server (the subject, or a service behind it) in one trial. `allowed_cpus`:
+/// CPUs that it could use at a time. The result is empty if the party was not watched, or if
+/// processes of it left its control group.
 #[must_use]
 pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> ServerUse {
     let seen = seen(record, party);
@@ -317,11 +319,11 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let rate = answers_per_second(record);
-    // Answers that fit the observed window: samples lie a little beside the edges of the measured
-    // one.
+    // Samples lie a little off the edges of the measured window, so answers are scaled to the
+    // observed window.
     let answers = rate * seconds;
     let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
-    let window: Vec<&Seen<'_>> = seen.iter().filter(|s| within(s, first, last)).collect();
+    let window: Vec<&Seen<'_>> = seen.iter().filter(|s| is_between(s, first, last)).collect();
     let PartyDeltas { mut threads, cpu_s, split, unread } =
         PartyDeltas::new(&window, Some(answers));
     threads.attribute(cpu_s);
@@ -330,10 +332,8 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     }
     let split = Split::new(&threads, split);
     let calls = first.calls.zip(last.calls).and_then(|(first, last)| Calls::between(first, last));
-    let split_us = split.and_then(|split| {
-        let us = cpu_s.and_then(|s| per_answer(s * 1e6))?;
-        Some((us * split.user_share, us * (1.0 - split.user_share)))
-    });
+    let cpu_us = cpu_s.and_then(|s| per_answer(s * 1e6));
+    let split_us = split.zip(cpu_us).map(|(split, us)| split.parts(us));
     // If the kernel's tick saw neither, all counts as the kernel's.
     let user_share = split.map_or(0.0, |split| split.user_share);
     let allowed = allowed_cpus * seconds;
@@ -344,18 +344,11 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         cpu_user_s: cpu_s.map(|s| s * user_share),
         cpu_sys_s: cpu_s.map(|s| s * (1.0 - user_share)),
         cpus: cpu_s.map(|s| s / seconds).filter(|cpus| cpus.is_finite()),
-        cpu_us_per_request: cpu_s.and_then(|s| per_answer(s * 1e6)),
+        cpu_us_per_request: cpu_us,
         cpu_allowed_s: Some(allowed),
         cpu_utilisation: cpu_s.map(|s| s / allowed),
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
         throttling: Throttling::between(first, last),
-        memory_peak_bytes: memory.peak,
-        memory_anon_bytes: memory.anon,
-        memory_file_bytes: memory.file,
-        memory_kernel_bytes: memory.kernel,
-        rss_bytes: memory.rss,
-        memory_shmem_bytes: memory.shmem,
-        memory_held_bytes: memory.held,
         memory_mb_s_per_request: memory
             .held
             .and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
@@ -363,7 +356,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         busy_threads: threads.busy(BUSY_THREAD * seconds),
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
-        // Without the server's own, that of others is unknown, too.
+        // Without the server's own CPU time, that of others is unknown too.
         others_cpu_s: cpu_s.and_then(|_| others_cpu_s(first, last)),
         unread_counters: unread,
         cpu_split_by: split_us.and(split).map(|split| split.by),
@@ -377,7 +370,21 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         steal_share: steal_share(first, last),
         stolen_s: stolen_s(first, last),
         intervals: intervals(record.began_ns, &seen),
-        ..of_threads(threads)
+        ..with_memory(of_threads(threads), &memory)
+    }
+}
+
+/// Returns a server's use with its memory.
+fn with_memory(used: ServerUse, memory: &Memory) -> ServerUse {
+    ServerUse {
+        memory_peak_bytes: memory.peak,
+        memory_anon_bytes: memory.anon,
+        memory_file_bytes: memory.file,
+        memory_kernel_bytes: memory.kernel,
+        rss_bytes: memory.rss,
+        memory_shmem_bytes: memory.shmem,
+        memory_held_bytes: memory.held,
+        ..used
     }
 }
 
@@ -386,7 +393,7 @@ fn runtime_of(record: &LoadRecord, party: Party) -> Option<Runtime> {
     (party == Party::SUBJECT).then(|| Runtime::over(record).ok()).flatten()
 }
 
-/// What the threads tell without anything else.
+/// Returns the part of a server's use that only its threads show.
 fn of_threads(threads: ThreadDeltas) -> ServerUse {
     ServerUse {
         context_switches_voluntary: threads.voluntary,
@@ -429,8 +436,8 @@ struct Split {
 }
 
 impl Split {
-    /// By entries into the kernel where somebody watched them, else as the kernel has it. `None`:
-    /// neither saw any time.
+    /// Returns the split by entries into the kernel if these were observed, or else the kernel's
+    /// own. `None`: neither has any time.
     fn new(threads: &ThreadDeltas, kernel: Option<(f64, f64)>) -> Option<Split> {
         let by_entries = threads.modes.map(|modes| (modes.user_ns as f64, modes.sys_ns as f64));
         let by_kernel = || kernel.unwrap_or((threads.user_s, threads.sys_s));
@@ -438,17 +445,22 @@ impl Split {
         let (user, sys) = by_entries.unwrap_or_else(by_kernel);
         (user + sys > 0.0).then(|| Split { user_share: user / (user + sys), by })
     }
+
+    /// Splits an amount of CPU time into user and system time.
+    fn parts(self, cpu: f64) -> (f64, f64) {
+        (cpu * self.user_share, cpu * (1.0 - self.user_share))
+    }
 }
 
 impl ServerUse {
-    /// Share of its allowed CPU time that the hypervisor may have taken from the server: all that
-    /// it took from the machine. `None`: not known.
+    /// Returns the share of the allowed CPU time that the hypervisor may have taken from the
+    /// server: all that it took from the machine. `None`: not known.
     pub(crate) fn stolen_share(&self) -> Option<f64> {
         Some(self.stolen_s? / self.cpu_allowed_s.filter(|allowed_s| *allowed_s > 0.0)?)
     }
 
-    /// CPUs that the server used in a stretch of the load: those between the two samples around its
-    /// middle. `None`: not known, or 0.
+    /// Returns the CPUs that the server used in a stretch of the load: those between the two
+    /// samples around its middle. `None`: not known, or 0.
     pub(crate) fn cpu_within(&self, (start_s, end_s): (f64, f64)) -> Option<f64> {
         let middle = f64::midpoint(start_s, end_s);
         let at = self.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
@@ -465,7 +477,7 @@ impl ServerUse {
     }
 }
 
-/// What a party used between two samples.
+/// Use of a party between two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Used {
     pub seconds: f64,
@@ -502,7 +514,7 @@ fn edges<'a, 'b>(
     (last.at_ns > first.at_ns).then_some((first, last))
 }
 
-fn within(sample: &Seen<'_>, first: &Seen<'_>, last: &Seen<'_>) -> bool {
+fn is_between(sample: &Seen<'_>, first: &Seen<'_>, last: &Seen<'_>) -> bool {
     (first.at_ns..=last.at_ns).contains(&sample.at_ns)
 }
 
@@ -534,10 +546,10 @@ fn others_cpu_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
         }
     };
     let watched: Option<f64> = last.sample.parties.iter().map(|used| of(used.party)).sum();
-    let beside =
-        |seen: &Seen<'_>| seen.sample.beside.as_ref().map_or(Some(0), |beside| beside.cpu_ns);
-    let beside_s = beside(last)?.saturating_sub(beside(first)?) as f64 / 1e9;
-    Some((busy_ns as f64 / 1e9 - watched? - beside_s).max(0.0))
+    let others_ns =
+        |seen: &Seen<'_>| seen.sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns);
+    let others_s = others_ns(last)?.saturating_sub(others_ns(first)?) as f64 / 1e9;
+    Some((busy_ns as f64 / 1e9 - watched? - others_s).max(0.0))
 }
 
 fn steal_share(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {

@@ -1,10 +1,9 @@
-//! The part of a measured window that counts: where a server got faster within it and stayed so,
-//! its last level.
+//! The part of a measured window that counts: the last level of a server that got faster and stayed
+//! so.
 //!
-//! A window that a just-in-time compiler was still at work in holds two servers, of which only the
-//! later one is there to stay. Its last level is taken where that is half of the window or more.
-//! What the machine brought about is left as it is: to take the last level of that would be to
-//! choose the faster one.
+//! A window with an active just-in-time compiler covers two states of the server, of which only the
+//! later one lasts. The last level is taken if it covers half of the window or more. A change of
+//! the machine is not cut off, because that would select the faster level.
 
 use dyno_archive::load::Books;
 use dyno_archive::outcome::Outcomes;
@@ -17,20 +16,20 @@ use crate::steadiness::{Pattern, Steadiness};
 use crate::turns::cpu_us_per_request;
 use crate::verdict::STEAL;
 
-/// Share of the window that a last level must have to stand for it.
+/// Least share of the window for a last level that represents it.
 const LEAST: f64 = 0.5;
 
 /// Least share of the growth in throughput, in logarithms, that must show in the CPU time per
 /// answer.
 const IN_CPU: f64 = 0.5;
 
-/// Share of the server's CPU time that its compilers must have used before the last level; in it
-/// less than half of that. A machine that gets faster makes CPU time per answer fall as well, and
-/// compilers alone tell that it was the server.
+/// Least share of the server's CPU time that its compilers used before the last level. During it,
+/// they must have used less than half of that. A faster machine also lowers CPU time per answer, so
+/// only compilers show that the server is the cause.
 const COMPILED: f64 = 0.05;
 
-/// From when on a trial's window counts, nanoseconds since the load began; `None`: all of it does.
-/// `load` and `server`: of all of it.
+/// Returns the instant from which a trial's window counts, nanoseconds since the load began;
+/// `None`: all of it counts. `load` and `server`: results of the whole window.
 pub(crate) fn counts_from(
     record: &LoadRecord,
     party: Party,
@@ -54,16 +53,16 @@ pub(crate) fn counts_from(
         .then_some(from_ns)
 }
 
-/// Whether a window may be cut: in an open loop what was due before is part of what is asked,
-/// connections that are still being opened are another load, and where warming is what is measured
-/// all of it counts.
+/// Whether a window may be cut. In an open loop, earlier requests are part of the question.
+/// Connections that are still being opened are a different load. If warm-up is measured, all of it
+/// counts.
 fn may_be_cut(config: &Config) -> bool {
     let is_ramped = config.ramp_connections_s.is_some_and(|ramp| ramp > config.warmup_s);
     config.model == Model::Closed && !is_ramped && config.still_warming != StillWarming::Measured
 }
 
-/// Share of the server's CPU time that its just-in-time compilers used in a stretch of the load;
-/// `None`: not known.
+/// Returns the share of the server's CPU time that its just-in-time compilers used in a stretch of
+/// the load; `None`: not known.
 fn jit_share(server: &ServerUse, (from_ns, to_ns): (u64, u64)) -> Option<f64> {
     let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
     let is_within =
@@ -80,20 +79,20 @@ fn jit_share(server: &ServerUse, (from_ns, to_ns): (u64, u64)) -> Option<f64> {
     (all > 0.0).then(|| jit / all)
 }
 
-/// The start of the measured interval that begins at an instant.
+/// Returns the start of the measured interval that begins at an instant.
 fn starts_at(record: &LoadRecord, at_s: f64) -> Option<u64> {
     let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
     let mut starts = measured.map(|interval| interval.start_ns);
     starts.find(|start_ns| *start_ns as f64 / 1e9 >= at_s)
 }
 
-/// The measured intervals before an instant.
+/// Returns the measured intervals before an instant.
 fn earlier(record: &LoadRecord, from_ns: u64) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(move |i| i.phase == Phase::Measured && i.start_ns < from_ns)
 }
 
-/// Whether an interval holds right answers alone: of anything else, what is kept is of the whole
-/// window.
+/// Whether an interval has only correct responses: other outcomes are recorded for the whole window
+/// only.
 fn is_plain(interval: &Interval) -> bool {
     let Interval { outcomes, carried, dropped, pages_completed, pages_failed, .. } = interval;
     outcomes.total() == outcomes.completed()
@@ -102,8 +101,8 @@ fn is_plain(interval: &Interval) -> bool {
         && dropped + pages_completed + pages_failed == 0
 }
 
-/// The record of a load whose window opens later. What was under way then is carried into it, as it
-/// is when the window of a closed loop opens.
+/// Returns the record of a load whose window opens later. Requests in flight at that instant are
+/// carried into it, as when the window of a closed loop opens.
 pub(crate) fn from(record: &LoadRecord, from_ns: u64) -> LoadRecord {
     let mut ended = Outcomes::default();
     earlier(record, from_ns).for_each(|interval| ended.add(&interval.outcomes));
@@ -131,8 +130,8 @@ pub(crate) fn from(record: &LoadRecord, from_ns: u64) -> LoadRecord {
     }
 }
 
-/// A result whose answers are those of a later window. What the generator used, what the kernel
-/// counted for it and frames of HTTP/2 are of the whole one, and so are the reasons to distrust it.
+/// Returns a result with the answers of a later window. The generator's use, the kernel's counters,
+/// HTTP/2 frames and caveats are those of the whole window.
 pub(crate) fn within(whole: LoadResult, later: LoadResult) -> LoadResult {
     let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = whole;
     LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later }
@@ -150,7 +149,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A second of warm-up, and measured ones with so many answers and so much CPU time (seconds)
+    /// A second of warm-up, and measured seconds with these numbers of answers and CPU seconds
     /// each; sampled at each edge.
     fn record(measured: &[(u64, f64)]) -> LoadRecord {
         let mut record = fixture::record(0);
@@ -183,8 +182,8 @@ mod tests {
         record
     }
 
-    /// Where it counts from, whose compilers used such shares of the CPU time before the sixth
-    /// second, and from then on.
+    /// Returns the counted start if compilers use these shares of the CPU time before the sixth
+    /// second and after it.
     fn counts_from_s(record: &LoadRecord, (before, after): (f64, f64)) -> Option<u64> {
         let load = fixture::result(record, None);
         let interval = |k: u32| ServerInterval {
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_servers_own_or_too_short_stays_whole() {
+    fn changes_of_the_machine_and_short_levels_are_not_cut() {
         for (name, of) in [
             ("the machine got faster", levels(&[(5, 500, 0.5), (10, 1000, 1.0)])),
             ("the last level is too short", levels(&[(10, 500, 1.0), (5, 1000, 1.0)])),

@@ -1,10 +1,9 @@
-//! Whether throughput, and the CPU time of an answer, stayed on one level while a trial was
-//! measured, and what they did where not.
+//! Levels of throughput, and of CPU time per answer, within the measured window of a trial.
 //!
 //! Barrett et al. ("Virtual machine warmup blows hot and cold", OOPSLA 2017) cut a series of times
-//! into pieces of one level each and name what they see: flat, warm-up, slowdown, or no steady
-//! state. Here the series are by interval, or by round of turns, the pieces are those of PELT
-//! ([`crate::stats::changes`]), and a level is another one only where it differs by more than a
+//! into pieces of one level each and classify it: flat, warm-up, slowdown, or no steady state. Here
+//! the series are by interval, or by round of turns, and the pieces are those of PELT
+//! ([`crate::stats::changes`]). Two levels count as different only if they differ by more than a
 //! bound.
 
 use std::ops::Range;
@@ -18,27 +17,26 @@ use crate::server::ServerUse;
 use crate::stats::{changes, median};
 use crate::turns::{RoundResult, TurnsResult};
 
-/// Fewest intervals that tell levels from noise.
+/// Fewest intervals that distinguish levels from noise.
 pub const INTERVALS: usize = 10;
 
-/// Least share of the window that a highest level has to last at its end, for anybody to say that
-/// it is one.
+/// Least share of the window that the highest level must last at its end to count as a level.
 const LASTS: f64 = 0.2;
 
-/// Share by which levels differ that are two.
+/// Least relative difference between two levels.
 const ANOTHER_LEVEL: f64 = 0.05;
 
 /// Fewest intervals of a piece.
 const PIECE: usize = 3;
 
-/// What a change costs, in variances of the noise and logarithms of the length: above the 2 of
-/// Schwarz's criterion, because the noise of neighbouring intervals is alike.
+/// Cost of a change, in variances of the noise and logarithms of the length. It is above the 2 of
+/// Schwarz's criterion, because the noise of neighbouring intervals is correlated.
 const PENALTY: f64 = 4.0;
 
-/// The least noise that is reckoned with, as a share: constant values have none.
+/// Least assumed noise, as a share: constant values have none.
 const LEAST_NOISE: f64 = 0.003;
 
-/// What throughput did within the measured window.
+/// Levels of throughput within the measured window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Steadiness {
     pub pattern: Pattern,
@@ -46,10 +44,10 @@ pub struct Steadiness {
     pub pieces: Vec<Piece>,
     /// Level of the last piece, as a multiple of the first.
     pub last_to_first: f64,
-    /// The same of the CPU time of an answer; `None`: it is not known of every interval.
+    /// Levels of the CPU time per answer; `None`: not known for every interval.
     pub cost: Option<CostSteadiness>,
-    /// From when on the window counts, since the load began: a server that got faster counts by its
-    /// last level. `None`: all of it does.
+    /// Instant from which the window counts, since the load began: a server that got faster counts
+    /// by its last level. `None`: all of it counts.
     pub counts_from_s: Option<f64>,
     /// Standard deviation of the intervals around their levels, in logarithms.
     #[serde(skip)]
@@ -57,26 +55,26 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// The same of a window that counts from an instant on, nanoseconds since the load began.
+    /// Sets the instant from which the window counts, nanoseconds since the load began.
     pub(crate) fn counting_from(self, from_ns: Option<u64>) -> Steadiness {
         Steadiness { counts_from_s: from_ns.map(|ns| ns as f64 / 1e9), ..self }
     }
 }
 
-/// What a series does.
+/// Pattern of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// One level.
     #[default]
     Flat,
-    /// It ends on its highest level.
+    /// Ends on its highest level.
     WarmUp,
-    /// It rose to the end: its highest level is no fifth of the window yet.
+    /// It rose to the end, and its highest level lasts less than a fifth of the window.
     None,
-    /// It ends below an earlier level.
+    /// Ends below an earlier level.
     Slowdown,
-    /// It goes up and down again.
+    /// Goes up and down again.
     Cyclic,
 }
 
@@ -90,7 +88,7 @@ pub struct Piece {
     pub throughput_rps: f64,
 }
 
-/// What the CPU time of an answer did within the measured window. It warms up where it falls.
+/// Levels of the CPU time per answer within the measured window. A fall counts as warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostSteadiness {
     pub pattern: Pattern,
@@ -101,17 +99,17 @@ pub struct CostSteadiness {
     pub(crate) noise: f64,
 }
 
-/// A stretch of time in which answers cost alike.
+/// A stretch of time with one cost per answer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostPiece {
     /// Since the load began.
     pub start_s: f64,
     pub end_s: f64,
-    /// Of an answer, the mean of the intervals; microseconds.
+    /// CPU time per answer, the mean of the intervals; microseconds.
     pub cpu_us_per_request: f64,
 }
 
-/// What is known of an interval, or of a round of turns.
+/// Measured values of an interval, or of a round of turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) start_s: f64,
@@ -137,7 +135,7 @@ pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<Seen> {
     load.intervals.iter().filter(|i| i.phase == Phase::Measured).map(seen).collect()
 }
 
-/// The rounds of turns, on the clock of the own time.
+/// Returns the rounds of turns, on the clock of the load's own time.
 pub(crate) fn rounds(turns: &TurnsResult, (opens_ns, closes_ns): (u64, u64)) -> Vec<Seen> {
     let each_s = closes_ns.saturating_sub(opens_ns) as f64 / 1e9 / turns.rounds.len().max(1) as f64;
     let seen = |(place, round): (usize, &RoundResult)| {
@@ -172,7 +170,7 @@ pub(crate) fn steadiness(seen: &[Seen]) -> Option<Steadiness> {
 fn cost(seen: &[Seen]) -> Option<CostSteadiness> {
     let mut costs: Vec<f64> = Vec::with_capacity(seen.len());
     for one in seen {
-        // Without a response there is no cost per request: the one before lasts.
+        // An interval without a response has no cost per request, so the previous cost is kept.
         let before = costs.last().copied().filter(|_| one.throughput_rps == 0.0);
         costs.push(before.or(one.cpu_us_per_request)?);
     }
@@ -180,7 +178,7 @@ fn cost(seen: &[Seen]) -> Option<CostSteadiness> {
     let piece =
         |(start_s, end_s, cpu_us_per_request)| CostPiece { start_s, end_s, cpu_us_per_request };
     let pieces: Vec<CostPiece> = pieces.into_iter().map(piece).collect();
-    // Cheaper is better.
+    // Lower costs are better.
     let levels: Vec<(f64, f64)> =
         pieces.iter().map(|p| (1.0 / p.cpu_us_per_request, p.end_s - p.start_s)).collect();
     Some(CostSteadiness { pattern: pattern(&levels), pieces, noise })
@@ -194,7 +192,7 @@ pub(crate) struct Fit {
     pub(crate) noise: f64,
 }
 
-/// The pieces of a series. `None`: too few values, or one that has no logarithm.
+/// Returns the pieces of a series. `None`: too few values, or one that has no logarithm.
 pub(crate) fn fit(seen: &[Seen], values: &[f64]) -> Option<Fit> {
     let logs: Vec<f64> = filled(seen, values)?.iter().map(|value| value.ln()).collect();
     if logs.len() < INTERVALS || logs.iter().any(|log| !log.is_finite()) {
@@ -208,7 +206,7 @@ pub(crate) fn fit(seen: &[Seen], values: &[f64]) -> Option<Fit> {
         .map(|(from, to)| from..*to)
         .collect();
     let level = |range: &Range<usize>| match values[range.clone()].contains(&0.0) {
-        // A geometric mean has no place for an interval without a response.
+        // A geometric mean cannot include an interval without a response.
         true => mean(&values[range.clone()]),
         false => mean(&logs[range.clone()]).exp(),
     };
@@ -217,11 +215,12 @@ pub(crate) fn fit(seen: &[Seen], values: &[f64]) -> Option<Fit> {
     Some(Fit { pieces: ranges.iter().map(piece).collect(), noise: spread(&logs, &ranges) })
 }
 
-/// Largest share of intervals without a response, for others to show levels. More of them come of
-/// intervals that are short for the rate.
+/// Largest share of intervals without a response. More of them mean that intervals are too short
+/// for the rate.
 const EMPTY: f64 = 0.2;
 
-/// The values, with half a response in an interval that had none. `None`: too many had none.
+/// Returns the values, with half a response in an interval that had none. `None`: too many had
+/// none.
 fn filled(seen: &[Seen], values: &[f64]) -> Option<Vec<f64>> {
     let empty = values.iter().filter(|value| **value == 0.0).count();
     let fill = |(one, value): (&Seen, &f64)| match *value {
@@ -232,11 +231,11 @@ fn filled(seen: &[Seen], values: &[f64]) -> Option<Vec<f64>> {
     is_known.then(|| seen.iter().zip(values).map(fill).collect())
 }
 
-/// The most that one value counts for in the spread: stalls stand alone.
+/// Cap of one value in the spread, because stalls are outliers.
 const FARTHEST: f64 = std::f64::consts::LN_2;
 
-/// Standard deviation of the values around the mean of their piece, with the degrees of freedom
-/// that the pieces leave.
+/// Returns the standard deviation of the values around the mean of their piece, with the degrees of
+/// freedom that the pieces leave.
 fn spread(logs: &[f64], pieces: &[Range<usize>]) -> f64 {
     let squares = pieces.iter().flat_map(|piece| {
         let own = &logs[piece.clone()];
@@ -252,7 +251,7 @@ fn levels(logs: &[f64]) -> Vec<usize> {
     let noise = noise(logs).max(LEAST_NOISE);
     let penalty = PENALTY * noise * noise * (logs.len() as f64).ln();
     let mut ends = changes::ends(&tamed(logs, noise), PIECE, penalty);
-    // Neighbours of nearly one level are one: the closest first.
+    // Neighbours with nearly the same level are merged: the closest first.
     loop {
         let start = |piece: usize| if piece == 0 { 0 } else { ends[piece - 1] };
         let level = |piece: usize| median(&logs[start(piece)..ends[piece]]).unwrap_or(0.0);
@@ -268,8 +267,9 @@ fn levels(logs: &[f64]) -> Vec<usize> {
     }
 }
 
-/// Standard deviation of the noise: of the differences of neighbours, which a change of level is in
-/// but once. By their median, so that a stall in one interval does not count.
+/// Returns the standard deviation of the noise, from the differences of neighbours, in which a
+/// change of level appears only once. It uses their median, so a stall in one interval does not
+/// count.
 fn noise(logs: &[f64]) -> f64 {
     let differences: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     // The median of |x| of a normal distribution is 0.6745 of its deviation; a difference has the
@@ -277,7 +277,7 @@ fn noise(logs: &[f64]) -> f64 {
     median(&differences).unwrap_or(0.0) / 0.6745 / std::f64::consts::SQRT_2
 }
 
-/// The series without what stands alone: an interval far from both neighbours is no level.
+/// Returns the series without outliers: an interval far from both neighbours is no level.
 fn tamed(logs: &[f64], noise: f64) -> Vec<f64> {
     const FAR: f64 = 4.0;
     let around =
@@ -327,7 +327,7 @@ mod tests {
         rates.iter().enumerate().map(interval).collect()
     }
 
-    /// Levels, each of so many intervals, with noise of so much.
+    /// Levels, each with its number of intervals, with this noise.
     fn series(levels: &[(f64, usize)], noise: f64, normal: &mut Normal) -> Vec<Seen> {
         let all = levels.iter().flat_map(|(rps, n)| std::iter::repeat_n(*rps, *n));
         let rates: Vec<f64> = all.map(|rps| rps * (noise * normal.draw()).exp()).collect();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_told_through_noise() {
+    fn patterns_are_found_in_noise() {
         for noise in [0.0, 0.01, 0.02] {
             assert!(share(&[(1000.0, 30)], noise, Pattern::Flat) >= 0.95, "{noise}");
             assert!(share(&[(800.0, 10), (1000.0, 20)], noise, Pattern::WarmUp) >= 0.95, "{noise}");
@@ -358,14 +358,14 @@ mod tests {
             let cycle = [(1000.0, 6), (850.0, 6), (1000.0, 6), (850.0, 6), (1000.0, 6)];
             assert!(share(&cycle, noise, Pattern::Cyclic) >= 0.95, "{noise}");
         }
-        // What rose at the very end may rise on.
+        // A series that rose at the very end may rise further.
         assert!(share(&[(500.0, 12), (800.0, 14), (1000.0, 4)], 0.01, Pattern::None) >= 0.95);
-        // A difference that nobody cares about is no level of its own.
+        // An irrelevant difference is not a separate level.
         assert!(share(&[(1000.0, 15), (1030.0, 15)], 0.005, Pattern::Flat) >= 0.95);
     }
 
     #[test]
-    fn a_stall_is_no_level_and_pieces_tell_when() {
+    fn a_stall_is_no_level_and_pieces_have_times() {
         let mut rates = vec![1000.0; 20];
         rates[7] = 100.0;
         assert_eq!(steadiness(&intervals(&rates)).unwrap().pattern, Pattern::Flat);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_cost_has_levels_of_its_own() {
+    fn cost_per_answer_has_levels_of_its_own() {
         let mut seen = intervals(&[1000.0; 20]);
         seen.iter_mut().enumerate().for_each(|(k, one)| {
             one.cpu_us_per_request = Some(if k < 8 { 30.0 } else { 20.0 });
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_intervals_tell_nothing() {
+    fn too_few_intervals_have_no_pattern() {
         assert_eq!(steadiness(&intervals(&[1000.0; 9])), None);
         let mut rates = vec![1000.0; 20];
         (0..5).for_each(|k| rates[4 * k] = 0.0);

@@ -1,17 +1,18 @@
-//! When a server that is being warmed is steady.
+//! Whether a server that is being warmed is steady.
 //!
 //! Georges, Buytaert and Eeckhout (*Statistically rigorous Java performance evaluation*, OOPSLA
 //! 2007) call a process steady once the coefficient of variation over a window of its last
-//! iterations is small. On machines that others share, the noise alone is larger than any such
-//! bound, so it is not the spread that is judged here but whether there is a *trend*: Mann and
-//! Kendall's test (Mann 1945, Kendall 1975) says whether there is one, Theil and Sen's slope (Sen
-//! 1968) how much it comes to; both are of ranks and medians, which a stall in one slice does not
-//! move. Barrett et al. (*Virtual machine warmup blows hot and cold*, OOPSLA 2017) found that many
-//! processes never become steady, and Traini et al. (*Towards effective assessment of steady state
-//! performance in Java software*, EMSE 2023) that rules which end a warm-up end it too early about
-//! as often as guesses do. Hence three guards: the window grows with the warm-up, so that slow
-//! warming is looked at over a long time; working compiler threads say that it is not over,
-//! whatever the trend; and the measured window is judged once more (`verdict/warming.rs`).
+//! iterations is small. On shared machines, the noise alone exceeds any such bound. The rule here
+//! therefore judges not the spread but whether there is a *trend*. Mann and Kendall's test (Mann
+//! 1945, Kendall 1975) shows whether there is one, and Theil and Sen's slope (Sen 1968) how large
+//! it is. Both use ranks and medians, which a stall in one slice does not move.
+//!
+//! Barrett et al. (*Virtual machine warmup blows hot and cold*, OOPSLA 2017) found that many
+//! processes never become steady. Traini et al. (*Towards effective assessment of steady state
+//! performance in Java software*, EMSE 2023) found that rules end a warm-up too early about as
+//! often as guesses do. Hence three guards: the window grows with the warm-up, so that slow warming
+//! is judged over a long time. Active compiler threads prolong the warm-up regardless of the trend.
+//! The measured window is judged once more (`verdict/warming.rs`).
 
 use std::collections::BTreeMap;
 
@@ -19,22 +20,23 @@ use dyno_archive::start::WarmUpSlice;
 
 use crate::stats::median;
 
-/// Fewest rounds that a warm-up is judged by.
+/// Fewest rounds for judging a warm-up.
 pub const ROUNDS: usize = 8;
 
-/// In a longer warm-up a trend is looked for in the last of this many equal parts.
+/// In a longer warm-up, the last of this many equal parts is tested for a trend.
 const PARTS: usize = 4;
 
-/// Compilers are looked for in the last of this many parts: they work in bursts, the last of them
-/// seconds apart.
+/// Compilers are checked in the last of this many parts: they work in bursts, which may be seconds
+/// apart.
 const PARTS_FOR_COMPILERS: usize = 2;
 
-/// Bound of Mann and Kendall's test: by how many standard deviations rising pairs must outnumber
-/// falling ones to count as a trend. A series without trend exceeds it one time in five. Low,
-/// because a false alarm costs a few slices, and a warm-up that ends too early costs the result.
+/// Bound of Mann and Kendall's test: the number of standard deviations by which rising pairs must
+/// outnumber falling ones to count as a trend. A series without trend exceeds it one time in five.
+/// It is low because a false alarm costs a few slices, but a warm-up that ends too early costs the
+/// result.
 const RISES: f64 = 0.84;
 
-/// Least growth over the rounds looked at that counts as a trend.
+/// Least growth over the judged rounds that counts as a trend.
 const GROWTH: f64 = 1.05;
 
 /// Share of the subject's CPU time, as a mean over the last rounds, above which its compilers count
@@ -91,8 +93,8 @@ fn rate(slice: &WarmUpSlice) -> f64 {
     (slice.answers as f64 + 0.5) / seconds.max(1e-9)
 }
 
-/// CPU time per answer of a slice, in µs. Its samples lie a little beside its edges, so answers are
-/// scaled to the time between them. `None`: not known, or 0.
+/// Returns the CPU time per answer of a slice, in µs. Its samples lie a little off its edges, so
+/// answers are scaled to the time between them. `None`: not known, or 0.
 #[must_use]
 pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
     let cpu_us = slice.cpu_ns.filter(|ns| *ns > 0)? as f64 / 1e3;
@@ -100,23 +102,23 @@ pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
     Some(cpu_us / answers.max(1e-9))
 }
 
-/// What the rounds so far show about a server.
+/// State of a server by the rounds so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum State {
-    /// Too few rounds to tell.
+    /// Too few rounds for a decision.
     Early,
-    /// Throughput still grows, by this factor over the rounds looked at.
+    /// Throughput still grows, by this factor over the judged rounds.
     Faster(f64),
     /// CPU time per answer still falls, by this factor.
     Cheaper(f64),
     /// Compiler threads still use this share of the CPU time: 0 to 1.
     Compiling(f64),
-    /// Nothing was answered in the rounds looked at.
+    /// No request was answered in the judged rounds.
     Unanswered,
     Steady,
 }
 
-/// What a warm-up is judged by.
+/// Basis of the decision about a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JudgedBy {
     ThroughputAndCpu,
@@ -149,7 +151,7 @@ pub fn state(rounds: &[Round]) -> State {
     }
 }
 
-/// What the last rounds can be judged by.
+/// Returns the basis for judging the last rounds.
 #[must_use]
 pub fn judged_by(rounds: &[Round]) -> JudgedBy {
     match cheapness(last_of(PARTS, rounds)) {
@@ -158,9 +160,9 @@ pub fn judged_by(rounds: &[Round]) -> JudgedBy {
     }
 }
 
-/// Answers per µs of CPU time, for the rounds in which that is known: on a machine short of CPU a
-/// sample is late now and then, and its round has none. `None`: known for fewer than half of the
-/// rounds, which is too few for a trend.
+/// Returns the answers per µs of CPU time, for the rounds in which it is known. On a machine short
+/// of CPU a sample is sometimes late, and its round has no value. `None`: known for fewer than half
+/// of the rounds, which is too few for a trend.
 fn cheapness(rounds: &[Round]) -> Option<Vec<f64>> {
     let known: Vec<f64> =
         rounds.iter().filter_map(|r| Some(r.cpu_us_per_request?.recip())).collect();
@@ -178,8 +180,8 @@ fn last_of(parts: usize, rounds: &[Round]) -> &[Round] {
     &rounds[rounds.len().saturating_sub(window)..]
 }
 
-/// Factor by which positive values grow from the first to the last, by Theil and Sen's slope of
-/// their logarithms. `None`: no growth beyond noise.
+/// Returns the factor by which positive values grow from the first to the last, by Theil and Sen's
+/// slope of their logarithms. `None`: no growth beyond noise.
 fn growth(values: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
     let n = logs.len() as f64;
@@ -209,7 +211,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A number from 0 to 1 that looks random.
+    /// Returns a pseudo-random number from 0 to 1.
     fn noise(i: usize, seed: u64) -> f64 {
         let mut x = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
             ^ seed.wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -292,7 +294,7 @@ mod tests {
             Round { jit_share: Some(jit), ..round_of(3000.0) }
         };
         assert!((81..130).contains(&ends_after(480, bursts).unwrap()));
-        // A compiler that runs now and then does not prolong the warm-up.
+        // A compiler that runs only occasionally does not prolong the warm-up.
         let at_times = |i: usize| Round {
             jit_share: Some(if i % 6 == 3 { 0.5 } else { 0.0 }),
             ..round_of(3000.0)
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn cheaper_answers_are_warming_even_where_the_generator_is_the_limit() {
+    fn cheaper_answers_are_warming_up_at_the_generators_limit() {
         let rounds: Vec<Round> = (0..8)
             .map(|i| Round { cpu_us_per_request: Some(20.0 - f64::from(i)), ..round_of(90e3) })
             .collect();
@@ -311,11 +313,11 @@ mod tests {
             rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
         assert_eq!((state(&unknown), judged_by(&unknown)), (State::Steady, JudgedBy::Throughput));
         // CPU times may be missing in up to half of the rounds.
-        let telling = |every: usize| -> Vec<Round> {
-            let tells = |(i, r): (usize, &Round)| if i % every == 0 { *r } else { unknown[i] };
-            rounds.iter().enumerate().map(tells).collect()
+        let sampled = |every: usize| -> Vec<Round> {
+            let round = |(i, r): (usize, &Round)| if i % every == 0 { *r } else { unknown[i] };
+            rounds.iter().enumerate().map(round).collect()
         };
-        let (half, fewer) = (telling(2), telling(3));
+        let (half, fewer) = (sampled(2), sampled(3));
         assert!(matches!(state(&half), State::Cheaper(_)), "{:?}", state(&half));
         assert_eq!(judged_by(&half), JudgedBy::ThroughputAndCpu);
         assert_eq!((state(&fewer), judged_by(&fewer)), (State::Steady, JudgedBy::Throughput));
@@ -327,13 +329,13 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_changes_its_speed_is_waited_for_but_not_for_ever() {
+    fn a_change_of_machine_speed_prolongs_the_warm_up_briefly() {
         let slows = |i: usize| {
             round_of(if i < 5 { 90e3 } else { 45e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)))
         };
         assert!(
             ends_after(480, slows).unwrap() <= ROUNDS + 4,
-            "what gets slower is not being warmed"
+            "a server that gets slower is not warming up"
         );
         let recovers = |i: usize| {
             round_of(if i < 5 { 45e3 } else { 90e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)))
@@ -367,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_is_one_from_as_many_rising_pairs_as_mann_and_kendall_want() {
+    fn a_trend_needs_as_many_rising_pairs_as_mann_and_kendall() {
         // 0.84 standard deviations √(n(n−1)(2n+5)/18), plus 1 for continuity.
         for (n, needed) in [(8, 8), (12, 14), (15, 18), (16, 20)] {
             assert!(
@@ -388,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_answers_is_not_waited_for() {
+    fn a_server_that_never_answers_is_not_waited_for() {
         let nothing = vec![Round { answers: 0, ..round_of(4.0) }; ROUNDS];
         assert_eq!(state(&nothing), State::Unanswered);
         assert_eq!(state(&nothing[1..]), State::Early);
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_weigh_workloads_alike_and_unfinished_ones_are_left_out() {
+    fn rounds_weigh_workloads_alike_and_must_be_complete() {
         let slice = |round, workload, answers, cpu_ns| WarmUpSlice {
             round,
             workload,
@@ -429,13 +431,17 @@ mod tests {
     }
 
     proptest! {
-        /// Noise as it was seen on a shared machine: up to a fifth either way in each slice, and
-        /// half the speed for a while.
+        /// Noise as seen on a shared machine: up to a fifth either way in each slice, and half the
+        /// speed for a while.
         #[test]
         fn noise_never_holds_a_steady_server_to_the_limit(
-            seed in any::<u64>(), spread in 0.0f64..0.4, slow_from in 0usize..60, slow_for in 0usize..60
+            seed in any::<u64>(),
+            spread in 0.0f64..0.4,
+            slow_from in 0usize..60,
+            slow_for in 0usize..60,
         ) {
-            let speed = |i: usize| if (slow_from..slow_from + slow_for).contains(&i) { 0.5 } else { 1.0 };
+            let slow = slow_from..slow_from + slow_for;
+            let speed = |i: usize| if slow.contains(&i) { 0.5 } else { 1.0 };
             let noisy = |i: usize| {
                 let rps = 90e3 * speed(i) * (1.0 + spread * (noise(i, seed) - 0.5));
                 // Throughput and CPU time share only part of the noise.

@@ -1,4 +1,4 @@
-//! When a run may end because what was asked of it is answered.
+//! When a run may end because its question is answered.
 
 use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;
@@ -14,23 +14,22 @@ use crate::stats::Looks;
 use crate::trial::{TrialResult, trial};
 
 impl Looks {
-    /// How a run's repeats were looked at while they were made.
+    /// Returns the looks at a run's repeats during the run.
     #[must_use]
     pub fn of(plan: &Plan) -> Looks {
         if plan.stop.is_some() { Looks::AfterEach } else { Looks::AtTheEnd }
     }
 }
 
-/// Whether a run that may stop early ([`Plan::stop`]) has answered what it was asked: of each two
-/// arms that are set against each other, at each step that both have, whether they differ in the
-/// metrics of the question, or that they do not by more than anybody cares about. The answers allow
-/// for all of them at once, and for a look after each repeat, so that a run may end at the first
-/// that says yes.
+/// Whether a run that may stop early ([`Plan::stop`]) has answered its question. The question is
+/// whether two arms differ in its metrics, or do not differ by more than a margin. It covers each
+/// pair of compared arms, at each step that both have. The answers are corrected for all pairs at
+/// once, and for a look after each repeat, so a run may end at the first positive look.
 #[must_use]
 pub fn is_answered(run: &Run, report: &Report) -> bool {
     let plan = &run.header.plan;
     let Some(stop) = &plan.stop else { return false };
-    // A fixed order answers nothing: a drift of the machine is part of each difference.
+    // A fixed order answers no question: a drift of the machine is part of each difference.
     if Design::new(plan).is_fixed() {
         return false;
     }
@@ -38,7 +37,7 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
     let is_asked = |row: &&Row| stop.metrics.iter().any(|metric| metric == row.metric);
     let is_known =
         |row: &Row| matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same);
-    // Without a step that both have there is no answer to come.
+    // Without a common step, no answer is possible.
     let is_pair_known = |pair: &Within| {
         let mut of_question = pair.rows.iter().filter(is_asked).peekable();
         of_question.peek().is_some() && of_question.all(is_known)
@@ -46,7 +45,8 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
     !pairs.is_empty() && pairs.iter().all(is_pair_known)
 }
 
-/// The arms that are set against each other: by the experiment, or else all but controls and twins.
+/// Returns the pairs of compared arms: those of the experiment, or else all except controls and
+/// twins.
 pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
     let pairs = match &plan.experiment {
         Some(experiment) => experiment::pairs(plan, experiment),
@@ -61,10 +61,10 @@ pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
     pairs.into_iter().filter(|(a, b)| plan.takes_part(*a) && plan.takes_part(*b)).collect()
 }
 
-/// Whether trials that were measured side by side are to be measured again: the hypervisor's other
-/// guests or other processes used the machine meanwhile, or heat made it slower. Asked before it is
-/// known how fast they were, so that this is no choice by the result. What a server did wrong is
-/// no fault of others, and would be lost with the trial: then they count.
+/// Whether trials that were measured side by side are to be re-run. Reasons are use of the machine
+/// by the hypervisor's other guests or by other processes, and throttling for heat. The decision is
+/// made without the results, so it does not select by result. Faults of the server are not caused
+/// by others, and a re-run would lose them, so such trials count.
 #[must_use]
 pub fn are_contaminated<'a>(
     plan: &Plan,
@@ -83,11 +83,11 @@ pub fn are_contaminated<'a>(
 fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
     const OTHERS: [Code; 4] =
         [Code::Steal, Code::Contaminated, Code::ThermalThrottling, Code::ServerStarved];
-    // With these a generator that waits for a CPU waits for the server, or for itself.
+    // With these, a generator that waits for a CPU waits for the server, or for itself.
     const OURS: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
     let has = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
     let shares = plan.launches[launch].arms.iter().any(|arm| !plan.has_generator_apart(*arm));
-    // Loads that take turns are of several generators on one CPU, which wait for each other.
+    // Loads that take turns have several generators on one CPU, which wait for each other.
     let is_alone = !shares && plan.slice_ns.is_none() && !OURS.iter().any(has);
     OTHERS.iter().any(has) || is_alone && has(&Code::GeneratorStarved)
 }
@@ -103,8 +103,8 @@ mod tests {
     use crate::fixture;
     use crate::stats::draws::Normal;
 
-    /// So many blocks of two servers, of which the second answers `ratio` times as much, with a
-    /// spread of 2 %.
+    /// This many blocks of two servers. The second answers `ratio` times as much, with a spread of
+    /// 2 %.
     fn run(blocks: u32, ratio: f64, same_within: Option<f64>) -> Run {
         let named =
             |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_answered_when_arms_differ_or_are_the_same_within_a_margin() {
+    fn a_run_ends_when_arms_differ_or_agree_within_a_margin() {
         let large = answered_after(1.2, None).unwrap();
         let small = answered_after(1.04, None).unwrap();
         assert!(large >= 5 && small > large, "{large} {small}");
@@ -147,7 +147,7 @@ mod tests {
         run.header.plan.subjects[1].skipped = Some("no".into());
         assert!(!is_answered(&run, &crate::report::report(&run)), "nothing is left to compare");
     }
-    /// Two servers side by side, beside a compiler that uses half a CPU.
+    /// Two servers side by side, next to a compiler that uses half a CPU.
     #[test]
     fn trials_with_failures_are_not_measured_again() {
         let mut run = run(1, 1.0, None);

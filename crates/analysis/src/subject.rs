@@ -23,7 +23,7 @@ use crate::warming::{self, WarmUpResult};
 /// entry.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SubjectResult {
-    /// Name of the arm: `name` or `name/variant` where the subject has one arm.
+    /// Name of the arm: `name` or `name/variant` if the subject has one arm.
     pub id: String,
     pub name: String,
     pub variant: Option<String>,
@@ -35,39 +35,39 @@ pub struct SubjectResult {
     pub build: Option<BuildResult>,
     /// Start-up times over the starts, in milliseconds.
     pub startup_ms: Startup,
-    /// How each start was warmed before its first trial; empty unless the plan asks for it.
+    /// Warm-up of each start before its first trial; empty unless the plan has warm-ups.
     pub warm_ups: Vec<WarmUpResult>,
-    /// What the program is that its busiest process runs; `None`: nobody looked, or may not.
+    /// The program that the subject's busiest process runs; `None`: not read, or not readable.
     pub binary: Option<Binary>,
-    /// What it did while nobody asked anything of it; `None`: nobody looked.
+    /// Activity of the subject while it was idle; `None`: not measured.
     pub idle: Option<Idle>,
     /// Memory per connection, and per request in flight.
     pub memory: MemorySlopes,
-    /// What the probes that look at it cost it; `None`: not measured.
+    /// Cost of the probes to the subject; `None`: not measured.
     pub probe_price: Option<PriceResult>,
-    /// Durations of those warm-ups.
+    /// Durations of the warm-ups.
     pub warm_up_s: Repeated,
     /// Stop times over the starts: from the signal to the end of the last process.
     pub stop_ms: Repeated,
     /// Starts whose processes had to be killed.
     pub stop_killed: usize,
-    /// The services that it needs, in the order in which they are started.
+    /// The services that the subject needs, in the order of their starts.
     pub backends: Vec<BackendResult>,
-    /// What its starts answered and used over their whole lives.
+    /// Answers and CPU time of its starts over their whole lives.
     pub lifetimes: Lifetimes,
     /// Every check, summarised over all starts and moments.
     pub checks: Vec<CheckSummary>,
     /// Limits as read back in its first start.
     pub limits: Vec<LimitReadBack>,
     pub conditions: ConditionsResult,
-    /// Why the subject does not take part; `None`: it does.
+    /// Reason why the subject does not take part; `None`: it does.
     pub skipped: Option<String>,
     /// Failures of its build and its starts, in order of time.
     pub failures: Vec<SubjectFailure>,
 }
 
 impl SubjectFailure {
-    /// Whether the server failed by what it did. What this machine lacks is no fault of the server.
+    /// Whether the server is at fault. A feature that this machine lacks is not the server's fault.
     pub(crate) fn is_servers_fault(&self) -> bool {
         self.failure.kind.is_the_subjects() && self.failure.kind != FailureKind::Skipped
     }
@@ -76,22 +76,21 @@ impl SubjectFailure {
 /// The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConditionsResult {
-    /// The arm's value on the scale that is varied, such as a number of CPUs; `None`: there is no
-    /// scale.
+    /// The arm's value on the varied scale, such as a number of CPUs; `None`: there is no scale.
     pub level: Option<f64>,
     pub limits: plan::Limits,
     pub placement: plan::Placement,
-    /// What requests to it have where they say `{request.NAME}`, by name; `null`: the name says
-    /// that it may be secret.
+    /// Values of `{request.NAME}` in requests to the subject, by name; `null`: the name suggests a
+    /// secret.
     pub request: BTreeMap<String, Option<String>>,
-    /// Changes to the run's load; what is `null` is as in the run.
+    /// Changes to the run's load; `null` fields are unchanged.
     pub load: plan::LoadChanges,
     pub isolation: plan::Isolation,
-    /// Probes beside those that always run.
+    /// Probes in addition to those that always run.
     pub observe: BTreeSet<dyno_archive::probe::Probe>,
 }
 
-/// Cost of the build that made the artefact, even if that was an earlier one (`cached`).
+/// Cost of the build that made the artefact, including an earlier build (`cached`).
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BuildResult {
     pub wall_s: f64,
@@ -105,33 +104,34 @@ pub struct BuildResult {
 pub struct Startup {
     /// Until the kernel accepted a connection.
     pub listening: Repeated,
-    /// Until the first answer with the right status was complete; empty where readiness has another
-    /// sign.
+    /// Until the first response with the correct status was complete; empty if readiness has
+    /// another sign.
     pub first_answer: Repeated,
-    /// Until it was ready, by whatever sign.
+    /// Until it was ready, by any sign.
     pub ready: Repeated,
     /// CPU time used until it was ready, in milliseconds.
     pub cpu: Repeated,
 }
 
-/// One contract check at one of a subject's protocols, over all starts and moments.
+/// One contract check over one of a subject's protocols, over all starts and moments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckSummary {
-    /// With the protocol, but over plain HTTP/1.1: `json`, `json over h2`.
+    /// Name with the protocol unless it is plain HTTP/1.1: `json`, `json over h2`.
     pub name: String,
     pub protocol: Protocol,
-    /// It never failed.
+    /// Whether it never failed.
     pub ok: bool,
-    /// It failed, and the subject's file lets it.
+    /// Whether it failed, and the subject's file allows that.
     pub waived: bool,
-    /// It failed only by coming late, or not at all while the server was full.
+    /// Whether it failed only because its response came late, or not at all while the server was
+    /// full.
     pub late: bool,
-    /// `null`: the archive does not tell.
+    /// The request; `null`: the archive does not have it.
     pub asked: Option<String>,
-    /// `null`: the archive does not tell.
+    /// The expected response; `null`: the archive does not have it.
     pub expected: Option<String>,
-    /// Of its first failure, or of its first result if it never failed: what was seen, and of a
-    /// failure what was asked and expected.
+    /// Detail of its first failure, or of its first result if it never failed. It has the response,
+    /// and for a failure also the request and the expectation.
     pub detail: String,
     pub passed: usize,
     pub failed: usize,
@@ -144,15 +144,15 @@ pub struct SubjectFailure {
     pub repeat: u32,
     #[serde(flatten)]
     pub failure: Failure,
-    /// The only protocol that it concerns; `null`: the start as a whole.
+    /// The only protocol that the failure concerns; `null`: the start as a whole.
     pub protocol: Option<Protocol>,
-    /// The part whose log it is: the subject's arm, or a back end; `null`: none was kept.
+    /// Part with the log: the subject's arm, or a back end; `null`: none was kept.
     pub log_of: Option<String>,
     /// Last lines that the server, or else a back end, wrote; `None`: none were kept.
     pub log_tail: Option<String>,
 }
 
-/// What a server did while nobody asked anything of it, before its first load.
+/// Activity of a server that received no requests, before its first load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Idle {
     pub length_s: f64,
@@ -238,7 +238,8 @@ pub(crate) fn startup_over(parts: &[&PartStart]) -> Startup {
     }
 }
 
-/// An arm's part of a start, with its repeat, counted from 1; `None`: that part was not started.
+/// Returns an arm's part of a start, with its repeat, counted from 1; `None`: that part was not
+/// started.
 fn part_in<'a>(
     start: &'a StartRecord,
     launch: &Launch,
@@ -247,9 +248,8 @@ fn part_in<'a>(
     Some((launch.block + 1, start.part(launch.party_of(arm)?)?))
 }
 
-/// A name for people for each arm, unlike all others: the subject's title, with the arm's name
-/// where that differs from the subject's id. Where titles are alike, the variant is added, or else
-/// the arm's name, which nobody else has.
+/// Returns a unique title for each arm: the subject's title, with the arm's name if it differs from
+/// the subject's id. If titles are equal, the variant is added, or else the arm's unique name.
 #[must_use]
 pub(crate) fn titles(plan: &Plan) -> Vec<String> {
     let plain = |arm: usize| {
@@ -269,12 +269,12 @@ pub(crate) fn titles(plan: &Plan) -> Vec<String> {
     for longer in [&with_variant as &dyn Fn(usize) -> String, &with_name] {
         shared(&titles).into_iter().for_each(|arm| titles[arm] = longer(arm));
     }
-    // A title may look like another's title with its name: then all have their names alone.
+    // A title may equal another's title with its name. All of them then have only their names.
     shared(&titles).into_iter().for_each(|arm| titles[arm].clone_from(&plan.arms[arm].name));
     titles
 }
 
-/// The texts that others read like, whatever spaces and capitals they have.
+/// Returns the indices of texts that others equal, ignoring spaces and capitals.
 fn shared(texts: &[String]) -> Vec<usize> {
     let read = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let all: Vec<String> = texts.iter().map(read).collect();
@@ -306,8 +306,8 @@ fn failures(
         log_of: None,
         log_tail: None,
     });
-    // A failure that was not the subject's is dropped if a later start of the same launch did what
-    // was planned.
+    // A failure that was not the subject's fault is dropped if a later start of the same launch
+    // succeeded.
     let is_made_good = |s: &StartRecord, failure: &Failure| {
         let later = |other: &&&StartRecord| other.launch == s.launch && other.start > s.start;
         !failure.kind.is_the_subjects()
@@ -328,15 +328,15 @@ fn failures(
             log_tail: log.and_then(|part| part.log_tail.clone()),
         })
     };
-    // What a start was refused for over its protocols, whatever became of it over the others.
+    // Protocols that a start was refused for, regardless of the others.
     let refusals = starts.iter().flat_map(|s| {
-        // What is about its life is told once, though it counts over every protocol.
+        // A check of the subject's life is reported once, though it counts for every protocol.
         let is_its_own = |protocol: &Protocol, check: &CheckResult| {
             !check.of_life || *protocol == check.protocol
         };
-        let untold = s.refused().into_iter().filter(|(_, check)| !tells_of(s, check));
-        let untold = untold.filter(move |(protocol, check)| is_its_own(protocol, check));
-        untold.map(|(protocol, check)| SubjectFailure {
+        let unreported = s.refused().into_iter().filter(|(_, check)| !mentions(s, check));
+        let unreported = unreported.filter(move |(protocol, check)| is_its_own(protocol, check));
+        unreported.map(|(protocol, check)| SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure: Failure {
                 kind: FailureKind::WrongAnswers,
@@ -360,13 +360,13 @@ fn failures(
     all
 }
 
-/// Whether a start's failure tells of a check.
-fn tells_of(start: &StartRecord, check: &CheckResult) -> bool {
+/// Whether the message of a start's failure includes a check.
+fn mentions(start: &StartRecord, check: &CheckResult) -> bool {
     start.failure.as_ref().is_some_and(|failure| failure.message.contains(&check.detail()))
 }
 
-/// The part whose log says most about a failure: of those that have one the back end's that failed,
-/// or else the subject's.
+/// Returns the part whose log explains a failure best: the failed back end's, if it has a log, or
+/// else the subject's.
 fn log_of(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
     let has_log = |part: &&PartStart| part.log_tail.is_some();
     let (backends, subjects): (Vec<&PartStart>, Vec<&PartStart>) = start
@@ -387,7 +387,7 @@ fn log_of(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
     }
 }
 
-/// Checks before, during and after the load, merged by name and protocol: a check is good if it
+/// Merges checks before, during and after the load by name and protocol. A check is good if it
 /// never failed.
 fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSummary> {
     let during = run.trials.iter().filter(|t| run.header.plan.trials[t.trial].arm == arm);
@@ -405,7 +405,7 @@ fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSumm
     order.into_iter().map(|name| check_summary(&by_name[&name])).collect()
 }
 
-/// A check's name among all of its subject.
+/// Returns a check's unique name among all of its subject.
 fn name_of(check: &CheckResult) -> String {
     match check.protocol {
         Protocol::H1 => check.name.clone(),
@@ -415,7 +415,7 @@ fn name_of(check: &CheckResult) -> String {
 
 fn check_summary(results: &[&CheckResult]) -> CheckSummary {
     let failures: Vec<&&CheckResult> = results.iter().filter(|c| !c.ok).collect();
-    // A wrong answer says more than a late one.
+    // An incorrect answer is more informative than a late one.
     let worst = failures.iter().find(|c| c.answered).or(failures.first());
     let shown = worst.copied().unwrap_or(&results[0]);
     CheckSummary {
@@ -460,7 +460,7 @@ mod tests {
         }
     }
 
-    /// The names that arms of these subjects get: each a name, a variant and a title.
+    /// Returns the titles of arms of these subjects: each with a name, a variant and a title.
     fn titles_of(subjects: &[(&str, Option<&str>, &str)]) -> Vec<String> {
         let subject = |(name, variant, title): &(&str, Option<&str>, &str)| plan::Subject {
             name: (*name).into(),
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_that_share_a_title_are_told_apart() {
+    fn arms_that_share_a_title_have_unique_titles() {
         let workers = |variant| ("workers", variant, "Workers");
         assert_eq!(
             titles_of(&[workers(None), workers(Some("recycled")), ("go", None, "Go")]),
@@ -482,14 +482,14 @@ mod tests {
             titles_of(&[workers(Some("a")), workers(Some("b"))]),
             ["Workers (a)", "Workers (b)"]
         );
-        // Two servers of one title, spaces and capitals aside, and the same variant of both.
+        // Two servers with the same title, ignoring spaces and capitals, and the same variant.
         let same = [("x", Some("v"), "Web  server"), ("y", Some("v"), "web server")];
         assert_eq!(titles_of(&same), ["Web  server (x/v)", "web server (y/v)"]);
         assert_eq!(titles_of(&[("x", None, "T"), ("y", None, "T")]), ["T (x)", "T (y)"]);
-        // One whose title is what another's becomes.
+        // A title that equals another's title with its variant.
         let taken = titles_of(&[workers(None), workers(Some("a")), ("z", None, "Workers (a)")]);
         assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 3, "{taken:?}");
-        // Titles of their own stay.
+        // Unique titles are unchanged.
         assert_eq!(titles_of(&[("x", None, "A"), ("x", Some("v"), "B")]), ["A", "B"]);
     }
 
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_start_was_refused_for_is_told_whatever_becomes_of_it_later() {
+    fn a_refusal_is_reported_whatever_the_start_does_later() {
         let refused = |number: usize, kind: Option<FailureKind>, message: &str| {
             let mut part = PartStart::new(Party::SUBJECT, "own".into());
             part.checks_before = vec![CheckResult {
@@ -512,13 +512,13 @@ mod tests {
             let failure = kind.map(|kind| Failure { kind, message: message.into() });
             StartRecord { parts: vec![part], failure, ..start(number, (1, number), None) }
         };
-        let told = check("json", false, "a body too many").detail();
+        let reported = check("json", false, "a body too many").detail();
         let own = result(
             [named("other"), named("own")],
             vec![
                 refused(0, None, ""),
                 refused(1, Some(FailureKind::Crashed), "it ended"),
-                refused(2, Some(FailureKind::WrongAnswers), &format!("check \"json\": {told}")),
+                refused(2, Some(FailureKind::WrongAnswers), &format!("check \"json\": {reported}")),
             ],
         );
         let seen: Vec<_> =
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_took_is_summed_up_over_a_subjects_own() {
+    fn start_up_times_are_over_a_subjects_own_starts() {
         let started = |number: usize, of: (usize, usize), ms: u64, killed: bool| {
             let mut warm = fixture::warm_up(WarmUpEnd::Steady, 0, None);
             let part = &mut warm.parts[0];
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_was_not_the_subjects_is_made_good_by_a_later_start_of_its_launch() {
+    fn a_later_start_of_the_launch_clears_failures_of_others() {
         use FailureKind::{BackendFailed, Crashed, Harness, Interrupted};
         let of = |starts: &[((usize, usize), Option<FailureKind>)]| -> Vec<(u32, String)> {
             let starts =
@@ -586,27 +586,27 @@ mod tests {
             let own = result([named("other"), named("own")], starts);
             own.failures.into_iter().map(|f| (f.repeat, f.failure.message)).collect()
         };
-        let told = |repeat: u32, start: usize| (repeat, format!("start {start}"));
-        assert_eq!(of(&[((1, 0), Some(Harness))]), [told(1, 0)]);
+        let reported = |repeat: u32, start: usize| (repeat, format!("start {start}"));
+        assert_eq!(of(&[((1, 0), Some(Harness))]), [reported(1, 0)]);
         assert_eq!(of(&[((1, 0), Some(Harness)), ((1, 0), None)]), []);
         assert_eq!(
             of(&[((1, 0), Some(BackendFailed)), ((1, 0), Some(Crashed))]),
-            [told(1, 0), told(1, 1)]
+            [reported(1, 0), reported(1, 1)]
         );
         assert_eq!(
             of(&[((1, 0), None), ((1, 0), Some(Harness))]),
-            [told(1, 1)],
-            "an earlier one makes nothing good"
+            [reported(1, 1)],
+            "an earlier start does not clear a failure"
         );
         assert_eq!(
             of(&[((1, 0), Some(Harness)), ((1, 1), None)]),
-            [told(1, 0)],
-            "nor one of another launch"
+            [reported(1, 0)],
+            "a start of another launch does not clear a failure"
         );
         assert_eq!(
             of(&[((1, 2), Some(Crashed)), ((1, 2), None)]),
-            [told(3, 0)],
-            "nor if it was the subject's"
+            [reported(3, 0)],
+            "a failure of the subject is not cleared"
         );
         assert_eq!(of(&[((1, 0), Some(Interrupted)), ((0, 0), Some(Crashed))]), []);
         let unbuilt = plan::Subject { build_failed: Some("no".into()), ..named("own") };
@@ -632,12 +632,12 @@ mod tests {
         });
         let run = fixture::run(plan, vec![record], trials.collect());
         let all = subject(&run, 1, &[]).checks;
-        let told: Vec<_> = all
+        let reported: Vec<_> = all
             .iter()
             .map(|c| (c.name.as_str(), c.ok, c.detail.as_str(), c.passed, c.failed))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("length", false, "6", 1, 2),
                 ("date", true, "now", 1, 0),

@@ -18,8 +18,8 @@ use crate::trial::TrialResult;
 use crate::use_table::{UseRow, use_table};
 use crate::verdict::{Confidence, Limiter, Resource};
 
-/// One cell over all its repeats. Trials that are not valid are counted in `invalid`, and left out
-/// of all metrics but `error_share`.
+/// One cell over all its repeats. Invalid trials are counted in `invalid`, and left out of all
+/// metrics except `error_share`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
     pub cell: CellKey,
@@ -30,9 +30,9 @@ pub struct Summary {
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
-    /// Requests per second offered; `None` in a closed loop, and where the rate changes.
+    /// Requests per second offered; `None` in a closed loop, or if the rate changes.
     pub rate: Option<f64>,
-    /// Tells steps apart that are otherwise the same: which of them it is, from 1.
+    /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
     pub pass: u32,
     /// Requests in flight: connections × streams × pipeline.
     pub in_flight: u64,
@@ -46,9 +46,9 @@ pub struct Summary {
     /// than their `longest_wait`.
     pub response_unanswered: StepUnanswered,
     pub cpu_us_per_request: Repeated,
-    /// Anonymous memory (resident, where that is all there is), highest sample of the window.
+    /// Anonymous memory (resident if only that is known), highest sample of the window.
     pub memory_bytes: Repeated,
-    /// Page cache, and what the kernel holds for the server.
+    /// Page cache, and the kernel's memory for the server.
     pub memory_file_bytes: Repeated,
     pub memory_kernel_bytes: Repeated,
     pub memory_mb_s_per_request: Repeated,
@@ -56,15 +56,15 @@ pub struct Summary {
     /// The services behind the subject.
     pub backends: Vec<BackendSummary>,
     pub inside: Inside,
-    /// Of the valid repeat with the median throughput, or the first of all.
+    /// USE table of the valid repeat with the median throughput, or of the first repeat.
     pub use_table: Vec<UseRow>,
-    /// What the machine did in the same repeat.
+    /// Activity of the machine in the same repeat.
     pub machine: MachineResult,
-    /// Share of due requests without a right answer: 0 to 1. Over all repeats, valid or not.
+    /// Share of due requests without a correct response: 0 to 1. Over all repeats, valid or not.
     pub error_share: Repeated,
     /// Every metric by its key, those above included; unknown ones are left out.
     pub metrics: ByMetric,
-    /// What limited most of the repeats; without a majority a guess.
+    /// Bottleneck of most of the repeats; without a majority, a guess.
     pub limiter: Resource,
     pub limiter_confidence: Confidence,
     pub limiter_sentence: String,
@@ -90,7 +90,7 @@ impl Summary {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepCaveat {
     pub code: Code,
-    /// The gravest of those repeats.
+    /// The highest severity among those repeats.
     pub severity: Severity,
     pub repeats: usize,
     /// The message in the first of those repeats.
@@ -107,7 +107,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let trials = cell.trials();
     let valid: Vec<&TrialResult> = cell.valid().collect();
     let response: Vec<&Percentiles> = valid.iter().map(|t| &t.load.response_time_us).collect();
-    // The limiters of refused repeats say nothing about the numbers of valid ones.
+    // The limiters of refused repeats do not apply to the numbers of valid ones.
     let judged = if valid.is_empty() { trials } else { &valid };
     let verdicts: Vec<&Limiter> = judged.iter().map(|t| &t.limiter).collect();
     let leading = leading_limiter(&verdicts);
@@ -153,7 +153,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     }
 }
 
-/// The trial whose throughput is the median, the lower one of two.
+/// Returns the trial with the median throughput, the lower one of two.
 fn in_the_middle<'a>(trials: &[&'a TrialResult]) -> Option<&'a TrialResult> {
     let mut sorted = trials.to_vec();
     sorted.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
@@ -180,8 +180,8 @@ fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
     all
 }
 
-/// The verdict of most repeats. Without a majority it is the first of the most frequent ones, as a
-/// guess.
+/// Returns the verdict of most repeats. Without a majority, it is the first of the most frequent
+/// ones, as a guess.
 fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     let votes = |r: Resource| verdicts.iter().filter(|v| v.resource == r).count();
     let most = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);
@@ -190,7 +190,7 @@ fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     if 2 * most <= verdicts.len() {
         leading.confidence = Confidence::Low;
         leading.sentence.push_str(&format!(
-            " That is so in {most} of {} repeats, and the others have other verdicts.",
+            " This is the verdict of {most} of {} repeats. The others have other verdicts.",
             verdicts.len()
         ));
     }
@@ -203,7 +203,7 @@ mod tests {
     use crate::fixture::reported;
 
     #[test]
-    fn what_is_refused_is_left_out_of_numbers_and_told() {
+    fn refused_trials_are_left_out_of_numbers_and_reported() {
         let report = reported();
         assert_eq!(report.summaries.len(), 3 * 2 * 2);
         let fast = &report.summaries[4];
@@ -212,11 +212,11 @@ mod tests {
             (fast.trials, fast.invalid, &fast.throughput_rps.values[..]),
             (5, 2, &[401.0, 403.0, 404.0][..])
         );
-        // The repeat that failed is not what limits those that did not.
+        // The failed repeat is not what limits the others.
         assert_eq!(fast.limiter, Resource::Unknown);
-        let told: Vec<_> = fast.caveats.iter().map(|c| (c.code, c.severity, c.repeats)).collect();
+        let shown: Vec<_> = fast.caveats.iter().map(|c| (c.code, c.severity, c.repeats)).collect();
         assert_eq!(
-            told,
+            shown,
             [
                 (Code::SubjectFailed, Severity::Invalid, 1),
                 (Code::ChecksFailed, Severity::Invalid, 2)

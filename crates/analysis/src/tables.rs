@@ -21,7 +21,7 @@ pub struct Table {
     pub rows: Vec<Vec<Value>>,
 }
 
-/// A column: its name, and how its value is taken from a row.
+/// A column: its name, and a function from a row to its value.
 type Column<T> = (&'static str, fn(&T) -> Value);
 
 /// The overview as a table.
@@ -85,7 +85,7 @@ impl OfTrial {
     }
 }
 
-/// The table of trials, one row each. Metrics that `TRIALS` gives no place come last.
+/// Returns the table of trials, one row each. Metrics that are not in `TRIALS` come last.
 #[must_use]
 pub fn trials_table(trials: &[TrialResult]) -> Table {
     let has_place = |metric: &&Metric| TRIALS.iter().any(|column| column.name() == metric.key);
@@ -101,7 +101,7 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
     }
 }
 
-/// Columns that came after there were metrics without a place.
+/// Columns added after the metrics that are not in `TRIALS`.
 const LATER: &[OfTrial] = &[
     Is("backends_cpu_us_per_request", |t| json!(of_backends(t, |b| b.server.cpu_us_per_request))),
     Is("backends_memory_bytes", |t| {
@@ -110,15 +110,16 @@ const LATER: &[OfTrial] = &[
     Is("pass", |t| json!(t.step.pass)),
 ];
 
-/// A sum over the services behind the subject; `None`: there are none, or of one it is not known.
+/// Returns a sum over the services behind the subject; `None`: there are none, or one value is not
+/// known.
 fn of_backends(t: &TrialResult, pick: fn(&BackendUse) -> Option<f64>) -> Option<f64> {
     t.backends.iter().map(pick).sum::<Option<f64>>().filter(|_| !t.backends.is_empty())
 }
 
-/// Codes of a trial's caveats of severity `warning` or `invalid`.
+/// Returns the codes of a trial's caveats of severity `warning` or `invalid`.
 fn codes(t: &TrialResult) -> String {
-    let told = t.caveats.iter().filter(|c| c.severity > Severity::Info);
-    told.map(|c| c.code.name()).collect::<Vec<_>>().join(" ")
+    let shown = t.caveats.iter().filter(|c| c.severity > Severity::Info);
+    shown.map(|c| c.code.name()).collect::<Vec<_>>().join(" ")
 }
 
 const TRIALS: &[OfTrial] = &[

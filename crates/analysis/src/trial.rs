@@ -1,4 +1,4 @@
-//! One trial: its load, what the server used, and the verdict.
+//! One trial: its load, the server's use of resources, and the verdict.
 
 use std::borrow::Cow;
 
@@ -25,10 +25,10 @@ pub struct TrialResult {
     pub cell: CellKey,
     pub subject: String,
     pub variant: Option<String>,
-    /// Name of its arm: the subject's id, `name` or `name/variant`, where the subject has one arm.
+    /// Name of the arm. If the subject has one arm: the subject's id, `name` or `name/variant`.
     pub subject_id: String,
     pub workload: String,
-    /// Its place in the order of time, counted from 1 over the whole plan.
+    /// Place of the trial in order of time, counted from 1 over the whole plan.
     pub place: usize,
     /// Counted from 1.
     pub repeat: u32,
@@ -36,30 +36,30 @@ pub struct TrialResult {
     pub block: u32,
     pub step: StepResult,
     pub valid: bool,
-    /// Every connection was refused, for which its subject is there: the trial says nothing about
-    /// answers, and nothing is wrong.
+    /// Whether every connection was refused by a control that is expected to refuse. The trial then
+    /// shows nothing about responses, and nothing is wrong.
     pub refused: bool,
     pub caveats: Vec<Caveat>,
-    /// Share of due requests without a right answer: 0 to 1.
+    /// Share of due requests without a correct response: 0 to 1.
     pub error_share: f64,
     pub load: LoadResult,
-    /// What the subject used; empty if it was not watched.
+    /// Resources that the subject used; empty if it was not watched.
     pub server: ServerUse,
     /// Use of the services behind the subject; `per_request` is per answer of the subject.
     pub backends: Vec<BackendUse>,
     pub machine: MachineResult,
-    /// `None`: the load had all the time.
+    /// `None`: the load did not take turns.
     pub turns: Option<TurnsResult>,
-    /// `None`: its server was the only one that was loaded then.
+    /// `None`: no other server was loaded at the same time.
     pub duet: Option<DuetResult>,
-    /// What throughput did within the measured window; `None`: too few intervals to tell, or other
-    /// servers were loaded besides.
+    /// Levels of throughput within the measured window; `None`: too few intervals, or other servers
+    /// were loaded at the same time.
     pub steadiness: Option<Steadiness>,
     pub limiter: Limiter,
 }
 
 impl TrialResult {
-    /// Whether it was to be valid, and is not.
+    /// Whether the trial should be valid, and is not.
     #[must_use]
     pub const fn fell_short(&self) -> bool {
         !self.valid && !self.refused
@@ -75,7 +75,7 @@ pub struct StepResult {
     pub pipeline: u32,
     /// Requests per second offered; `None` in a closed loop, and where the rate changes.
     pub rate: Option<f64>,
-    /// Tells steps apart that are otherwise the same: which of them it is, from 1.
+    /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
     pub pass: u32,
     /// Requests in flight: connections × streams × pipeline.
     pub in_flight: u64,
@@ -105,8 +105,7 @@ impl StepResult {
     }
 }
 
-/// Caveats that refuse a trial because its server's responses were wrong, or it ended, or broke a
-/// promise.
+/// Caveats that refuse a trial because its server responded incorrectly, ended, or broke a promise.
 const BREAKS: [Code; 5] = [
     Code::WrongAnswers,
     Code::SubjectFailed,
@@ -118,11 +117,11 @@ const BREAKS: [Code; 5] = [
 /// Caveats that refuse a trial because too many requests got no response.
 const LOSES: [Code; 2] = [Code::NoAnswers, Code::Errors];
 
-/// Caveats that explain why requests got no response, where that is not due to the server.
+/// Caveats that explain missing responses by causes outside of the server.
 const EXCUSES: [Code; 2] = [Code::DroppedPackets, Code::GeneratorStopped];
 
-/// Sorts caveats, the gravest first. Of those that refuse a trial, what the server did wrong comes
-/// before what explains it otherwise: readers see the first.
+/// Sorts caveats, the most severe first. Among those that refuse a trial, the server's faults come
+/// first, because readers see the first.
 pub(crate) fn sort_by_gravity(caveats: &mut [Caveat]) {
     let rank =
         |code: &Code| [&BREAKS[..], &EXCUSES, &LOSES].iter().position(|codes| codes.contains(code));
@@ -130,8 +129,8 @@ pub(crate) fn sort_by_gravity(caveats: &mut [Caveat]) {
 }
 
 impl TrialResult {
-    /// Whether it does not count for what its server did: it answered wrong, failed, or broke a
-    /// promise.
+    /// Whether the trial does not count because of its server: it responded incorrectly, failed, or
+    /// broke a promise.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
         self.is_broken() || self.has_lost()
@@ -144,32 +143,32 @@ impl TrialResult {
         self.is_servers_fault() && !self.is_refused_for(&[Code::SubjectFailed])
     }
 
-    /// Whether it does not count because its server answered wrong, ended, or broke a promise: no
-    /// noise does that.
+    /// Whether the trial does not count because its server responded incorrectly, ended, or broke a
+    /// promise. Noise does not cause that.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_refused_for(&BREAKS)
     }
 
-    /// Whether it does not count because too many requests got no answer. A machine that stalls
-    /// does that, too.
+    /// Whether the trial does not count because too many requests got no response. A machine that
+    /// stalls can cause that, too.
     pub(crate) fn has_lost(&self) -> bool {
         self.is_refused_for(&LOSES) && !self.is_refused_for(&EXCUSES)
     }
 
-    /// Whether a request was answered wrong or not at all, or the server broke a promise, however
-    /// many did and whatever else happened.
+    /// Whether any request got an incorrect response or none, or the server broke a promise, for
+    /// any reason.
     pub(crate) fn shows_a_failure(&self) -> bool {
-        let is_told = self.caveats.iter().any(|caveat| TrialResult::is_servers_code(caveat.code));
-        !self.refused && (is_told || self.load.outcomes.not_ok().next().is_some())
+        let is_fault = self.caveats.iter().any(|caveat| TrialResult::is_servers_code(caveat.code));
+        !self.refused && (is_fault || self.load.outcomes.not_ok().next().is_some())
     }
 
-    /// Whether a caveat that refuses a trial is about what its server did.
+    /// Whether a caveat that refuses a trial is about the server's behaviour.
     pub(crate) fn is_servers_code(code: Code) -> bool {
         BREAKS.contains(&code) || LOSES.contains(&code)
     }
 
-    /// Whether it does not count, and not because of what its server did: it is no evidence of how
-    /// little the server can do.
+    /// Whether the trial does not count for a reason other than its server. Such a trial is no
+    /// evidence of a low capacity.
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {
         const OF_SERVER: [Code; 2] = [Code::FellBack, Code::LongerThanWindow];
@@ -195,12 +194,10 @@ pub(crate) fn trial(
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
-    let step = &plan.load.steps[planned.step];
-    let workload = &plan.workloads[planned.workload];
     let asked = asked(plan, record);
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
-    // The machine went on in others' turns.
+    // The machine kept running in others' turns.
     let machine = MachineResult::new(&record.load);
     let turns = TurnsResult::new(&record.load, party);
     let duet = DuetResult::new(plan, record, party, company);
@@ -227,24 +224,22 @@ pub(crate) fn trial(
             steadiness: steadiness.as_ref(),
         },
     );
-    let valid = verdict::is_valid(&caveats);
     let backends = backend::of_trial(plan, start, (record.trial, &own), &server);
-    let limiter = limiter(&load, &server, &backends, &machine);
     TrialResult {
         cell: CellKey::of_trial(&planned),
         subject: subject.name.clone(),
         variant: subject.variant.clone(),
         subject_id: arm.name.clone(),
-        workload: workload.name.clone(),
+        workload: plan.workloads[planned.workload].name.clone(),
         place: record.trial + 1,
         repeat: launch.block + 1,
         block: launch.block + 1,
-        step: StepResult::new(planned.step, step, load.duration_s),
-        valid,
+        step: StepResult::new(planned.step, &plan.load.steps[planned.step], load.duration_s),
+        valid: verdict::is_valid(&caveats),
         refused: verdict::is_refused(&caveats),
         caveats,
         error_share: load.error_share(),
-        limiter: duet::limiter(duet.as_ref(), limiter),
+        limiter: duet::limiter(duet.as_ref(), limiter(&load, &server, &backends, &machine)),
         machine,
         steadiness,
         turns,
@@ -255,7 +250,7 @@ pub(crate) fn trial(
     }
 }
 
-/// The load that was asked for in a trial.
+/// Returns the requested load of a trial.
 fn asked(plan: &Plan, record: &TrialRecord) -> load::Config {
     let planned = &plan.trials[record.trial];
     let (workload, step) = (&plan.workloads[planned.workload], &plan.load.steps[planned.step]);
@@ -264,7 +259,7 @@ fn asked(plan: &Plan, record: &TrialRecord) -> load::Config {
     alone.beside(record.load.at_once)
 }
 
-/// What the loads of a trial are judged by.
+/// The inputs for judging the loads of a trial.
 struct Judge<'a> {
     record: &'a TrialRecord,
     subject: &'a Subject,
@@ -275,8 +270,8 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// What counts of the load: its window, or the last level of a server that got faster within
-    /// it, where no other was loaded besides.
+    /// Returns the counted part of the load: its window, or the last level of a server that got
+    /// faster within it, if no other server was loaded at the same time.
     fn counted(&self, party: Party, used: &dyn Fn(&LoadRecord) -> ServerUse) -> Counted<'a> {
         let whole = turns::in_own_time(&self.record.load);
         let server = used(&whole);
@@ -284,7 +279,7 @@ impl<'a> Judge<'a> {
         let seen = match (self.turns, self.duet) {
             (Some(turns), _) => steadiness::rounds(turns, whole.window_ns),
             (None, None) => steadiness::intervals(&load, &server),
-            // Among others it goes as they leave it.
+            // With other loads at the same time, levels depend on them.
             (None, Some(_)) => Vec::new(),
         };
         let steadiness = steadiness::steadiness(&seen);
@@ -302,7 +297,7 @@ impl<'a> Judge<'a> {
         Counted { own: Cow::Owned(later), load, server, steadiness }
     }
 
-    /// The trial's load, or a part of it, beside what its server used meanwhile.
+    /// Returns the trial's load, or a part of it, judged with what its server used meanwhile.
     fn load(&self, own: &LoadRecord, server: &ServerUse) -> LoadResult {
         let context = Context {
             ceiling: self.record.ceiling.clone(),
@@ -319,7 +314,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What counts of a load.
+/// The counted part of a load.
 struct Counted<'a> {
     own: Cow<'a, LoadRecord>,
     load: LoadResult,
@@ -327,8 +322,8 @@ struct Counted<'a> {
     steadiness: Option<Steadiness>,
 }
 
-/// The load with the throughput of its turns: its books are of all answers, and a rate of them
-/// would count what is answered after a turn, and no time for it.
+/// Sets the throughput of the load to that of its turns. Its books count all answers, so their rate
+/// would include answers after a turn without the time for them.
 fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
     let throughput_rps =
         turns.and_then(|turns| turns.throughput_rps).unwrap_or(load.throughput_rps);
@@ -373,7 +368,7 @@ mod tests {
         assert_eq!(load.error_share(), 0.25);
     }
 
-    /// A trial of a control that refuses, whose `refusals` and `resets` are all that it saw.
+    /// A trial of a control that refuses, with only these `refusals` and `resets`.
     fn of_refusing(refusals: u64, resets: u64) -> TrialResult {
         let mut plan =
             fixture::plan(vec![plan::Subject { refuses: true, ..plan::Subject::default() }]);
@@ -443,7 +438,7 @@ mod tests {
             (db.name.as_str(), db.server.cpu_allowed_s, db.shares_cpus),
             ("db", Some(1.5), false)
         );
-        // Both used as much, so that each is half of what a request cost.
+        // Both used the same amount, so each is half of a request's cost.
         assert_eq!(db.cpu_share, Some(0.5));
         assert_eq!(result.server.cpu_allowed_s, Some(3.0));
     }

@@ -1,5 +1,4 @@
-//! Loads that took turns: their own time, what they did round by round, and whether their servers
-//! were idle in between.
+//! Loads that took turns: their own time, their rounds, and the activity of idle servers.
 
 mod rest;
 
@@ -21,39 +20,39 @@ pub struct TurnsResult {
     /// CPUs that the subject used in others' turns, without the first quarter of a turn after each
     /// own one. `None`: its CPU time could not be read, or it had no rest that long.
     pub idle_cpus: Option<f64>,
-    /// Those, as a share of what it used in its own turns.
+    /// `idle_cpus` as a share of the CPUs that it used in its own turns.
     pub idle_share: Option<f64>,
-    /// The CPU time that it used so in all of others' turns, as a share of that in its own: CPU
-    /// time per request is higher by so much.
+    /// CPU time used in all of others' turns, as a share of that in its own turns. CPU time per
+    /// request is higher by this share.
     pub carried_share: Option<f64>,
-    /// Right answers per second of the own turns, without the first quarter of each.
+    /// Correct responses per second of the own turns, without the first quarter of each.
     pub throughput_rps: Option<f64>,
-    /// In order of time: those of one number are compared with each other.
+    /// Rounds in order of time. Rounds with the same number are compared with each other.
     pub rounds: Vec<RoundResult>,
 }
 
 /// A round of turns: two of each subject, in mirrored order.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RoundResult {
-    /// Right answers per second of the own turns, without the first quarter of each.
+    /// Correct responses per second of the own turns, without the first quarter of each.
     pub throughput_rps: Option<f64>,
     /// The subject's CPU time between the samples nearest to the round's edges, per answer;
     /// microseconds.
     pub cpu_us_per_request: Option<f64>,
 }
 
-/// The first part of a turn that is left out where turns are compared: the caches are still another
-/// server's.
+/// Fraction of a turn, at its beginning, that is left out of comparisons: the caches still hold
+/// another server's data.
 const EDGE: u64 = 4;
 
 impl TurnsResult {
-    /// `None`: the load had all the time.
+    /// `None`: the load did not take turns.
     #[must_use]
     pub fn new(record: &LoadRecord, party: Party) -> Option<TurnsResult> {
         let turns = Turns::of(record)?;
         let length_ns = turns.0.first().map(|(start, end)| end - start)?;
         let cpus = |within: &dyn Fn(u64, u64) -> bool| cpus_while(record, party, within);
-        // Apart by more than an interval, there may be another's turn between two samples.
+        // If they are more than an interval apart, another's turn may lie between two samples.
         let is_idle = |at| turns.is_idle(at, length_ns / EDGE);
         let idle_cpus = cpus(&|from, to| [from, to, from.midpoint(to)].into_iter().all(is_idle));
         // The sample that is due at a turn's end comes a little later.
@@ -84,8 +83,8 @@ impl TurnsResult {
     }
 }
 
-/// Right answers per second in each round of a load that took turns, as multiples of their mean.
-/// `None`: it had all the time, or a round had no answer.
+/// Returns the correct responses per second in each round of a load that took turns, as multiples
+/// of their mean. `None`: the load took no turns, or a round had no answer.
 pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
     let turns = Turns::of(record)?;
     let rounds = turns.rounds(record.window_ns).map(|round| turns.inner_rate(record, round));
@@ -94,19 +93,19 @@ pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
     rates.iter().all(|rate| *rate > 0.0).then(|| rates.iter().map(|rate| rate / mean).collect())
 }
 
-/// The record as it would be if the load's turns had followed each other without a gap: rates and
-/// curves are of its own time. What it still received after a turn is counted to that turn.
+/// Returns the record as if the load's turns had followed each other without a gap: rates and
+/// curves are of its own time. Responses after a turn count for that turn.
 pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     let Some(turns) = Turns::of(record) else { return Cow::Borrowed(record) };
     let closes = record.window_ns.1;
-    // The drain begins where the window ends, whoever's turn it would be.
+    // The drain begins where the window ends, in any load's turn.
     let own = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
     let on_clock =
         |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own(at));
     let mut samples: Vec<Sample> = Vec::new();
     for mut sample in rest::left_out(record, &turns) {
         sample.at_ns = on_clock(sample.at_ns);
-        // Of those between two turns the last: what was still done after a turn belongs to it.
+        // Between two turns, the last sample is kept, because work after a turn belongs to it.
         if let Some(before) = samples.pop_if(|last| last.at_ns >= sample.at_ns) {
             keep_sockets(before, &mut sample);
         }
@@ -132,7 +131,7 @@ pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     })
 }
 
-/// Silences in the load's own time; those of others' turns have no length in it.
+/// Returns silences in the load's own time; those in others' turns have no length in it.
 fn own_silences(all: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
     let moved = all.iter().map(|s| Silence {
         start_ns: own(s.start_ns),
@@ -143,7 +142,7 @@ fn own_silences(all: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
     moved.filter(|s| s.start_ns < s.end_ns).collect()
 }
 
-/// Sockets are looked at in one sample alone.
+/// Keeps the sockets, which are read in only one sample.
 fn keep_sockets(before: Sample, sample: &mut Sample) {
     for used in before.parties.into_iter().filter(|used| used.sockets.is_some()) {
         if sample.of(used.party).is_some_and(|now| now.sockets.is_none()) {
@@ -152,14 +151,15 @@ fn keep_sockets(before: Sample, sample: &mut Sample) {
     }
 }
 
-/// The intervals of the own turns and of the drain, each with what ended in others' turns after it.
+/// Returns the intervals of the own turns and of the drain. Each includes the requests that ended
+/// in others' turns after it.
 fn own_intervals(
     record: &LoadRecord,
     turns: &Turns<'_>,
     own: impl Fn(u64) -> u64,
 ) -> Vec<Interval> {
     let mut all: Vec<Interval> = Vec::new();
-    // What came in others' turns before the first own one of a phase.
+    // Requests that ended in others' turns before the first own one of a phase.
     let mut before: Option<Interval> = None;
     for interval in &record.intervals {
         let (start_ns, end_ns) = (own(interval.start_ns), own(interval.end_ns));
@@ -191,13 +191,13 @@ impl<'a> Turns<'a> {
         record.slices_ns.as_deref().filter(|slices| !slices.is_empty()).map(Turns)
     }
 
-    /// The own time that has passed at an instant.
+    /// Returns the own time that has passed at an instant.
     fn own_ns(&self, at: u64) -> u64 {
         let passed = self.0.iter().take_while(|(start, _)| *start < at);
         passed.map(|(start, end)| at.min(*end) - start).sum()
     }
 
-    /// Share of a stretch of time that is others': 0 to 1.
+    /// Returns the share of a stretch of time that belongs to others: 0 to 1.
     fn rest_share(&self, from: u64, to: u64) -> f64 {
         let own_ns = self.own_ns(to).saturating_sub(self.own_ns(from));
         1.0 - own_ns as f64 / to.saturating_sub(from).max(1) as f64
@@ -207,13 +207,13 @@ impl<'a> Turns<'a> {
         self.0.iter().any(|(start, end)| (*start..*end).contains(&at))
     }
 
-    /// Whether an instant is in another's turn, and its own one before is over for this long.
+    /// Whether an instant is in another's turn, at least `since_ns` after the last own one.
     fn is_idle(&self, at: u64, since_ns: u64) -> bool {
         let ends = self.0.iter().map(|(_, end)| *end).take_while(|end| *end <= at);
         !self.is_own(at) && ends.last().is_none_or(|end| at - end >= since_ns)
     }
 
-    /// The rounds of the measured window, which has whole ones: their edges.
+    /// Returns the edges of the rounds of the measured window, which consists of whole rounds.
     fn rounds(&self, (opens, closes): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
         let own =
             self.0.iter().filter(|(start, end)| *start >= opens && *end <= closes).count() as u64;
@@ -222,9 +222,9 @@ impl<'a> Turns<'a> {
         (0..rounds).map(move |k| (opens + k * length_ns, opens + (k + 1) * length_ns))
     }
 
-    /// Right answers per second of the turns within a stretch of time, without the first quarter of
-    /// each. What is answered after a turn is as much as what is missing at its beginning, and
-    /// neither is in it.
+    /// Returns the correct responses per second of the turns within a stretch of time, without the
+    /// first quarter of each. Responses after a turn are left out. They are as many as are missing
+    /// at its beginning, which is left out too.
     fn inner_rate(&self, record: &LoadRecord, within: (u64, u64)) -> Option<f64> {
         let is_inner = |interval: &&Interval| {
             self.0.iter().any(|(start, end)| {
@@ -269,8 +269,8 @@ pub(crate) fn measured(
     record.intervals.iter().filter(|interval| interval.phase == Phase::Measured).filter(within)
 }
 
-/// CPUs that a party used between neighbouring samples of the window that are both within what is
-/// asked.
+/// Returns the CPUs that a party used between neighbouring samples of the window, if both are
+/// within the selected time.
 fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64, u64) -> bool) -> Option<f64> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let (opens, closes) = record.window_ns;
@@ -287,7 +287,7 @@ fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64, u64) -> bo
 
 /// CPU time of a party between two samples, nanoseconds.
 fn cpu_between(first: &Sample, last: &Sample, party: Party) -> Option<u64> {
-    // It falls where a process ends that no other waited for.
+    // It falls when a process ends that no other waited for.
     last.of(party)?.cpu_ns()?.checked_sub(first.of(party)?.cpu_ns()?)
 }
 

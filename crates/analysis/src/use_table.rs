@@ -17,16 +17,16 @@ pub struct UseRow {
     pub errors: UseCell,
 }
 
-/// What was measured, or why it was not.
+/// A measured value, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct UseCell {
     pub value: Option<f64>,
     pub unit: Unit,
-    /// What the value is of; without a value why there is none.
+    /// Meaning of the value; without a value, the reason why there is none.
     pub note: &'static str,
 }
 
-/// A value, or why it is not known.
+/// Returns a cell with a value, or with the reason why it is not known.
 fn cell(value: Option<f64>, unit: Unit, of: &'static str, why_not: &'static str) -> UseCell {
     UseCell { value, unit, note: if value.is_some() { of } else { why_not } }
 }
@@ -36,7 +36,7 @@ fn unknown(why_not: &'static str) -> UseCell {
 }
 
 const NOT_OBSERVED: &str = "the server could not be observed";
-const NOT_SEEN: &str = "nobody looked inside the server (`--observe states`)";
+const NOT_SEEN: &str = "thread states were not observed (`--observe states`)";
 const NO_GROUP: &str = "there is no control group that counts it";
 const NO_COUNTER: &str = "the kernel does not count it here";
 
@@ -58,23 +58,23 @@ fn cpu(t: &TrialResult) -> UseRow {
     let server = &t.server;
     row(
         "the server's CPUs",
-        cell(server.cpu_utilisation, Unit::Share, "of the CPU time that it may use", NOT_OBSERVED),
+        cell(server.cpu_utilisation, Unit::Share, "of its allowed CPU time", NOT_OBSERVED),
         cell(
             waiting(server.run_delay_s, server.window_s),
             Unit::Count,
-            "threads waited for a CPU on average",
+            "threads waiting for a CPU on average",
             NO_COUNTER,
         ),
         cell(
             server.throttling.map(|t| t.throttled_periods as f64),
             Unit::Count,
-            "periods in which the quota held it back",
-            "it has no quota, and a machine's own errors are not shown to processes",
+            "periods throttled by the quota",
+            "it has no quota, and processes cannot read the machine's own errors",
         ),
     )
 }
 
-/// Seconds that threads waited, by the time in which they did: how many waited on average.
+/// Returns the mean number of waiting threads: their waiting time per time of the window.
 fn waiting(waited_s: Option<f64>, window_s: f64) -> Option<f64> {
     waited_s.filter(|_| window_s > 0.0).map(|s| s / window_s)
 }
@@ -105,7 +105,7 @@ fn memory(t: &TrialResult) -> UseRow {
         cell(
             server.oom_kills.map(|n| n as f64),
             Unit::Count,
-            "processes killed for lack of it",
+            "processes killed for lack of memory",
             NO_GROUP,
         ),
     )
@@ -118,10 +118,10 @@ fn disk(t: &TrialResult) -> UseRow {
         cell(
             t.machine.disk_utilisation,
             Unit::Share,
-            "of the time the busiest of the machine had work",
+            "of the time the machine's busiest disk had work",
             NO_COUNTER,
         ),
-        cell(waited, Unit::Share, "of their time the threads that serve waited for one", NOT_SEEN),
+        cell(waited, Unit::Share, "of their time serving threads waited for a disk", NOT_SEEN),
         unknown("disks report no errors to processes"),
     )
 }
@@ -135,12 +135,11 @@ fn network(t: &TrialResult) -> UseRow {
         cell(
             t.machine.busiest_link.as_ref().map(|link| link.utilisation),
             Unit::Share,
-            "of what the fullest link out of the machine can carry",
-            "no network device says what it can carry, and a network within one machine has no \
-             speed of its own",
+            "of the capacity of the machine's busiest link",
+            "no network device reports its capacity; a network within one machine has none",
         ),
         cell(overflows, Unit::Count, "connections found the accept queue full", NO_COUNTER),
-        cell(again, Unit::Count, "segments were sent again", NO_COUNTER),
+        cell(again, Unit::Count, "segments retransmitted", NO_COUNTER),
     )
 }
 
@@ -156,7 +155,7 @@ fn locks(t: &TrialResult) -> UseRow {
         cell(
             working.map(|working| working.share(State::Lock)),
             Unit::Share,
-            "of their time the threads that serve waited for each other, or for work",
+            "of their time serving threads waited for each other, or for work",
             NOT_SEEN,
         ),
         cell(
@@ -174,16 +173,11 @@ fn backends(t: &TrialResult) -> Vec<UseRow> {
         let server = &behind.server;
         row(
             &format!("back end {}", behind.name),
-            cell(
-                server.cpu_utilisation,
-                Unit::Share,
-                "of the CPU time that it may use",
-                NOT_OBSERVED,
-            ),
+            cell(server.cpu_utilisation, Unit::Share, "of its allowed CPU time", NOT_OBSERVED),
             cell(
                 waiting(server.run_delay_s, server.window_s),
                 Unit::Count,
-                "threads waited for a CPU on average",
+                "threads waiting for a CPU on average",
                 NO_COUNTER,
             ),
             cell(
@@ -197,7 +191,7 @@ fn backends(t: &TrialResult) -> Vec<UseRow> {
     t.backends.iter().map(of).collect()
 }
 
-/// Whether the generator's use is of a longer window than the one that counts.
+/// Whether the generator's use covers a longer window than the one that counts.
 fn counts_by_its_last_level(t: &TrialResult) -> bool {
     t.steadiness.as_ref().is_some_and(|steadiness| steadiness.counts_from_s.is_some())
 }
@@ -213,7 +207,7 @@ fn generator(t: &TrialResult) -> UseRow {
                 .filter(|_| t.load.duration_s > 0.0 && !counts_by_its_last_level(t))
                 .map(|s| s / t.load.duration_s),
             Unit::Count,
-            "of its threads waited for a CPU on average",
+            "of its threads waiting for a CPU on average",
             NO_COUNTER,
         ),
         cell(
@@ -244,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_looked_at_is_named() {
+    fn unobserved_cells_have_a_reason() {
         let mut trial = reported().trials.remove(0);
         trial.server.working = None;
         trial.server.network = None;

@@ -1,4 +1,4 @@
-//! How often verdicts on servers of known bottlenecks are right: `dyno.validation/1`.
+//! Accuracy of verdicts on servers with known bottlenecks: `dyno.validation/1`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub struct KnownStep {
     /// The load in words, such as `8 connections`.
     pub load: String,
     pub user: User,
-    /// The verdicts that are right. The first names the true cause; others are names for the same.
+    /// The correct verdicts. The first names the true cause; the others are other names of it.
     pub right: Vec<Resource>,
     pub verdict: Resource,
     pub confidence: Confidence,
@@ -46,7 +46,7 @@ pub struct KnownStep {
     pub others_cpus: Option<f64>,
     /// Caveats that make the step invalid. Empty: it is valid.
     pub invalid: Vec<Code>,
-    /// The machine is the true cause, so that the step is judged even if it is invalid.
+    /// Whether the machine is the true cause. The step is then judged even if it is invalid.
     pub is_of_machine: bool,
 }
 
@@ -94,7 +94,7 @@ impl KnownStep {
         self.confidence == Confidence::High && !self.is_right()
     }
 
-    /// The true cause. `None`: no verdict counts as right.
+    /// Returns the true cause. `None`: no verdict counts as correct.
     fn cause(&self) -> Option<Resource> {
         self.right.first().copied()
     }
@@ -103,9 +103,8 @@ impl KnownStep {
 /// CPUs used by other programs above which they are a second cause.
 const OTHERS_LIMIT: f64 = 0.2;
 
-/// Adds `other_programs` to the correct verdicts of a server that is limited by its CPU while other
-/// programs use that many CPUs: with these CPUs the server would be faster. A server that waits
-/// would not.
+/// Adds `other_programs` to the correct verdicts of a CPU-bound server if other programs use that
+/// many CPUs: with these CPUs the server would be faster. A server that waits would not.
 fn with_other_programs(mut right: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
     const USE_CPU: [Resource; 4] =
         [Resource::ServerCpu, Resource::ServerThread, Resource::Gc, Resource::Jit];
@@ -124,14 +123,14 @@ pub struct NotRun {
     pub reason: String,
 }
 
-/// A cell of the confusion matrix: how many steps of a cause got a verdict.
+/// A cell of the confusion matrix: the number of steps of a cause with a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MatrixCell {
     pub cause: Resource,
     pub verdict: Resource,
     pub confidence: Confidence,
     pub steps: usize,
-    /// How many of these have this verdict among those that are right.
+    /// Number of these steps for which this verdict is correct.
     pub right: usize,
 }
 
@@ -142,9 +141,9 @@ pub struct Validation {
     pub machine: String,
     /// Steps whose verdicts are judged: the valid ones, and those whose true cause is the machine.
     pub judged: usize,
-    /// Share of these whose verdict is right. `None`: none was judged.
+    /// Share of these whose verdict is correct. `None`: none was judged.
     pub right: Option<f64>,
-    /// Share of the right verdicts that have high confidence. `None`: none is right.
+    /// Share of the correct verdicts that have high confidence. `None`: none is correct.
     pub right_high: Option<f64>,
     /// Wrong verdicts with high confidence.
     pub high_wrong: usize,
@@ -191,7 +190,7 @@ fn share(part: usize, whole: usize) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// Place of a confidence in the matrix, the surest first.
+/// Returns the place of a confidence in the matrix, the highest first.
 const fn rank(confidence: Confidence) -> usize {
     match confidence {
         Confidence::High => 0,
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_limit_whoever_wants_their_cpus() {
+    fn other_programs_limit_only_cpu_bound_servers() {
         use Resource::{OtherPrograms, ServerCpu};
         assert_eq!(with_other_programs(vec![ServerCpu], 0.19), [ServerCpu]);
         assert_eq!(with_other_programs(vec![ServerCpu], 0.2), [ServerCpu, OtherPrograms]);

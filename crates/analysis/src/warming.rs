@@ -13,7 +13,8 @@ pub struct WarmUpResult {
     pub repeat: u32,
     pub took_s: f64,
     pub ended: WarmUpEnd,
-    /// Whether it was judged by throughput and CPU time per request; else by throughput alone.
+    /// Whether it was judged by throughput and CPU time per request, rather than by throughput
+    /// alone.
     pub judged_by_cpu: bool,
     pub slices: Vec<WarmUpPoint>,
 }
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_tells_when_and_how_fast() {
+    fn a_point_has_its_time_and_rate() {
         let start = warm_up(WarmUpEnd::Limit, 12_000_000, Some(120_000_000));
         let took = &results(&[(1, start.subject().unwrap())])[0];
         assert_eq!(

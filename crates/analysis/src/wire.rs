@@ -1,4 +1,4 @@
-//! What went over the wire between a subject and the generator, protocol by protocol.
+//! Traffic on the wire between a subject and the generator, protocol by protocol.
 
 use dyno_archive::Protocol;
 use dyno_archive::protocol;
@@ -25,8 +25,8 @@ pub const FRAMES: [&str; 8] = [
     "requests_retried",
 ];
 
-/// One arm with one protocol, over all its trials, valid or not: what a server sends does not
-/// depend on how well it was loaded.
+/// One arm with one protocol, over all its trials, valid or not, because the bytes that a server
+/// sends do not depend on the quality of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WireResult {
     /// Name of the arm.
@@ -91,7 +91,7 @@ mod tests {
             .chain([(of_last.as_str(), Protocol::H2c, 1)])
             .collect();
         assert_eq!(rows, wanted);
-        // Trials that are not valid count, too.
+        // Invalid trials count as well.
         assert_eq!(all[1].metrics["bytes_in_per_response"].values.len(), 20);
     }
 }

@@ -1,13 +1,13 @@
-//! Numbers as text, for the sentences of verdicts and caveats.
+//! Formatting of numbers in the sentences of verdicts and caveats.
 
-/// A share as a percentage with at most one decimal, or with two digits that say something where it
-/// is less than a tenth.
+/// Returns a share as a percentage with at most one decimal, or with two significant digits below a
+/// tenth.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if percent >= 9.95 || percent == 0.0 => format!("{percent:.0} %"),
         percent if percent >= 0.095 => format!("{percent:.1} %"),
         percent => {
-            // 0.038 %: the first digit, and one more.
+            // For 0.038 %: the first significant digit, and one more.
             let digits = (1.0 - percent.abs().log10().floor()).clamp(1.0, 12.0) as usize;
             format!("{percent:.digits$} %")
         }

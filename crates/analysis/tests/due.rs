@@ -26,7 +26,7 @@ use proptest::prelude::*;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
-/// Requests that tell the world who they are.
+/// Requests that identify themselves to the simulated server.
 fn traffic() -> Arc<Traffic> {
     let bytes = |text: &[u8]| Part::Bytes(text.into());
     let path = || [bytes(b"/"), Part::Intended, bytes(b"/"), Part::Sequence];
@@ -132,7 +132,7 @@ fn record(played: &Played) -> LoadRecord {
     }
 }
 
-/// What `dyno load` would say of it.
+/// Returns the result that `dyno load` would report.
 fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
     let request = plan::Request {
         weight: 1,
@@ -182,8 +182,8 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
     verdict::load(&record(played), asked, &verdict::Context::default())
 }
 
-/// What the world knows: how long each right answer took whose request was due in the window, and
-/// how many were due.
+/// Ground truth: the time of each correct answer whose request was due in the window, and the
+/// number of due requests.
 struct Log {
     waits: Vec<u64>,
     due: u64,
@@ -192,13 +192,13 @@ struct Log {
 fn log(played: &Played, config: &Config) -> Log {
     let (opens, closes) = played.report.window_ns;
     let is_closed = config.schedule.is_closed();
-    // What comes later is read only to see whether it answers nothing.
+    // Later bytes are read only to find unsolicited ones.
     let drained_ns = played.intervals.last().map_or(0, |interval| interval.end_ns);
     let wait = |answered: &sim::Answered| {
         let taken = Instant(answered.at_ns).since(played.began);
         let intended = answered.to.intended_ns;
-        // One that crossed the word that nobody waits for it any more. Only the limit is a reason
-        // not to wait.
+        // The answer crossed the client's cancellation. Only the time limit is a reason not to
+        // wait.
         let is_late = taken - intended >= config.policy.timeout_ns;
         if is_late && played.truth.given_up.contains(&answered.to) {
             return None;
@@ -214,8 +214,8 @@ fn log(played: &Played, config: &Config) -> Log {
     let mut waits: Vec<u64> = played.truth.answered.iter().filter_map(wait).collect();
     waits.sort_unstable();
     let due = if is_closed {
-        // Nobody but the generator knows what it would have asked on connections that never came
-        // about.
+        // Only the generator knows the requests that it would have sent on connections that were
+        // never established.
         played.report.books.due()
     } else {
         // A schedule is a function of its plan and seed: the world can read it as well.
@@ -323,13 +323,15 @@ proptest! {
         robbed_ms in proptest::option::of((0u64..1500, 1u64..60)),
     ) {
         let queue = if single { Queue::Single } else { Queue::PerConnection };
-        let mut model = Model::new(Service::Exponential { mean_ns: service_us as f64 * 1e3 }, queue);
-        let faults = if protocol == Protocol::H1 { &Fault::OF_HTTP1[..] } else { &Fault::OF_HTTP2[..] };
+        let service = Service::Exponential { mean_ns: service_us as f64 * 1e3 };
+        let mut model = Model::new(service, queue);
+        let is_http1 = protocol == Protocol::H1;
+        let faults = if is_http1 { &Fault::OF_HTTP1[..] } else { &Fault::OF_HTTP2[..] };
         model.faults = faults.iter().map(|fault| (*fault, odds)).collect();
         model.pauses = stalls;
         model.pauses.sort_by_key(|pause| pause.at_ns);
         let mut world = World::new(seed, model);
-        // So quick a network that no answer is on its way while its stream is given up.
+        // The network is so fast that no answer is in transit while its stream is cancelled.
         world.net = Net { delay_ns: 1, cut: 0.3, refuse };
         world.thefts.extend(robbed_ms.map(|(at, length)| {
             Theft { at_ns: at * MS, for_ns: length * MS, when: When::Working }
@@ -358,9 +360,11 @@ proptest! {
         let before = Percentiles::of_due(&times(&values), missing(failures));
         let turned = turned.min(values.len());
         let one_more = Percentiles::of_due(&times(&values), missing(failures + 1));
-        let turned = Percentiles::of_due(&times(&values[turned..]), missing(failures + turned as u64));
+        let lost = missing(failures + turned as u64);
+        let turned = Percentiles::of_due(&times(&values[turned..]), lost);
         for after in [one_more, turned] {
-            for ((q, before), (_, after)) in percentiles(&before).into_iter().zip(percentiles(&after)) {
+            let pairs = percentiles(&before).into_iter().zip(percentiles(&after));
+            for ((q, before), (_, after)) in pairs {
                 // `None` is more than any number, or there were too few beyond it before.
                 if let (Some(before), Some(after)) = (before, after) {
                     prop_assert!(after >= before, "p{}: {before} became {after}", q * 100.0);
@@ -403,8 +407,8 @@ fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
 }
 
 /// A stall of 1.2 s with a time-out of 1 s, 1,000 requests per second over 16 connections of
-/// HTTP/2: 6 % of the requests wait, and most of them are cancelled because one beside them timed
-/// out. Their waits are in the percentiles all the same.
+/// HTTP/2: 6 % of the requests wait, and most of them are cancelled because another request of
+/// their connection timed out. The percentiles include their waits all the same.
 #[test]
 fn a_stall_longer_than_the_time_out_does_not_vanish() {
     let mut model = Model::new(Service::Fixed { ns: 100_000 }, Queue::PerConnection);
@@ -417,8 +421,8 @@ fn a_stall_longer_than_the_time_out_does_not_vanish() {
     let response = &result.response_time_us;
     assert!(response.unanswered > 900, "{response:?}");
     assert_eq!(response.count + response.unanswered, 20_000);
-    // 5 % of all got no answer at all, so p90 is theirs who did not have to wait, and p99 is
-    // nobody's.
+    // 5 % of all requests got no answer. So p90 is the time of requests that did not have to
+    // wait, and there is no p99.
     assert!(response.p90.unwrap() < 1000.0 && response.p99.is_none(), "{response:?}");
     assert!(response.longest_wait.unwrap() >= 999_000.0);
     assert!(result.unanswered_us["cancelled"].count > result.unanswered_us["timeout"].count);

@@ -12,7 +12,7 @@ use dyno_analysis::server::watch::Watched;
 use dyno_analysis::{LoadResult, Report};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// A type as it is written: nobody reads these, and what is `None` stands there as `null`.
+/// The schema of a type as written. dyno never reads these files, and `None` is written as `null`.
 fn written<T: JsonSchema>() -> Schema {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     SchemaGenerator::new(settings).into_root_schema_for::<T>()

@@ -1,7 +1,6 @@
-//! Whether a run that was read holds together. Archives are passed on: one that was damaged, mixed
-//! from two runs or made by hand is refused here, with the reason, so that nothing after this has
-//! to expect an index that leads nowhere, an interval that ends before it begins, or a count that
-//! overflows its sum.
+//! Checks that a run is consistent. Archives are shared between users. An archive that was damaged,
+//! mixed from two runs or made by hand is refused here, with the reason. Later code therefore need
+//! not expect an invalid index, an interval that ends before it begins, or a sum that overflows.
 
 mod books;
 mod counters;
@@ -23,7 +22,7 @@ use crate::search::SearchRecord;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
 
-/// `Err`: what is wrong, as the second half of a sentence about the file.
+/// `Err`: the mistake, as the second half of a sentence about the file.
 pub(crate) type Checked = Result<(), String>;
 
 pub(crate) fn header(header: &Header) -> Checked {
@@ -224,7 +223,8 @@ fn frame(frame: &Frame) -> Checked {
     frame.name.iter().chain(&frame.module).try_for_each(|name| one_line(name))
 }
 
-/// Names of others stand in files of a line each, and on pages.
+/// Checks that a name from another user has one line, as it appears in line-based files and on
+/// pages.
 fn one_line(name: &str) -> Checked {
     at_most("the length of a name in it", name.len() as u64, FUNCTION_NAME_BYTES as u64)?;
     if name.chars().any(char::is_control) {
@@ -244,7 +244,7 @@ pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> Checked {
     for stacks in [&profile.running, &profile.waiting] {
         at_most("the period of its stacks", stacks.period_ns, DURATION_NS)?;
         at_most("its stacks", stacks.stacks.len() as u64, SAMPLES as u64)?;
-        // What all of them stand for has to fit a sum: samples, and their time.
+        // The sums of samples and of their times must not overflow.
         let seen =
             stacks.stacks.iter().try_fold(stacks.lost, |sum, stack| sum.checked_add(stack.samples));
         let time = seen.and_then(|samples| samples.checked_mul(stacks.period_ns));
@@ -333,7 +333,7 @@ fn samples(all: &[Sample]) -> Checked {
     })
 }
 
-/// Of all starts, and of all trials: each number once.
+/// Checks that each number of a start or trial occurs once.
 pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(
     what: &str,
     all: impl Iterator<Item = T>,
@@ -371,7 +371,7 @@ fn numbers_of(field: &str, value: &Value) -> Checked {
     }
 }
 
-/// A number that is not whole, or is below nothing.
+/// Checks that a number that may be a fraction is within its limits.
 fn fraction(field: &str, n: f64) -> Checked {
     let most = most(field) as f64;
     if (0.0..=most).contains(&n) {

@@ -1,8 +1,8 @@
-//! A run on disk: `run.json`, `starts/NNN.json`, `trials/NNNN.json`. docs/archive-format.md tells
-//! the layout.
+//! A run on disk: `run.json`, `starts/NNN.json`, `trials/NNNN.json`. docs/archive-format.md
+//! describes the layout.
 //!
-//! Every file is written beside its place and renamed into it, so that a crash leaves whole files
-//! or none.
+//! Every file is written under a temporary name in the same folder and then renamed, so that a
+//! crash leaves whole files or none.
 
 #![allow(clippy::disallowed_methods)] // The one place of this crate that touches files.
 
@@ -24,8 +24,8 @@ use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 /// The number in [`SCHEMA`].
 const VERSION: u32 = 7;
 
-/// The version of a format; `None`: it is none of ours, or of a later dyno. Older ones are brought
-/// up to date as they are read (see [`crate::upgrade`]).
+/// Returns the version of a format; `None`: it is no format of dyno's, or of a later version. Older
+/// ones are upgraded when they are read (see [`crate::upgrade`]).
 fn version(schema: &str) -> Option<u32> {
     let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
     (1..=VERSION).contains(&version).then_some(version)
@@ -37,7 +37,7 @@ const PROFILES: &str = "profiles";
 /// The folder of searches.
 const SEARCHES: &str = "searches";
 
-/// The folder of trials that were done again, as they were measured first.
+/// Folder of the first measurements of trials that were re-run.
 const CONTAMINATED: &str = "contaminated";
 
 /// Why a run cannot be read or written.
@@ -78,8 +78,8 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// Makes a folder for a run among others, named by its id. Two of one name may begin in the
-    /// same second: the later one gets a number, and nothing that is there is written to.
+    /// Makes a folder for a run among others, named by its id. If two of one name begin in the same
+    /// second, the later one gets a number. Existing folders are never modified.
     pub fn create_among(runs: &Path, mut header: Header) -> Result<RunDir, ArchiveError> {
         let failed = |path: &Path, source| ArchiveError::Write { path: path.into(), source };
         fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
@@ -106,8 +106,7 @@ impl RunDir {
         let path = path.into();
         if path.is_file() {
             let what =
-                "it is a file; a run is a folder, the one that this lies in if it is of a run"
-                    .into();
+                "it is a file; a run is a folder: name the folder that holds this file".into();
             return Err(ArchiveError::Contents { path, what });
         }
         let dir = RunDir { path, lock: None };
@@ -153,7 +152,7 @@ impl RunDir {
         self.write(&format!("trials/{:04}.json", trial.trial), trial)
     }
 
-    /// Keeps a trial that is done again.
+    /// Writes the first measurement of a trial that is re-run.
     pub fn write_contaminated(&self, trial: &TrialRecord) -> Result<(), ArchiveError> {
         self.make(CONTAMINATED)?;
         self.write(&format!("{CONTAMINATED}/{:04}.json", trial.trial), trial)
@@ -187,14 +186,14 @@ impl RunDir {
         Ok(header)
     }
 
-    /// One start, by its number.
+    /// Returns one start, by its number.
     pub fn read_start(&self, start: usize) -> Result<StartRecord, ArchiveError> {
         let plan = self.header()?.plan;
         read_start(&plan, &self.path.join(format!("starts/{start:03}.json")))
     }
 
-    /// The whole run. What comes back holds together: every index leads somewhere, and every count
-    /// fits a sum (see `check`).
+    /// Reads the whole run. The result is consistent: every index is valid, and no sum of counts
+    /// overflows (see `check`).
     pub fn read(&self) -> Result<Run, ArchiveError> {
         let header = self.header()?;
         let starts: Vec<StartRecord> = self
@@ -205,7 +204,7 @@ impl RunDir {
         let twice = check::no_two_alike("starts", starts.iter().map(|s| s.start));
         holds_together(&self.path.join("starts"), twice)?;
         let trials = self.trials("trials", &header, &starts)?;
-        // Archives in which nothing was measured again have no folder of that.
+        // Archives without re-run trials have no such folder.
         let has_again = self.path.join(CONTAMINATED).exists();
         let contaminated =
             if has_again { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
@@ -220,8 +219,9 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Trials that were put aside to be measured again: the index of each, and when its load began,
-    /// nanoseconds of the monotonic clock. Asked while a run goes on, so that nothing else is read.
+    /// Returns the trials that were queued for a re-run: the index of each, and when its load
+    /// began, nanoseconds of the monotonic clock. It is called during a run, so that it reads no
+    /// other files.
     pub fn trials_put_aside(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
         #[derive(Deserialize)]
         struct Trial {
@@ -242,7 +242,7 @@ impl RunDir {
         self.files(CONTAMINATED)?.iter().map(read).collect()
     }
 
-    /// The trials in a folder, by index in the plan.
+    /// Returns the trials in a folder, by index in the plan.
     fn trials(
         &self,
         folder: &str,
@@ -259,8 +259,8 @@ impl RunDir {
         Ok(all)
     }
 
-    /// What stands in a folder of its own beside trials, by their index. Archives of runs without
-    /// have no such folder.
+    /// Reads the files of a folder next to `trials`, by trial index. Archives of runs without such
+    /// files have no such folder.
     fn of_trials<T: DeserializeOwned>(
         &self,
         folder: &str,
@@ -290,7 +290,7 @@ impl RunDir {
         let path = self.path.join(name);
         let write = || {
             let folder = path.parent().unwrap_or(&self.path);
-            // A folder that was passed on may hold links: nothing is written through one.
+            // A folder from another user may hold links; dyno never writes through one.
             if folder != self.path && fs::symlink_metadata(folder)?.is_symlink() {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
@@ -309,7 +309,7 @@ impl RunDir {
         self.write_bytes(name, &bytes).map(drop)
     }
 
-    /// The records in a folder, by name.
+    /// Returns the records in a folder, by name.
     fn files(&self, folder: &str) -> Result<Vec<PathBuf>, ArchiveError> {
         let folder = self.path.join(folder);
         let failed = |source| ArchiveError::Io { path: folder.clone(), source };
@@ -325,12 +325,12 @@ impl RunDir {
     }
 }
 
-/// Writes a file whole or not at all: what fails on the way leaves the file of before. Its
-/// permissions are those that the umask leaves.
+/// Writes a file completely or not at all: an error leaves the previous file. Its permissions are
+/// those of the umask.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A file of a name that nobody can have put there; renamed over a link it replaces the link.
+    // A new file under an unpredictable name; the rename replaces a link of the final name.
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     let mut file =
         tempfile::Builder::new().prefix(".dyno").permissions(permissions).tempfile_in(folder)?;

@@ -42,7 +42,7 @@ pub struct TcpMemoryUse {
 /// All of these counters that concern the path of a load. `None`: the kernel does not show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathUse {
-    /// Of the network that the generator is in.
+    /// Counters of the generator's network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkUse>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub struct PathUse {
 }
 
 impl TrackingUse {
-    /// The growth of the counters since an earlier reading; `entries` stays as it is.
+    /// Returns the growth of the counters since an earlier reading; `entries` is unchanged.
     #[must_use]
     pub const fn since(self, earlier: TrackingUse) -> TrackingUse {
         TrackingUse {
@@ -71,7 +71,7 @@ impl TrackingUse {
 }
 
 impl BacklogUse {
-    /// The growth of the counters since an earlier reading.
+    /// Returns the growth of the counters since an earlier reading.
     #[must_use]
     pub const fn since(self, earlier: BacklogUse) -> BacklogUse {
         BacklogUse {
@@ -83,8 +83,8 @@ impl BacklogUse {
 }
 
 impl PathUse {
-    /// The growth of the counters since an earlier reading; what is no counter stays as it is. A
-    /// counter that one of the readings lacks is not known.
+    /// Returns the growth of the counters since an earlier reading; other values are unchanged. A
+    /// counter that one of the readings lacks is unknown.
     #[must_use]
     pub fn since(self, earlier: PathUse) -> PathUse {
         PathUse {

@@ -1,4 +1,4 @@
-//! What is true of the machine and the tool for the whole run.
+//! Facts about the machine and the tool, for the whole run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub struct Facts {
     pub memory_bytes: Option<u64>,
     pub kernel: Option<String>,
     pub os: Option<String>,
-    /// For instance `performance`; `None` where the machine does not tell.
+    /// For instance `performance`; `None` where the machine does not report it.
     pub governor: Option<String>,
     /// For instance `kvm`; `none` on bare metal as far as can be seen.
     pub virtualisation: Option<String>,
@@ -20,7 +20,7 @@ pub struct Facts {
     /// Settings of the kernel that change what servers do, by name.
     pub sysctls: Vec<(String, String)>,
     pub open_files_limit: Option<u64>,
-    /// Whether the run had root's rights.
+    /// Whether the run had root privileges.
     pub privileged: bool,
     /// Whether user and system time are sampled by the tick instead of measured.
     pub tick_accounting: Option<bool>,
@@ -34,7 +34,7 @@ pub struct Facts {
     pub dyno_version: String,
     /// The commit dyno was built from, if known.
     pub dyno_commit: Option<String>,
-    /// What could not be read or done here, each with why and how to mend it.
+    /// Facts that could not be read and actions that failed here, each with its cause and fix.
     pub missing: Vec<Missing>,
 }
 
@@ -65,5 +65,6 @@ impl CgroupVersion {
 pub struct Missing {
     pub what: String,
     pub why: String,
-    pub mend: String,
+    #[serde(rename = "mend")]
+    pub hint: String,
 }

@@ -1,4 +1,4 @@
-//! What the generator recorded, interval by interval.
+//! Records of the generator, per interval.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,12 @@ use crate::times::Times;
 pub enum Phase {
     Warmup,
     Measured,
-    /// After the measured window: nothing new starts, what is in flight may still end.
+    /// After the measured window: no new requests start, and those in flight may still end.
     Drain,
 }
 
-/// The distributions kept for right answers. What each means is defined in docs/terminology.md.
-/// Exchanges that got none are counted among the outcomes, and their ages are in
-/// [`crate::load::Unanswered`].
+/// Distributions of the times of correct responses. docs/terminology.md defines each. Exchanges
+/// without one are counted among the outcomes, and their ages are in [`crate::load::Unanswered`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeTimes {
     /// done − intended.
@@ -44,11 +43,11 @@ impl ExchangeTimes {
     }
 }
 
-/// What became of the requests of one name, when a load mixes several.
+/// Outcomes of the requests of one name, when a load mixes several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestShare {
-    /// Of exchanges whose times are kept: those of the interval's phase, and of the measured
-    /// window.
+    /// Outcomes of exchanges whose times are kept: those of the interval's phase, and of the
+    /// measured window.
     pub outcomes: Outcomes,
     /// Right answers to requests of an earlier phase, which are among the interval's `carried`.
     pub carried_ok: u64,
@@ -75,8 +74,8 @@ impl RequestShare {
     }
 }
 
-/// Complete responses that came before their request had been sent in full: the server did not read
-/// all of it.
+/// Complete responses that arrived before their request had been sent in full: the server did not
+/// read all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyResponses {
     pub responses: u64,
@@ -91,12 +90,12 @@ impl EarlyResponses {
     }
 }
 
-/// What one worker thread used in an interval, nanoseconds.
+/// CPU use of one worker thread in an interval, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerUse {
     /// CPU time, spinning included.
     pub run_ns: u64,
-    /// Time in which it had nothing to do and polled instead of sleeping, so as not to wake late.
+    /// Time in which it was idle and polled instead of sleeping, to avoid late wake-ups.
     pub spun_ns: u64,
 }
 
@@ -107,7 +106,7 @@ impl WorkerUse {
     }
 }
 
-/// What one worker, or all of them merged, saw between two instants.
+/// Observations of one worker, or of all of them merged, between two instants.
 ///
 /// An exchange belongs to the interval in which it *ended*, and to the phase in which it was
 /// *intended*; in a closed loop what is under way when the measured window opens is carried into it
@@ -145,7 +144,7 @@ pub struct Interval {
     pub page: Times,
     /// Pages that were complete here, whenever they began.
     pub pages_completed: u64,
-    /// Pages of which something failed.
+    /// Pages with a failed request.
     pub pages_failed: u64,
     /// Pages that were not complete when the load ended.
     pub pages_unfinished: u64,
@@ -166,8 +165,8 @@ pub struct Interval {
     /// Answers whose every expectation was checked; the others were checked for status and exact
     /// body.
     pub checked: u64,
-    /// Complete responses that came before their request had been sent in full. `None`: there was
-    /// none, or the archive is older.
+    /// Complete responses that arrived before their request had been sent in full. `None`: there
+    /// was none, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_early: Option<EarlyResponses>,
     /// Connections that were up at the interval's end.
@@ -177,13 +176,14 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Right answers that came within it, whenever they were asked for.
+    /// Returns the correct answers that arrived within it, regardless of when they were requested.
     #[must_use]
     pub fn right_answers(&self) -> u64 {
         self.outcomes.of(Outcome::Ok) + self.carried.of(Outcome::Ok)
     }
 
-    /// Complete answers that came within it, right or wrong, whenever they were asked for.
+    /// Returns the complete answers that arrived within it, correct or not, regardless of when they
+    /// were requested.
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.outcomes.completed() + self.carried.completed()
@@ -240,8 +240,8 @@ impl Interval {
     }
 
     /// Adds the interval that followed this one in the same phase: the two become one. Drains of
-    /// workers that came to their end apart overlap; theirs is then from the first beginning to the
-    /// last end.
+    /// workers that ended at different times overlap; the joined drain lasts from the first begin
+    /// to the last end.
     pub fn extend(&mut self, next: &Interval) {
         let overlaps = next.start_ns < self.end_ns;
         assert!(
@@ -250,7 +250,7 @@ impl Interval {
         );
         self.start_ns = self.start_ns.min(next.start_ns);
         self.end_ns = self.end_ns.max(next.end_ns);
-        // Those that overlap are of different workers.
+        // Overlapping intervals are of different workers.
         self.connections_open =
             if overlaps { self.connections_open } else { 0 } + next.connections_open;
         self.add_counts(next);

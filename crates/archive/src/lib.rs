@@ -1,5 +1,5 @@
-//! The record of a run, the waist of the system: what measures only writes it, what explains only
-//! reads it.
+//! The record of a run, the interface between the halves of the system: measuring crates only write
+//! it, and explaining crates only read it.
 //!
 //! Everything here is a fact as it was seen: cumulative counters, histograms, instants. Rates,
 //! percentiles, verdicts and sentences are made from it in `dyno-analysis`, so that they can be

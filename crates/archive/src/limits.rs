@@ -1,6 +1,6 @@
-//! What a run may hold at most. More was not written by dyno, and is refused with the file's name,
-//! because sums of it would not fit their counters. Each is far above what any machine of today
-//! comes to.
+//! Upper limits of a run's contents. Larger values were not written by dyno and are refused with
+//! the file's name, because their sums would overflow. Each limit is far above the values of any
+//! present machine.
 
 /// Events of one kind in one entry of a trial: 10 million a second for 20 days.
 pub const COUNT: u64 = 1 << 44;
@@ -41,7 +41,7 @@ pub const REPEATS: u32 = 100_000;
 /// Requests in flight that a step may ask for: connections × streams × pipeline.
 pub const IN_FLIGHT: u32 = 1 << 30;
 
-/// Frames of a stack, those that were inlined among them.
+/// Frames of a stack, including inlined ones.
 pub const STACK_FRAMES: usize = 1024;
 
 /// Bytes of the name of a function, and of the file that it is of.

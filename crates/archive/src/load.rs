@@ -1,4 +1,4 @@
-//! What one load left behind.
+//! The record of one load.
 
 use std::collections::BTreeMap;
 
@@ -65,10 +65,10 @@ pub struct Connections {
     pub opened: u64,
     pub closed_by_server: u64,
     pub closed_by_us: u64,
-    /// Connections on which bytes came that answer no request. Each was closed at once.
+    /// Connections with received bytes that answer no request. Each was closed at once.
     pub unsolicited: u64,
-    /// Complete responses that had been counted on those connections before. Which requests they
-    /// answered is not known. `None`: there was no such connection, or the archive is older.
+    /// Complete responses that had been counted on those connections before. Their requests are
+    /// unknown. `None`: there was no such connection, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsolicited_after: Option<u64>,
     /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in
@@ -92,7 +92,7 @@ impl Connections {
     }
 }
 
-/// What TLS connections agreed on, over the whole trial. Of several answers the first is kept.
+/// Negotiated TLS parameters, over the whole trial. If connections differ, the first value is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsUse {
     /// Such as `TLSv1.3`.
@@ -119,13 +119,13 @@ impl TlsUse {
     }
 }
 
-/// What HTTP/2 connections consisted of. Counts of frames and bytes are of the measured window,
-/// those of connections and streams of the whole trial.
+/// Counts of HTTP/2 connections. Frames and bytes are counted in the measured window, connections
+/// and streams over the whole trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Http2Use {
-    /// Connections that came to speak HTTP/2.
+    /// Connections that speak HTTP/2.
     pub connections: u64,
-    /// Connections that were to speak it over TLS, and on which ALPN chose something else.
+    /// TLS connections for HTTP/2 on which ALPN chose another protocol.
     pub fallen_back: u64,
     /// Requests to upgrade that the server answered without doing so.
     pub upgrades_declined: u64,
@@ -140,7 +140,7 @@ pub struct Http2Use {
     pub sent: Http2Direction,
     /// PINGs of servers.
     pub pings: u64,
-    /// Times at which something was received.
+    /// Number of receive operations with data.
     pub receives: u64,
     /// Complete responses.
     pub responses: u64,
@@ -153,7 +153,7 @@ pub struct Http2Use {
 /// One direction of HTTP/2 connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Http2Direction {
-    /// Frames by the name of their type; those of which there were none are left out.
+    /// Frames by the name of their type, without zero counts.
     pub frames: BTreeMap<String, u64>,
     /// RST_STREAM frames by the name of their code.
     pub resets: BTreeMap<String, u64>,
@@ -243,12 +243,12 @@ pub struct ClientUse {
     pub driver: DriverKind,
     /// As the kernel gave it, which may be less than was asked for.
     pub priority: Priority,
-    /// `None`: the kernel does not tell, or the archive is older.
+    /// `None`: the kernel does not report it, or the archive is older.
     pub machine: Option<MachineUse>,
 }
 
-/// How long those exchanges of the measured window had waited that got no right answer. Those that
-/// were dropped are not among them: they waited for nothing.
+/// Ages of the exchanges of the measured window without a correct answer. Dropped requests are not
+/// included: they did not wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unanswered {
     /// From intended to their end, by the name of the outcome; as [`Unanswered::AT_END`] to the end
@@ -259,7 +259,7 @@ pub struct Unanswered {
 }
 
 impl Unanswered {
-    /// Under this name stand the ages of what had not ended when the load did.
+    /// Name of the ages of exchanges that had not ended when the load did.
     pub const AT_END: &'static str = "in_flight_at_end";
 
     pub fn add(&mut self, other: &Unanswered) {
@@ -269,16 +269,16 @@ impl Unanswered {
         self.longest_service_ns = self.longest_service_ns.max(other.longest_service_ns);
     }
 
-    /// The longest that one of them had waited, from intended; nanoseconds.
+    /// Returns the longest that one of them had waited, from intended; nanoseconds.
     #[must_use]
     pub fn longest_ns(&self) -> Option<u64> {
         self.ages.values().filter_map(Times::max).max()
     }
 }
 
-/// What lies beyond the edges of the measured window although it is of it, and in it although it is
-/// not. With these the sum of all times can be held against the integral of the number in flight,
-/// which knows nothing of exchanges (Little's law).
+/// Times of the window's exchanges outside of its edges, and of other exchanges inside them. With
+/// these the sum of all times can be compared with the integral of the number in flight, which is
+/// independent of exchanges (Little's law).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edges {
     /// Ages, when the window opened, of the exchanges that were carried into it; nanoseconds,
@@ -312,11 +312,11 @@ pub struct LoadRecord {
     pub at_once: Option<u32>,
     pub books: Books,
     pub connections: Connections,
-    /// `None` where the kernel does not tell.
+    /// `None`: the kernel does not report it.
     pub tcp: Option<TcpCounters>,
     pub client: ClientUse,
     pub intervals: Vec<Interval>,
-    /// `None` in archives of before: there the law cannot be tested.
+    /// `None` in older archives, for which the law cannot be tested.
     pub edges: Option<Edges>,
     pub unanswered: Unanswered,
     /// How each kind of malformed answer was named, with its count.
@@ -333,9 +333,9 @@ pub struct LoadRecord {
     /// Counters of those who are watched and of the machine: one sample at each edge of the window,
     /// and in between.
     pub samples: Vec<Sample>,
-    /// What the subject's runtime says of itself, in order of time; empty: nobody asked it.
+    /// Statistics of the subject's runtime, in order of time; empty: it was not queried.
     pub runtime: Vec<RuntimeReading>,
-    /// What looked at them beside what always does.
+    /// Probes that were attached besides those that always are.
     pub probes: ProbesUse,
     /// The server's process ended, or went deaf, during the load or right after it; in words.
     pub server_failure: Option<String>,
@@ -361,9 +361,9 @@ pub struct Continues {
     pub asked: u64,
     /// The server sent 100, and the body after it.
     pub continued: u64,
-    /// No 100 came within the bound, and the body was sent without it.
+    /// No 100 arrived within the limit, and the body was sent without it.
     pub waited_in_vain: u64,
-    /// A final response came instead, and the body was not sent.
+    /// A final response arrived instead, and the body was not sent.
     pub answered_instead: u64,
     /// Final responses among these with status 417: the server does not support the expectation.
     pub refused: u64,
@@ -388,13 +388,13 @@ impl Continues {
 pub struct Timeouts {
     /// The request had not left: the server had not read what was sent before it.
     pub unsent: u64,
-    /// Not one byte of the response had come.
+    /// No byte of the response had arrived.
     pub nothing: u64,
     /// A part of the head had come, or interim responses only.
     pub part_of_head: u64,
     /// The whole head had come, and no byte of the body.
     pub head: u64,
-    /// A part of a body whose length was announced had come.
+    /// A part of a body of known length had arrived.
     pub part_of_body: u64,
     /// A part of a body without an announced length had come.
     pub body_without_length: u64,

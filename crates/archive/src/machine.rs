@@ -1,4 +1,5 @@
-//! The CPUs that the generator ran on during a measured window, and who else used them.
+//! The CPUs that the generator ran on during a measured window, and the other processes that used
+//! them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ pub struct MachineUse {
     /// CPUs on which the worker threads might run. Worker k is bound to `cpus[k % cpus.len()]` if
     /// `bound`.
     pub cpus: Vec<CpuUse>,
-    /// Whether each worker has one CPU that it may not leave.
+    /// Whether each worker is bound to one CPU.
     pub bound: bool,
     /// CPU time of all of dyno's threads, exact.
     pub own_ns: u64,
@@ -24,12 +25,12 @@ pub struct MachineUse {
     /// after it.
     pub others: Vec<OtherUse>,
     /// Processes but dyno that were seen to use any CPU, the most first, from before the load to
-    /// after it. `None`: nobody looked.
+    /// after it. `None`: not measured.
     pub everywhere: Option<Vec<OtherUse>>,
     /// Time between the two looks at processes.
     pub everywhere_ns: Option<u64>,
     /// Thermal throttling of that CPU of the machine which had most of it, from before the load to
-    /// after it. `None`: the kernel does not tell.
+    /// after it. `None`: the kernel does not report it.
     pub heat: Option<HeatUse>,
     /// Growth of the counters of dropped packets, from before the load to after it; `None`: not
     /// read.
@@ -51,7 +52,7 @@ pub struct HeatUse {
 }
 
 impl HeatUse {
-    /// What the counters of the same CPU have grown by.
+    /// Returns the growth of the counters of the same CPU.
     #[must_use]
     pub fn since(self, earlier: HeatUse) -> HeatUse {
         HeatUse {
@@ -67,12 +68,12 @@ pub struct CpuUse {
     pub cpu: u32,
     pub busy_ns: u64,
     pub idle_ns: u64,
-    /// Time the hypervisor gave to somebody else.
+    /// Time that the hypervisor gave to other guests.
     pub steal_ns: u64,
 }
 
 impl CpuUse {
-    /// What a cumulative counter has grown by since an earlier reading of the same CPU.
+    /// Returns the growth of a cumulative counter since an earlier reading of the same CPU.
     #[must_use]
     pub fn since(&self, earlier: &CpuUse) -> CpuUse {
         CpuUse {

@@ -1,4 +1,4 @@
-//! How an exchange ended. A server's misbehaviour is data, never an error of ours.
+//! Outcome of an exchange. A server's misbehaviour is data, never an error of dyno.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ macro_rules! outcomes {
                 match self { $(Outcome::$variant => $name,)+ }
             }
 
-            /// What it means, in words for a reader.
+            /// Returns its meaning, in words.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Outcome::$variant => concat!($($doc,)+),)+ }
@@ -37,9 +37,9 @@ outcomes! {
     UnexpectedHeader = "unexpected_header",
     /// A complete answer with the right status and the wrong body.
     UnexpectedBody = "unexpected_body",
-    /// Nobody listened at the address when a connection was needed.
+    /// No process listened at the address when a connection was needed.
     ConnectRefused = "connect_refused",
-    /// No connection came about within the connect time-out.
+    /// No connection was established within the connect time-out.
     ConnectTimeout = "connect_timeout",
     /// The connection attempt was reset.
     ConnectReset = "connect_reset",
@@ -68,7 +68,7 @@ outcomes! {
 }
 
 impl Outcome {
-    /// Whether the whole answer arrived, right or wrong.
+    /// Returns whether the whole answer arrived, correct or not.
     #[must_use]
     pub const fn is_completed(self) -> bool {
         matches!(
@@ -80,7 +80,7 @@ impl Outcome {
         )
     }
 
-    /// Whether a limit of ours ended it: such an exchange took at least that long.
+    /// Returns whether a time-out of dyno ended it: such an exchange took at least that long.
     #[must_use]
     pub const fn is_timeout(self) -> bool {
         matches!(self, Outcome::Timeout | Outcome::TimeoutFirstByte)
@@ -138,7 +138,7 @@ impl Outcomes {
         Outcome::ALL.iter().map(|&o| (o, self.of(o)))
     }
 
-    /// What occurred besides right answers.
+    /// Returns the outcomes other than correct answers.
     pub fn not_ok(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         self.iter().filter(|(outcome, n)| *outcome != Outcome::Ok && *n > 0)
     }
@@ -148,8 +148,8 @@ impl Outcomes {
         self.statuses.iter_mut().zip(other.statuses).for_each(|(a, b)| *a += b);
     }
 
-    /// All counts by name, as the contract for JSON spells them. Zeros included: a class that did
-    /// not occur was still watched for.
+    /// Returns all counts by name, as the contract for JSON spells them. Zeros included: a class
+    /// that did not occur was still watched for.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         let outcomes = self.iter().map(|(o, n)| (o.name().to_string(), n));
@@ -165,7 +165,7 @@ fn status_name(class: usize) -> String {
 /// Counts with those of what did not occur. For `#[serde(serialize_with = "outcome::all")]`.
 ///
 /// # Errors
-/// Those of the serializer.
+/// Errors of the serializer.
 pub fn all<S: Serializer>(outcomes: &Outcomes, to: S) -> Result<S::Ok, S::Error> {
     outcomes.by_name().serialize(to)
 }

@@ -1,4 +1,4 @@
-//! The resolved plan of a run: what will be done, with nothing implicit.
+//! The resolved plan of a run, with nothing implicit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,19 @@ pub use crate::workload::{Body, Expect, ImportChange, OWN_VALUE, Page, Request, 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub suite: Suite,
-    /// Folders of the subjects' definitions; of two of one name that in the earlier folder is
-    /// meant.
+    /// Folders of the subjects' definitions. If two have a subject of the same name, the earlier
+    /// folder takes precedence.
     pub subjects_folders: Vec<String>,
     /// Decides the order within blocks and every random arrival.
     pub seed: u64,
     pub repeats: u32,
-    /// What ends the run before all repeats are made; `None`: nothing does.
+    /// Condition of an early end; `None`: all repeats are made.
     pub stop: Option<Stop>,
-    /// The most trials that are done again because something else used the machine meanwhile, or
-    /// heat slowed it. Archives of before that have none.
+    /// Most trials that are re-run because another process used the machine meanwhile, or heat
+    /// slowed it. Older archives have none.
     #[serde(default)]
     pub again: u32,
-    /// Of the subjects within a block.
+    /// Order of the subjects within a block.
     pub order: Order,
     /// Length of the slices of time in which the arms of a block, all up at once, are loaded in
     /// turn; nanoseconds. `None`: one arm is up after the other.
@@ -33,22 +33,22 @@ pub struct Plan {
     /// Arms that are up at once in each block and loaded at the same time; the others are up alone.
     /// None, or two and more; never with turns.
     pub duet: BTreeSet<usize>,
-    /// Whether servers and generator change places in every second block, which have as many CPUs
-    /// each: which ones they run on is no part of what is compared.
+    /// Whether servers and generator, with equally many CPUs, exchange them in every second block:
+    /// the comparison is then independent of the CPUs.
     pub swaps_cpus: bool,
-    /// What its arms but the controls differ in on purpose; `None`: nothing is asked of that.
+    /// Intended difference between its arms other than controls; `None`: there is no experiment.
     pub experiment: Option<Experiment>,
     pub subjects: Vec<Subject>,
-    /// What is compared; at least one for each subject.
+    /// Arms that are compared; at least one for each subject.
     pub arms: Vec<Arm>,
     /// Services that the subjects need, in the order in which they are started: before each
     /// subject, and with it.
     pub backends: Vec<Backend>,
     pub workloads: Vec<Workload>,
     pub load: Load,
-    /// What is looked for at each start after each of its closed loops; `None`: nothing is.
+    /// Search for a rate at each start after each of its closed loops; `None`: no search.
     pub search: Option<Search>,
-    /// What its rates are shares of; `None`: they were written as rates, or there are none.
+    /// Capacities of which its rates are shares; `None`: its rates are absolute, or there are none.
     pub measured_first: Option<MeasuredFirst>,
     /// In the order they will run.
     pub launches: Vec<Launch>,
@@ -58,25 +58,24 @@ pub struct Plan {
     pub not_served: Vec<NotServed>,
     pub report: ReportOptions,
     pub cost: Option<Cost>,
-    /// Whether the first start of each arm also tells what its probes cost.
+    /// Whether the first start of each arm also measures the cost of its probes.
     pub probe_price: bool,
     /// Files that requests name, relative to the suite's folder, with the SHA-256 of each in
     /// hexadecimal digits.
     pub files: BTreeMap<String, String>,
-    /// What an import left out of its requests or changed in them. Archives of before that have
-    /// none.
+    /// Changes that an import made to its requests. Older archives have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub import_changes: Vec<ImportChange>,
 }
 
 impl Plan {
-    /// The load as it is under an arm's conditions.
+    /// Returns the load under an arm's conditions.
     #[must_use]
     pub fn load_of(&self, arm: usize) -> Load {
         self.arms[arm].conditions.load.applied_to(&self.load)
     }
 
-    /// The load of a trial: under its arm's conditions, and as its workload has it.
+    /// Returns the load of a trial: under its arm's conditions, and as its workload has it.
     #[must_use]
     pub fn load_of_trial(&self, trial: &Trial) -> Load {
         let load = self.load_of(trial.arm);
@@ -84,13 +83,13 @@ impl Plan {
         Load { requests_per_connection: own.or(load.requests_per_connection), ..load }
     }
 
-    /// The subject of an arm.
+    /// Returns the subject of an arm.
     #[must_use]
     pub fn subject_of(&self, arm: usize) -> &Subject {
         &self.subjects[self.arms[arm].subject]
     }
 
-    /// The CPUs of an arm in a launch.
+    /// Returns the CPUs of an arm in a launch.
     #[must_use]
     pub fn placement_in(&self, launch: usize, arm: usize) -> Placement {
         let placement = &self.arms[arm].conditions.placement;
@@ -98,7 +97,7 @@ impl Plan {
         if self.swaps_cpus && is_second { placement.swapped() } else { placement.clone() }
     }
 
-    /// Whether neither an arm's subject nor what stands behind it runs on the generator's CPUs.
+    /// Returns whether neither an arm's subject nor its back ends run on the generator's CPUs.
     #[must_use]
     pub fn has_generator_apart(&self, arm: usize) -> bool {
         let Arm { backends, conditions: Conditions { placement, .. }, .. } = &self.arms[arm];
@@ -107,16 +106,15 @@ impl Plan {
             && backends.iter().all(|backend| is_free(&self.backends[*backend].cpus))
     }
 
-    /// Whether a launch is asked what only the first start of an arm is: it is one, and something
-    /// of it is to be looked at.
+    /// Returns whether a launch is an arm's first start, and its subject is to be inspected.
     #[must_use]
     pub fn is_looked_at_first(&self, launch: usize) -> bool {
         let is_observed = |arm: &Arm| !arm.conditions.observe.is_empty();
         self.launches[launch].block == 0 && self.arms_of(launch).any(is_observed)
     }
 
-    /// The launches that are up at once, in the order in which they will run: those of a block
-    /// where its arms are loaded in turn or at the same time, else each alone.
+    /// Returns the launches that are up at once, in the order of the run: those of a block if its
+    /// arms take turns or are loaded at the same time, otherwise each alone.
     #[must_use]
     pub fn launches_at_once(&self) -> Vec<Vec<usize>> {
         let block = |launch: usize| self.launches[launch].block;
@@ -137,15 +135,15 @@ impl Plan {
         self.duet = if duet.len() > 1 { duet } else { BTreeSet::new() };
     }
 
-    /// Whether two arms' loads had as much of their CPUs: what a request costs alone is not what it
-    /// costs beside others.
+    /// Returns whether two arms' loads had equal shares of their CPUs: a request that runs alone
+    /// costs another amount than one that runs next to others.
     #[must_use]
     pub fn are_loaded_alike(&self, a: usize, b: usize) -> bool {
         self.duet.contains(&a) == self.duet.contains(&b)
     }
 
-    /// How many loads are to run at the same time as a trial's, this one among them: of arms that
-    /// have its workload and step.
+    /// Returns how many loads run at the same time as a trial's, including its own: those of arms
+    /// with its workload and step.
     #[must_use]
     pub fn loads_with(&self, trial: &Trial) -> u32 {
         let block = |launch: usize| self.launches[launch].block;
@@ -161,7 +159,7 @@ impl Plan {
         }
     }
 
-    /// Whether an arm is in the run at all: its subject is not skipped, and was built.
+    /// Returns whether an arm takes part in the run: its subject is not skipped, and was built.
     #[must_use]
     pub fn takes_part(&self, arm: usize) -> bool {
         let subject = self.subject_of(arm);
@@ -188,7 +186,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Whether a file was read. Else there is nothing to resume.
+    /// Returns whether a file was read. Otherwise there is nothing to resume.
     #[must_use]
     pub fn is_of_a_file(&self) -> bool {
         !self.path.is_empty()
@@ -206,7 +204,7 @@ pub enum Order {
     Fixed,
 }
 
-/// What a part of a start may use. `None`: no limit.
+/// Resource limits of a part of a start. `None`: no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
     /// CPU quota in CPUs.
@@ -215,7 +213,7 @@ pub struct Limits {
     pub open_files: Option<u64>,
 }
 
-/// Which CPUs who runs on.
+/// CPUs of the subject and of the generator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
     pub subject: Vec<u32>,
@@ -229,7 +227,7 @@ impl Placement {
         Placement { subject: self.generator.clone(), generator: self.subject.clone() }
     }
 
-    /// Whether nobody shares a CPU.
+    /// Returns whether no CPU is shared.
     #[must_use]
     pub fn is_disjoint(&self) -> bool {
         !self.subject.iter().any(|cpu| self.generator.contains(cpu))
@@ -240,7 +238,7 @@ impl Placement {
 pub struct Subject {
     pub name: String,
     pub variant: Option<String>,
-    /// Of its own files; `None`: those that lay in the folder of its definition.
+    /// Revision of its files; `None`: the files in the folder of its definition.
     pub revision: Option<Revision>,
     pub title: String,
     pub language: String,
@@ -250,9 +248,9 @@ pub struct Subject {
     pub definition: Option<String>,
     pub version: Option<String>,
     pub build: Option<Build>,
-    /// A responder that does nothing but answer: the control that shows what the machine can carry.
+    /// Whether it is a responder that only answers: the control that shows the machine's limit.
     pub control: bool,
-    /// A control on whose port nobody listens: every connection is to be refused.
+    /// Whether it is a control without a listener on its port: every connection is to be refused.
     pub refuses: bool,
     /// Why it will not be started here.
     pub skipped: Option<String>,
@@ -261,15 +259,15 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// `name` or `name/variant`, with `@revision` where it has one: how a subject is told from all
-    /// others in a run.
+    /// Returns `name` or `name/variant`, with `@revision` where it has one: the unique id of a
+    /// subject in a run.
     #[must_use]
     pub fn id(&self) -> String {
         server_id(&self.name, self.variant.as_deref(), self.revision.as_ref())
     }
 }
 
-/// A server's name among others.
+/// Returns a server's name among others.
 #[must_use]
 pub fn server_id(name: &str, variant: Option<&str>, revision: Option<&Revision>) -> String {
     let variant = variant.map(|variant| format!("/{variant}")).unwrap_or_default();
@@ -286,23 +284,22 @@ pub struct Revision {
     pub commit: Option<String>,
 }
 
-/// A subject under conditions: what is compared with other arms. Trials of one arm differ by
-/// workload, step and block alone.
+/// A subject under conditions, which is compared with other arms. Trials of one arm differ only in
+/// workload, step and block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
-    /// Tells it from all other arms. An arm that is a subject's only one has the subject's id.
+    /// Unique name of the arm. A subject's only arm has the subject's id.
     pub name: String,
-    /// Where it stands on the scale of what is varied, such as a number of CPUs; `None`: on none.
+    /// Its number on the varied scale, such as a number of CPUs; `None`: there is no scale.
     pub level: Option<f64>,
     /// Place among the plan's subjects.
     pub subject: usize,
-    /// Places among the plan's back ends of those that are up with it, in the order in which they
-    /// are started.
+    /// Indexes of the plan's back ends that are up with it, in the order of their starts.
     pub backends: Vec<usize>,
     pub conditions: Conditions,
 }
 
-/// What the slowest subject of a suite did with a workload.
+/// Capacity of the slowest subject of a suite with a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     pub workload: String,
@@ -312,7 +309,7 @@ pub struct Capacity {
     pub subject: String,
 }
 
-/// A run that told at which rates another is to load.
+/// A run from whose results the rates of another run were computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredFirst {
     /// Its id.
@@ -336,7 +333,7 @@ pub struct Stop {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Experiment {
     pub kind: ExperimentKind,
-    /// What is varied, in the words of whoever asks; `None`: the arms say it.
+    /// Name of the varied factor, in the user's words; `None`: the arms name it.
     pub factor: Option<String>,
     /// Names of the arms that it made of a subject; none: all arms are its arms but those of
     /// controls.
@@ -376,33 +373,34 @@ impl ExperimentKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// That of the machine, in which the generator is, too.
+    /// The machine's network, which is also the generator's.
     #[default]
     None,
-    /// One of their own, with a wire to the generator whose packets have 1,500 bytes at most.
+    /// A separate network, with a link to the generator whose packets have at most 1,500 bytes.
     Netns,
 }
 
-/// What is decided for an arm apart from its subject.
+/// Settings of an arm, apart from its subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     pub limits: Limits,
     pub placement: Placement,
     /// Environment that is added to that of the subject's definition.
     pub env: BTreeMap<String, String>,
-    /// What is let in of dyno's own environment beside what the definition lets in.
+    /// Variables of dyno's own environment that it inherits besides those that the definition
+    /// names.
     pub inherit: Vec<String>,
-    /// What its requests have of it, by name: `{request.NAME}` in a workload.
+    /// Values for its requests, by name: `{request.NAME}` in a workload.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub request: BTreeMap<String, String>,
     pub load: LoadChanges,
     pub isolation: Isolation,
-    /// What is looked at beside what always is.
+    /// Probes that are attached besides those that always are.
     pub observe: BTreeSet<Probe>,
 }
 
 impl Conditions {
-    /// The conditions in JSON, without values that may hold secrets.
+    /// Returns the conditions in JSON, without values that may hold secrets.
     #[must_use]
     pub fn without_values(&self) -> serde_json::Value {
         let mut all = serde_json::json!(self);
@@ -422,7 +420,7 @@ impl Conditions {
     }
 }
 
-/// What of the plan's load is otherwise in an arm. `None`: as the plan has it.
+/// Settings of an arm that override the plan's load. `None`: the plan's setting applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadChanges {
     pub driver: Option<DriverKind>,
@@ -434,7 +432,7 @@ pub struct LoadChanges {
 }
 
 impl LoadChanges {
-    /// A load with these changes.
+    /// Returns a load with these changes.
     #[must_use]
     pub fn applied_to(&self, load: &Load) -> Load {
         Load {
@@ -457,7 +455,7 @@ pub struct Backend {
     pub of: String,
     pub variant: Option<String>,
     pub title: String,
-    /// What its version command printed; `None`: it has none, or was not built.
+    /// Output of its version command; `None`: it has none, or was not built.
     pub version: Option<String>,
     /// `None`: it has no build, or was not built.
     pub build: Option<Build>,
@@ -468,11 +466,11 @@ pub struct Backend {
     pub limits: Limits,
     /// CPUs that it may use.
     pub cpus: Vec<u32>,
-    /// What this machine lacks to run it, in words; then no subject that needs it takes part.
+    /// Unmet need on this machine, in words; no subject that needs it takes part.
     pub skipped: Option<String>,
 }
 
-/// What building a subject took. `wall_s` and `cpu_s` are of the build that made the artefact,
+/// Cost of building a subject. `wall_s` and `cpu_s` are those of the build that made the artefact,
 /// cached or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
@@ -489,13 +487,13 @@ pub struct Build {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
-    /// Of each step; what is answered in it is not measured.
+    /// Warm-up of each step, which is not measured.
     pub warmup_ns: u64,
     /// Each start is warmed before its first step until it is steady; `None`: not beyond what the
     /// steps do themselves.
     pub until_steady: Option<UntilSteady>,
     pub still_warming: StillWarming,
-    /// Of workloads and steps within a start.
+    /// Order of workloads and steps within a start.
     pub order: Order,
     /// 0: no set time; a load without a suite may end after so many requests, or when the user ends
     /// it.
@@ -515,10 +513,10 @@ pub struct Load {
     /// begins.
     pub ramp_connections_ns: Option<u64>,
     pub reconnect: Reconnect,
-    /// Of how many answers one is checked in full; 1: every one, 0: none.
+    /// Interval of full checks: one in this many answers; 1: every one, 0: none.
     pub check_one_in: u64,
     pub spin: Spin,
-    /// Of the generator's workers.
+    /// Priority of the generator's workers.
     pub priority: Priority,
     pub threads: u32,
     pub driver: DriverKind,
@@ -528,8 +526,8 @@ pub struct Load {
     /// request, or with TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// Each differs from all others. Which of them a workload has, the trials say: protocols have
-    /// streams or pipelines.
+    /// Distinct steps. The trials hold which of them a workload has: protocols have streams or
+    /// pipelines.
     pub steps: Vec<Step>,
 }
 
@@ -585,11 +583,11 @@ impl DriverKind {
     }
 }
 
-/// Whether the generator polls instead of sleeping where waking late would blur times.
+/// Whether the generator polls instead of sleeping where late wake-ups would distort times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Spin {
-    /// In an open loop, near deadlines, if the generator has CPUs of its own.
+    /// In an open loop, near deadlines, if the generator has its own CPUs.
     #[default]
     Auto,
     Never,
@@ -611,10 +609,10 @@ impl Spin {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
-    /// In turns with whatever else runs there.
+    /// Time-shared with other processes.
     #[default]
     Normal,
-    /// At once, before whatever else runs there (SCHED_FIFO): for CPUs that back ends share.
+    /// Ahead of all other processes (SCHED_FIFO): for CPUs that back ends share.
     Realtime,
 }
 
@@ -635,22 +633,22 @@ pub struct UntilSteady {
     pub limit_ns: u64,
 }
 
-/// What it means that a server gets warmer within a measured window.
+/// Treatment of a server that becomes warmer within a measured window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StillWarming {
-    /// The step is not valid: a server is asked for that is warm.
+    /// The step is not valid: a warm server is required.
     #[default]
     Refused,
     /// Nothing: how it gets warm is what is measured.
     Measured,
 }
 
-/// What an HTTP/2 client says of itself at the start of each connection.
+/// Settings that an HTTP/2 client sends at the start of each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Http2 {
-    /// Each stream's window is 2^this − 1 bytes: how much of an answer a server may send before it
-    /// is told to go on. 10 to 30.
+    /// Each stream's window is 2^this − 1 bytes: how much of a response a server may send before it
+    /// needs a window update. 10 to 30.
     pub window_bits: u8,
     /// The same for a connection's streams together.
     pub connection_window_bits: u8,
@@ -676,7 +674,7 @@ pub struct Step {
     /// Requests in flight per connection without waiting for answers.
     pub pipeline: u32,
     pub arrivals: Arrivals,
-    /// Tells it from steps that are otherwise the same: which of them it is, from 1.
+    /// Number of this step among otherwise equal steps, from 1.
     pub pass: u32,
 }
 
@@ -758,13 +756,13 @@ impl Arrivals {
     }
 }
 
-/// What decides when a request starts.
+/// Model that decides when a request starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Model {
     /// The answer to the one before it.
     Closed,
-    /// A schedule, whatever the server does.
+    /// A schedule that is independent of the server.
     Open,
 }
 
@@ -797,18 +795,18 @@ impl Arrival {
 pub struct Launch {
     /// Places among the plan's arms; at least one.
     pub arms: Vec<usize>,
-    /// The repeat that it belongs to, counted from 0: what is of one block is compared in pairs.
+    /// Number of its repeat, from 0: trials of one block are compared in pairs.
     pub block: u32,
 }
 
 impl Launch {
-    /// The start of one arm alone.
+    /// Returns the start of one arm alone.
     #[must_use]
     pub fn alone(arm: usize, block: u32) -> Launch {
         Launch { arms: vec![arm], block }
     }
 
-    /// Which of the launch's subjects an arm's is; `None`: the arm is not up in it.
+    /// Returns the index of an arm among the launch's; `None`: the arm is not up in it.
     #[must_use]
     pub fn party_of(&self, arm: usize) -> Option<Party> {
         self.arms.iter().position(|own| *own == arm).map(Party::Subject)
@@ -828,8 +826,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// The seed of a plan's trial of this number: each draws its own, and the same again when the
-    /// run is done again.
+    /// Returns the seed of a plan's trial of this number: each trial has its own, and a repeated
+    /// run has the same ones.
     #[must_use]
     pub const fn seed_of(plan: u64, trial: usize) -> u64 {
         plan ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -855,7 +853,7 @@ pub struct ReportOptions {
     /// Name of the arm that others are compared with.
     pub baseline: Option<String>,
     pub markers: Vec<Marker>,
-    /// What servers are to keep at the rates of open loops; `None`: nothing is asked of that.
+    /// Objective of servers at the rates of open loops; `None`: there is none.
     pub objective: Option<Objective>,
 }
 
@@ -865,12 +863,12 @@ pub struct Search {
     /// How far the lowest rate that missed it may lie above the highest that kept it in the end, as
     /// a share: 0.05 for 5 %.
     pub width: f64,
-    /// Of the requests of its loads.
+    /// Arrivals of the requests of its loads.
     pub arrival: Arrival,
 }
 
 impl Search {
-    /// The schedule of one of its loads.
+    /// Returns the schedule of one of its loads.
     #[must_use]
     pub const fn arrivals(&self, rate: f64) -> Arrivals {
         match self.arrival {
@@ -901,7 +899,7 @@ pub enum Condition {
     },
     /// The mean of right answers below a bound.
     Mean { below_us: f64 },
-    /// Failed or wrongly answered requests, below this share of those that were due.
+    /// Failed or incorrectly answered requests, below this share of those that were due.
     Errors { below: f64 },
 }
 
@@ -912,12 +910,12 @@ pub struct Marker {
     pub label: String,
 }
 
-/// What it costs to have a server up.
+/// Prices of a running server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Price of a CPU for an hour, used or not.
     pub per_vcpu_hour: f64,
-    /// Price of 2³⁰ bytes of memory for an hour; `None`: memory costs nothing.
+    /// Price of 2³⁰ bytes of memory for an hour; `None`: memory is free.
     pub per_gib_hour: Option<f64>,
     /// Share of its CPUs that a server may use on average: above 0, up to 1. `None`: all of them.
     pub utilisation: Option<f64>,

@@ -1,32 +1,31 @@
-//! Probes: what is looked at only where it is asked for, what came of asking, and what looking
-//! costs.
+//! Probes: optional observations, their availability, and their cost.
 
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something that is looked at only where it is asked for, because looking has a price.
+/// An optional observation, because it has a cost.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
     /// The kernel's own stamps of what is sent and received (SO_TIMESTAMPING), for response times
-    /// beside the generator's.
+    /// to compare with the generator's.
     KernelStamps,
     /// System calls by name, counted in slices of the time where there are many.
     Syscalls,
-    /// System calls by name, every one of them, whatever that costs.
+    /// All system calls by name, regardless of the cost.
     EverySyscall,
-    /// What threads do with their time: running, waiting for a CPU, a lock, a peer, a disk;
-    /// wake-ups; threads that end.
+    /// States of threads: running, waiting for a CPU, a lock, a peer, a disk; wake-ups; threads
+    /// that end.
     States,
     /// User and system time by entries into the kernel, instead of by its tick.
     Modes,
     /// Stacks of the server's threads, after each window, while the load goes on.
     Profile,
-    /// What a subject's runtime says of itself, where its file says how to ask.
+    /// Statistics of a subject's runtime, if its definition names their source.
     Runtime,
 }
 
@@ -41,7 +40,7 @@ impl Probe {
         Probe::Runtime,
     ];
 
-    /// The name in suites and results.
+    /// Returns the name in suites and results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,7 +54,7 @@ impl Probe {
         }
     }
 
-    /// Whether it looks where nobody says anything of it: it costs little, and tells much.
+    /// Returns whether it is enabled by default: it costs little and shows much.
     #[must_use]
     pub const fn is_usual(self) -> bool {
         matches!(self, Probe::Syscalls | Probe::States | Probe::Runtime)
@@ -66,12 +65,12 @@ impl Probe {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbesUse {
     pub attached: BTreeSet<Probe>,
-    /// Those that could not be had, each with the reason.
+    /// Probes that were not available, each with the reason.
     pub refused: Vec<Refused>,
 }
 
 impl ProbesUse {
-    /// Moves a probe from those that looked to those that could not be had.
+    /// Moves a probe from the attached to the unavailable ones.
     pub fn refuse(&mut self, refused: Option<Refused>) {
         if let Some(refused) = refused {
             self.attached.remove(&refused.probe);
@@ -80,14 +79,15 @@ impl ProbesUse {
     }
 }
 
-/// A probe that could not be had.
+/// A probe that was not available.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     pub probe: Probe,
     /// As the end of a sentence.
     pub why: String,
-    /// What to do about it: a sentence.
-    pub mend: String,
+    /// Hint, as a sentence.
+    #[serde(rename = "mend")]
+    pub hint: String,
 }
 
 /// A load with probes on and off in turn, in the order off, on, on, off, off, …: two neighbours are
@@ -103,7 +103,7 @@ pub struct ProbePrice {
 /// A stretch of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PriceSlice {
-    /// Whether the probes looked.
+    /// Whether the probes were attached.
     pub attached: bool,
     pub length_ns: u64,
     /// Complete answers, right or wrong.

@@ -3,24 +3,23 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What was sampled after one trial.
+/// Samples that were taken after one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileRecord {
     pub trial: usize,
     /// How long stacks were taken.
     pub length_ns: u64,
-    /// Complete answers, right or wrong, that came meanwhile.
+    /// Complete answers meanwhile, correct or not.
     pub answers: u64,
     /// CPU time that the server used meanwhile; `None`: not known.
     pub cpu_ns: Option<u64>,
     /// Frames that stacks are made of, each once.
     pub frames: Vec<Frame>,
-    /// Of threads that ran, taken at ticks of the CPUs' clocks.
+    /// Stacks of running threads, sampled by the CPUs' clocks.
     pub running: Stacks,
-    /// Of all other threads, taken at instants as far apart as the period says.
+    /// Stacks of all other threads, sampled once per period.
     pub waiting: Stacks,
-    /// Why code compiled just in time may lack names, as a sentence; `None`: nothing went wrong
-    /// with that.
+    /// Why just-in-time compiled code may lack names, as a sentence; `None`: no error.
     pub unnamed: Option<String>,
     /// Why there is no profile, as a sentence; `None`: there is.
     pub failure: Option<String>,
@@ -29,7 +28,7 @@ pub struct ProfileRecord {
 /// Stacks that were taken alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stacks {
-    /// Time that one sample stands for, nanoseconds: of a CPU, or of a thread that waits.
+    /// Time per sample, nanoseconds: CPU time, or waiting time of a thread.
     pub period_ns: u64,
     /// Samples for which there was no room.
     pub lost: u64,
@@ -57,15 +56,15 @@ pub struct Stack {
 /// A function, or what is known of the place of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Frame {
-    /// `None`: nobody knows its name.
+    /// `None`: its name is unknown.
     pub name: Option<String>,
-    /// Name of the file that it was loaded from; `None`: of none.
+    /// Name of the file that it was loaded from; `None`: no file.
     pub module: Option<String>,
     pub kind: FrameKind,
 }
 
 impl Frame {
-    /// A function of a file that goes by where it begins, having no other name.
+    /// Returns a function without a name, which is identified by its offset in a file.
     #[must_use]
     pub fn at(module: &str, begins: u64) -> Frame {
         Frame {
@@ -75,7 +74,7 @@ impl Frame {
         }
     }
 
-    /// Whether its name is one: no place in a file.
+    /// Returns whether its name is a function's name, not an address in a file.
     #[must_use]
     pub fn is_named(&self) -> bool {
         let place =

@@ -1,4 +1,4 @@
-//! Which protocol is spoken, and how a connection comes to speak it: one list for all who ask.
+//! Protocols, and how a connection negotiates them: one list for all crates.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum Protocol {
     H2c,
     /// HTTP/2 on a plain connection, by `Upgrade: h2c` in an HTTP/1.1 request.
     H2cUpgrade,
-    /// Over TLS whatever ALPN settles on, HTTP/2 first.
+    /// The protocol that ALPN negotiates over TLS, HTTP/2 preferred.
     Auto,
 }
 
@@ -47,7 +47,7 @@ impl Protocol {
         Protocol::Auto,
     ];
 
-    /// Those that a server can say of itself.
+    /// Protocols that a server can declare.
     pub const OF_SERVERS: [Protocol; 5] =
         [Protocol::H1, Protocol::H1Tls, Protocol::H2, Protocol::H2c, Protocol::H2cUpgrade];
 
@@ -73,7 +73,7 @@ impl Protocol {
         }
     }
 
-    /// The protocol of that base name, with TLS or without; `None`: there is none.
+    /// Returns the protocol of that base name, with TLS or without; `None`: there is none.
     #[must_use]
     pub fn from_base_name(name: &str, tls: bool) -> Option<Protocol> {
         Protocol::ALL.into_iter().find(|p| p.base_name() == name && p.is_tls() == tls)
@@ -84,13 +84,13 @@ impl Protocol {
         matches!(self, Protocol::H1Tls | Protocol::H2 | Protocol::Auto)
     }
 
-    /// Whether every connection that comes to be speaks HTTP/1.1.
+    /// Returns whether every established connection speaks HTTP/1.1.
     #[must_use]
     pub const fn is_h1(self) -> bool {
         matches!(self, Protocol::H1 | Protocol::H1Tls)
     }
 
-    /// Whether every connection that comes to be speaks HTTP/2.
+    /// Returns whether every established connection speaks HTTP/2.
     #[must_use]
     pub const fn is_h2(self) -> bool {
         matches!(self, Protocol::H2 | Protocol::H2c | Protocol::H2cUpgrade)
@@ -103,7 +103,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A protocol as results and plans hold it: TLS beside its base name. For
+/// A protocol as results and plans hold it: TLS in a field next to its base name. For
 /// `#[serde(flatten, with = "protocol::apart")]`.
 pub mod apart {
     use serde::de::Error as _;
@@ -114,7 +114,7 @@ pub mod apart {
     /// The two keys as they are written.
     #[derive(Debug, Serialize, JsonSchema)]
     pub struct Apart {
-        /// `h1`, `h2`, `h2c` or `h2c-upgrade`; of a load without a suite also `auto`.
+        /// `h1`, `h2`, `h2c` or `h2c-upgrade`; for a load without a suite also `auto`.
         protocol: &'static str,
         /// Over TLS.
         tls: bool,
@@ -128,7 +128,7 @@ pub mod apart {
     }
 
     /// # Errors
-    /// Those of the serializer.
+    /// Errors of the serializer.
     pub fn serialize<S: Serializer>(protocol: &Protocol, to: S) -> Result<S::Ok, S::Error> {
         Apart { protocol: protocol.base_name(), tls: protocol.is_tls() }.serialize(to)
     }

@@ -1,11 +1,12 @@
-//! An interrupted run that was gone on with: what belongs to which part, and what was otherwise.
+//! Resumption of an interrupted run: the measurements of each part, and the differences between the
+//! parts.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Facts;
 use crate::plan::Subject;
 
-/// One `dyno run --resume`. What the run's own record says of machine and subjects is of its first
+/// One `dyno run --resume`. The run's own record describes the machine and subjects of its first
 /// part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resumption {

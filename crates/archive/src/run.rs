@@ -20,8 +20,7 @@ pub struct Run {
     pub starts: Vec<StartRecord>,
     /// By index in the plan. Trials that have not run are absent.
     pub trials: Vec<TrialRecord>,
-    /// By index in the plan: what was measured first of trials that were done again. They count for
-    /// nothing.
+    /// First measurements of trials that were re-run, by index in the plan. No result uses them.
     pub contaminated: Vec<TrialRecord>,
     /// By index of their trials.
     pub profiles: Vec<ProfileRecord>,
@@ -30,14 +29,14 @@ pub struct Run {
 }
 
 impl Run {
-    /// The start whose processes a trial was served by; `None`: its record is lost.
+    /// Returns the start whose processes served a trial; `None`: its record is lost.
     #[must_use]
     pub fn start_of(&self, trial: &TrialRecord) -> Option<&StartRecord> {
         self.starts.iter().find(|start| start.start == trial.start)
     }
 }
 
-/// What is known when the run begins.
+/// Facts that are known when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub schema: String,
@@ -49,6 +48,6 @@ pub struct Header {
     pub command: Vec<String>,
     pub plan: Plan,
     pub facts: Facts,
-    /// Each time that it was interrupted and gone on with.
+    /// Each resumption after an interruption.
     pub resumptions: Vec<Resumption>,
 }

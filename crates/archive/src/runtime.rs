@@ -1,4 +1,4 @@
-//! What a server's runtime says of itself while a load runs.
+//! Statistics of a server's runtime while a load runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ pub struct RuntimeReading {
     pub at_ns: u64,
     /// From the question to the values.
     pub took_ns: u64,
-    /// Processes that told; values are sums over them.
+    /// Number of processes that answered; values are sums over them.
     pub processes: u32,
     /// The ends of the names of their sockets, which are their numbers. Empty in older archives
     /// and for a JVM.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sockets: BTreeSet<String>,
-    /// By name. One that ends in `_total` only grows; what ends in `_seconds_total` is a length of
-    /// time, `_bytes` an amount of memory (as in OpenMetrics).
+    /// Values by name. A name in `_total` is a counter; one in `_seconds_total` is a length of
+    /// time, and one in `_bytes` an amount of memory (as in OpenMetrics).
     pub values: BTreeMap<String, f64>,
 }

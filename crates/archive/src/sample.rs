@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drops::{BacklogUse, TcpMemoryUse, TrackingUse};
 
-/// Who is watched.
+/// A monitored party.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -18,7 +18,7 @@ pub enum Party {
     Subject(usize),
     /// A service that subjects need, by its place among the plan's back ends.
     Backend(usize),
-    /// Whoever makes load: dyno itself is the first.
+    /// A load generator: dyno itself is number 0.
     Generator(usize),
 }
 
@@ -51,8 +51,8 @@ pub struct Sample {
     /// Each party once.
     pub parties: Vec<PartyUse>,
     pub host: Option<HostUse>,
-    /// What is up beside the start and loaded in turn with it, read at about the same instant.
-    /// `None`: nothing is.
+    /// Resource use of the servers that take turns with this one under load, read at about the same
+    /// instant. `None`: there are none.
     pub beside: Option<BesideUse>,
 }
 
@@ -66,7 +66,7 @@ pub struct BesideUse {
 }
 
 impl Sample {
-    /// What was read of a party; `None`: it was not watched.
+    /// Returns the readings of a party; `None`: it was not monitored.
     #[must_use]
     pub fn of(&self, party: Party) -> Option<&PartyUse> {
         self.parties.iter().find(|used| used.party == party)
@@ -92,11 +92,12 @@ pub struct PartyUse {
     /// Every thread that was alive.
     pub threads: Vec<ThreadUse>,
     pub processes: u32,
-    /// Its processes that had left its control group, or that of one of its controllers, whose
-    /// counters lack them. `None`: not looked for, which is done as the window closes.
+    /// Number of its processes outside of its control group, or outside of that of one of its
+    /// controllers, so that its counters lack them. `None`: not checked; the check is made as the
+    /// window closes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strays: Option<u32>,
-    /// Its processes with their totals, those that wait to be reaped included. Empty: not read.
+    /// Its processes with their totals, including zombies. Empty: not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<ProcessUse>,
     /// Sum over its processes of resident memory, in bytes; shared pages count once per process.
@@ -104,22 +105,22 @@ pub struct PartyUse {
     /// Sum over its processes of resident anonymous memory, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_anon_bytes: Option<u64>,
-    /// Resident shared memory, in bytes: that of the process that has most of it, because processes
-    /// share it.
+    /// Resident shared memory, bytes, of the process with the most, because processes share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_shmem_bytes: Option<u64>,
     /// Its network's; `None`: not read.
     pub network: Option<NetworkUse>,
-    /// Its sockets; `None`: nobody looked, which is done once in a window.
+    /// Its sockets, read once in a window; `None`: not read.
     pub sockets: Option<SocketsUse>,
     /// Its system calls; `None`: not counted.
     pub calls: Option<CallsUse>,
-    /// Threads that have ended since it is watched, by name; `None`: nobody saw threads end.
+    /// Threads that have ended since monitoring began, by name; `None`: thread exits were not
+    /// monitored.
     pub ended: Option<Vec<EndedThreads>>,
 }
 
 impl PartyUse {
-    /// Of whom nothing could be read.
+    /// Returns a party without readings.
     #[must_use]
     pub const fn nothing(party: Party) -> PartyUse {
         PartyUse {
@@ -140,7 +141,7 @@ impl PartyUse {
     }
 
     /// CPU time, or that of its processes and of the children that they reaped where there is no
-    /// control group; nanoseconds. `None`: the group does not tell.
+    /// control group; nanoseconds. `None`: the group does not report it.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         if let Some(group) = &self.cgroup {
@@ -159,18 +160,19 @@ impl PartyUse {
     }
 }
 
-/// Totals of one process: those of its threads that have ended included. In whole ticks of the
-/// clock, rounded down.
+/// Totals of one process, including its threads that have ended. In whole clock ticks, rounded
+/// down.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessUse {
     pub pid: u32,
-    /// Ticks from the start of the machine to its own: tells it from another of the same number.
+    /// Ticks from the start of the machine to its own: distinguishes it from another of the same
+    /// number.
     pub began_ticks: u64,
     pub user_ns: u64,
     pub sys_ns: u64,
     pub faults_minor: u64,
     pub faults_major: u64,
-    /// Of the children that it has waited for, and of the children that those had waited for.
+    /// CPU time of the children that it has waited for, and of their own waited-for children.
     pub children_user_ns: u64,
     pub children_sys_ns: u64,
     pub children_faults_minor: u64,
@@ -200,14 +202,14 @@ pub struct SocketsUse {
     pub connections: u64,
     /// Segments that were sent again on these connections since they are there.
     pub retransmitted: u64,
-    /// Time in which these connections had something to send, and parts of it in which the peer's
-    /// window, and the send buffer, held it up.
+    /// Time in which these connections had data to send, and the parts of it in which the peer's
+    /// window, or the send buffer, was the limit.
     pub busy_ns: u64,
     pub window_limited_ns: u64,
     pub buffer_limited_ns: u64,
-    /// Connections whose options were looked at; 0: nobody may.
+    /// Number of connections whose options were read; 0: not permitted.
     pub options_of: u64,
-    /// Of these, how many have TCP_NODELAY, and TCP_CORK.
+    /// Number of these with TCP_NODELAY, and with TCP_CORK.
     pub nodelay: u64,
     pub cork: u64,
 }
@@ -225,9 +227,9 @@ pub struct ListenerUse {
 /// that was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkUse {
-    /// Connections that came to a listener whose queue was full.
+    /// Connections to a listener with a full queue.
     pub listen_overflows: Option<u64>,
-    /// Connections that came to a listener and were dropped, for whatever reason.
+    /// Connections to a listener that were dropped, for any reason.
     pub listen_drops: Option<u64>,
     pub segments_out: Option<u64>,
     pub segments_retransmitted: Option<u64>,
@@ -265,8 +267,8 @@ pub struct NetworkUse {
 }
 
 impl NetworkUse {
-    /// The growth of the counters since an earlier reading of the same network. A counter that
-    /// one of the readings lacks is not known.
+    /// Returns the growth of the counters since an earlier reading of the same network. A counter
+    /// that one of the readings lacks is not known.
     #[must_use]
     pub fn since(self, earlier: NetworkUse) -> NetworkUse {
         let since = |last: Option<u64>, first: Option<u64>| Some(last?.saturating_sub(first?));
@@ -298,8 +300,8 @@ impl NetworkUse {
 /// watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallsUse {
-    /// Time in which calls were counted, nanoseconds. Where nobody counts answers, the time that
-    /// the slices stand for, and the calls are estimates for all of it.
+    /// Time in which calls were counted, nanoseconds. Where responses are not counted, it is the
+    /// time that the slices represent, and the calls are estimates for all of it.
     pub counted_ns: u64,
     /// Stretches of time in which they were.
     pub slices: u64,
@@ -310,7 +312,7 @@ pub struct CallsUse {
     pub by_name: BTreeMap<String, CallUse>,
 }
 
-/// System calls of one name that have returned. `None`: they were counted, and not looked at.
+/// System calls of one name that have returned. `None`: they were only counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallUse {
     pub count: u64,
@@ -331,7 +333,7 @@ impl Default for CallUse {
 }
 
 impl CallUse {
-    /// So many times these calls, rounded.
+    /// Returns these calls multiplied by a factor, rounded.
     #[must_use]
     pub fn scaled(&self, times: f64) -> CallUse {
         let scaled = |n: u64| (n as f64 * times).round() as u64;
@@ -352,7 +354,7 @@ impl CallUse {
         self.returned = sum(self.returned, other.returned);
     }
 
-    /// The calls made after `base` was read.
+    /// Returns the calls made after `base` was read.
     #[must_use]
     pub fn since(&self, base: &CallUse) -> CallUse {
         let since = |now: Option<u64>, base: Option<u64>| Some(now?.saturating_sub(base?));
@@ -364,7 +366,7 @@ impl CallUse {
         }
     }
 
-    /// The calls made after `base` was read, by name: those of which there were any.
+    /// Returns the calls made after `base` was read, by name, without those that were not made.
     #[must_use]
     pub fn all_since(
         now: &BTreeMap<String, CallUse>,
@@ -407,7 +409,7 @@ pub struct CgroupUse {
     /// a tmpfs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_shmem_bytes: Option<u64>,
-    /// What the kernel holds for it: stacks, page tables, its own objects, buffers of sockets.
+    /// Kernel memory for it: stacks, page tables, kernel objects, socket buffers.
     pub memory_kernel_bytes: Option<u64>,
     /// Times the memory limit killed a process.
     pub oom_kills: Option<u64>,
@@ -436,11 +438,11 @@ pub struct ThreadUse {
     /// Page faults that were served without, and with, reading from a disk.
     pub faults_minor: Option<u64>,
     pub faults_major: Option<u64>,
-    /// What the kernel's scheduler showed of it; `None`: nobody looked.
+    /// Records of the kernel's scheduler about it; `None`: not traced.
     pub seen: Option<Seen>,
 }
 
-/// What the kernel's scheduler showed of threads since they are watched.
+/// Scheduler records of threads since their monitoring began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     pub states: StateTimes,
@@ -509,7 +511,7 @@ impl StateTimes {
     }
 }
 
-/// What a thread does.
+/// State of a thread.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -542,7 +544,7 @@ impl State {
         State::Other,
     ];
 
-    /// The name in results.
+    /// Returns the name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -562,7 +564,7 @@ impl State {
 pub struct HostUse {
     pub busy_ns: u64,
     pub idle_ns: u64,
-    /// Time the hypervisor gave to somebody else.
+    /// Time that the hypervisor gave to other guests.
     pub steal_ns: u64,
     pub context_switches: u64,
     /// Threads that ran or were ready to run at that instant, on all CPUs.
@@ -576,7 +578,7 @@ pub struct HostUse {
     pub disks: Option<Vec<DiskUse>>,
     /// All network devices but loopback.
     pub links: Option<Vec<LinkUse>>,
-    /// Of the first CPU; `None`: the kernel does not show it.
+    /// Frequency of the first CPU; `None`: the kernel does not report it.
     pub frequency_khz: Option<u64>,
     /// Queues of received packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -601,7 +603,7 @@ pub struct DiskUse {
     pub name: String,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Time in which it had something to do.
+    /// Time in which it was busy.
     pub disk_busy_ns: Option<u64>,
 }
 
@@ -611,6 +613,6 @@ pub struct LinkUse {
     pub name: String,
     pub bytes_in: u64,
     pub bytes_out: u64,
-    /// What it can carry each way; `None`: it does not say, as those between virtual machines.
+    /// Its capacity in each direction; `None`: not reported, as by links between virtual machines.
     pub bits_per_s: Option<u64>,
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::LoadRecord;
 
-/// What was loaded to find the highest rate that keeps the objective, after a trial in a closed
-/// loop and over as many connections.
+/// Loads of the search for the highest rate that keeps the objective, after a closed-loop trial and
+/// over as many connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchRecord {
     pub trial: usize,

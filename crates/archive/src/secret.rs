@@ -1,5 +1,5 @@
-//! What is nobody else's business: values whose names say so, of headers, settings and variables of
-//! the environment, and what values hold.
+//! Detection of secrets: by the names of headers, settings and environment variables, and by the
+//! form of values.
 
 /// Parts of such names, in small letters, without anything between words.
 const PARTS: [&str; 16] = [
@@ -21,14 +21,14 @@ const PARTS: [&str; 16] = [
     "xsrf",
 ];
 
-/// Whether the value of something named so is a secret.
+/// Returns whether a name marks its value as a secret.
 #[must_use]
 pub fn is_secret(name: &str) -> bool {
     let plain = small_letters(name);
     PARTS.iter().any(|part| plain.contains(part))
 }
 
-/// Whether the value of something named so is a secret, or may be one.
+/// Returns whether the value of this name is a secret, or may be one.
 #[must_use]
 pub fn may_be_secret(name: &str) -> bool {
     is_secret(name) || is_perhaps_secret(name)
@@ -40,7 +40,7 @@ const PERHAPS: [&str; 6] = ["KEY", "AUTH", "PASS", "PWD", "CRED", "DSN"];
 /// Variables by which a shell names the folder that it is in.
 const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
 
-/// Whether the value of something named so may be a secret, although its name does not say so.
+/// Returns whether the value of this name may be a secret, although the name does not mark it.
 #[must_use]
 pub fn is_perhaps_secret(name: &str) -> bool {
     let capitals = name.to_ascii_uppercase();
@@ -53,8 +53,8 @@ pub fn is_perhaps_secret(name: &str) -> bool {
     !FOLDERS.contains(&name) && (is_perhaps || has_pat() || is_bundlers())
 }
 
-/// Whether the value of a header of this name may be a secret: one of its words says so. Parts of
-/// words say nothing: `X-Bypass-Cache`.
+/// Returns whether the value of a header of this name may be a secret: one of its words marks it.
+/// Parts of words do not count: `X-Bypass-Cache`.
 #[must_use]
 pub fn may_be_secret_header(name: &str) -> bool {
     let is_word = |word: &str| PERHAPS.iter().any(|part| part.eq_ignore_ascii_case(word));
@@ -78,21 +78,21 @@ const PARAMETERS: [&str; 12] = [
     "cvv",
 ];
 
-/// Those of them that say so outside of queries and forms too: programs have keys and codes of
-/// their own.
+/// Words that mark a secret outside of queries and forms as well: programs have other keys and
+/// codes.
 const FIELDS: [&str; 9] =
     ["pass", "pwd", "sig", "otp", "assertion", "pin", "passcode", "cvv", "dsn"];
 
-/// Whether the value of a query's parameter of this name may be a secret: it says so, or is called
-/// no more than that. More would hide what people search for: `sort_key`.
+/// Returns whether the value of a query parameter of this name may be a secret: the name marks it,
+/// or consists of nothing but such a word. A wider rule would hide harmless parameters: `sort_key`.
 #[must_use]
 pub fn is_secret_parameter(name: &str) -> bool {
     let name = without_escapes(name);
     is_secret(&name) || is_secret_field(&name) || PARAMETERS.contains(&&*small_letters(&name))
 }
 
-/// Whether the value of a field or setting of this name may be a secret, although it does not say
-/// so: `pin`, `db_pass`, `AccessKey`.
+/// Returns whether the value of a field or setting of this name may be a secret, although the name
+/// does not mark it: `pin`, `db_pass`, `AccessKey`.
 #[must_use]
 pub fn is_secret_field(name: &str) -> bool {
     let plain = small_letters(name);
@@ -102,7 +102,7 @@ pub fn is_secret_field(name: &str) -> bool {
     !FOLDERS.contains(&name) && (is_key_of || is_password || FIELDS.contains(&&*plain))
 }
 
-/// A name in small letters, without anything between words.
+/// Returns a name in small letters, without anything between words.
 #[must_use]
 pub fn small_letters(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
@@ -125,9 +125,9 @@ pub fn without_escapes(text: &str) -> String {
     shown + rest
 }
 
-/// A URL, or the part of one from its path on, with `shown` in place of each of its parameters: of
-/// its query (`name=value` between `&` or `;`), and of segments of its path (`;name=value`, RFC
-/// 3986 §3.3).
+/// Returns a URL, or the part of one from its path on, with each of its parameters replaced by
+/// `shown`: of its query (`name=value` between `&` or `;`), and of segments of its path
+/// (`;name=value`, RFC 3986 §3.3).
 #[must_use]
 pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> String {
     let (path, query) =
@@ -147,7 +147,7 @@ pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> Stri
     format!("{path}?{query}")
 }
 
-/// The parameters between `;`. A `;` that no name follows is part of a value.
+/// Returns the parameters between `;`. A `;` that no name follows is part of a value.
 fn pairs_of(text: &str) -> Vec<&str> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.-%[]".contains(c);
     let is_named = |rest: &str| {
@@ -218,7 +218,7 @@ const SHORTEST_TOKEN: usize = 16;
 /// plan` hold none.
 const SHORTEST_CREDENTIALS: usize = 6;
 
-/// Whether a value looks like credentials, whatever its name: a scheme with its word, a JSON Web
+/// Returns whether a value of any name looks like credentials: a scheme with its word, a JSON Web
 /// Token (RFC 7519), or a token of a service that is known by its beginning.
 #[must_use]
 pub fn is_credential(value: &str) -> bool {
@@ -235,13 +235,13 @@ pub fn is_credential(value: &str) -> bool {
     has_scheme || value.split(is_end).any(is_token)
 }
 
-/// Whether a word is a scheme of authentication whose credentials are one word.
+/// Returns whether a word is a scheme of authentication whose credentials are one word.
 #[must_use]
 pub fn is_scheme(word: &str) -> bool {
     SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether a word is a token by its form: a JSON Web Token, or one of a known service.
+/// Returns whether a word is a token by its form: a JSON Web Token, or one of a known service.
 #[must_use]
 pub fn is_token(word: &str) -> bool {
     is_web_token(word) || is_token_of_service(word)
@@ -262,8 +262,8 @@ fn is_token_of_service(word: &str) -> bool {
         && word.bytes().any(|b| b.is_ascii_digit())
 }
 
-/// Whether a value of any name holds a secret: credentials, settings within it that are called so,
-/// or a user's name and password.
+/// Returns whether a value of any name holds a secret: credentials, settings with such a name, or a
+/// user's name and password.
 #[must_use]
 pub fn holds_secret(value: &str) -> bool {
     // Folders are called what they like, also `/opt/node@18/bin` and `/home/secretary`.
@@ -280,8 +280,8 @@ pub fn holds_secret(value: &str) -> bool {
         || holds_userinfo(value)
 }
 
-/// Whether there is a `user:password@` that is not where URLs have it, without a scheme or with
-/// characters that end a URL's authority.
+/// Returns whether there is a `user:password@` outside of a URL's authority: without a scheme, or
+/// with characters that end an authority.
 fn holds_userinfo(value: &str) -> bool {
     let rest = without_userinfo(value).replace("***@", "").replace("://", "");
     rest.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'))

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A stretch of time in which no request got a complete response, of one worker or of several;
-/// nanoseconds since the load began. [`Silence::UNKNOWN_END`] as its end: nothing came any more.
+/// nanoseconds since the load began. Its end is [`Silence::UNKNOWN_END`] if no response followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
     /// The last complete response before it.
@@ -16,10 +16,10 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// The end of a silence that nothing broke: the worker had nothing to do any more.
+    /// End of a silence without a following response: the worker had no more requests.
     pub const UNKNOWN_END: u64 = u64::MAX;
 
-    /// The part of it in which requests were in flight, within a window.
+    /// Returns the part of it in which requests were in flight, within a window.
     #[must_use]
     pub fn clipped(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
         let start_ns = self.start_ns.max(self.busy_ns).max(opens);
@@ -41,7 +41,7 @@ pub fn least_ns(window_ns: u64) -> u64 {
     (window_ns / 100).clamp(1_000_000, 20_000_000)
 }
 
-/// The silences of a load within its window, as far as they are worth keeping.
+/// Returns the silences of a load within its window that are long enough to keep.
 #[must_use]
 pub fn within(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
     let least_ns = least_ns(window_ns.1.saturating_sub(window_ns.0));
@@ -49,8 +49,8 @@ pub fn within(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
     clipped.filter(|silence| silence.length_ns() >= least_ns).collect()
 }
 
-/// The silences of two workers together: where both are silent. Each list is in order of time,
-/// without overlaps. A worker that is not in its list's silences had complete responses.
+/// Returns the silences of two workers together: where both are silent. Each list is in order of
+/// time, without overlaps. A worker that is not in its list's silences had complete responses.
 #[must_use]
 pub fn common(one: &[Silence], other: &[Silence]) -> Vec<Silence> {
     let (mut i, mut j) = (0, 0);
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(common(&one, &[]), []);
     }
 
-    /// The earlier of the two beginnings: one request in flight is enough.
+    /// Returns the earlier of the two beginnings: one request in flight is enough.
     fn busy(one: &[Silence], other: &[Silence], both: Silence) -> u64 {
         let around = |all: &[Silence]| {
             let holds = |s: &&Silence| s.start_ns <= both.start_ns && both.end_ns <= s.end_ns;

@@ -11,8 +11,8 @@ use crate::protocol::Protocol;
 use crate::sample::Party;
 use crate::trial::CheckResult;
 
-/// One launch as it came about, from the first exec to the end of the last process. A repeat is one
-/// of these.
+/// Record of one launch, from the first exec to the end of the last process. A repeat is one
+/// launch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartRecord {
     /// Number of this start within the run, in order of time.
@@ -21,19 +21,19 @@ pub struct StartRecord {
     pub launch: usize,
     /// Continues a launch whose first processes were lost with the run: see `dyno run --resume`.
     pub resumed: bool,
-    /// A fixed piece of work right before; `None`: nobody did it, or it could not be timed.
+    /// A fixed piece of work right before the start; `None`: it was not run, or could not be timed.
     pub canary: Option<Canary>,
-    /// What was started, in that order: back ends, then the subject. Empty where dyno started
-    /// nothing, but loaded a server that was there.
+    /// Parts in the order of their starts: back ends, then the subject. Empty if dyno loaded a
+    /// running server and started nothing.
     pub parts: Vec<PartStart>,
     /// Why this start ended before its plan was done, in words; `None` if it did what was planned.
     pub failure: Option<Failure>,
 }
 
-/// A variable that nobody reads. How much room the environment takes decides where a program's
-/// stack begins, and how its data lie in caches: by some per cent, and always in the same direction
+/// An unused variable that varies the size of the environment. That size decides where a program's
+/// stack begins and how its data lie in caches: by some per cent, and always in the same direction
 /// (Mytkowicz et al., "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009).
-/// So it is another length in each start.
+/// Each start therefore has another length.
 pub const PADDING: &str = "DYNO_PADDING";
 
 /// The variable that names the folder of a start, which is another one each time.
@@ -56,27 +56,27 @@ pub struct CanaryPiece {
 }
 
 impl StartRecord {
-    /// One of the parts; `None`: it came not as far as that.
+    /// Returns one of the parts; `None`: it was never started.
     #[must_use]
     pub fn part(&self, party: Party) -> Option<&PartStart> {
         self.parts.iter().find(|part| part.party == party)
     }
 
-    /// Whether dyno started the server under test. It does not where a load was asked for without a
-    /// suite, and then nothing is known of the server but its answers.
+    /// Returns whether dyno started the server under test. A load without a suite uses a running
+    /// server, of which only the answers are known.
     #[must_use]
     pub fn has_subject(&self) -> bool {
         self.parts.iter().any(|part| matches!(part.party, Party::Subject(_)))
     }
 
-    /// The server under test.
+    /// Returns the server under test.
     #[must_use]
     pub fn subject(&self) -> Option<&PartStart> {
         self.part(Party::SUBJECT)
     }
 
-    /// The protocols over which the server broke a promise of its contract before the load: over
-    /// these it was not loaded. With each the first check that failed.
+    /// Returns the protocols over which the server broke a promise of its contract before the load:
+    /// over these it was not loaded. With each the first check that failed.
     #[must_use]
     pub fn refused(&self) -> BTreeMap<Protocol, &CheckResult> {
         let mut all = BTreeMap::new();
@@ -101,11 +101,11 @@ pub struct PartStart {
     pub startup: Option<Startup>,
     /// How it was warmed before its first trial; `None`: it was not, or it ended before that.
     pub warmup: Option<WarmUp>,
-    /// What the program is that its busiest process runs; `None`: nobody looked, or may not.
+    /// The program of its busiest process; `None`: not inspected, or not permitted.
     pub binary: Option<Binary>,
-    /// What it did while nobody asked anything of it; `None`: nobody looked.
+    /// Resource use without requests; `None`: not measured.
     pub idle: Option<IdleUse>,
-    /// What the probes that look at it cost it; `None`: nobody asked, or none could be had.
+    /// Cost of the probes attached to it; `None`: not requested, or no probe was available.
     pub probe_price: Option<ProbePrice>,
     /// How long its data took to be loaded, nanoseconds; `None`: it has none to load, or did not
     /// come to that.
@@ -123,12 +123,12 @@ pub struct PartStart {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
     pub stop: Option<Stop>,
-    /// The last lines that it wrote, kept when something went wrong.
+    /// Last lines of its output, kept after a failure.
     pub log_tail: Option<String>,
 }
 
 impl PartStart {
-    /// A part of which nothing has come about yet.
+    /// Returns a part that has not been started yet.
     #[must_use]
     pub const fn new(party: Party, name: String) -> PartStart {
         PartStart {
@@ -151,9 +151,10 @@ impl PartStart {
         }
     }
 
-    /// The variables that it was given from dyno's own environment: two starts of one server are
-    /// alike only if these are. From an archive that does not keep them apart: those of its
-    /// environment that `is_inherited` by name, without those that name the start's own folder.
+    /// Returns the variables that it inherited from dyno's own environment: two starts of one
+    /// server are equal only if these are. If an older archive does not separate them, they are the
+    /// variables of its environment that `is_inherited` by name, without those that name the
+    /// start's own folder.
     #[must_use]
     pub fn inherited_variables(&self, is_inherited: impl Fn(&str) -> bool) -> BTreeMap<&str, &str> {
         let kept_apart = !self.inherited.is_empty();
@@ -169,27 +170,27 @@ impl PartStart {
     }
 }
 
-/// What a program is, by its own bytes and by what its process has mapped.
+/// Properties of a program, from its file and its process's mappings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Binary {
     /// Name of its file.
     pub name: String,
     pub bytes: u64,
-    /// Whether it has what debuggers need, and names of its functions.
+    /// Whether it has debug information and names of its functions.
     pub debug_info: bool,
     pub symbols: bool,
-    /// Whose `malloc` it has: jemalloc, mimalloc, tcmalloc, Go's, musl's, glibc's; `None`: none of
-    /// those that are known by a sign.
+    /// Its memory allocator: jemalloc, mimalloc, tcmalloc, Go's, musl's, glibc's; `None`: not
+    /// recognized.
     pub allocator: Option<String>,
     /// Shared libraries that are mapped, by name of their file, in order.
     pub libraries: Vec<String>,
-    /// Instructions of its code, and of which extensions of x86-64 (SSE3 and later) how many; what
-    /// is chosen while it runs counts as well. `None`: it is no program of x86-64.
+    /// Number of instructions in its code, in all and per extension of x86-64 (SSE3 and later).
+    /// Code that is selected at run time counts as well. `None`: it is no x86-64 program.
     pub instructions: Option<u64>,
     pub extensions: BTreeMap<String, u64>,
 }
 
-/// What a part did while nobody asked anything of it, before its first load.
+/// Resource use of a part without requests, before its first load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleUse {
     pub length_ns: u64,
@@ -204,16 +205,15 @@ pub struct IdleUse {
 pub struct Startup {
     /// Until a connection was accepted by the kernel; `None`: it was not asked for one.
     pub listening_ns: Option<u64>,
-    /// Until the first answer with the right status was complete; `None`: it was not asked
-    /// anything.
+    /// Time to the first complete answer with the expected status; `None`: no request was sent.
     pub first_answer_ns: Option<u64>,
-    /// Until it was ready, by whatever sign.
+    /// Time until it was ready, by any sign.
     pub ready_ns: u64,
-    /// CPU time the subject had used by then, where a control group tells.
+    /// CPU time the subject had used by then, where a control group reports it.
     pub cpu_ns: Option<u64>,
 }
 
-/// The load before the first trial of a start, which nothing is reported of but that it took place.
+/// The load before the first trial of a start. Reports only mention that it took place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// From the begin of its first load to the end of its last, gaps between them included.
@@ -228,11 +228,11 @@ pub struct WarmUp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUpEnd {
-    /// It got no faster any more, and compiled next to nothing.
+    /// It became no faster, and compiled almost no code.
     Steady,
     /// The limit of the plan was reached before it was steady.
     Limit,
-    /// Nothing was answered in time, so there was nothing that could become steady.
+    /// No answer arrived in time, so that steadiness could not be judged.
     Unanswered,
     /// The user or the subject's failure ended it.
     CutShort,
@@ -251,19 +251,19 @@ pub struct WarmUpSlice {
     pub end_ns: u64,
     /// Complete answers within the slice, right or wrong.
     pub answers: u64,
-    /// Those that were right; where the archive is older than that they are counted, all of them.
+    /// Number of correct answers; in older archives, of all answers.
     pub right_answers: u64,
     /// CPU time of the subject between the samples nearest to the slice's edges; `None`: not known
     /// here.
     pub cpu_ns: Option<u64>,
-    /// What of it threads used that only compile; `None`: threads could not be read.
+    /// CPU time of it that compiler threads used; `None`: threads could not be read.
     pub jit_ns: Option<u64>,
     /// Time between those samples.
     pub observed_ns: u64,
 }
 
-/// How many CPUs a start may use at a time: those that the kernel read back, or what was planned
-/// where it told nothing. A quota that could not be set allows nothing less.
+/// Returns how many CPUs a start may use at a time: the number that the kernel reported, or else
+/// the planned number. A quota that could not be set is no limit.
 #[must_use]
 pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limits) -> f64 {
     let read = |kind: LimitKind| limits.iter().find(|l| l.kind == kind)?.read_back.as_deref();
@@ -300,7 +300,7 @@ pub struct LimitReadBack {
     pub reason: Option<String>,
 }
 
-/// What a limit is of, under the name that archives and reports have for it.
+/// Kind of a limit, by its name in archives and reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LimitKind {
     /// CPU time per period, over all CPUs.
@@ -381,12 +381,12 @@ pub enum FailureKind {
     BackendFailed,
     /// The user ended the run.
     Interrupted,
-    /// Something of ours failed: the machine, the disk, the generator.
+    /// A failure of dyno or its environment: the machine, the disk, the generator.
     Harness,
 }
 
 impl FailureKind {
-    /// Whether the subject is the cause, and doing it again would give the same.
+    /// Returns whether the subject is the cause, so that a repetition would have the same result.
     #[must_use]
     pub const fn is_the_subjects(self) -> bool {
         !matches!(

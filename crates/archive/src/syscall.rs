@@ -1,4 +1,4 @@
-//! What system calls return, by name: the manual pages' section "Return value".
+//! Return values of system calls, by name, from the manual pages' section "Return value".
 
 /// An amount that a system call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,14 +7,14 @@ pub enum Amount {
     Read,
     /// Bytes that were written.
     Written,
-    /// Events that had been waited for; of `io_uring_enter` what it submitted.
+    /// Number of events; for `io_uring_enter`, number of submissions.
     Events,
     /// Threads that were woken up.
     Woken,
 }
 
-/// What the sum of a call's results says; `None`: nothing, such as a sum of descriptors or
-/// addresses.
+/// Returns the meaning of the sum of a call's results; `None`: it has none, such as a sum of
+/// descriptors or addresses.
 #[must_use]
 pub fn amount(call: &str) -> Option<Amount> {
     Some(match call {

@@ -32,7 +32,7 @@ mod layout {
         (doublings as usize) * HALF + (ns >> doublings) as usize
     }
 
-    /// The shortest and the longest duration that a bucket counts.
+    /// Returns the shortest and the longest duration that a bucket counts.
     pub(super) const fn range(index: usize) -> (u64, u64) {
         let doublings = (index >> HALF_BITS).saturating_sub(1);
         let first = ((index - doublings * HALF) as u64) << doublings;
@@ -73,7 +73,7 @@ impl Recording {
         times.buckets().for_each(|(index, n)| self.add_at(index, n));
     }
 
-    /// Takes out what was recorded, leaving nothing.
+    /// Takes the recorded samples out, and leaves the recorder empty.
     pub fn seal(&mut self) -> Times {
         let times = self.to_times();
         if self.count > 0 {
@@ -83,7 +83,7 @@ impl Recording {
         times
     }
 
-    /// What was recorded so far.
+    /// Returns the distribution that was recorded so far.
     #[must_use]
     pub fn to_times(&self) -> Times {
         if self.count == 0 {
@@ -151,8 +151,8 @@ impl Times {
         self.count == 0
     }
 
-    /// The value at quantile `q`, 0 to 1, or `None` without samples: the longest duration of the
-    /// bucket that holds the sample of rank ⌈q·n⌉.
+    /// Returns the value at quantile `q`, 0 to 1, or `None` without samples: the longest duration
+    /// of the bucket that holds the sample of rank ⌈q·n⌉.
     #[must_use]
     pub fn at(&self, q: f64) -> Option<u64> {
         if q == 0.0 {
@@ -161,8 +161,8 @@ impl Times {
         self.at_rank(((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1)))
     }
 
-    /// The sample of this rank, counted from 1 at the shortest: the longest duration of the bucket
-    /// that holds it. `None` if there are fewer samples.
+    /// Returns the sample of this rank, counted from 1 at the shortest: the longest duration of the
+    /// bucket that holds it. `None` if there are fewer samples.
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
@@ -173,7 +173,7 @@ impl Times {
         Some(layout::range(index).1)
     }
 
-    /// All but its `n` longest samples, and these.
+    /// Returns all but its `n` longest samples, and these.
     #[must_use]
     pub fn split_longest(&self, n: u64) -> (Times, Times) {
         let mut left = self.count.saturating_sub(n);
@@ -206,7 +206,7 @@ impl Times {
         (!self.is_empty()).then(|| sum / self.count as f64)
     }
 
-    /// The standard deviation of the samples (not of a population they were drawn from).
+    /// Returns the standard deviation of the samples (not of a population they were drawn from).
     #[must_use]
     pub fn stdev(&self) -> Option<f64> {
         let mean = self.mean()?;
@@ -219,8 +219,8 @@ impl Times {
         self.buckets().map(|(index, n)| (layout::range(index).1, n))
     }
 
-    /// The whole histogram in HdrHistogram's V2 format, deflated: what `.hlog` files and other
-    /// tools read.
+    /// Returns the whole histogram in HdrHistogram's V2 format, deflated, as in `.hlog` files and
+    /// other tools.
     #[must_use]
     pub fn to_v2_deflate(&self) -> Vec<u8> {
         v2::write(&self.payload)
@@ -308,7 +308,7 @@ mod payload {
                 match self.take()? {
                     0 => self.index = self.index.saturating_add(1),
                     zeros @ ..0 => {
-                        self.index = self.index.saturating_add(zeros.unsigned_abs() as usize)
+                        self.index = self.index.saturating_add(zeros.unsigned_abs() as usize);
                     }
                     count => {
                         let here = self.index;
@@ -341,7 +341,7 @@ mod v2 {
         let mut header = Vec::with_capacity(HEADER_BYTES);
         header.extend(COOKIE.to_be_bytes());
         header.extend((payload.len() as u32).to_be_bytes());
-        // The normalising offset, which nobody uses.
+        // The normalising offset, which is unused.
         header.extend(0u32.to_be_bytes());
         header.extend(DIGITS.to_be_bytes());
         header.extend(1u64.to_be_bytes());
@@ -357,7 +357,7 @@ mod v2 {
         out
     }
 
-    /// The payload of a histogram with our bounds.
+    /// Returns the payload of a histogram with our bounds.
     pub(super) fn read(bytes: &[u8]) -> Result<Vec<u8>, String> {
         let (cookie, rest) = bytes.split_at_checked(8).ok_or("cut off")?;
         if cookie[..4] != COMPRESSED_COOKIE.to_be_bytes() {
@@ -529,7 +529,8 @@ mod tests {
                 prop_assert_eq!(ours.max(), Some(theirs.max()));
                 prop_assert_eq!(ours.min(), Some(theirs.min()));
                 prop_assert!((ours.mean().unwrap() / theirs.mean() - 1.0).abs() < 1e-9);
-                prop_assert!((ours.stdev().unwrap() - theirs.stdev()).abs() <= 1e-9 * theirs.stdev());
+                let difference = (ours.stdev().unwrap() - theirs.stdev()).abs();
+                prop_assert!(difference <= 1e-9 * theirs.stdev());
             }
         }
 

@@ -1,4 +1,4 @@
-//! What one trial left behind: its load, and what was seen around it.
+//! The record of one trial: its load, and further observations.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,36 +13,36 @@ pub struct CheckResult {
     /// Over which it was asked.
     pub protocol: Protocol,
     pub ok: bool,
-    /// A whole answer came, right or wrong. False where it came late or not at all, or was not
-    /// followed in time by what belongs to it.
+    /// Whether a whole answer arrived in time, correct or not. False also if its required end, such
+    /// as the end of the connection, was late.
     pub answered: bool,
     /// The subject is known to fail it, and takes part all the same.
     pub waived: bool,
-    /// It is about the server's life, and was asked of a start of its own: it counts over every
-    /// protocol.
+    /// Whether it is about the server's life, and was made in a separate start: it counts over
+    /// every protocol.
     pub of_life: bool,
     /// Empty where the archive is older than that it is kept.
     pub asked: String,
     /// Empty where the archive is older than that it is kept.
     pub expected: String,
-    /// What was seen, or what came instead of what was expected, with the answer shown.
+    /// The observed answer, or its difference from the expected one.
     pub got: String,
 }
 
 impl CheckResult {
-    /// Whether the server broke a promise of its contract that it was not let off.
+    /// Returns whether the server broke a promise of its contract that is not waived.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         !self.ok && self.answered && !self.waived
     }
 
-    /// The protocols over which it counts.
+    /// Returns the protocols over which it counts.
     #[must_use]
     pub fn counts_over(&self) -> &[Protocol] {
         if self.of_life { &Protocol::OF_SERVERS } else { std::slice::from_ref(&self.protocol) }
     }
 
-    /// What was seen; of a check that failed, with what was expected.
+    /// Returns the observation; for a failed check, with the expectation.
     #[must_use]
     pub fn detail(&self) -> String {
         if self.ok || self.expected.is_empty() {
@@ -70,7 +70,7 @@ pub struct TrialRecord {
     pub load: LoadRecord,
     /// Checks made while the load ran.
     pub checks: Vec<CheckResult>,
-    /// What the generator had reached before with a load like it. `None`: nobody had measured that;
-    /// and in suites, whose controls show it.
+    /// The generator's calibrated ceiling for a similar load. `None`: not measured, or a suite,
+    /// whose controls show it.
     pub ceiling: Option<Ceiling>,
 }

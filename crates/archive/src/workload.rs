@@ -1,4 +1,4 @@
-//! What is asked of a server, and what a right answer is.
+//! Requests to a server, and the expectations of its responses.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{self, Protocol};
 
-/// How the place of a value begins that each subject has of its own: `{request.NAME}`.
+/// Prefix of a placeholder whose value depends on the subject: `{request.NAME}`.
 pub const OWN_VALUE: &str = "{request.";
 
-/// What is asked of a server: one request, or a weighted mix of them.
+/// Requests to a server: one request, or a weighted mix of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     pub name: String,
@@ -23,8 +23,8 @@ pub struct Workload {
     /// follow once it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<Page>,
-    /// Connections are replaced after so many requests, whatever the load says; `None`: as the load
-    /// says.
+    /// Connections are replaced after this many requests, overriding the load; `None`: the load's
+    /// setting applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
 }
@@ -54,7 +54,7 @@ impl Workload {
 /// How a page is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Page {
-    /// Connections of HTTP/1.1 that load one page together; of HTTP/2 it is always one.
+    /// Number of HTTP/1.1 connections that load one page together; with HTTP/2 always one.
     pub connections: u32,
 }
 
@@ -72,8 +72,8 @@ pub struct Request {
     pub expect: Expect,
 }
 
-/// What a right answer is. Whatever is not named is not looked at; without a status any from 200 to
-/// 399 is right.
+/// Expectations of a correct response. Other parts are not checked. Without a status any from 200
+/// to 399 is correct.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expect {
     pub status: Option<u16>,
@@ -85,18 +85,19 @@ pub struct Expect {
     pub headers_match: Vec<(String, String)>,
     /// SHA-256 of the body, in hexadecimal digits.
     pub body_sha256: Option<String>,
-    /// Text that must stand in the body somewhere.
+    /// Text that the body must contain.
     pub body_contains: Option<String>,
     /// Expression that must match somewhere in the body.
     pub body_matches: Option<String>,
-    /// JSON pointers (RFC 6901) into the body, with the value that must stand there.
+    /// JSON pointers (RFC 6901) into the body, with the expected value.
     pub json: Vec<(String, serde_json::Value)>,
-    /// JSON pointers, with an expression that must match the text or number that stands there.
+    /// JSON pointers, with an expression that must match the text or number there.
     pub json_match: Vec<(String, String)>,
 }
 
 impl Request {
-    /// Whether responses may come in a coding, such as gzip, because the request accepts one.
+    /// Returns whether responses may have a content coding, such as gzip, because the request
+    /// accepts one.
     #[must_use]
     pub fn accepts_codings(&self) -> bool {
         self.headers.iter().any(|(name, value)| {
@@ -106,8 +107,8 @@ impl Request {
         })
     }
 
-    /// Whether something is checked in a sample of the responses only: what needs a look at all of
-    /// the response, and the exact body if it has to be decoded.
+    /// Returns whether some expectations are checked only in a sample of the responses: those of
+    /// the whole response, and the exact body if it has to be decoded.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.expect.is_deep() || self.expect.body.is_some() && self.accepts_codings()
@@ -115,8 +116,8 @@ impl Request {
 }
 
 impl Expect {
-    /// Length in bytes of the body that is expected whole; `None`: none is, or each subject has its
-    /// own (`{request.NAME}` stands in it).
+    /// Returns the length of the exact body that is expected, bytes; `None`: there is none, or it
+    /// depends on the subject (it contains `{request.NAME}`).
     #[must_use]
     pub fn body_bytes(&self) -> Option<usize> {
         let Body(body) = self.body.as_ref()?;
@@ -124,7 +125,7 @@ impl Expect {
         (!is_own).then_some(body.len())
     }
 
-    /// Whether there is something that only a look at the whole answer can tell.
+    /// Returns whether an expectation can only be checked against the whole response.
     #[must_use]
     pub fn is_deep(&self) -> bool {
         let only_status_and_body =
@@ -150,7 +151,7 @@ impl From<BodyOnDisk> for Body {
     fn from(body: BodyOnDisk) -> Body {
         match body {
             BodyOnDisk::Text(text) => Body(text.into_bytes()),
-            // What is not base64 was not written by us; it is kept as it stands.
+            // Invalid base64 was not written by dyno; it is kept unchanged.
             BodyOnDisk::Bytes { base64 } => {
                 Body(STANDARD.decode(&base64).unwrap_or(base64.into_bytes()))
             }

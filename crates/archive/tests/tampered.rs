@@ -30,7 +30,7 @@ fn refusal_of(file: &str, change: &dyn Fn(&mut Value)) -> Option<String> {
     read.err().map(|error| error.to_string())
 }
 
-/// A copy of the golden run.
+/// Returns a copy of the golden run.
 fn copied() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for part in ["", "starts", "trials"] {
@@ -84,7 +84,7 @@ fn one_changed_count_is_refused() {
     }
 }
 
-/// What was not planned, or no machine can do.
+/// Values that were not planned, or are impossible on any machine.
 #[test]
 fn what_contradicts_the_plan_or_the_machine_is_refused() {
     assert_refused("asked", "connections, and its plan", &|load| {
@@ -158,13 +158,13 @@ fn changed_distributions_and_bytes_are_refused() {
         });
     }
     assert_refused("connect", "its connect times", &|load| {
-        load["intervals"][0]["connect"] = json!("")
+        load["intervals"][0]["connect"] = json!("");
     });
     let all = |load: &mut Value, key: &str, n: u64| {
         load["intervals"].as_array_mut().unwrap().iter_mut().for_each(|i| i[key] = json!(n));
     };
     assert_refused("body_received", "the bytes of its bodies", &|load| {
-        all(load, "body_received", 1 << 40)
+        all(load, "body_received", 1 << 40);
     });
     assert_refused("bytes_received", "received bytes", &|load| {
         all(load, "body_received", 0);
@@ -214,7 +214,7 @@ fn a_counter_that_falls_is_refused() {
 
 /// Counters that the golden run need not have.
 #[test]
-fn a_counter_of_the_machine_a_network_or_a_process_that_falls_is_refused() {
+fn falling_counter_of_machine_network_or_process_is_refused() {
     let process = |minor: u64| {
         json!([{
             "pid": 7, "began_ticks": 77, "user_ns": 5, "sys_ns": 5, "faults_minor": minor,
@@ -250,7 +250,7 @@ fn a_counter_of_the_machine_a_network_or_a_process_that_falls_is_refused() {
     }
 }
 
-/// Counters of another thread of the same number, or of an older archive that does not tell, begin
+/// Counters of another thread of the same number, or of an older archive without start ticks, begin
 /// anew.
 #[test]
 fn a_counter_that_begins_anew_is_read() {
@@ -310,7 +310,7 @@ fn plans_whose_blocks_differ_are_refused() {
     }
 }
 
-/// What a server reports of itself may be any numbers.
+/// A server's own statistics may be any numbers.
 #[test]
 fn runtime_values_of_a_server_are_read_whatever_they_are() {
     let with = |value: Value| {

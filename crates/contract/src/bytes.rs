@@ -1,4 +1,4 @@
-//! Looks at the bytes of HTTP/1.1: what a plain exchange does not show.
+//! Checks of HTTP/1.1 at the level of bytes, which a plain exchange does not show.
 
 use std::time::Duration;
 
@@ -9,21 +9,20 @@ use crate::client::{Answer, Connection, Next, ProbeClient, bytes_of};
 use crate::exchange::Problem;
 use crate::limits::{CHECK, SHOWN_BODY_BYTES};
 
-/// How every answer begins.
+/// First bytes of every response.
 const VERSION: &[u8] = b"HTTP/1.";
 
-/// What is looked at, by the name that contracts have for it.
+/// A check of bytes, by its name in contracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ByteCheck {
-    /// Nothing follows the head of the first request's answer, which is one to HEAD, but the answer
-    /// to the next request.
+    /// The response to a HEAD request has no body: the next bytes are those of the next response.
     NoBody,
     /// The requests are sent all at once, twice, and answered in order.
     Pipelined,
     /// The request is sent in four pieces.
     InPieces,
-    /// After the answer to a request with `Connection: close` the server closes.
+    /// The server closes the connection after a response to `Connection: close`.
     Closes,
 }
 
@@ -33,18 +32,18 @@ impl ByteCheck {
             ByteCheck::NoBody => "one after the other on one connection",
             ByteCheck::Pipelined => "all sent at once, twice",
             ByteCheck::InPieces => "sent in four pieces",
-            ByteCheck::Closes => "on a connection of its own",
+            ByteCheck::Closes => "on a separate connection",
         }
     }
 
     pub(crate) const fn expected(self) -> &'static str {
         match self {
             ByteCheck::NoBody => {
-                "no body after the first head, and the next answer right behind it"
+                "no body after the first head, and the next answer directly after it"
             }
-            ByteCheck::Pipelined => "every answer right, in the order of the requests",
-            ByteCheck::InPieces => "a right answer",
-            ByteCheck::Closes => "a right answer, and then the end of the connection",
+            ByteCheck::Pipelined => "every answer correct, in the order of the requests",
+            ByteCheck::InPieces => "a correct answer",
+            ByteCheck::Closes => "a correct answer, and then the end of the connection",
         }
     }
 }
@@ -64,7 +63,7 @@ pub(crate) fn run(
     }
 }
 
-/// A connection, and what is asked on it.
+/// A connection, and the requests that are sent on it.
 struct Wire<'a> {
     connection: Connection,
     requests: &'a [CompiledRequest],
@@ -75,7 +74,7 @@ impl Wire<'_> {
         self.connection.send(bytes).map_err(|error| Problem::of(&error, during))
     }
 
-    /// Reads the answer to a request, which must be right.
+    /// Reads the answer to a request, and checks it.
     fn answer(&mut self, to: usize, during: &str) -> Result<Answer, Problem> {
         let request = &self.requests[to];
         let answer =
@@ -91,13 +90,14 @@ impl Wire<'_> {
             .map_err(|error| Problem::Wrong(error.to_string()))
     }
 
-    /// A body that comes after all would stand where the next answer begins.
+    /// Checks that the response to HEAD has no body: a body would be in the place of the next
+    /// response.
     fn no_body(mut self) -> Result<String, Problem> {
         let (head, next) = (self.bytes(0)?, self.bytes(self.requests.len() - 1)?);
         self.send(&head, "sending the first request")?;
         self.answer(0, "the first answer")?;
         self.send(&next, "sending the next request")?;
-        // What came before this could be answered, and what comes now, up to the next head.
+        // The bytes that came before the next request was sent, and those up to the next head.
         let during = "the answer after that to HEAD";
         let came =
             self.connection.peek(VERSION.len()).map_err(|error| Problem::of(&error, during))?;
@@ -150,8 +150,8 @@ impl Wire<'_> {
                 "bytes after the last answer of the connection:\n{}",
                 answer.shown()
             ))),
-            // A full server closes late, as it answers late; one that never closes is asked again
-            // when it is idle.
+            // A loaded server closes late, as it answers late. One that never closes fails the
+            // check when it is idle.
             Next::Waits => Err(Problem::Late(format!(
                 "answered, but not closed in time (a check has {} s)",
                 CHECK.as_secs()
@@ -160,7 +160,7 @@ impl Wire<'_> {
     }
 }
 
-/// The kinds of requests that a check needs, where it needs some.
+/// Returns the mistake of requests that do not fit a check of bytes.
 pub(crate) fn fault_of(
     check: ByteCheck,
     requests: &[dyno_archive::plan::Request],
@@ -211,8 +211,8 @@ mod tests {
         }
     }
 
-    /// What a look says of a server that does this on its only connection. `serve` ends when the
-    /// client has gone.
+    /// Returns the result of a check against a server that runs `serve` on its only connection.
+    /// `serve` ends when the client has gone.
     fn look(
         check: ByteCheck,
         requests: Vec<Request>,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_after_the_answer_to_head_is_told_as_that() {
+    fn body_after_the_response_to_head_is_reported() {
         let asked = || vec![request("HEAD", &[]), request("GET", &[])];
         let head = &ANSWER[..ANSWER.len() - 13];
         assert!(head.ends_with(b"\r\n\r\n"));

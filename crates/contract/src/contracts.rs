@@ -1,4 +1,4 @@
-//! Contracts: what a server promises to answer, as `contracts/NAME.toml` says it. docs/contracts.md
+//! Contracts: the promised responses of a server, from `contracts/NAME.toml`. docs/contracts.md
 //! describes every key.
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::bytes::{self, ByteCheck};
 use crate::life::{Life, Look};
 use crate::limits::{BODY_BYTES, STREAMS, TIMES};
 
-/// What a server promises to answer.
+/// The promised responses of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contract {
     pub name: String,
@@ -34,16 +34,16 @@ pub struct Check {
     pub name: String,
     /// The protocols over which it is checked.
     pub protocols: Vec<Protocol>,
-    /// What is asked, one after the other on one connection; at least one, unless it is not to come
-    /// up.
+    /// Requests, sent one after the other on one connection. At least one, unless the server is not
+    /// to come up.
     pub requests: Vec<Request>,
-    /// How often all of that is asked, on one connection.
+    /// Number of repetitions of all requests, on one connection.
     pub times: u32,
-    /// How many requests are in flight at once over HTTP/2.
+    /// Number of concurrent requests over HTTP/2.
     pub streams: u32,
-    /// A look at the bytes, instead of plain exchanges.
+    /// A check of bytes, instead of plain exchanges.
     pub bytes: Option<ByteCheck>,
-    /// A promise about the server's life, which is asked of a start of its own.
+    /// A promise about the server's life, which is checked in a separate start.
     pub life: Option<Life>,
 }
 
@@ -54,16 +54,16 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("techempower", include_str!("../../../contracts/techempower.toml")),
 ];
 
-/// The folder in which contracts lie, beside the folder of subjects or within that of one.
+/// Folder of contracts, next to the folder of subjects or within the folder of one.
 const FOLDER: &str = "contracts";
 
 impl Contract {
-    /// Finds and reads a contract: in the folder `contracts` of the subject itself, in that beside
-    /// the folder of subjects, or the one that dyno brings. `Err`: there is none, as a sentence; or
-    /// its mistakes.
+    /// Finds and reads a contract: in the folder `contracts` of the subject itself, in the one next
+    /// to the folder of subjects, or among dyno's own. `Err`: there is none, as a sentence; or its
+    /// mistakes.
     ///
     /// # Errors
-    /// There is none of that name, or it cannot be read.
+    /// There is no contract of that name, or it cannot be read.
     pub fn find(name: &str, subject: &Path) -> Result<Contract, NotFound> {
         let folders = folders(subject);
         for folder in &folders {
@@ -127,7 +127,8 @@ impl Contract {
                     };
                     if checks.iter().any(is_same) {
                         let message = format!(
-                            "two checks over one protocol are called {:?}; give each its own `name`",
+                            "two checks over one protocol are called {:?}; give each its own \
+                             `name`",
                             check.name
                         );
                         table.add(mistake("name", message));
@@ -146,7 +147,7 @@ impl Contract {
 }
 
 impl Contract {
-    /// A check's name and protocol that both contracts have.
+    /// Returns the name and protocol of a check that both contracts have.
     #[must_use]
     pub fn clash(&self, other: &Contract) -> Option<(&str, Protocol)> {
         self.checks.iter().find_map(|check| {
@@ -161,16 +162,16 @@ impl Contract {
 /// Why there is no contract of a name.
 #[derive(Debug)]
 pub enum NotFound {
-    /// Nowhere, as a sentence.
+    /// Not found, as a sentence.
     None(String),
-    /// It is there, with mistakes.
+    /// Found, with mistakes.
     Wrong(Box<FileError>),
 }
 
-/// Where the contracts of a subject may lie, nearest first.
+/// Returns the folders in which the contracts of a subject may lie, nearest first.
 fn folders(subject: &Path) -> Vec<PathBuf> {
-    let beside = subject.parent().and_then(Path::parent).map(|above| above.join(FOLDER));
-    std::iter::once(subject.join(FOLDER)).chain(beside).collect()
+    let shared = subject.parent().and_then(Path::parent).map(|above| above.join(FOLDER));
+    std::iter::once(subject.join(FOLDER)).chain(shared).collect()
 }
 
 fn none_of(name: &str, folders: &[PathBuf]) -> String {
@@ -188,8 +189,8 @@ fn none_of(name: &str, folders: &[PathBuf]) -> String {
     match nearest(name, known.iter().map(String::as_str)) {
         Some(near) => format!("there is no contract {name:?}; did you mean {near:?}?"),
         None => format!(
-            "there is no contract {name:?}; there are {}, and a file {FOLDER}/{name}.toml beside \
-             the folder of subjects would be another",
+            "there is no contract {name:?}; known: {}. To add it, create {FOLDER}/{name}.toml next \
+             to the folder of subjects",
             known.iter().map(|known| format!("{known:?}")).collect::<Vec<_>>().join(", ")
         ),
     }
@@ -210,7 +211,7 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let protocols = protocols.unwrap_or_else(|| usual_protocols(bytes));
     let over_h2 = protocols.iter().find(|p| !p.is_h1()).filter(|_| bytes.is_some());
     if let Some(protocol) = over_h2 {
-        let message = format!("bytes can be looked at over HTTP/1.1 alone, not over {protocol}");
+        let message = format!("bytes can be checked over HTTP/1.1 only, not over {protocol}");
         keys.add(mistake("protocols", message));
     }
     let name = name?;
@@ -242,7 +243,7 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     })
 }
 
-/// The requests of a check, with what is wrong about them.
+/// Reads the requests of a check, and reports their mistakes.
 fn requests_of(
     keys: &mut Keys<'_>,
     life: Option<&Life>,
@@ -259,11 +260,11 @@ fn requests_of(
         ));
     }
     let Some(life) = life else {
-        // Which requests it needs depends on what it promises.
+        // The needed requests depend on the promise, which could not be read.
         let _ = (keys.list::<RawRequest>("requests"), keys.rest::<RawRequest>());
         return None;
     };
-    // What it prints of itself needs no request.
+    // Output that it prints at its start needs no request.
     let is_of_start = life.look == Look::Serves && !is_list && !keys.has("path");
     if life.look == Look::Stops && is_list {
         keys.add(mistake(
@@ -303,7 +304,7 @@ fn within(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
     }
 }
 
-/// The request that stands in the check itself.
+/// Reads the request whose keys are in the check itself.
 fn one(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Request> {
     let raw = keys.rest::<RawRequest>()?;
     raw.check(read).map_err(|wrong| keys.add(wrong)).ok()
@@ -322,7 +323,7 @@ fn several(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
     checked.collect::<Result<Vec<_>, _>>().map_err(|wrong| keys.add(wrong)).ok()
 }
 
-/// The first request that cannot be sent over one of the protocols, by its place.
+/// Returns the index of the first request that cannot be sent over one of the protocols.
 fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize, Mistake)> {
     requests.iter().enumerate().find_map(|(i, request)| {
         let headers = request.headers.iter();
@@ -355,33 +356,34 @@ fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize,
     })
 }
 
-/// The checks that a server which keeps these contracts must pass at a listener of a protocol.
+/// Returns the checks that a server with these contracts must pass at a listener of a protocol.
 pub fn checks_of(kept: &[Contract], protocol: Protocol) -> impl Iterator<Item = &Check> {
     let all = kept.iter().flat_map(|contract| &contract.checks);
     all.filter(move |check| check.life.is_none() && check.protocols.contains(&protocol))
 }
 
-/// The promises of these contracts about a server's life.
+/// Returns the promises of these contracts about a server's life.
 pub fn life_of(kept: &[Contract]) -> impl Iterator<Item = (&Check, &Life)> {
     let all = kept.iter().flat_map(|contract| &contract.checks);
     all.filter_map(|check| Some((check, check.life.as_ref()?)))
 }
 
 impl Check {
-    /// The check's name at one protocol, as a subject may waive it there alone: `json over h2`.
+    /// Returns the check's name at one protocol, by which a subject may waive it for that protocol
+    /// only: `json over h2`.
     #[must_use]
     pub fn name_over(&self, protocol: Protocol) -> String {
         format!("{} over {protocol}", self.name)
     }
 
-    /// Whether one of these names means it at this protocol.
+    /// Returns whether one of these names means it at this protocol.
     #[must_use]
     pub fn is_among(&self, names: &[String], protocol: Protocol) -> bool {
         names.contains(&self.name) || names.contains(&self.name_over(protocol))
     }
 }
 
-/// How many checks a server has to pass, over all its protocols.
+/// Returns how many checks a server has to pass, over all its protocols.
 #[must_use]
 pub fn count(kept: &[Contract], protocols: &[Protocol]) -> usize {
     let answers: usize = protocols.iter().map(|&protocol| checks_of(kept, protocol).count()).sum();
@@ -414,8 +416,8 @@ mod tests {
     #[test]
     fn a_contract_without_checks_is_a_mistake() {
         for source in ["", "checks = []", "checks = 5"] {
-            let told = parse(source).unwrap_err();
-            assert!(told.contains("a contract has at least one check"), "{source:?}: {told}");
+            let message = parse(source).unwrap_err();
+            assert!(message.contains("a contract has at least one check"), "{source:?}: {message}");
         }
     }
 
@@ -428,8 +430,11 @@ mod tests {
             )
         };
         assert_eq!(parse(&source(1)).unwrap().checks[0].requests.len(), 2);
-        let told = parse(&source(2)).unwrap_err();
-        assert!(told.starts_with("c.toml:4:") && told.contains("one after the other"), "{told}");
+        let message = parse(&source(2)).unwrap_err();
+        assert!(
+            message.starts_with("c.toml:4:") && message.contains("one after the other"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -446,9 +451,9 @@ mod tests {
         };
         let found = |name: &str| Contract::find(name, &subject).unwrap().description;
         assert!(found("hello").contains("Hello"));
-        write(root.path().join("contracts/hello.toml"), "beside");
+        write(root.path().join("contracts/hello.toml"), "shared");
         write(root.path().join("contracts/shop.toml"), "shop");
-        assert_eq!((found("hello").as_str(), found("shop").as_str()), ("beside", "shop"));
+        assert_eq!((found("hello").as_str(), found("shop").as_str()), ("shared", "shop"));
         write(own.join("hello.toml"), "own");
         assert_eq!(found("hello"), "own");
         let Err(NotFound::None(why)) = Contract::find("shpo", &subject) else {
@@ -462,76 +467,71 @@ mod tests {
         assert!(error.to_string().contains("bad.toml:2:1: unknown key `nmae`"), "{error}");
     }
 
+    /// Keys of a check with a mistake, its place, and a part of its message.
+    const MISTAKES: &[(&str, &str, &str)] = &[
+        ("path = \"x\"", "c.toml:3:8", "must begin with a slash"),
+        ("", "c.toml:1:1", "needs a `path`"),
+        ("path = \"/{seq}\"", "c.toml:3:8", "leave placeholders out"),
+        ("path = \"/\"\ntimes = 0", "c.toml:4:9", "`times` is 1 to"),
+        ("path = \"/\"\nbytes = \"pipelind\"", "c.toml:4:9", "did you mean `pipelined`?"),
+        (
+            "path = \"/\"\nbytes = \"pipelined\"\nprotocols = [\"h2\"]",
+            "c.toml:5:13",
+            "HTTP/1.1 only",
+        ),
+        ("path = \"/\"\nprotocols = [\"h1\", \"auto\"]", "c.toml:4:20", "is for loads"),
+        (
+            "path = \"/\"\nexpect = { body_matches = \"(\" }",
+            "c.toml:3:8",
+            "is not a regular expression",
+        ),
+        ("path = \"/\"\nexpect = { stauts = 200 }", "c.toml:4:12", "did you mean `status`?"),
+        (
+            "requests = [{ path = \"/\" }, { path = \"x\" }]",
+            "c.toml:3:38",
+            "must begin with a slash",
+        ),
+        (
+            "path = \"/\"\nprints = [\"a\"]",
+            "c.toml:4:10",
+            "belongs to a promise about a server's life",
+        ),
+        ("life = \"serves\"\npath = \"/\"", "c.toml:3:8", "give one of them"),
+        ("life = \"serv\"", "c.toml:3:8", "did you mean `serves`?"),
+        ("life = \"serves\"\nprints = [\"(\"]", "c.toml:4:11", "is not a regular expression"),
+        ("life = \"serves\"\nprints = []", "c.toml:4:10", "`prints` is empty"),
+        ("life = \"serves\"\nasks = [\"a\"]", "c.toml:4:9", "needs the name of the `backend`"),
+        (
+            "life = \"serves\"\nprints = [{ matches = \"a\", times = 1, at_most = 2 }]",
+            "c.toml:4:11",
+            "give one of `times`",
+        ),
+        ("life = \"stops\"\npath = \"/\"\ntimes = 5", "c.toml:5:9", "has no `times`"),
+        ("life = \"stops\"", "c.toml:1:1", "needs a `path`"),
+        ("life = \"refuses-missing\"\npath = \"/\"", "c.toml:4:1", "unknown key `path`"),
+        (
+            "life = \"refuses-missing\"\nasks = [{ backend = \"b\", matches = \"a\" }]",
+            "c.toml:4:8",
+            "has no requests to back ends",
+        ),
+        (
+            "life = \"stops\"\npath = \"/\"\nasks = [{ backend = \"b\", matches = \"a\" }]",
+            "c.toml:5:8",
+            "add a separate check",
+        ),
+        (
+            "life = \"serves\"\nprints = [\"a\"]\nwithin = \"1s\"",
+            "c.toml:5:10",
+            "does not end it; leave it out",
+        ),
+        ("life = \"refuses-missing\"\nwithin = \"1h\"", "c.toml:4:10", "`within` is 120s at most"),
+        ("path = \"/\"\n[[checks]]\nname = \"a\"\npath = \"/\"", "c.toml:5:8", "are called \"a\""),
+    ];
+
     #[test]
     fn mistakes_name_their_place() {
         let check = |rest: &str| parse(&format!("[[checks]]\nname = \"a\"\n{rest}")).unwrap_err();
-        for (rest, place, words) in [
-            ("path = \"x\"", "c.toml:3:8", "must begin with a slash"),
-            ("", "c.toml:1:1", "needs a `path`"),
-            ("path = \"/{seq}\"", "c.toml:3:8", "leave placeholders out"),
-            ("path = \"/\"\ntimes = 0", "c.toml:4:9", "`times` is 1 to"),
-            ("path = \"/\"\nbytes = \"pipelind\"", "c.toml:4:9", "did you mean `pipelined`?"),
-            (
-                "path = \"/\"\nbytes = \"pipelined\"\nprotocols = [\"h2\"]",
-                "c.toml:5:13",
-                "HTTP/1.1 alone",
-            ),
-            ("path = \"/\"\nprotocols = [\"h1\", \"auto\"]", "c.toml:4:20", "is for loads"),
-            (
-                "path = \"/\"\nexpect = { body_matches = \"(\" }",
-                "c.toml:3:8",
-                "is not a regular expression",
-            ),
-            ("path = \"/\"\nexpect = { stauts = 200 }", "c.toml:4:12", "did you mean `status`?"),
-            (
-                "requests = [{ path = \"/\" }, { path = \"x\" }]",
-                "c.toml:3:38",
-                "must begin with a slash",
-            ),
-            (
-                "path = \"/\"\nprints = [\"a\"]",
-                "c.toml:4:10",
-                "belongs to a promise about a server's life",
-            ),
-            ("life = \"serves\"\npath = \"/\"", "c.toml:3:8", "give one of them"),
-            ("life = \"serv\"", "c.toml:3:8", "did you mean `serves`?"),
-            ("life = \"serves\"\nprints = [\"(\"]", "c.toml:4:11", "is not a regular expression"),
-            ("life = \"serves\"\nprints = []", "c.toml:4:10", "`prints` is empty"),
-            ("life = \"serves\"\nasks = [\"a\"]", "c.toml:4:9", "needs the name of the `backend`"),
-            (
-                "life = \"serves\"\nprints = [{ matches = \"a\", times = 1, at_most = 2 }]",
-                "c.toml:4:11",
-                "give one of `times`",
-            ),
-            ("life = \"stops\"\npath = \"/\"\ntimes = 5", "c.toml:5:9", "has no `times`"),
-            ("life = \"stops\"", "c.toml:1:1", "needs a `path`"),
-            ("life = \"refuses-missing\"\npath = \"/\"", "c.toml:4:1", "unknown key `path`"),
-            (
-                "life = \"refuses-missing\"\nasks = [{ backend = \"b\", matches = \"a\" }]",
-                "c.toml:4:8",
-                "asks nobody anything",
-            ),
-            (
-                "life = \"stops\"\npath = \"/\"\nasks = [{ backend = \"b\", matches = \"a\" }]",
-                "c.toml:5:8",
-                "give it one of its own",
-            ),
-            (
-                "life = \"serves\"\nprints = [\"a\"]\nwithin = \"1s\"",
-                "c.toml:5:10",
-                "is not asked to; leave it out",
-            ),
-            (
-                "life = \"refuses-missing\"\nwithin = \"1h\"",
-                "c.toml:4:10",
-                "`within` is 120s at most",
-            ),
-            (
-                "path = \"/\"\n[[checks]]\nname = \"a\"\npath = \"/\"",
-                "c.toml:5:8",
-                "are called \"a\"",
-            ),
-        ] {
+        for &(rest, place, words) in MISTAKES {
             let error = check(rest);
             assert!(error.starts_with(place) && error.contains(words), "{rest}\n→ {error}");
         }

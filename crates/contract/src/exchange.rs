@@ -14,17 +14,17 @@ use crate::words;
 /// Why a check failed.
 #[derive(Debug)]
 pub enum Problem {
-    /// An answer came, and it was wrong.
+    /// A wrong answer.
     Wrong(String),
-    /// The connection was closed or refused before there was a whole answer. Of an idle server that
-    /// is wrong; a full one may do so.
+    /// The connection was closed or refused before a complete answer. This is wrong for an idle
+    /// server; a loaded one may do so.
     Closed(String),
     /// No whole answer came in time.
     Late(String),
 }
 
 impl Problem {
-    /// What an error of a connection means.
+    /// Classifies an error of a connection.
     pub(crate) fn of(error: &io::Error, during: &str) -> Problem {
         let words = format!("{during}: {}", words::cause(error));
         match error.kind() {
@@ -35,22 +35,23 @@ impl Problem {
     }
 }
 
-/// How busy a server is while it is asked.
+/// Load of a server during a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Business {
-    /// Nobody else asks it anything.
+    /// No other client sends it requests.
     Idle,
-    /// It is under load: that it answers late, or closes what it cannot serve, breaks no promise.
+    /// It is under load: a late answer, or a closed connection, breaks no promise.
     Loaded,
 }
 
-/// Runs a check. Over HTTP/2 it asks one after the other, whatever the check says of streams.
+/// Runs a check. Over HTTP/2 it sends the requests one after the other, regardless of the check's
+/// `streams`.
 #[must_use]
 pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResult {
     result(check, client, try_run(check, client), business)
 }
 
-/// The result of a check of which this became.
+/// Returns the result of a check with this outcome.
 #[must_use]
 pub fn result(
     check: &Check,

@@ -1,7 +1,7 @@
-//! Whether a server answers right: a client for single exchanges at any [`listener`], when a start
-//! is [`ready`], and the [`contracts`] that servers keep.
+//! Checks of a server's responses: a client for single exchanges at any [`listener`], the readiness
+//! of a start ([`ready`]), and the [`contracts`] of servers.
 //!
-//! Load never goes through it, and it asks nothing about load.
+//! Load never goes through this crate, and it does not depend on load.
 #![forbid(unsafe_code)]
 
 pub mod bytes;

@@ -1,7 +1,7 @@
 //! Promises about a server's life: how it starts, what it prints, what it asks its back ends, and
 //! how it ends.
 //!
-//! Here stands what is promised and how it is said; whoever can start servers looks at them
+//! This module defines the promises and their wording; the crate that starts servers checks them
 //! ([`Life::look`]).
 
 use std::fmt;
@@ -20,29 +20,29 @@ use crate::limits::{LIFE, LIFE_MOST};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Life {
     pub look: Look,
-    /// What it prints meanwhile. `{port}` in an expression stands for its port.
+    /// Expected output. `{port}` in an expression stands for the server's port.
     pub prints: Vec<Sighting>,
-    /// What it asks its back ends meanwhile, by their names.
+    /// Expected requests to its back ends, by their names.
     pub asks: Vec<(String, Sighting)>,
-    /// How long it may take to end.
+    /// Time limit for its exit.
     pub within: Duration,
 }
 
-/// What is looked at, by the name that contracts have for it.
+/// The kind of a promise, by its name in contracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Look {
-    /// It is asked the requests of the check.
+    /// It answers the requests of the check.
     Serves,
-    /// Without the address of its back ends it ends with an error.
+    /// Started without the address of its back ends, it exits with an error.
     RefusesMissing,
-    /// With an address at which nobody listens it ends with an error.
+    /// Started with an address without a listener, it exits with an error.
     RefusesUnreachable,
-    /// It answers what is under way when it is asked to end, and ends by itself.
+    /// It answers the requests in flight when it is asked to end, and exits by itself.
     Stops,
 }
 
-/// Something that is to be found in a text.
+/// An expression that a text must contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// A regular expression.
@@ -50,7 +50,7 @@ pub struct Sighting {
     pub times: Times,
 }
 
-/// How often something is to be found.
+/// Expected number of matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
     AtLeast(usize),
@@ -68,13 +68,13 @@ impl Times {
         }
     }
 
-    /// Whether more of it would make it wrong.
+    /// Returns whether a further match could break the promise.
     #[must_use]
     pub const fn has_a_most(self) -> bool {
         matches!(self, Times::Exactly(_) | Times::AtMost(_))
     }
 
-    /// Whether more of it may still make it right.
+    /// Returns whether a further match could fulfil the promise.
     #[must_use]
     pub const fn wants_more_than(self, n: usize) -> bool {
         match self {
@@ -97,10 +97,10 @@ impl fmt::Display for Times {
 }
 
 impl Sighting {
-    /// How often it is found in texts. `port`: what `{port}` stands for.
+    /// Counts the matches in texts. `port`: value of `{port}`.
     ///
     /// # Panics
-    /// If the expression is none; it was checked as the contract was read.
+    /// If the expression is invalid; it was checked when the contract was read.
     #[must_use]
     pub fn count<'t>(&self, texts: impl Iterator<Item = &'t [u8]>, port: u16) -> usize {
         let expression = self.expression(port).expect("it was checked as the contract was read");
@@ -113,7 +113,7 @@ impl Sighting {
 }
 
 impl Life {
-    /// The promise of a check's table; `None`: it makes none, or something is wrong with it.
+    /// Reads the promise of a check's table; `None`: it has none, or it has a mistake.
     pub(crate) fn of(keys: &mut Keys<'_>) -> Option<Life> {
         let look = keys.optional::<Look>("life");
         let prints = keys.parsed("prints", checked_prints);
@@ -133,23 +133,24 @@ impl Life {
         if look == Look::Serves && !given("prints") && !given("asks") {
             keys.add(mistake(
                 "life",
-                "\"serves\" says what it `prints` or what it `asks` its back ends; give one of them",
+                "\"serves\" says what it `prints` or what it `asks` its back ends; give one of \
+                 them",
             ));
         }
         if look.is_refusal() && given("asks") {
             keys.add(mistake(
                 "asks",
-                "a server that refuses to start asks nobody anything; leave it out",
+                "a server that refuses to start has no requests to back ends; leave it out",
             ));
         }
         if look == Look::Stops && given("asks") {
-            let message = "what it asks is looked at in a check with `life = \"serves\"`; give it \
-                           one of its own";
+            let message = "requests to back ends are checked with `life = \"serves\"`; add a \
+                           separate check";
             keys.add(mistake("asks", message));
         }
         if look == Look::Serves && given("within") {
-            let message = "`within` is how long a server may take to end, and this one is not \
-                           asked to; leave it out";
+            let message = "`within` limits the time to a server's exit, and this check does not \
+                           end it; leave it out";
             keys.add(mistake("within", message));
         }
         Some(Life {
@@ -162,25 +163,25 @@ impl Life {
 }
 
 impl Look {
-    /// Whether it is started so that it must not come up.
+    /// Returns whether it is started so that it must not come up.
     #[must_use]
     pub const fn is_refusal(self) -> bool {
         matches!(self, Look::RefusesMissing | Look::RefusesUnreachable)
     }
 
-    /// What is done, after the requests of the check if it has some.
+    /// Returns the words for the action, which follow the requests of the check if it has some.
     pub(crate) const fn asked(self) -> &'static str {
         match self {
-            Look::Serves => "in a start of its own",
+            Look::Serves => "in a separate start",
             Look::RefusesMissing => "started without the address of its back ends",
-            Look::RefusesUnreachable => "started with an address at which nobody listens",
-            Look::Stops => "under way as it is asked to end",
+            Look::RefusesUnreachable => "started with an address without a listener",
+            Look::Stops => "in flight when it is asked to end",
         }
     }
 }
 
 impl Life {
-    /// What is promised, after the answers of the check if it has some.
+    /// Returns the words for the promise, which follow the answers of the check if it has some.
     pub(crate) fn expected(&self) -> String {
         let seconds = self.within.as_secs_f64();
         let first = match self.look {
@@ -209,7 +210,7 @@ fn patience(text: &str) -> Result<Duration, Mistake> {
     Ok(patience)
 }
 
-/// A sighting as it is written: an expression, or a table.
+/// A sighting in a file: an expression, or a table.
 #[derive(Debug)]
 struct RawSighting {
     backend: Option<String>,
@@ -276,7 +277,7 @@ fn checked(key: &'static str, all: Vec<RawSighting>) -> Result<Vec<RawSighting>,
 fn checked_prints(all: Vec<RawSighting>) -> Result<Vec<Sighting>, Mistake> {
     let all = checked("prints", all)?;
     if let Some(i) = all.iter().position(|raw| raw.backend.is_some()) {
-        let message = "what it prints is for nobody in particular; `backend` belongs to `asks`";
+        let message = "`backend` belongs to `asks`: printed output goes to no back end";
         return Err(mistake("prints", message).below(i).below("backend"));
     }
     Ok(all.into_iter().map(|raw| raw.sighting).collect())

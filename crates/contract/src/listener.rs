@@ -1,4 +1,4 @@
-//! Where a server listens, and which protocol it speaks there.
+//! Listeners of a server: address and protocol.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,8 +30,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The host and port that requests name. Over TLS the host is a name, so that clients send SNI
-    /// as they do elsewhere, and servers find in the request the name that was in the handshake.
+    /// Returns the host and port in requests. Over TLS the host is a name, so that clients send
+    /// SNI. The name in the request is then the one in the handshake.
     #[must_use]
     pub fn host(&self) -> String {
         if self.protocol.is_tls() {
@@ -41,7 +41,7 @@ impl Listener {
         }
     }
 
-    /// The options of a client that speaks TLS here; `None`: TLS is not spoken.
+    /// Returns the TLS options of a client; `None`: the listener has no TLS.
     #[must_use]
     pub fn tls(&self) -> Option<TlsOptions> {
         self.protocol.is_tls().then(|| TlsOptions {

@@ -1,11 +1,11 @@
-//! Certificates and keys in PEM files, and sentences on files that hold none.
+//! Certificates and keys in PEM files, and error messages for other files.
 
 use std::path::Path;
 
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// The certificates of a file, at least one.
+/// Reads the certificates of a file, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
@@ -18,7 +18,7 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-/// The first private key of a file.
+/// Reads the first private key of a file.
 pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let bytes = read(path)?;
     if is_encrypted(&bytes) {
@@ -38,8 +38,8 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Whether a key is encrypted: as PKCS#8 (RFC 7468 §11), or as OpenSSL's older form (RFC 1421
-/// §4.6.1.1).
+/// Returns whether a key is encrypted: as PKCS#8 (RFC 7468 §11), or as OpenSSL's older form (RFC
+/// 1421 §4.6.1.1).
 fn is_encrypted(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
@@ -104,7 +104,8 @@ fn no_key(path: &Path, bytes: &[u8]) -> String {
     )
 }
 
-/// The sentence on a file in a binary form: PKCS#12, or plain DER, which `convert` makes PEM of.
+/// Returns the error message for a file in a binary form: PKCS#12, or plain DER. `convert`: the
+/// command that converts DER to PEM.
 fn not_pem(path: &Path, bytes: &[u8], convert: &str) -> String {
     let file = path.display();
     if is_pkcs12(bytes) {
@@ -116,13 +117,13 @@ fn not_pem(path: &Path, bytes: &[u8], convert: &str) -> String {
     format!("{file}: it is DER, and dyno reads PEM\nhint: `{convert}`")
 }
 
-/// Whether bytes begin with an ASN.1 SEQUENCE.
+/// Returns whether bytes begin with an ASN.1 SEQUENCE.
 fn is_der(bytes: &[u8]) -> bool {
     matches!(bytes, [0x30, length, ..] if *length >= 0x80)
 }
 
-/// Whether DER begins as PKCS#12 does: a SEQUENCE whose first member is the INTEGER 3 (RFC 7292
-/// §4).
+/// Returns whether DER begins as PKCS#12 does: a SEQUENCE whose first member is the INTEGER 3 (RFC
+/// 7292 §4).
 fn is_pkcs12(bytes: &[u8]) -> bool {
     let length_bytes = match bytes.get(1) {
         Some(&first @ 0x80..) => usize::from(first & 0x7F),

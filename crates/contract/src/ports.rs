@@ -1,4 +1,4 @@
-//! Ports of this machine: free ones for servers, and whether somebody listens there.
+//! Ports of this machine: unused ones for servers, and tests for a listener.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use dyno_observer::host;
 use socket2::SockRef;
 
-/// Connects to whoever listens at an address of this machine. `Err`: nobody does.
+/// Connects to a listener at an address of this machine. `Err`: there is none.
 ///
-/// Where the port lies in the range from which the kernel takes ports for connections, a connection
-/// can succeed although nobody listens: if it gets this very port as its own, it is connected to
-/// itself (RFC 9293 §3.5, simultaneous open). That counts as nobody, and it must leave no TIME_WAIT
-/// that would keep the port from the server that is to listen there.
+/// A port in the kernel's ephemeral range can accept a connection without a listener: if the client
+/// gets this very port as its own, it is connected to itself (RFC 9293 §3.5, simultaneous open).
+/// That counts as no listener. It must leave no TIME_WAIT, which would keep the port from the
+/// server that is to listen there.
 pub fn connect_to_another(addr: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     refuse_itself(TcpStream::connect_timeout(&addr, patience)?)
 }
@@ -27,12 +27,11 @@ fn refuse_itself(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The ranges of ports for servers, given the range from which the kernel takes ports for
-/// connections. They lie outside of it: a port within could be taken by a connection of the
-/// generator, or by the one that asks whether somebody listens. Only where the kernel's range has
-/// all ports are they part of it.
+/// Returns the ranges of ports for servers, given the kernel's ephemeral range. They lie outside of
+/// it: a connection of the generator, or a test for a listener, could take a port within it. They
+/// overlap only if the ephemeral range has all ports.
 fn ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
-    /// Below are the ports of well-known services, and those that want privilege.
+    /// Lowest port for servers. Lower ones belong to well-known services or need privileges.
     const LOWEST: u16 = 10_000;
     const UNPRIVILEGED: u16 = 1024;
     let below = |from: u16| (first > from).then(|| from..=first - 1);
@@ -42,16 +41,15 @@ fn ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
     if ranges.is_empty() { vec![LOWEST..=u16::MAX] } else { ranges }
 }
 
-/// Finds ports that nobody holds, outside of the range from which the kernel takes them for
-/// outgoing connections.
+/// Finds unused ports outside of the kernel's ephemeral range.
 pub fn free_ports(count: usize, seed: u64) -> Result<Vec<u16>, String> {
-    // The kernel's own default, where it does not tell.
+    // The kernel's default, where it reports no range.
     let used_for_connections = host::local_port_range().unwrap_or((32_768, 60_999));
     let mut ports: Vec<u16> = Vec::new();
     for range in ranges(used_for_connections) {
         let size = u64::from(range.end() - range.start()) + 1;
         for i in 0..size {
-            // From another place each time, so that runs beside each other do not try the same.
+            // From another port each time, so that concurrent runs do not try the same ones.
             let port = range.start() + (seed.wrapping_add(i) % size) as u16;
             if !ports.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
                 ports.push(port);
@@ -101,10 +99,10 @@ mod tests {
         }
     }
 
-    /// A readiness poll that meets itself would find a server where there is none, and keep its
-    /// port from it.
+    /// A readiness poll that connects to itself would report a server where there is none, and keep
+    /// the port from it.
     #[test]
-    fn a_connection_to_itself_is_nobody_and_leaves_the_port_free() {
+    fn connection_to_itself_fails_and_leaves_the_port_free() {
         // The kernel gives this port to the connection itself, as it may to any within its range.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let addr = SocketAddr::from(([127, 0, 0, 1], port));
@@ -115,12 +113,12 @@ mod tests {
         let itself = TcpStream::from(itself);
         assert_eq!(itself.local_addr().unwrap(), itself.peer_addr().unwrap());
         assert!(refuse_itself(itself).is_err());
-        // As servers do that set no SO_REUSEADDR.
+        // Like a server that does not set SO_REUSEADDR.
         socket().bind(&addr.into()).unwrap();
     }
 
     #[test]
-    fn whoever_listens_is_somebody() {
+    fn connection_to_a_listener_succeeds() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         connect_to_another(listener.local_addr().unwrap(), CONNECT).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Readiness: when a part of a start listens, and by which sign it is known to serve.
+//! Readiness: the time at which a part of a start listens, and the sign that it can serve.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -13,14 +13,14 @@ use crate::limits::{ATTEMPT, COMMAND_POLL, CONNECT, POLL};
 use crate::ports::connect_to_another;
 use crate::words;
 
-/// The sign by which a part is known to be ready.
+/// Sign that a part is ready.
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub enum Sign<'a> {
-    /// An answer to GET with such a status. What its body is, contracts say.
+    /// A response to GET with such a status. Its body is checked by contracts.
     Answer { to: &'a ProbeClient, path: &'a str, status: Status },
     /// All its ports take connections.
     Listening,
-    /// A command succeeds. `Err`: how it failed, in words.
+    /// A command succeeds. `Err`: its failure, in words.
     Command(&'a mut dyn FnMut() -> Result<(), String>),
 }
 
@@ -30,7 +30,7 @@ pub enum Status {
     Exactly(u16),
     /// 200 to 399.
     Success,
-    /// Below 500: the server answers, though nobody said what. One that is not ready yet says 503.
+    /// Any status below 500, where none is expected. A server that is not ready yet answers 503.
     Any,
 }
 
@@ -44,20 +44,20 @@ impl Status {
     }
 }
 
-/// Until when a part is waited for.
+/// Deadline of a part.
 #[derive(Clone, Copy)]
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub struct Deadline<'a> {
     /// Nanoseconds from exec.
     pub deadline_ns: u64,
-    /// Whether the user has asked for the run to end: then nothing is waited for any more.
+    /// Whether the user has interrupted the run, which ends all waiting.
     pub is_asked_to_end: &'a dyn Fn() -> bool,
 }
 
 /// Waits until a part gives its sign, and accepts connections on all its ports.
 ///
 /// # Errors
-/// It ended, or its deadline came first.
+/// The part exited, or its deadline passed.
 pub fn wait(
     process: &mut Process,
     sign: Sign<'_>,
@@ -71,7 +71,7 @@ pub fn wait(
         Sign::Command(command) => waiting.for_command(command)?,
     };
     let asked = seen.at.map(|addr| addr.port());
-    // A server whose sign is a command may listen nowhere.
+    // A server with a command as its sign may have no listener.
     let others = ports.iter().filter(|port| Some(**port) != asked && seen.listening_ns.is_some());
     for &port in others {
         waiting.connect(local(port))?;
@@ -79,7 +79,8 @@ pub fn wait(
     if let Some(status) = process.ended() {
         return Err(ended(status, " although it answers"));
     }
-    // Only now: looking for the owner takes milliseconds, which are not the part's.
+    // Not earlier: the search for the owner takes milliseconds, which must not count as start-up
+    // time.
     ports.iter().try_for_each(|&port| check_owner(process, port))?;
     process.gather();
     Ok(Startup {
@@ -90,16 +91,16 @@ pub fn wait(
     })
 }
 
-/// What was seen by the time of the sign. Nanoseconds from exec.
+/// Times at which the part became ready, nanoseconds from exec.
 struct Seen {
-    /// Where it was asked.
+    /// Address of the request.
     at: Option<SocketAddr>,
     listening_ns: Option<u64>,
     first_answer_ns: Option<u64>,
     ready_ns: u64,
 }
 
-/// A part that is waited for.
+/// A part that is not ready yet.
 struct Waiting<'a> {
     process: &'a mut Process,
     deadline: Deadline<'a>,
@@ -123,7 +124,7 @@ impl Waiting<'_> {
             }
             stream = self.connect(addr)?;
         }
-        // The whole of the first answer with the right status has arrived.
+        // The first answer with an expected status has arrived completely.
         let answered_ns = self.now();
         Ok(Seen {
             at: Some(addr),
@@ -162,7 +163,7 @@ impl Waiting<'_> {
             }
             std::thread::sleep(COMMAND_POLL);
         }
-        // The command has ended: some milliseconds of this are its own.
+        // The command has exited; the time includes its own run time of some milliseconds.
         Ok(Seen { at: None, listening_ns: None, first_answer_ns: None, ready_ns: self.now() })
     }
 
@@ -172,7 +173,7 @@ impl Waiting<'_> {
     }
 
     fn is_over(&self) -> bool {
-        // Against the instant of exec, from which the deadline counts.
+        // The deadline counts from exec.
         self.now() > self.deadline.deadline_ns
     }
 
@@ -201,7 +202,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// The failure of a part that did not give its sign.
+    /// Returns the failure of a part that did not give its sign.
     fn never(&mut self, what: &str) -> Failure {
         if let Some(status) = self.process.ended() {
             return ended(status, &format!("; {what}"));
@@ -209,15 +210,16 @@ impl Waiting<'_> {
         never_ready(format!("by its deadline, {what}"))
     }
 
-    /// The failure of a part to which no connection was made, with where it listens, if it does.
+    /// Returns the failure of a part that accepted no connection, with the addresses at which it
+    /// listens, if any.
     fn never_connected(&mut self, port: u16, error: &io::Error) -> Failure {
         let listeners = proc::listeners(&self.process.pids());
         self.never(&unconnected(port, error, &listeners))
     }
 }
 
-/// Why no connection to a port was made, by the error of the last attempt. A port on which nothing
-/// listens refuses at once; a packet that is dropped has no answer.
+/// Explains why no connection to a port was made, by the error of the last attempt. A closed port
+/// refuses at once; a dropped packet has no answer.
 fn unconnected(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String {
     let problem = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -235,14 +237,14 @@ fn unconnected(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String
     }
 }
 
-/// The failure of a part whose first process has ended. One that succeeded has most likely made
-/// itself a daemon.
+/// Returns the failure of a part whose first process has exited. Exit status 0 most likely means
+/// that it has become a daemon.
 fn ended(status: ExitStatus, when: &str) -> Failure {
     let hint = if status.success() { FOREGROUND } else { "" };
     never_ready(format!("it ended with {status}{when}{hint}"))
 }
 
-/// The way out for a server that makes itself a daemon.
+/// Hint for a server that becomes a daemon.
 const FOREGROUND: &str =
     "\nhint: run the server in the foreground, not as a daemon (nginx: `daemon off;`)";
 
@@ -258,7 +260,7 @@ fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-/// Why an attempt did not show a part ready.
+/// Failure of one attempt to see a part ready.
 enum Problem {
     Wrong(Answer),
     NoAnswer(io::Error),
@@ -284,11 +286,12 @@ fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Status) -> R
     if status.is_met_by(answer.status) { Ok(()) } else { Err(Problem::Wrong(answer)) }
 }
 
-/// Somebody else may have taken the port between our looking for it and the part's start.
+/// Checks that a process of the part owns the port: another one may have taken it before the part's
+/// start.
 fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
     match proc::listener_beside(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
         Some((pid, name)) if !process.owns(pid) => Err(never_ready(format!(
-            "port {port} is held by another program: {name}, process {pid}"
+            "port {port} is in use by another program: {name}, process {pid}"
         ))),
         _ => Ok(()),
     }
@@ -301,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn daemon_is_told_to_stay_in_the_foreground() {
+    fn daemon_must_stay_in_the_foreground() {
         let message =
             |code| ended(ExitStatus::from_raw(code), " before it listened on port 1").message;
         assert_eq!(
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_connections_are_told_from_timed_out_ones() {
+    fn refused_connections_differ_from_timed_out_ones() {
         let at = [SocketAddr::from(([0, 0, 0, 0], 8))];
         let words = |kind: io::ErrorKind, at: &[SocketAddr]| unconnected(7, &kind.into(), at);
         assert_eq!(
@@ -325,9 +328,9 @@ mod tests {
             "nothing listened on port 7 (connection refused); it listens on 0.0.0.0:8"
         );
         for kind in [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock] {
-            let told = words(kind, &at);
-            assert!(told.starts_with("connections to port 7 timed out: packets"), "{told}");
-            assert!(told.ends_with("; it listens on 0.0.0.0:8"), "{told}");
+            let message = words(kind, &at);
+            assert!(message.starts_with("connections to port 7 timed out: packets"), "{message}");
+            assert!(message.ends_with("; it listens on 0.0.0.0:8"), "{message}");
         }
         assert!(words(io::ErrorKind::PermissionDenied, &[]).contains("could be made"));
     }

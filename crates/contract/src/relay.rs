@@ -1,5 +1,5 @@
-//! A relay between a server and its back end: it keeps what the server asks, and can hold answers
-//! back.
+//! A relay between a server and its back end. It records the server's requests, and can delay
+//! answers.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -8,15 +8,15 @@ use std::thread;
 
 use crate::limits::RELAYED_BYTES;
 
-/// A port of its own in front of a back end's. Dropping it closes the port; connections end with
-/// their sides.
+/// A port in front of a back end's. Dropping it closes the port; a connection ends when either side
+/// closes it.
 #[derive(Debug)]
 pub struct Relay {
     port: u16,
     seen: Arc<Seen>,
 }
 
-/// What all connections of a relay share.
+/// State that all connections of a relay share.
 #[derive(Debug, Default)]
 struct Seen {
     state: Mutex<State>,
@@ -25,9 +25,9 @@ struct Seen {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What came from the server, by connection.
+    /// Bytes from the server, by connection.
     asked: Vec<Vec<u8>>,
-    /// More came than is kept.
+    /// Whether more bytes came than are kept.
     is_full: bool,
     is_held: bool,
     is_closed: bool,
@@ -37,7 +37,7 @@ impl Relay {
     /// Listens in front of a port of this machine.
     ///
     /// # Errors
-    /// No port is to be had.
+    /// No port is available.
     pub fn to(port: u16) -> io::Result<Relay> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let own = listener.local_addr()?.port();
@@ -47,19 +47,20 @@ impl Relay {
         Ok(Relay { port: own, seen })
     }
 
-    /// The port at which it listens.
+    /// Returns the port at which it listens.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// How much each connection has asked so far: a place from which to look.
+    /// Returns how many bytes each connection has sent so far, as a mark for
+    /// [`Relay::asked_since`].
     #[must_use]
     pub fn mark(&self) -> Vec<usize> {
         self.seen.lock().asked.iter().map(Vec::len).collect()
     }
 
-    /// What each connection has asked since a mark.
+    /// Returns the bytes that each connection has sent since a mark.
     #[must_use]
     pub fn asked_since(&self, mark: &[usize]) -> Vec<Vec<u8>> {
         let state = self.seen.lock();
@@ -67,13 +68,13 @@ impl Relay {
         state.asked.iter().enumerate().map(|(i, asked)| asked[from(i)..].to_vec()).collect()
     }
 
-    /// Whether more was asked than is kept: then nobody can say what was.
+    /// Returns whether there were more requests than are kept: the rest is unknown.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.seen.lock().is_full
     }
 
-    /// Whether answers wait until they are let through.
+    /// Holds answers back, or lets them through.
     pub fn hold(&self, is_held: bool) {
         self.seen.lock().is_held = is_held;
         self.seen.changed.notify_all();
@@ -87,7 +88,7 @@ impl Drop for Relay {
             (state.is_held, state.is_closed) = (false, true);
         }
         self.seen.changed.notify_all();
-        // Who waits for a connection sees only with the next that it is over.
+        // The accepting thread sees only with its next connection that the relay is closed.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
     }
 }
@@ -105,7 +106,7 @@ impl Seen {
         }
     }
 
-    /// Keeps what a connection asked, as far as there is room.
+    /// Records the bytes of a connection, up to the limit.
     fn keep(&self, connection: usize, bytes: &[u8]) {
         let mut state = self.lock();
         let kept: usize = state.asked.iter().map(Vec::len).sum();
@@ -121,14 +122,14 @@ fn accept(listener: &TcpListener, port: u16, seen: &Arc<Seen>) {
         if seen.lock().is_closed {
             return;
         }
-        // A back end that refuses connections is seen by the server as one that closes them.
+        // To the server, a back end that refuses connections looks like one that closes them.
         if let Ok(behind) = TcpStream::connect(to) {
             let _ = relay(&server, &behind, seen);
         }
     }
 }
 
-/// Hands on in both directions, each on a thread of its own.
+/// Forwards in both directions, each on its own thread.
 fn relay(server: &TcpStream, behind: &TcpStream, seen: &Arc<Seen>) -> io::Result<()> {
     server.set_nodelay(true)?;
     behind.set_nodelay(true)?;
@@ -159,7 +160,7 @@ fn hand_on(mut from: &TcpStream, mut to: &TcpStream, before: impl Fn(&[u8])) {
 mod tests {
     use super::*;
 
-    /// A server that answers each line with itself.
+    /// Starts a server that echoes each line.
     fn echo() -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

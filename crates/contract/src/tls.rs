@@ -1,4 +1,4 @@
-//! What a load needs to speak TLS: from files and switches to a configuration of rustls.
+//! TLS options of a load, and the rustls configuration that is made from them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ pub struct TlsOptions {
     pub alpn: Vec<&'static str>,
 }
 
-/// Whose certificates a client accepts.
+/// Certificates that a client accepts.
 #[derive(Clone, Debug)]
 pub enum Trust {
     /// The certificates that this system trusts.
     System,
     /// The authorities in a file, instead.
     File(PathBuf),
-    /// Everybody: for tests on one's own machine.
+    /// All certificates: for tests on one's own machine.
     Anybody,
 }
 
@@ -47,8 +47,9 @@ pub enum SessionResumption {
 const SESSIONS: usize = 1024;
 
 impl TlsOptions {
-    /// What to offer by ALPN for a load of this protocol, best first. HTTP/1.1 is offered beside
-    /// HTTP/2, so that a server without it is told apart from one that fails.
+    /// Returns the protocols to offer by ALPN for a load of this protocol, best first. HTTP/1.1 is
+    /// offered as well as HTTP/2, so that a server without HTTP/2 is distinguished from one that
+    /// fails.
     #[must_use]
     pub fn alpn(protocol: Protocol) -> Vec<&'static str> {
         match protocol {
@@ -57,7 +58,7 @@ impl TlsOptions {
         }
     }
 
-    /// A configuration of its own: workers share nothing, so each makes one.
+    /// Makes a rustls configuration. Workers share nothing, so each makes its own.
     pub fn configure(&self) -> Result<Tls, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -112,14 +113,14 @@ fn system_roots() -> Result<RootCertStore, String> {
     if roots.is_empty() {
         return Err(
             "this system has no certificates of authorities; install ca-certificates, name a file \
-             with --cacert, or trust anybody with -k"
+             with --cacert, or accept any certificate with -k"
                 .into(),
         );
     }
     Ok(roots)
 }
 
-/// Believes every certificate, and still checks that the server has its key.
+/// Accepts every certificate, but still checks that the server has its key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! What was asked and what was expected, in words.
+//! Requests and expectations, in words.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::limits::SHOWN_BODY_BYTES;
 /// The text in place of a secret.
 const WITHHELD: &str = "(withheld)";
 
-/// Why an exchange failed. The system's words for a time-out name no time-out.
+/// Returns why an exchange failed. The system's own message for a time-out does not mention one.
 pub(crate) fn cause(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".into(),
@@ -63,13 +63,13 @@ pub(crate) fn expected(expect: &Expect) -> String {
     all.join(", ")
 }
 
-/// `200, text/plain, 13 bytes`: a right answer in few words.
+/// `200, text/plain, 13 bytes`: a correct answer in few words.
 pub(crate) fn got(answer: &Answer) -> String {
     let media = answer.header("content-type").map(|media| format!(", {media}")).unwrap_or_default();
     format!("{}{media}, {} bytes", answer.status, answer.body.len())
 }
 
-/// A header's value as others may see it.
+/// Returns a header's value, or a mark in place of a secret.
 fn shared<'a>(name: &str, value: &'a str) -> &'a str {
     if may_be_secret(name) { WITHHELD } else { value }
 }

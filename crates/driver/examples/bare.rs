@@ -1,7 +1,7 @@
 //! The yardstick of `make bench`: the least that any generator over io_uring can do. Multishot
 //! receives into provided buffers, one batch of sends per turn, no clock, no records, and no more
-//! parsing than it takes to see where answers end. What dyno costs more than this is what its
-//! checking, its books and its histograms cost.
+//! parsing than it takes to see where answers end. The difference to dyno's cost is the cost of its
+//! checks, its books and its histograms.
 //!
 //! `bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH] [h1|h2c]` prints requests per second, user
 //! and system CPU in microseconds per request. Over HTTP/1.1 an answer is as long as the first one
@@ -68,13 +68,13 @@ fn main() {
     );
 }
 
-/// What goes over one connection.
+/// Requests and answers of one connection.
 struct Talk {
     /// Requests that leave together.
     batch: Vec<u8>,
-    /// What answers all of them: bytes, or streams that end.
+    /// Units that answer all requests: bytes, or ends of streams.
     units: usize,
-    /// What of that is still to come.
+    /// Units that are still missing.
     missing: usize,
     /// `None`: HTTP/1.1.
     streams: Option<Streams>,

@@ -23,7 +23,7 @@ pub struct Epoll {
     /// Connections with bytes to write.
     queued: Vec<ConnId>,
     events: Vec<libc::epoll_event>,
-    /// Connections that may have something to read, in the order in which the kernel told.
+    /// Connections that may have bytes to read, in the order in which the kernel reported them.
     readable: VecDeque<Readable>,
     /// Connections whose last read was full: they are read again in the next turn, so that no turn
     /// is endless.
@@ -63,7 +63,7 @@ struct Readable {
 #[derive(Debug)]
 struct Conn {
     fd: OwnedFd,
-    /// Tells this connection from an earlier one in the same slot.
+    /// Distinguishes this connection from an earlier one in the same slot.
     generation: u32,
     connected: bool,
     /// Bytes that are written next.
@@ -193,8 +193,8 @@ impl Epoll {
                 )
             };
             if n < 0 {
-                // Full, and EPOLLOUT will tell when it is not; or broken, and reading will tell
-                // how.
+                // If the buffer is full, EPOLLOUT reports when there is room. If the connection
+                // is broken, reading reports the error.
                 connection.was_reset |=
                     io::Error::last_os_error().raw_os_error() == Some(libc::ECONNRESET);
                 return false;
@@ -391,7 +391,7 @@ impl Driver for Epoll {
 
     fn close(&mut self, conn: ConnId) {
         self.conns[conn as usize] = None;
-        // What is still listed for the old connection is told by its generation and ignored.
+        // Entries of the old connection have another generation and are ignored.
         self.generations += 1;
         self.generation_of[conn as usize] = self.generations;
     }
@@ -420,7 +420,7 @@ impl Driver for Epoll {
             };
             connection.queued = false;
             if connection.stuck && !Self::write(connection, &mut self.sent_bytes) {
-                // EPOLLOUT will tell when there is room.
+                // EPOLLOUT reports when there is room.
                 continue;
             }
             // Right before the system call that takes the first of the bytes: it is tried for all
@@ -445,7 +445,7 @@ impl Driver for Epoll {
         }
         // How long there is to sleep is counted from after the writes.
         let spun_ns = self.wait(sys::now(), Wait { until, ..wait });
-        // Right after the kernel has told what is ready.
+        // Read right after the kernel has reported what is ready.
         Turn { entered, woke: sys::now(), spun_ns }
     }
 
@@ -455,7 +455,7 @@ impl Driver for Epoll {
                 continue;
             }
             // Known since the turn's wake-up or before; this is the first instant at which it can
-            // be told.
+            // be reported.
             if matches!(what, What::ConnectFailed(_)) && self.conn(conn, generation).is_some() {
                 self.conns[conn as usize] = None;
             }
@@ -470,7 +470,7 @@ impl Driver for Epoll {
             // Right after the read: the bytes were there no later than this.
             let at = sys::now();
             if what == What::Received && (ends || self.received == self.buffer.len()) {
-                // Edge-triggered: the kernel does not tell again of what it has told already.
+                // Edge-triggered: the kernel reports readiness only once.
                 self.again.push(readable);
             }
             return Some(Completion { conn, what, at });

@@ -33,10 +33,10 @@ pub fn tighten_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
-/// Bytes in a socket's queue that have not been sent; 0 if the kernel does not tell, as of Unix
-/// sockets.
+/// Bytes in a socket's queue that have not been sent; 0 if the kernel does not report them, as for
+/// Unix sockets.
 pub(crate) fn unsent(fd: &OwnedFd) -> u64 {
-    /// Of linux/sockios.h.
+    /// From linux/sockios.h.
     const SIOCOUTQNSD: libc::c_ulong = 0x894B;
     let mut bytes: libc::c_int = 0;
     // SAFETY: `bytes` is a valid place for the answer.
@@ -116,7 +116,7 @@ fn run_delay() -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whom to connect to, and from where.
+/// Address of the server, and source addresses of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub peer: Peer,
@@ -337,7 +337,7 @@ mod tcp_info {
     pub(super) const END: usize = 156;
 }
 
-/// Segment counters of a connected socket; `None` if the kernel does not tell.
+/// Segment counters of a connected socket; `None` if the kernel does not report them.
 pub(crate) fn tcp_counters(fd: RawFd) -> Option<TcpCounters> {
     let mut info = [0u8; 256];
     let mut len = info.len() as libc::socklen_t;

@@ -24,11 +24,11 @@ pub struct Uring {
     conns: Vec<Conn>,
     /// Connections with bytes to hand over and no send under way.
     queued: Vec<ConnId>,
-    /// Connections, with their generation, whose receive ended for want of a buffer.
+    /// Connections, with their generation, whose receive ended because no buffer was free.
     starved: Vec<(ConnId, u32)>,
     /// A completion that was taken off the ring and is still to be reported.
     peeked: Option<cqueue::Entry>,
-    /// How many completions in the ring had happened by `reaped_at`.
+    /// Number of completions in the ring at `reaped_at`.
     ready: usize,
     reaped_at: Instant,
     /// A standing timer ends every wait at this instant: arming one for each wait would cost more
@@ -47,7 +47,7 @@ pub struct Uring {
     sent_bytes: u64,
 }
 
-/// The ring itself. Its debug form says nothing of interest.
+/// The ring itself. Its debug form has no content.
 struct Ring(IoUring);
 
 impl std::fmt::Debug for Ring {
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Ring {
 #[derive(Debug, Default)]
 struct Conn {
     fd: Option<OwnedFd>,
-    /// Counts connections of this slot; completions of earlier ones are told by it and ignored.
+    /// Number of this slot's connection; completions of earlier ones differ in it and are ignored.
     generation: u32,
     /// Bytes that the kernel is sending. They must not move or change until the send completes.
     sending: Vec<u8>,
@@ -81,14 +81,14 @@ enum Operation {
     Connect = 1,
     Send = 2,
     Receive = 3,
-    /// Results that nobody waits for.
+    /// Results that are not used.
     Ignored = 4,
     /// The standing timer.
     Timer = 5,
 }
 
-/// The number that a completion carries to say which operation it ends: operation (8 bits),
-/// generation (24 bits) and connection (32 bits).
+/// Number of a completion that identifies its operation: operation (8 bits), generation (24 bits)
+/// and connection (32 bits).
 fn user_data(operation: Operation, generation: u32, conn: ConnId) -> u64 {
     (operation as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
 }
@@ -107,14 +107,10 @@ impl Uring {
         let ring = build_ring(connections)?;
         let wanted = u16::try_from(connections.next_power_of_two()).unwrap_or(limits::BUFFERS_MAX);
         let buffers = Buffers::new(wanted.clamp(limits::BUFFERS_MIN, limits::BUFFERS_MAX));
+        let at = buffers.ring as u64;
         // SAFETY: the buffer ring lives as long as the ring, see `Drop`.
         unsafe {
-            ring.submitter().register_buf_ring_with_flags(
-                buffers.ring as u64,
-                buffers.count,
-                GROUP,
-                0,
-            )?;
+            ring.submitter().register_buf_ring_with_flags(at, buffers.count, GROUP, 0)?;
         }
         sys::tighten_timers();
         Ok(Uring {
@@ -148,8 +144,7 @@ impl Uring {
         loop {
             match self.ring.0.submit() {
                 Ok(_) => return,
-                // Full of completions, which the kernel keeps for later: what it takes now is what
-                // fits.
+                // The ring is full of completions; the kernel keeps the rest for later.
                 Err(error) if is_passing(&error) => std::thread::yield_now(),
                 Err(error) => panic!("io_uring_enter: {error}"),
             }
@@ -162,8 +157,8 @@ impl Uring {
         completions.sync();
         self.ready = completions.len();
         drop(completions);
-        // After the tail was read: what lies before it had happened by now, what comes later is not
-        // counted.
+        // After the tail was read: all completions before it had happened by now. Later ones are
+        // not counted.
         self.reaped_at = sys::now();
         self.reaped_at
     }
@@ -193,8 +188,8 @@ impl Uring {
         let connection = &mut self.conns[conn as usize];
         let Some(fd) = &connection.fd else { return };
         let rest = &connection.sending[connection.sent..];
-        // Each part is told as the kernel takes it: with MSG_WAITALL a body that a server leaves
-        // unread would never be.
+        // Each part is reported as the kernel takes it. With MSG_WAITALL, a body that a server
+        // leaves unread would never be reported.
         let entry = opcode::Send::new(types::Fd(fd.as_raw_fd()), rest.as_ptr(), rest.len() as u32)
             .flags(libc::MSG_NOSIGNAL)
             .build()
@@ -207,7 +202,7 @@ impl Uring {
         let connection = &mut self.conns[conn as usize];
         connection.send_under_way = false;
         if result < 0 {
-            // The receive of the same connection tells what happened to it.
+            // The receive of the same connection reports the error.
             connection.was_reset |= result == -libc::ECONNRESET;
             return;
         }
@@ -218,8 +213,7 @@ impl Uring {
             return self.push_send(conn);
         }
         if connection.out.capacity() == 0 {
-            // Nothing has been asked for meanwhile, as nearly always: one piece of memory is
-            // enough.
+            // Nothing new is queued, as nearly always: one allocation is enough.
             connection.sending.clear();
             std::mem::swap(&mut connection.sending, &mut connection.out);
         } else if !connection.out.is_empty() {
@@ -253,7 +247,7 @@ impl Uring {
         }
     }
 
-    /// Turns the ring's completion into the engine's; `None`: it is of no concern any more.
+    /// Converts the ring's completion into the engine's; `None`: it has no effect any more.
     fn interpret(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
         let data = entry.user_data();
         let conn = data as u32;
@@ -329,8 +323,7 @@ impl Uring {
                 self.sleep(sys::now(), asleep_until);
             }
         } else {
-            // What is queued leaves now, before anything is waited for: its hand-over has been
-            // stamped.
+            // Queued bytes leave now, before any wait: their hand-over has been stamped.
             self.glance();
         }
         if wait.until <= now {
@@ -342,7 +335,7 @@ impl Uring {
         self.spin(wait.until)
     }
 
-    /// Whether nothing has completed but timers. Takes their completions off the ring.
+    /// Whether only timers have completed. Takes their completions off the ring.
     fn is_nothing_there(&mut self) -> bool {
         while self.peeked.is_none() {
             match self.ring.0.completion().next() {
@@ -386,7 +379,7 @@ impl Uring {
         self.submit();
     }
 
-    /// Takes what has completed, without waiting.
+    /// Collects completions without waiting.
     fn glance(&mut self) {
         let queued = self.ring.0.submission().len() as u32;
         // SAFETY: no argument is passed.
@@ -404,12 +397,12 @@ impl Uring {
             }
             now = sys::now();
         }
-        // Up to the last look that found nothing: the one that found something was work.
+        // Up to the last poll that found nothing: the one that found a completion was work.
         poll.idle_ns(now)
     }
 }
 
-/// `IORING_ENTER_GETEVENTS`: run what the ring has put off, and look for completions.
+/// `IORING_ENTER_GETEVENTS`: run the ring's deferred work, and look for completions.
 const GETEVENTS: u32 = 1;
 
 fn expect_entered(result: io::Result<usize>) {
@@ -431,8 +424,8 @@ fn build_ring(connections: u32) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_cqsize(completions).setup_clamp().setup_submit_all();
     let mut best = builder.clone();
-    // One thread submits and reaps, and work is done when that thread asks for it: no interrupts in
-    // between.
+    // One thread submits and reaps, and the kernel does its work when that thread asks for it: no
+    // interrupts in between.
     match best.setup_single_issuer().setup_defer_taskrun().build(limits::SUBMISSIONS) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             builder.build(limits::SUBMISSIONS)
@@ -495,8 +488,7 @@ impl Driver for Uring {
                 .user_data(user_data(Operation::Ignored, 0, conn));
             self.push(&cancel);
         }
-        // What is queued for the kernel names the descriptor, which may soon be another
-        // connection's.
+        // Queued entries name the descriptor, which may soon belong to another connection.
         if !self.ring.0.submission().is_empty() {
             self.submit();
         }
@@ -527,7 +519,7 @@ impl Driver for Uring {
 
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         self.give_back_shown();
-        // The worker's busy time ends here, and what it queued leaves with the system call right
+        // The worker's busy time ends here. Its queued bytes leave with the system call right
         // after.
         let entered = self.hand_over(handed);
         let is_idle = self.known.is_empty() && self.peeked.is_none() && self.ready == 0;
@@ -580,7 +572,7 @@ impl Uring {
     /// Queues everything for the kernel. Returns the instant right before the system call that
     /// takes it.
     fn hand_over(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) -> Instant {
-        // Taken and given back, so that its memory is allocated once.
+        // Taken and put back, so that its memory is allocated once.
         let mut queued = std::mem::take(&mut self.queued);
         let mut at = None;
         for batch in queued.chunks(limits::SENDS_PER_BATCH) {
@@ -588,13 +580,13 @@ impl Uring {
             let free = queue.capacity() - queue.len();
             drop(queue);
             if at.is_some() || free < batch.len() {
-                // Else what is queued already would be submitted in the middle of the batch, and
-                // its first sends with it: they would have left before their stamp.
+                // Otherwise the queued entries would be submitted in the middle of the batch, and
+                // its first sends with them: they would leave before their stamp.
                 self.submit();
             }
             batch.iter().for_each(|&conn| self.start_send(conn));
-            // `sent` of everything in this batch: right before the one system call that hands it
-            // all over.
+            // `sent` of the whole batch is read here: right before the one system call that hands
+            // it over.
             let now = sys::now();
             batch.iter().filter(|&&conn| self.is_handed(conn)).for_each(|&conn| handed(conn, now));
             at = Some(now);
@@ -623,7 +615,7 @@ impl Drop for Uring {
         let deadline = sys::now().after(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
             let now = sys::now();
-            // Nobody keeps the standing timer any more.
+            // The standing timer is not used any more.
             self.timer = None;
             self.sleep(now, now.after(10_000_000));
             self.reap();
@@ -631,7 +623,7 @@ impl Drop for Uring {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());
             }
         }
-        // What the kernel has still not given back is leaked rather than freed under it.
+        // Memory that the kernel still holds is leaked: freeing it would be unsound.
         std::mem::take(&mut self.orphans)
             .into_iter()
             .for_each(|(_, bytes)| std::mem::forget(bytes));
@@ -699,8 +691,7 @@ impl Buffers {
 impl Drop for Buffers {
     fn drop(&mut self) {
         let (ring_layout, memory_layout) = Self::layouts(self.count);
-        // SAFETY: made with these layouts in `new`; the driver's own drop has unregistered the
-        // ring.
+        // SAFETY: made with these layouts in `new`; the driver's drop has unregistered the ring.
         unsafe {
             dealloc(self.ring.cast(), ring_layout);
             dealloc(self.memory, memory_layout);

@@ -31,7 +31,7 @@ use dyno_wire::h2::encode::put_name;
 use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::h2::{Block, Shared, server as h2};
 
-/// Counts what each thread asks for, while it is not told to look away.
+/// Allocator that counts the requests of each thread, unless counting is off for it.
 struct Counting;
 
 thread_local! {
@@ -45,7 +45,7 @@ fn count() {
     }
 }
 
-/// What belongs to the server and its world is not counted.
+/// Runs the server's part of the work without counting.
 fn uncounted<R>(work: impl FnOnce() -> R) -> R {
     let before = LOOKS_AWAY.with(|looks_away| looks_away.replace(true));
     let result = work();
@@ -53,7 +53,7 @@ fn uncounted<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What the worker does when it is called back from there is.
+/// Runs the worker's callback inside of that part with counting.
 fn counted<R>(work: impl FnOnce() -> R) -> R {
     let before = LOOKS_AWAY.with(|looks_away| looks_away.replace(false));
     let result = work();
@@ -150,7 +150,7 @@ fn config(total: u64, shape: &Shape) -> Config {
     }
 }
 
-/// What a driver under test lets be seen from outside of the load.
+/// State of a driver under test that is visible from outside of the load.
 #[derive(Debug, Default)]
 struct Seen {
     /// Virtual time.
@@ -269,9 +269,9 @@ impl Driver for Simulated {
     }
 }
 
-/// A real driver in virtual time, in step with a peer of the same thread: time goes on by `STEP_NS`
-/// a turn, and not while bytes are held up on their way through the kernel. So what the worker sees
-/// does not depend on how fast the machine is.
+/// A real driver in virtual time, in step with a peer of the same thread: time advances by
+/// `STEP_NS` per turn, and stops while bytes are on their way through the kernel. The worker's
+/// observations therefore do not depend on the speed of the machine.
 struct InStep<D> {
     driver: D,
     peer: Peer,
@@ -291,7 +291,7 @@ impl<D: Driver> InStep<D> {
         InStep { driver, peer, seen, queued: 0, left: [(0, 0); 4] }
     }
 
-    /// What had left some turns ago has come to the other side.
+    /// Whether all bytes that left some turns ago have arrived.
     fn kernel_keeps_up(&self) -> bool {
         let (sent, answered) = self.left[0];
         self.peer.read >= sent && self.seen.received.get() >= answered
@@ -375,7 +375,7 @@ impl<D: Driver> Driver for InStep<D> {
     }
 }
 
-/// A server on real sockets that works when it is told to, and stalls in between.
+/// A server on real sockets that answers on demand, and stalls in between.
 struct Peer {
     listener: TcpListener,
     conns: Vec<PeerConn>,
@@ -552,7 +552,7 @@ fn shapes_of_http2() -> Vec<Shape> {
 /// In the simulated world and on both drivers.
 fn check(shapes: &[Shape]) {
     for shape in shapes {
-        // So many that some thousands come after the stall, however many are in flight.
+        // Enough that some thousands come after the stall, for any number in flight.
         let config = || config(if shape.depth == 16 { 120_000 } else { 30_000 }, shape);
         let none = |driver: &str, (allocations, bytes): (u64, u64)| {
             println!(

@@ -20,7 +20,7 @@ trait Arena {
     /// A driver whose server answers right, or with `fault` to every request.
     fn driver(fault: Option<Fault>, connections: u32) -> Self::Driver;
     /// A driver whose server does not exist.
-    fn nobody() -> Self::Driver;
+    fn unreachable_server() -> Self::Driver;
 }
 
 struct Simulated;
@@ -34,7 +34,7 @@ impl Arena for Simulated {
         SimDriver::new(World::new(1, model))
     }
 
-    fn nobody() -> SimDriver {
+    fn unreachable_server() -> SimDriver {
         let mut world = World::new(1, Model::new(Service::Fixed { ns: 1 }, Queue::PerConnection));
         world.net.refuse = 1.0;
         SimDriver::new(world)
@@ -50,7 +50,7 @@ impl Arena for OverEpoll {
         Epoll::new(&serve(fault).into(), connections).unwrap()
     }
 
-    fn nobody() -> Epoll {
+    fn unreachable_server() -> Epoll {
         Epoll::new(&closed_port().into(), 4).unwrap()
     }
 }
@@ -64,7 +64,7 @@ impl Arena for OverUring {
         Uring::new(&serve(fault).into(), connections).unwrap()
     }
 
-    fn nobody() -> Uring {
+    fn unreachable_server() -> Uring {
         Uring::new(&closed_port().into(), 4).unwrap()
     }
 }
@@ -334,8 +334,8 @@ fn a_connection_can_be_closed_while_it_is_made<A: Arena>() {
     log.until("an answer", |log| log.bytes(0) == right_answer());
 }
 
-fn nobody_listening_is_refused<A: Arena>() {
-    let mut log = Log::new(A::nobody());
+fn closed_port_is_refused<A: Arena>() {
+    let mut log = Log::new(A::unreachable_server());
     for conn in [0, 1, 0] {
         log.driver.connect(conn);
         let before = log.seen.len();
@@ -354,7 +354,7 @@ fn a_close_comes_after_the_last_bytes<A: Arena>() {
     assert!(log.bytes(0).ends_with(ANSWER_BODY));
 }
 
-fn a_reset_is_told_from_a_close<A: Arena>() {
+fn reset_differs_from_close<A: Arena>() {
     let mut log = Log::new(A::driver(Some(Fault::Reset), 1));
     log.connect(0);
     log.driver.send(0, &get());
@@ -362,7 +362,7 @@ fn a_reset_is_told_from_a_close<A: Arena>() {
     assert_eq!(log.count(0, What::Eof), 0);
 }
 
-/// The kernel tells of a reset once. If a send hears it, the connection was reset all the same.
+/// The kernel reports a reset once. A reset that a send reports still counts.
 fn a_reset_that_a_send_meets_is_still_a_reset<A: Arena>() {
     let mut log = Log::new(A::driver(Some(Fault::Reset), 1));
     log.connect(0);
@@ -431,9 +431,9 @@ contract! {
     polling_ends_like_sleeping
     a_closed_connection_is_never_heard_of_again
     a_connection_can_be_closed_while_it_is_made
-    nobody_listening_is_refused
+    closed_port_is_refused
     a_close_comes_after_the_last_bytes
-    a_reset_is_told_from_a_close
+    reset_differs_from_close
     a_reset_that_a_send_meets_is_still_a_reset
     a_megabyte_leaves_whole
     two_hundred_connections_work_at_once
@@ -474,7 +474,7 @@ fn a_unix_socket_is_as_good_as_a_port() {
     let endpoint =
         Endpoint { peer: Peer::Unix(path), sources: Vec::new(), stamps: Stamps::None, proxy: None };
     with_each(&endpoint, |answer| {
-        assert_eq!((answer(), answer()), (right_answer(), right_answer()))
+        assert_eq!((answer(), answer()), (right_answer(), right_answer()));
     });
     let long = Endpoint { peer: Peer::Unix("x".repeat(200).into()), ..endpoint };
     assert!(Epoll::new(&long, 1).unwrap_err().to_string().contains("107"));
@@ -489,7 +489,7 @@ fn connections_come_from_the_sources_in_turn() {
     fn connect_all<D: Driver>(driver: D, listener: &TcpListener) -> Vec<String> {
         let mut log = Log::new(driver);
         (0..3).for_each(|conn| log.connect(conn));
-        // One that is opened again takes its turn as any other.
+        // A connection that is opened again takes its turn like any other.
         log.driver.close(2);
         log.connect(2);
         (0..4).map(|_| listener.accept().unwrap().1.ip().to_string()).collect()
@@ -537,9 +537,9 @@ fn the_kernel_stamps_what_it_received() {
     assert!(stamp >= sent && stamp <= log.last, "{sent:?} {stamp:?} {:?}", log.last);
 }
 
-/// Two messages stand behind one that the peer has not read, and it goes on to read the first of
-/// them only: it has left, so it has been told, although not all that was queued with it has.
-fn what_has_left_has_been_told<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
+/// Two messages are queued behind one that the peer has not read, and the peer then reads only the
+/// first of them: the driver must report it as sent, although the rest of the queue is not.
+fn sent_message_is_reported<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
     // More than the kernel keeps for a peer that does not read.
     const MANY: usize = 64 << 20;
     const SOME: usize = 4 << 20;
@@ -560,18 +560,18 @@ fn what_has_left_has_been_told<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
         (all[MANY - 1], all[MANY], all[MANY + SOME - 1], peer)
     });
     log.until("the peer to have read two of three", |_| reader.is_finished());
-    assert_eq!(log.handed.len(), 2, "what was read has left untold");
+    assert_eq!(log.handed.len(), 2, "the driver did not report a sent message");
     let (x, y, last, _peer) = reader.join().unwrap();
     assert_eq!((x, y, last), (b'x', b'y', b'y'));
     assert!(log.driver.queued(0).waiting > 0, "the third cannot have left");
 }
 
 #[test]
-fn over_epoll_what_has_left_has_been_told() {
-    what_has_left_has_been_told(|addr| Epoll::new(&addr.into(), 1).unwrap());
+fn epoll_sent_message_is_reported() {
+    sent_message_is_reported(|addr| Epoll::new(&addr.into(), 1).unwrap());
 }
 
 #[test]
-fn over_io_uring_what_has_left_has_been_told() {
-    what_has_left_has_been_told(|addr| Uring::new(&addr.into(), 1).unwrap());
+fn io_uring_sent_message_is_reported() {
+    sent_message_is_reported(|addr| Uring::new(&addr.into(), 1).unwrap());
 }

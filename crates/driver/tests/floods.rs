@@ -235,57 +235,51 @@ fn a_server_that_reads_may_ping_as_often_as_it_likes() {
     assert!(report.protocol_errors.is_empty(), "{:?}", report.protocol_errors);
 }
 
-/// A peer that reads nothing at first. What is sent behind bytes that the kernel does not take has
-/// not been handed over: it is told once it leaves, and not before.
-fn what_stands_behind_stuck_bytes_is_told_as_it_leaves<D: Driver>(
-    make: impl FnOnce(SocketAddr) -> D,
-) {
+/// A peer that reads nothing at first. A message behind bytes that the kernel does not take has not
+/// been handed over: the driver reports it once it leaves, and not before.
+fn message_behind_stuck_bytes_is_reported_when_sent<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
     const MANY: usize = 64 << 20;
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let mut driver = make(listener.local_addr().unwrap());
-    let mut told = 0;
-    let turn = |driver: &mut D, told: &mut u32| {
+    let mut reported = 0;
+    let turn = |driver: &mut D, reported: &mut u32| {
         let until = driver.now().after(SECOND / 100);
-        driver.turn(Wait::asleep(until), &mut |_, _| *told += 1);
+        driver.turn(Wait::asleep(until), &mut |_, _| *reported += 1);
         while driver.next().is_some() {}
     };
     driver.connect(0);
     listener.set_nonblocking(true).unwrap();
     let mut peer = loop {
-        turn(&mut driver, &mut told);
+        turn(&mut driver, &mut reported);
         if let Ok((peer, _)) = listener.accept() {
             break peer;
         }
     };
     peer.set_nonblocking(false).unwrap();
-    (0..5).for_each(|_| turn(&mut driver, &mut told));
+    (0..5).for_each(|_| turn(&mut driver, &mut reported));
     driver.send(0, &vec![b'x'; MANY]);
-    (0..5).for_each(|_| turn(&mut driver, &mut told));
-    assert_eq!(told, 1, "the kernel has taken the first of them");
+    (0..5).for_each(|_| turn(&mut driver, &mut reported));
+    assert_eq!(reported, 1, "the kernel has taken the first of them");
     driver.send(0, b"y");
-    (0..5).for_each(|_| turn(&mut driver, &mut told));
-    assert_eq!(told, 1, "nothing of the second has left");
+    (0..5).for_each(|_| turn(&mut driver, &mut reported));
+    assert_eq!(reported, 1, "nothing of the second has left");
     let reader = thread::spawn(move || {
         let mut all = vec![0; MANY + 1];
         peer.read_exact(&mut all).unwrap();
         (all[MANY - 1], all[MANY])
     });
-    while !reader.is_finished() || told < 2 {
-        turn(&mut driver, &mut told);
+    while !reader.is_finished() || reported < 2 {
+        turn(&mut driver, &mut reported);
     }
-    assert_eq!((told, reader.join().unwrap()), (2, (b'x', b'y')));
+    assert_eq!((reported, reader.join().unwrap()), (2, (b'x', b'y')));
 }
 
 #[test]
-fn over_epoll_what_is_stuck_is_not_told_as_handed_over() {
-    what_stands_behind_stuck_bytes_is_told_as_it_leaves(|addr| {
-        Epoll::new(&addr.into(), 1).unwrap()
-    });
+fn epoll_stuck_message_is_not_handed_over() {
+    message_behind_stuck_bytes_is_reported_when_sent(|addr| Epoll::new(&addr.into(), 1).unwrap());
 }
 
 #[test]
-fn over_io_uring_what_is_stuck_is_not_told_as_handed_over() {
-    what_stands_behind_stuck_bytes_is_told_as_it_leaves(|addr| {
-        Uring::new(&addr.into(), 1).unwrap()
-    });
+fn io_uring_stuck_message_is_not_handed_over() {
+    message_behind_stuck_bytes_is_reported_when_sent(|addr| Uring::new(&addr.into(), 1).unwrap());
 }

@@ -1,11 +1,11 @@
-//! A server for the tests that is broken in every way we know, and counts what it did.
+//! A test server that is broken in every known way, and counts its faults.
 //!
 //! `broken --port PORT [--cert FILE --key FILE]`; port 0 takes any. It prints `listening on PORT`
 //! once ready.
 //!
 //! The last segment of a path is a number, which [`turn`] maps to a class: `/7`, `/any/thing/7`.
-//! Paths that begin with `/only/NAME/` always get the class NAME. `/counts` tells how often each
-//! class was performed; everything else is 404. Neither `/counts` nor a 404 counts as a request.
+//! Paths that begin with `/only/NAME/` always get the class NAME. `/counts` reports how often each
+//! class was performed. Any other path is a 404. Neither `/counts` nor a 404 counts as a request.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -32,7 +32,7 @@ struct Class {
     then: Then,
 }
 
-/// What goes out.
+/// Bytes to send.
 #[derive(Clone, Copy, Debug)]
 enum Out {
     /// All in one write, over TLS in one record.
@@ -45,7 +45,7 @@ enum Out {
     Alert(AlertDescription),
 }
 
-/// What becomes of the connection. Only after `GoOn` are further requests acted on.
+/// Next state of the connection. Further requests are served only after `GoOn`.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     GoOn,
@@ -153,8 +153,8 @@ const CLASSES: [Class; 30] = [
     class("silent", Out::Whole(""), Then::Stay),
     // Falls silent after the head and five bytes of the body.
     class("stalls", Out::Whole(FIVE_OF_13), Then::Stay),
-    // The status line begins with `HTP/1.1`. From here on nothing but the bytes tells the client
-    // that they are wrong: the connection stays.
+    // The status line begins with `HTP/1.1`. In the following classes only the bytes show the
+    // client that the answer is wrong: the connection stays open.
     class("bad_status_line", Out::Whole(BAD_STATUS_LINE), Then::Stay),
     // A version that does not exist.
     class("bad_version", Out::Whole(BAD_VERSION), Then::Stay),
@@ -174,7 +174,7 @@ const CLASSES: [Class; 30] = [
     class("bare_cr", Out::Whole(BARE_CR), Then::Stay),
     // Junk between a chunk's size and the end of its line.
     class("chunk_junk", Out::Whole(CHUNK_JUNK), Then::Stay),
-    // A right answer and, in the same write, one to a request that nobody sent.
+    // A correct answer and, in the same write, one to a request that no client sent.
     class("unsolicited", Out::Whole(UNSOLICITED), Then::Stay),
     // Ends TCP in the middle of the body without close_notify.
     class("tls_truncated", Out::Whole(FIVE_OF_13), Then::Cut),
@@ -347,7 +347,7 @@ struct Link {
 
 impl Link {
     fn new(tcp: TcpStream, tls: Option<Arc<ServerConfig>>) -> Link {
-        // Fails only if the client is gone already, and then reading will tell.
+        // Fails only if the client is gone already; reading then fails too.
         let _ = tcp.set_nodelay(true);
         Link {
             tcp,

@@ -11,7 +11,8 @@ use dyno_archive::{Protocol, RunDir, StartRecord, TrialRecord};
 
 const USAGE: &str = "multiplied RUN COPIES WORKLOADS REPORT.html
   COPIES     how often each subject of the archive RUN is there
-  WORKLOADS  how often each of its trials is, with workloads of so many names: 1 to 4; 1 leaves them as they are";
+  WORKLOADS  how often each of its trials is there, with workloads of so many names: 1 to 4;
+             1 leaves them as they are";
 
 /// Names and protocols of the workloads that each trial is given.
 const WORKLOADS: [(&str, Protocol); 4] = [

@@ -1,7 +1,8 @@
-//! An HTTP/2 server for the end-to-end tests, on another implementation than ours (the `h2` crate):
-//! it counts what it answers, and ends streams and connections early when told to.
+//! An HTTP/2 server for the end-to-end tests, built on the `h2` crate instead of dyno's own code.
+//! It counts its answers, and ends streams and connections early if options ask for it.
 //!
-//! `streams --port P --count-port P [--cert FILE --key FILE] [--max-streams N] [--window BYTES] [--go-away-every N] [--refuse-every N] [--reset-every N]`
+//! `streams --port P --count-port P [--cert FILE --key FILE] [--max-streams N] [--window BYTES]
+//! [--go-away-every N] [--refuse-every N] [--reset-every N]`
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -85,13 +86,13 @@ fn acceptor(cert: &str, key: &str) -> tokio_rustls::TlsAcceptor {
     Arc::new(config).into()
 }
 
-/// Answers with both counts to whoever connects.
+/// Sends both counts to each client that connects.
 fn count(port: u16) {
     let listener = std::net::TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
     for stream in listener.incoming() {
         let body = format!("{} {}", ANSWERED.load(Ordering::SeqCst), BODIES.load(Ordering::SeqCst));
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        // Whoever asked may have gone.
+        // The client may be gone.
         let _ = stream.expect("accepting works").write_all(answer.as_bytes());
     }
 }

@@ -75,7 +75,7 @@ fn forever() -> ! {
     }
 }
 
-/// What a terminal would obey: colours, a title.
+/// Writes escape sequences that a terminal would obey: colours, a title.
 fn write_escapes() {
     eprintln!("\x1b[31munruly is red\x1b[0m \x1b]0;owned\x07");
 }
@@ -90,7 +90,7 @@ fn compile_for_ever() {
     named.spawn(forever).expect("one thread more is possible");
 }
 
-/// What a request takes of a server that gets faster with each: two milliseconds at first, next to
+/// Work of a request on a server that gets faster with each: two milliseconds at first, almost
 /// nothing after thousands.
 fn warm_up() {
     let answered = ANSWERED.load(Ordering::Relaxed) as f64;
@@ -126,7 +126,7 @@ fn sleepy_workers(listener: &TcpListener) {
         let mut waker = waker.try_clone().expect("a socket");
         thread::spawn(move || {
             loop {
-                let job = jobs.lock().expect("nobody panics").recv();
+                let job = jobs.lock().expect("no thread panics").recv();
                 let Ok(mut visitor) = job else { return };
                 thread::sleep(SLEEP);
                 if visitor.answer() {

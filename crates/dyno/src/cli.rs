@@ -105,24 +105,25 @@ pub enum Command {
     Plan(PlanArgs),
     /// Make the report of a run again, from its archive.
     Report(ReportArgs),
-    /// Set two runs, or two subjects of one, against each other: ratios, verdicts, gates.
+    /// Compare two runs, or two servers of one run; can fail CI on a regression.
     Compare(Box<CompareArgs>),
-    /// Look at a server that runs already, whoever loads it.
+    /// Observe a running server.
     Watch(WatchArgs),
-    /// Stacks of a run's servers, for other tools, or one profile beside another.
+    /// Export stack profiles of a run's servers, or compare two profiles.
     Profile(ProfileArgs),
     /// The servers under test.
     Subjects(SubjectsArgs),
-    /// What this machine can and cannot measure, and how to mend it.
+    /// Check what this machine can measure and how to fix what it can't.
     #[command(
-        after_help = "Example:\n  dyno doctor\n\nWhat is marked -- is left out of reports and \
-                      named there; the line below it says how to get it.\n\nExit status: 0, \
-                      whatever was found; 2 wrong usage, 141 nobody read it to its end."
+        after_help = "Example:\n  dyno doctor\n\nReports omit what is marked -- and name it as \
+                      missing. The line below it says how to make it available.\n\nExit status: \
+                      0 for any finding, 2 wrong usage, 141 the output pipe was closed."
     )]
     Doctor(SubjectsPlace),
     /// Measure this machine with controls: what the generator can reach, and how late it is.
     Calibrate(CalibrateArgs),
-    /// A port on which nobody listens. Suites start it themselves, as the subject `closed-port`.
+    /// A closed port: nothing listens on it. Suites start it themselves, as the subject
+    /// `closed-port`.
     #[command(hide = true)]
     ServeClosed {
         #[arg(long)]
@@ -134,7 +135,7 @@ pub enum Command {
     ServeNull {
         #[arg(long)]
         port: u16,
-        /// End when standard input does: with whoever started it, however that ends.
+        /// End when standard input is closed, and so with the process that started it.
         #[arg(long)]
         while_stdin: bool,
         /// How answers of HTTP/2 are handed to the kernel.
@@ -158,8 +159,8 @@ pub enum Command {
     after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only \
                   go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nExit \
                   status: 0 the run is valid, 1 some of it is not, 2 wrong usage or a wrong suite, \
-                  3 the machine or a subject failed, or the run was ended early, 141 nobody read \
-                  the report to its end."
+                  3 the machine or a subject failed, or the run was ended early, 141 the \
+                  output pipe was closed."
 )]
 pub struct RunArgs {
     /// The suite file; not with --resume.
@@ -169,7 +170,9 @@ pub struct RunArgs {
     #[arg(
         long,
         value_name = "RUN",
-        conflicts_with_all = ["suite", "profile", "only", "repeats", "seed", "driver", "observe", "runs"]
+        conflicts_with_all = [
+            "suite", "profile", "only", "repeats", "seed", "driver", "observe", "runs"
+        ]
     )]
     pub resume: Option<PathBuf>,
     /// Go on even if subjects, machine or dyno are not as they were; the report marks both halves.
@@ -187,7 +190,7 @@ pub struct RunArgs {
     pub places: Places,
 }
 
-/// What the command line changes of a suite, for a run as for its plan.
+/// Changes of the command line to a suite, for a run and for its plan.
 #[derive(Debug, Args)]
 pub struct Choices {
     /// Profiles of the suite, whose values take the place of its others; several with commas, or
@@ -209,8 +212,13 @@ pub struct Choices {
     /// The load path's system calls [default: the suite's, or uring where the kernel has it].
     #[arg(long, value_enum)]
     pub driver: Option<DriverArg>,
-    // Its help is made from the list of probes.
-    #[arg(long, value_name = "PROBES", value_parser = Choice::parse, help = dyno_runner::observe::help())]
+    // Help text: made from the list of probes.
+    #[arg(
+        long,
+        value_name = "PROBES",
+        value_parser = Choice::parse,
+        help = dyno_runner::observe::help()
+    )]
     pub observe: Option<Choice>,
 }
 
@@ -227,7 +235,7 @@ pub struct Places {
 pub struct SubjectsPlace {
     /// Folder of the subjects' definitions; may be given again. Subjects that are in none of those,
     /// nor in DYNO_SUBJECTS (folders with colons between), are looked for in the first folder
-    /// `subjects` beside the suite or above it, and here or above.
+    /// `subjects` next to the suite or above it, and in the current folder or above it.
     #[arg(long = "subjects", value_name = "FOLDER", global = true)]
     pub folders: Vec<PathBuf>,
 }
@@ -251,31 +259,41 @@ const LOAD_EXAMPLES: &str = "\
 Examples:
   dyno load http://127.0.0.1:8080/plaintext                     64 connections for 10 s, closed loop
   dyno load http://127.0.0.1:8080/ -c 256 -p 16 -d 15s          pipelined
-  dyno load http://127.0.0.1:8080/ -r 5k --arrival poisson      open loop: 5,000 requests/s at random times
+  dyno load http://127.0.0.1:8080/ -r 5k --arrival poisson      open loop, 5,000 random requests/s
   dyno load http://127.0.0.1:8080/ -r 1k..20k -d 60s            a ramp
-  dyno load http://127.0.0.1:8080/ --find 'p99<5ms'             the highest rate at which 99 of 100 answers take less than 5 ms
+  dyno load http://127.0.0.1:8080/ --find 'p99<5ms'             highest rate with a p99 below 5 ms
   dyno load http://127.0.0.1:8080/ -n 100k --format json        so many requests, result as JSON
-  dyno load https://127.0.0.1:8443/ -k                          TLS, whoever the server is
-  dyno load http://127.0.0.1:8080 --request '80 GET /items/{rand:1..1000}' --request '20 POST /items {\"n\":{seq}}'
+  dyno load https://127.0.0.1:8443/ -k                          TLS, certificate not verified
+  dyno load http://127.0.0.1:8080 --request '80 GET /items/{rand:1..1000}' \\
+    --request '20 POST /items {\"n\":{seq}}'
   dyno load --curl \"curl -H 'Accept: text/html' http://127.0.0.1:8080/\"
   dyno load --import session.har                                what a browser asked for
-  dyno load http://127.0.0.1:8080/ --save runs                  and keep it, for `dyno report runs/load-…`
+  dyno load http://127.0.0.1:8080/ --save runs                  and keep it, for dyno report
 
-Placeholders in paths, header values and bodies: {seq}, {rand:1..100}, {uuid}, {csv:users.csv:name}. Imported requests are
-sent as they were recorded. Times: 250us, 500ms, 10s, 2m, 1h. Numbers: 5000, 5k, 1.5M.
+Placeholders in paths, header values and bodies: {seq}, {rand:1..100}, {uuid}, {csv:users.csv:name}.
+Imported requests are sent as they were recorded.
+Times: 250us, 500ms, 10s, 2m, 1h. Numbers: 5000, 5k, 1.5M.
 
-Exit status: 0 the result is valid, 1 it is not, 2 wrong usage or a bad file, 3 the load could not begin, was ended early, or
-a result could not be written, 141 nobody read the result to its end.";
+Exit status: 0 the result is valid, 1 it is not, 2 wrong usage or a bad file,
+3 the load could not begin, was ended early, or a result could not be written,
+141 the output pipe was closed.";
 
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_EXAMPLES)]
 pub struct LoadArgs {
-    /// What to load, such as http://127.0.0.1:8080/plaintext.
+    /// URL to load, such as http://127.0.0.1:8080/plaintext.
     #[arg(required_unless_present_any = ["import", "curl"])]
     pub url: Option<String>,
 
     /// Connections.
-    #[arg(short, long, value_name = "N", default_value = "64", value_parser = count, help_heading = "Load")]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        default_value = "64",
+        value_parser = count,
+        help_heading = "Load"
+    )]
     pub connections: u64,
     /// Generator threads, never more than connections [default: as many as serve: one for each CPU
     /// that dyno may use, or for every second one if the server is on this machine and needs the
@@ -299,7 +317,13 @@ pub struct LoadArgs {
     #[arg(long, value_name = "OBJECTIVE", help_heading = "Load")]
     pub find: Option<String>,
     /// How far apart the rates of --find may end, in per cent of the lower [default: 2].
-    #[arg(long, value_name = "PERCENT", requires = "find", value_parser = width, help_heading = "Load")]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        requires = "find",
+        value_parser = width,
+        help_heading = "Load"
+    )]
     pub width: Option<f64>,
     /// How the schedule's gaps are distributed.
     #[arg(
@@ -340,7 +364,14 @@ pub struct LoadArgs {
     pub resources: Vec<String>,
     /// Connections over which a visitor loads a page in HTTP/1.1 [default: 6, as in browsers]; in
     /// HTTP/2 it is one.
-    #[arg(long, value_name = "N", requires = "resources", conflicts_with_all = ["mix", "import", "curl"], value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Requests")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "resources",
+        conflicts_with_all = ["mix", "import", "curl"],
+        value_parser = clap::value_parser!(u32).range(1..=64),
+        help_heading = "Requests"
+    )]
     pub page_connections: Option<u32>,
     /// Header to send; may be given again. Not Content-Length or Transfer-Encoding, which dyno
     /// writes.
@@ -363,10 +394,21 @@ pub struct LoadArgs {
     pub mix: Vec<String>,
     /// Requests from a HAR file, vegeta's targets, a list of URLs, or a file of curl commands; - is
     /// standard input.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"], help_heading = "Requests")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["method", "body", "body_file"],
+        help_heading = "Requests"
+    )]
     pub import: Option<PathBuf>,
-    /// What the imported file is [default: seen by its contents].
-    #[arg(long, value_enum, requires = "import", conflicts_with_all = ["curl", "mix", "method", "body", "body_file"], help_heading = "Requests")]
+    /// Format of the imported file [default: seen by its contents].
+    #[arg(
+        long,
+        value_enum,
+        requires = "import",
+        conflicts_with_all = ["curl", "mix", "method", "body", "body_file"],
+        help_heading = "Requests"
+    )]
     pub import_format: Option<ImportArg>,
     /// Replace placeholders in imported requests too, instead of sending them as they were
     /// recorded.
@@ -420,11 +462,21 @@ pub struct LoadArgs {
     pub streams: Option<u32>,
     /// Bytes that the server may send on a stream before it must wait for us: 2^N − 1, N from 10 to
     /// 30 [default: 30].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u8).range(10..=30),
+        help_heading = "HTTP/2"
+    )]
     pub window_bits: Option<u8>,
-    /// The same for a whole connection [default: 30]. No server can be told fewer than 2^16 − 1;
-    /// below that it is told late of more.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
+    /// The same for a whole connection [default: 30]. HTTP/2 cannot announce fewer than 2^16 − 1
+    /// bytes; below that, window updates are sent later.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u8).range(10..=30),
+        help_heading = "HTTP/2"
+    )]
     pub connection_window_bits: Option<u8>,
     /// Bytes of the table with which the server may compress its header fields; 0: it has none
     /// [default: 4096].
@@ -460,7 +512,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "HOST:PORT:ADDRESS", help_heading = "Connections")]
     pub resolve: Vec<String>,
 
-    /// Trust whatever certificate the server shows.
+    /// Accept any certificate of the server.
     #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "TLS")]
     pub insecure: bool,
     /// Trust the authorities in this file (PEM) instead of the system's.
@@ -494,7 +546,13 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
     /// Length of the intervals that are shown, streamed and kept, from 10ms.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1s",
+        value_parser = duration,
+        help_heading = "Output"
+    )]
     pub interval: Ns,
     /// Write each interval as a line of JSON while the load runs; - is standard output, and the
     /// text goes to standard error.
@@ -702,17 +760,18 @@ pub enum PlanFormat {
     after_help = "Examples:\n  dyno plan suites/hello.toml\n  dyno plan suites/hello.toml --only \
                   nginx --repeats 5\n  dyno plan suites/hello.toml --format json | jq .trials\n  \
                   dyno plan suites/two-percent.toml --budget 30m\n\nNothing is built or started. \
-                  It takes what `dyno run` takes. With --budget it says how many repeats, and how \
-                  long a load, tell the most in that time, by what varied in an earlier run of the \
-                  suite, the pilot.\n\nExit status: 0 the plan is printed, 2 wrong usage or a \
-                  wrong suite, 141 nobody read it to its end."
+                  It takes what `dyno run` takes. With --budget it says which number of repeats \
+                  and load duration detect the smallest difference in that time, by the variance \
+                  of an earlier run of the suite, the pilot.\n\nExit status: 0 the plan is \
+                  printed, 2 wrong usage or a wrong suite, 141 the output pipe was closed."
 )]
 pub struct PlanArgs {
     /// The suite file.
     pub suite: PathBuf,
     #[command(flatten)]
     pub choices: Choices,
-    /// Plan for so much time, such as 30m: how many repeats, and how long a load, tell the most.
+    /// Time budget, such as 30m: plan the repeats and load duration that detect the smallest
+    /// difference in it.
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Ns>,
     /// The run that shows what varies [default: the latest of the suite in --runs].
@@ -734,7 +793,7 @@ pub struct PlanArgs {
                   subjects check nginx node-http\n  dyno subjects check --all --subjects \
                   my/subjects\n\ndocs/subjects.md says how to add one.\n\nExit status: 0 all is \
                   well, 1 a check failed, 2 wrong usage or a wrong subject.toml, 3 the machine or \
-                  a subject failed, or it was ended early, 141 nobody read the result to its end."
+                  a subject failed, or it was ended early, 141 the output pipe was closed."
 )]
 pub struct SubjectsArgs {
     #[command(subcommand)]
@@ -745,7 +804,7 @@ pub struct SubjectsArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum SubjectsCommand {
-    /// Which there are, and which cannot be built here and why.
+    /// List the subjects, and why any cannot be built here.
     List {
         /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
         names: Vec<String>,

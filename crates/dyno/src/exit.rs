@@ -72,12 +72,12 @@ pub fn unwritten(error: io::Error) -> anyhow::Error {
 pub fn first_error(all: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
     let mut errors = all.into_iter().filter_map(Result::err);
     let Some(first) = errors.next() else { return Ok(()) };
-    errors.for_each(|error| tell(&error));
+    errors.for_each(|error| print_error(&error));
     Err(first)
 }
 
 /// Prints an error.
-pub fn tell(error: &anyhow::Error) {
+pub fn print_error(error: &anyhow::Error) {
     terminal::say(&format!("dyno: {}", dyno_report::terminal::display(format!("{error:#}"))));
 }
 

@@ -28,7 +28,7 @@ pub fn usable_cpus() -> usize {
 /// dyno's own version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit that dyno was built from, if the build was told.
+/// The commit that dyno was built from. `None`: `DYNO_COMMIT` was unset in the build.
 pub const COMMIT: Option<&str> = option_env!("DYNO_COMMIT");
 
 /// The machine in one line.

@@ -1,8 +1,8 @@
 //! dyno: arguments and wiring. It decides nothing; see ARCHITECTURE.md for where things are
 //! decided.
 
-// The print macros panic once nobody reads the output, even in the middle of a run. Use the module
-// `terminal` instead.
+// The print macros panic once the output pipe is closed, even in the middle of a run. Use the
+// module `terminal` instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod calibration;
@@ -56,9 +56,9 @@ fn answered(answer: &clap::Error) -> ExitCode {
 
 fn failed(error: &anyhow::Error) -> Exit {
     let exit = exit::of(error);
-    // Whoever closed the output needs no message. Causes quote files, servers and compilers.
+    // A closed output needs no message. Causes quote files, servers and compilers.
     if exit != Exit::Unread {
-        exit::tell(error);
+        exit::print_error(error);
     }
     exit
 }

@@ -83,7 +83,7 @@ impl Progress {
             Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),
             Event::Interval { trial, interval } => self.interval(plan, *trial, interval),
             Event::Profiling { trial } => {
-                self.now(&format!("{} · takes stacks", shape(plan, *trial)))
+                self.now(&format!("{} · takes stacks", shape(plan, *trial)));
             }
             Event::Searched { trial, tried } => {
                 let judged = if tried.kept { "kept" } else { "missed" };
@@ -143,7 +143,7 @@ impl Progress {
                 ));
             }
             WarmUpEnd::Unanswered => {
-                self.line(&format!("{id:<22} answered nothing while it was warmed"))
+                self.line(&format!("{id:<22} answered nothing while it was warmed"));
             }
             WarmUpEnd::CutShort => {}
         }

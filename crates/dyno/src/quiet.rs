@@ -106,7 +106,7 @@ struct QuietWait {
     quiet_since: Option<Duration>,
 }
 
-/// What is known after a reading.
+/// Knowledge after a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Wait,

@@ -18,11 +18,11 @@ const LINKS: usize = 40;
 pub enum Identity {
     /// Device and inode.
     Present(u64, u64),
-    /// Nothing is there yet.
+    /// The file does not exist yet.
     Absent(PathBuf),
 }
 
-/// Where a path leads, links followed.
+/// The target of a path, links followed.
 enum Target {
     /// A regular file, or nothing yet.
     File(PathBuf),
@@ -38,7 +38,7 @@ pub fn check(path: &Path) -> anyhow::Result<Option<Identity>> {
 
 fn try_check(path: &Path) -> io::Result<Option<Identity>> {
     let Target::File(target) = target(path)? else {
-        // Opening it would end whoever reads the pipe, and a device may do anything.
+        // Opening a pipe would end its reader, and opening a device may have any effect.
         if fs::metadata(path)?.file_type().is_socket() {
             return Err(io::Error::other("it is a socket; name a file or a pipe"));
         }
@@ -61,7 +61,7 @@ fn try_check(path: &Path) -> io::Result<Option<Identity>> {
 /// Writes a file whole or not at all. Pipes and devices are written as they are.
 ///
 /// # Errors
-/// It cannot be written, and is as it was.
+/// The file cannot be written. It is unchanged.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let Target::File(target) = target(path)? else { return fs::write(path, bytes) };
     let before = fs::metadata(&target).ok();
@@ -70,7 +70,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         may_write(&target)?;
     }
     match replace(&target, bytes, before.as_ref()) {
-        // Nothing can be made beside it, or it is mounted: then it is written in place.
+        // Its folder takes no new file, or the file is a mount point: it is written in place.
         Err(error) if before.is_some() && has_no_room_beside(&error) => fs::write(&target, bytes),
         done => done,
     }

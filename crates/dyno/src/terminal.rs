@@ -24,7 +24,7 @@ pub fn progress_style() -> Style {
     if wanted && std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain }
 }
 
-/// What the third Ctrl-C does.
+/// The effect of the third Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Third {
     /// It ends this process at once. The guard ends what was started, and the archive has what was
@@ -99,7 +99,7 @@ pub fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
 
 /// Prints what is to be read by programs on standard output, whole. On a terminal control
 /// characters are made visible.
-/// `Err`: it could not be written, which the exit status must tell.
+/// `Err`: it could not be written, which the exit status must show.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let is_seen = std::io::stdout().is_terminal();
     let text = if is_seen { coloured(text) } else { Cow::Borrowed(text) };
@@ -107,7 +107,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(exit::unwritten)
 }
 
-/// An argument quoted for a shell, for commands that the user is told to type.
+/// An argument quoted for a shell, for commands in messages that the user may type.
 pub fn quoted(argument: &str) -> String {
     dyno_report::shell::command(&[argument.into()])
 }

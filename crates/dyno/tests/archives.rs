@@ -52,10 +52,11 @@ impl Copy {
 type Broken = (&'static str, &'static str, Value, &'static str);
 
 fn broken() -> Vec<Broken> {
-    [broken_records(), broken_indices(), broken_plans()].concat()
+    [broken_loads(), broken_books(), broken_starts(), broken_indices(), broken_plans()].concat()
 }
 
-fn broken_records() -> Vec<Broken> {
+/// Trials with an impossible place in the plan, window or interval.
+fn broken_loads() -> Vec<Broken> {
     vec![
         ("trials/0003.json", "/trial", json!(99_999), "names trial 99999, and there are 12"),
         ("trials/0003.json", "/trial", json!(2), "its load has 16 connections, and its plan 4"),
@@ -84,8 +85,13 @@ fn broken_records() -> Vec<Broken> {
             json!({"subject": 0}),
             "two of its parties",
         ),
-        ("starts/001.json", "/parts/0/party", json!({"backend": 4}), "names back end 4"),
         ("trials/0003.json", "/load/samples/2/at_ns", json!(7), "samples are not in order"),
+    ]
+}
+
+/// Trials with impossible counts or an impossible ceiling.
+fn broken_books() -> Vec<Broken> {
+    vec![
         ("trials/0003.json", "/load/books/scheduled", json!(1u64 << 63), "`scheduled` is"),
         (
             "trials/0003.json",
@@ -106,6 +112,12 @@ fn broken_records() -> Vec<Broken> {
             json!({"throughput_rps": 0.0, "measured": "2026-01-02"}),
             "`throughput_rps` of its ceiling is 0",
         ),
+    ]
+}
+
+fn broken_starts() -> Vec<Broken> {
+    vec![
+        ("starts/001.json", "/parts/0/party", json!({"backend": 4}), "names back end 4"),
         ("starts/001.json", "/launch", json!(99), "names launch 99, and there are 9"),
         ("starts/001.json", "/start", json!(0), "two of its starts are 0"),
         ("starts/001.json", "/parts/0/stop/took_ns", json!(u64::MAX), "`took_ns` is"),
@@ -124,7 +136,7 @@ fn broken_records() -> Vec<Broken> {
     ]
 }
 
-/// What leads to something that is not there.
+/// References to entries that do not exist.
 fn broken_indices() -> Vec<Broken> {
     vec![
         ("run.json", "/plan/arms/0/subject", json!(9), "arm 0 names subject 9, and there are 3"),
@@ -210,9 +222,9 @@ fn an_archive_that_does_not_hold_together_is_refused_with_the_place() {
             .arg(copy.folder.path())
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{file} {place}: {told}");
-        assert!(told.starts_with("dyno: ") && !told.contains("panicked"), "{told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{file} {place}: {printed}");
+        assert!(printed.starts_with("dyno: ") && !printed.contains("panicked"), "{printed}");
     }
 }
 
@@ -224,7 +236,7 @@ fn a_trial_of_another_run_is_refused() {
     assert!(error.contains("trials/0004.json") && error.contains("names trial 40"), "{error}");
 }
 
-/// What somebody may put where a name, a message or an answer is expected.
+/// Hostile text in the place of a name, a message or an answer.
 const HOSTILE: &str = "=<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script><!-- \
                        |`*_[a](javascript:b)\r\n\u{1b}]52;c;aGk=\u{7}\u{1b}[2J\u{9b}31m\u{202e}evil";
 
@@ -282,8 +294,10 @@ fn poison(copy: &Copy) {
             put(&mut trial["load"]["server_failure"]);
             trial["load"]["protocol_errors"] = json!({HOSTILE: 3});
             trial["load"]["unexpected"] = json!({HOSTILE: 3});
-            trial["load"]["tls"] = json!({"version": HOSTILE, "cipher_suite": HOSTILE, "alpn": HOSTILE,
-                "handshakes_full": 0, "handshakes_resumed": 0, "errors": {HOSTILE: 1}});
+            trial["load"]["tls"] = json!({
+                "version": HOSTILE, "cipher_suite": HOSTILE, "alpn": HOSTILE,
+                "handshakes_full": 0, "handshakes_resumed": 0, "errors": {HOSTILE: 1}
+            });
             trial["load"]["samples"][1]["parties"][0]["threads"][0]["name"] = HOSTILE.into();
         });
     }
@@ -346,28 +360,28 @@ fn a_report_holds_no_secret_and_says_so() {
     let copy = Copy::new();
     copy.change("run.json", |run| {
         run["command"] =
-            json!(["dyno", "run", "my suite.toml", "-H", "Authorization: Bearer tell-nobody"]);
+            json!(["dyno", "run", "my suite.toml", "-H", "Authorization: Bearer tell-no-one"]);
         run["plan"]["workloads"][0]["requests"][0]["headers"] =
-            json!([["Cookie", "session=tell-nobody-2"], ["Accept", "text/html"]]);
-        run["plan"]["suite"]["source"] = "headers = { Cookie = \"session=tell-nobody-2\" }\nenv = \
-                                          { API_KEY = \"tell-nobody-3\" }\nProxy-Authorization = \
-                                          \"\"\"Basic \\\n  tell-nobody-4\"\"\"\n"
+            json!([["Cookie", "session=tell-no-one-2"], ["Accept", "text/html"]]);
+        run["plan"]["suite"]["source"] = "headers = { Cookie = \"session=tell-no-one-2\" }\nenv = \
+                                          { API_KEY = \"tell-no-one-3\" }\nProxy-Authorization = \
+                                          \"\"\"Basic \\\n  tell-no-one-4\"\"\"\n"
             .into();
-        run["plan"]["workloads"][0]["requests"][0]["path"] = "/a?access_token=tell-nobody-5".into();
-        run["plan"]["subjects"][0]["title"] = "a.test/hooks/tell-nobody-5".into();
+        run["plan"]["workloads"][0]["requests"][0]["path"] = "/a?access_token=tell-no-one-5".into();
+        run["plan"]["subjects"][0]["title"] = "a.test/hooks/tell-no-one-5".into();
         run["plan"]["report"]["markers"] =
-            json!([{"connections": 2, "label": "pool of db --password=tell-nobody-6"}]);
+            json!([{"connections": 2, "label": "pool of db --password=tell-no-one-6"}]);
     });
     // Servers log what they are sent.
     copy.change("starts/000.json", |start| {
-        start["failure"] = json!({"kind": "crashed", "message": "it said session=tell-nobody-2"});
+        start["failure"] = json!({"kind": "crashed", "message": "it said session=tell-no-one-2"});
         start["parts"][0]["log_tail"] =
-            "GET /a?access_token=tell-nobody-5\nCookie: session=tell-nobody-2\n".into();
+            "GET /a?access_token=tell-no-one-5\nCookie: session=tell-no-one-2\n".into();
     });
     let report = dyno_analysis::report::report(&copy.read().unwrap());
     for format in Format::ALL {
         let text = dyno_report::render(&report, format);
-        assert!(!text.contains("tell-nobody"), "{format:?} holds a secret");
+        assert!(!text.contains("tell-no-one"), "{format:?} holds a secret");
     }
     let page = dyno_report::html::page(&report, "", "");
     assert!(page.contains("6 values that look like secrets are left out"), "{page}");
@@ -378,46 +392,13 @@ fn a_report_holds_no_secret_and_says_so() {
     );
     assert!(page.contains("text/html"));
     let kept = fs::read_to_string(copy.folder.path().join("run.json")).unwrap();
-    assert!(kept.contains("tell-nobody"), "the archive can repeat the run");
+    assert!(kept.contains("tell-no-one"), "the archive can repeat the run");
 }
 
 #[test]
 fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
     let copy = Copy::new();
-    const TOKEN: &str = "abc123xyz987";
-    copy.change("run.json", |run| {
-        let requests = &mut run["plan"]["workloads"][0]["requests"];
-        requests[0]["headers"] = json!([
-            ["X-Api-Key", TOKEN],
-            ["Cookie", "swordfish"],
-            ["X-Trace", format!("of-{TOKEN}")]
-        ]);
-        requests[0]["path"] = format!("/a?k={TOKEN}").into();
-        requests[0]["body"] = format!("{{\"key\":\"{TOKEN}\"}}").into();
-        requests[0]["expect"] = json!({
-            "status": 200,
-            "body": TOKEN,
-            "headers": [["X-Echo", TOKEN]],
-            "body_contains": format!("is {TOKEN}"),
-            "json": [["/key", TOKEN], [format!("/{TOKEN}"), {"all": [TOKEN], TOKEN: 1}]],
-        });
-        let mut second = requests[0].clone();
-        // As suites name what has no name.
-        (second["name"], second["path"]) =
-            (format!("b-{TOKEN}").into(), format!("/b/{TOKEN}").into());
-        requests.as_array_mut().unwrap().push(second);
-        run["plan"]["workloads"][0]["name"] = format!("b-{TOKEN}").into();
-    });
-    copy.change("starts/000.json", |start| {
-        start["failure"] = json!({"kind": "crashed", "message": "it said swordfish"});
-    });
-    copy.change("trials/0000.json", |trial| {
-        trial["load"]["unexpected"] = json!({format!("header X-Echo is not {TOKEN:?}"): 2});
-        trial["load"]["protocol_errors"] = json!({"the status line is swordfish": 1});
-        trial["checks"] =
-            json!([{"name": "plaintext", "ok": false, "answered": true, "detail": "got swordfish"}]);
-        trial["load"]["server_failure"] = "the last words were: swordfish".into();
-    });
+    give_secrets(&copy);
     let report = dyno_analysis::report::report(&copy.read().unwrap());
     let json: Value = serde_json::from_str(&dyno_report::render(&report, Format::Json)).unwrap();
     let workload = &json["run"]["workloads"][0];
@@ -441,11 +422,11 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
         "{:#}",
         json["overview"]
     );
-    let told = json["trials"][0]["caveats"].to_string();
+    let printed = json["trials"][0]["caveats"].to_string();
     let verdict = json["trials"][0]["limiter"]["sentence"].as_str().unwrap();
     assert!(verdict.ends_with("(withheld)."), "{verdict}");
     for said in ["\"plaintext\\\": got (withheld)", "the last words were: (withheld)"] {
-        assert!(told.contains(said), "{told}");
+        assert!(printed.contains(said), "{printed}");
     }
     for format in Format::ALL {
         let text = dyno_report::render(&report, format);
@@ -453,39 +434,80 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
     }
 }
 
+/// A secret in a header of the requests.
+const TOKEN: &str = "abc123xyz987";
+
+/// Puts [`TOKEN`] and a cookie into the requests, and both into the texts that quote them.
+fn give_secrets(copy: &Copy) {
+    const DETAIL: &str = "got swordfish";
+    copy.change("run.json", |run| {
+        let requests = &mut run["plan"]["workloads"][0]["requests"];
+        requests[0]["headers"] = json!([
+            ["X-Api-Key", TOKEN],
+            ["Cookie", "swordfish"],
+            ["X-Trace", format!("of-{TOKEN}")]
+        ]);
+        requests[0]["path"] = format!("/a?k={TOKEN}").into();
+        requests[0]["body"] = format!("{{\"key\":\"{TOKEN}\"}}").into();
+        requests[0]["expect"] = json!({
+            "status": 200,
+            "body": TOKEN,
+            "headers": [["X-Echo", TOKEN]],
+            "body_contains": format!("is {TOKEN}"),
+            "json": [["/key", TOKEN], [format!("/{TOKEN}"), {"all": [TOKEN], TOKEN: 1}]],
+        });
+        let mut second = requests[0].clone();
+        // As suites name requests without a name.
+        (second["name"], second["path"]) =
+            (format!("b-{TOKEN}").into(), format!("/b/{TOKEN}").into());
+        requests.as_array_mut().unwrap().push(second);
+        run["plan"]["workloads"][0]["name"] = format!("b-{TOKEN}").into();
+    });
+    copy.change("starts/000.json", |start| {
+        start["failure"] = json!({"kind": "crashed", "message": "it said swordfish"});
+    });
+    copy.change("trials/0000.json", |trial| {
+        trial["load"]["unexpected"] = json!({format!("header X-Echo is not {TOKEN:?}"): 2});
+        trial["load"]["protocol_errors"] = json!({"the status line is swordfish": 1});
+        trial["checks"] =
+            json!([{"name": "plaintext", "ok": false, "answered": true, "detail": DETAIL}]);
+        trial["load"]["server_failure"] = "the last words were: swordfish".into();
+    });
+}
+
 #[test]
 fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
     let copy = Copy::new();
     copy.change("run.json", |run| {
-        run["plan"]["subjects"][0]["version"] = "v1 --password=tell-nobody-1".into();
+        run["plan"]["subjects"][0]["version"] = "v1 --password=tell-no-one-1".into();
     });
     let check = |ok: bool| {
         json!({
             "name": "c", "protocol": "h1", "ok": ok, "answered": true, "waived": false,
             "of_life": false,
-            "asked": "POST /c?token=tell-nobody-2, body \
-                      \"{\\\"password\\\":\\\"tell-nobody-3\\\"}\"",
-            "expected": "status 200, location: http://u:tell-nobody-4@h/, JSON /token \
-                         \"tell-nobody-5\"",
-            "got": "the status is 500\nSet-Cookie: id=tell-nobody-6\n\nauth=Bearer tell-nobody-7",
+            "asked": "POST /c?token=tell-no-one-2, body \
+                      \"{\\\"password\\\":\\\"tell-no-one-3\\\"}\"",
+            "expected": "status 200, location: http://u:tell-no-one-4@h/, JSON /token \
+                         \"tell-no-one-5\"",
+            "got": "the status is 500\nSet-Cookie: id=tell-no-one-6\n\nauth=Bearer tell-no-one-7",
         })
     };
-    let failure = "check \"c\": asked GET /c?token=tell-nobody-2; got X-Auth-Token: tell-nobody-8";
+    let failure = "check \"c\": asked GET /c?token=tell-no-one-2; got X-Auth-Token: tell-no-one-8";
     copy.change("starts/000.json", |start| {
         start["failure"] = json!({"kind": "wrong_answers", "message": failure});
         start["parts"][0]["checks_before"] = json!([check(true), check(false)]);
-        start["parts"][0]["log_tail"] = "to pg://app:tell-nobody-9@db\n".into();
+        start["parts"][0]["log_tail"] = "to pg://app:tell-no-one-9@db\n".into();
     });
     copy.change("trials/0000.json", |trial| trial["checks"] = json!([check(false)]));
     let report = dyno_analysis::report::report(&copy.read().unwrap());
     let whole = serde_json::to_string(&report).unwrap();
     for n in 1..=9 {
-        assert!(whole.contains(&format!("tell-nobody-{n}")), "{n} is nowhere");
+        assert!(whole.contains(&format!("tell-no-one-{n}")), "{n} is nowhere");
     }
     for format in Format::ALL {
         let text = dyno_report::render(&report, format);
         let at = text
-            .find("tell-nobody")
+            .find("tell-no-one")
             .map(|at| text[..at + 20].chars().rev().take(99).collect::<String>());
         assert_eq!(at.map(|text| text.chars().rev().collect::<String>()), None, "{format:?}");
     }
@@ -493,7 +515,7 @@ fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
     let mut dyno = Command::new(env!("CARGO_BIN_EXE_dyno"));
     let output = dyno.arg("report").arg(copy.folder.path()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("(withheld)") && !text.contains("tell-nobody"), "{text}");
+    assert!(text.contains("(withheld)") && !text.contains("tell-no-one"), "{text}");
 }
 
 #[test]
@@ -504,10 +526,10 @@ fn comparison_of_runs_with_secrets_holds_none() {
             run["id"] = secret.replace("swordfish", "run").into();
             let workload = &mut run["plan"]["workloads"][0];
             workload["requests"][0]["headers"] = json!([["Cookie", format!("id={secret}")]]);
-            workload["name"] = "/a?token=tell-nobody-1".into();
+            workload["name"] = "/a?token=tell-no-one-1".into();
         });
         copy.change("starts/000.json", |start| {
-            let message = format!("it printed {secret} and password=tell-nobody-2");
+            let message = format!("it printed {secret} and password=tell-no-one-2");
             start["failure"] = json!({"kind": "crashed", "message": message});
         });
         copy
@@ -522,7 +544,7 @@ fn comparison_of_runs_with_secrets_holds_none() {
     for format in ["text", "md", "json", "junit", "html"] {
         let text = compare(&["--format", format]);
         assert!(text.contains("/a?token=(withheld)"), "{format}: {text}");
-        assert!(!text.contains("tell-nobody") && !text.contains("swordfish"), "{format}: {text}");
+        assert!(!text.contains("tell-no-one") && !text.contains("swordfish"), "{format}: {text}");
     }
 }
 

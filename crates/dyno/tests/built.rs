@@ -1,4 +1,4 @@
-//! `make demo` and the benchmarks find what they built, wherever cargo was told to build it.
+//! `make demo` and the benchmarks find their programs in whatever target directory cargo uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn built(folder: &Path, target_dir: Option<&Path>) -> PathBuf {
     for (name, _) in
         std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_"))
     {
-        // Of the cargo that runs this test; where its registry is, it may keep.
+        // Variables of the cargo that runs this test, except the place of its registry.
         if name != "CARGO_HOME" {
             script.env_remove(name);
         }

@@ -14,7 +14,7 @@ fn compare(words: &[&str]) -> Output {
 }
 
 /// Status, standard output and standard error.
-fn told(words: &[&str]) -> (i32, String, String) {
+fn compared(words: &[&str]) -> (i32, String, String) {
     let output = compare(words);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
@@ -40,7 +40,7 @@ fn changed(
 fn two_subjects_of_a_run_are_set_against_each_other() {
     let run = kept("hello").display().to_string();
     let (a, b) = (format!("{run}:slow"), format!("{run}:fast"));
-    let (status, text, _) = told(&[&a, &b]);
+    let (status, text, _) = compared(&[&a, &b]);
     assert_eq!(status, 0);
     assert!(text.contains("slow → fast"), "{text}");
     assert!(text.contains("too few repeats, 3 and 3: a verdict takes 5 of each"), "{text}");
@@ -48,16 +48,16 @@ fn two_subjects_of_a_run_are_set_against_each_other() {
     // says so.
     let gated = [&*a, &b, "--fail-on", "p99>+1%", "--format", "junit"];
     let why = "message=\"not compared: it is not known in some valid repeats (3 of A and 0 of B)";
-    let (status, xml, error) = told(&gated);
+    let (status, xml, error) = compared(&gated);
     assert_eq!(status, 3);
     assert!(xml.contains("failures=\"0\" errors=\"2\" skipped=\"0\""), "{xml}");
     assert!(xml.contains(&format!("<error {why}")), "{xml}");
     assert!(error.contains("2 of 2 gates undecided") && error.contains("hint: "), "{error}");
-    let (status, xml, error) = told(&[&gated[..], &["--undecided", "pass"]].concat());
+    let (status, xml, error) = compared(&[&gated[..], &["--undecided", "pass"]].concat());
     assert_eq!((status, &*error), (0, ""));
     assert!(xml.contains("failures=\"0\" errors=\"0\" skipped=\"2\""), "{xml}");
     assert!(xml.contains(&format!("<skipped {why}")), "{xml}");
-    let (_, json, _) = told(&[&a, &b, "--format", "json"]);
+    let (_, json, _) = compared(&[&a, &b, "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["schema"], &json["paired"]), (&"dyno.compare/1".into(), &true.into()));
     assert!(json["rows"][0]["ratio_of_medians"].as_f64().unwrap() > 1.0, "{json:#}");
@@ -79,11 +79,11 @@ fn what_cannot_be_compared_is_refused_with_the_way_out() {
         (vec![&*run, &*other, "--fail-on", "p99"], "is no gate"),
         (vec![&*run, &*other, "--same-within", "2"], "such as `2%`"),
     ] {
-        let (status, out, error) = told(&words);
+        let (status, out, error) = compared(&words);
         assert_eq!((status, &*out), (2, ""), "{words:?}: {error}");
         assert!(error.contains(wanted), "{words:?}: {error}");
     }
-    let (status, _, error) = told(&[&format!("{run}:foo"), &format!("{run}:slow")]);
+    let (status, _, error) = compared(&[&format!("{run}:foo"), &format!("{run}:slow")]);
     assert_eq!(status, 2);
     assert!(error.contains("has no subject \"foo\"; it has fast, slow"), "{error}");
 }
@@ -96,11 +96,11 @@ fn runs_that_differ_in_more_than_their_servers_are_refused_by_name() {
         header.facts.kernel = Some("9.9".into());
         header.plan.load.duration_ns += 1;
     });
-    let (status, out, error) = told(&[&before, &after]);
+    let (status, out, error) = compared(&[&before, &after]);
     assert_eq!((status, &*out), (2, ""), "{error}");
     assert!(error.contains("machine.kernel: ") && error.contains("and 9.9"), "{error}");
     assert!(error.contains("load.duration_ns: ") && error.contains("--anyway"), "{error}");
-    let (status, text, _) = told(&[&before, &after, "--anyway"]);
+    let (status, text, _) = compared(&[&before, &after, "--anyway"]);
     assert_eq!(status, 0);
     let rows: Vec<&str> = text.lines().filter(|line| line.contains("Throughput")).collect();
     assert!(!rows.is_empty());
@@ -110,7 +110,7 @@ fn runs_that_differ_in_more_than_their_servers_are_refused_by_name() {
         header.plan.subjects[0].version = Some("2.0".into());
         header.started = "2026-01-03T03:04:05Z".into();
     });
-    let (status, text, error) = told(&[&before, &newer]);
+    let (status, text, error) = compared(&[&before, &newer]);
     assert_eq!(status, 0, "{error}");
     assert!(text.contains("were made at different times"), "{text}");
 }
@@ -130,13 +130,13 @@ fn removed_trial_is_reported_in_every_format() {
     let said = "1 of 3 repeats of B do not count (no record in the archive: 1)";
     for format in ["text", "md", "html", "junit", "json"] {
         for gates in [&[][..], &["--fail-on", "throughput<-90%"]] {
-            let (status, out, _) = told(&[&[&*a, &b, "--format", format][..], gates].concat());
+            let (status, out, _) = compared(&[&[&*a, &b, "--format", format][..], gates].concat());
             assert_eq!(status, if gates.is_empty() { 0 } else { 3 }, "{format}: {out}");
             assert!(out.contains(said), "{format}: {out}");
             assert!(out.contains("has no record of 1 planned repeats"), "{format}: {out}");
         }
     }
-    let (_, json, _) = told(&[&a, &b, "--format", "json"]);
+    let (_, json, _) = compared(&[&a, &b, "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let cells = json["repeats"].as_array().unwrap();
     let has_lost = |cell: &&serde_json::Value| cell["b"]["counted"] != cell["b"]["planned"];

@@ -39,7 +39,7 @@ pub(crate) fn is_coded(codings: &[u8]) -> bool {
 fn decode_one(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
     match name {
         "gzip" | "x-gzip" => read(name, flate2::read::MultiGzDecoder::new(body)),
-        // What RFC 9110 §8.4.1.2 calls deflate has zlib's frame; some servers leave it out.
+        // The `deflate` of RFC 9110 §8.4.1.2 has zlib's frame; some servers leave it out.
         "deflate" => inflate(body, bufread::ZlibDecoder::new(body), bufread::ZlibDecoder::total_in)
             .or_else(|why| {
                 inflate(body, bufread::DeflateDecoder::new(body), bufread::DeflateDecoder::total_in)
@@ -54,7 +54,7 @@ fn decode_one(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The decoder as a reader would not tell how much of the body it took.
+/// Decodes Brotli. The decoder's `Read` interface would not report how much of the body it took.
 fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
     use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 

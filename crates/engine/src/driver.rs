@@ -25,17 +25,17 @@ pub trait Driver {
     /// Queues `bytes` behind everything queued before on this connection. They are copied.
     fn send(&mut self, conn: ConnId, bytes: &[u8]);
 
-    /// Ends the connection at once, whatever is queued or under way.
+    /// Closes the connection immediately, with its queued bytes and requests in flight.
     fn close(&mut self, conn: ConnId);
 
-    /// How many of the bytes queued on an open connection have left.
+    /// Returns the progress of the bytes queued on an open connection.
     fn queued(&self, conn: ConnId) -> Queued;
 
     /// Bytes that the kernel has taken, on all connections since the driver was made.
     fn sent_bytes(&self) -> u64;
 
-    /// Bytes that the kernel has taken on an open connection and not sent yet; 0 if it does not
-    /// tell.
+    /// Bytes that the kernel has taken on an open connection and not sent yet; 0 if the kernel does
+    /// not report them.
     fn unsent(&self, conn: ConnId) -> u64;
 
     /// Hands queued bytes to the kernel. `handed` is called for each connection all of whose bytes
@@ -61,7 +61,7 @@ pub trait Driver {
         None
     }
 
-    /// Counters of an open connection; `None` if the kernel does not tell.
+    /// Counters of an open connection; `None` if the kernel does not report them.
     fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters>;
 
     /// CPU use of the calling thread so far.
@@ -89,7 +89,7 @@ impl Queued {
     }
 }
 
-/// How to wait in a turn.
+/// Way of waiting in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// When the wait ends at the latest.
@@ -114,7 +114,7 @@ pub struct Turn {
     /// When the worker got control back: everything the turn's completions report had happened by
     /// then.
     pub woke: Instant,
-    /// How much of the wait was polling.
+    /// Part of the wait that was polling, nanoseconds.
     pub spun_ns: u64,
 }
 
@@ -122,8 +122,8 @@ pub struct Turn {
 pub struct Completion {
     pub conn: ConnId,
     pub what: What,
-    /// The latest instant at which it can have happened: the clock was read right after the kernel
-    /// had told. Never earlier than that of the completion before it.
+    /// The latest instant at which it can have happened: the clock was read right after the
+    /// kernel's report. Never earlier than that of the completion before it.
     pub at: Instant,
 }
 

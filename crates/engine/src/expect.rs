@@ -1,5 +1,5 @@
-//! What a right answer is. Status and exact body are compared for every answer as it arrives,
-//! without keeping it; what needs the whole answer is looked at for a sample.
+//! Expectations of correct answers. Status and exact body of every answer are compared as it
+//! arrives, without a copy. Checks of whole answers are made for a sample.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{coding, limits};
 
-/// What the right answers to one request are: the compiled form of the plan's `Expect`.
+/// The expected answer to one request: the compiled form of the plan's `Expect`.
 #[derive(Clone, Debug, Default)]
 pub struct Expectation {
     /// `None`: any status from 200 to 399.
@@ -92,7 +92,7 @@ pub struct Deep {
     pub json_matches: Vec<(String, Regex)>,
 }
 
-/// What the value of a header must be.
+/// The expected value of a header.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     /// Anything: the header is there.
@@ -184,7 +184,7 @@ pub(crate) struct Verdict {
     pub(crate) fault: Option<String>,
 }
 
-/// What is kept of an answer that is checked in full.
+/// The copy of an answer that is checked in full.
 #[derive(Debug, Default)]
 struct Full {
     /// The body so far. `None`: no expectation needs it, or it could not be kept.

@@ -1,4 +1,4 @@
-//! What is sent when, and what it took.
+//! The load engine: sends requests on schedule and records their times.
 //!
 //! A [`Worker`] is a pure state machine: it turns a [`Schedule`] into operations for a [`Driver`]
 //! and the driver's completions into exchanges, which its recorder keeps in intervals. Time,
@@ -24,7 +24,7 @@ pub mod traffic;
 mod turn;
 mod worker;
 
-// What loads speak, in the words of archives.
+// The protocols of loads, as archives name them.
 pub use dyno_archive::Protocol;
 pub use dyno_archive::plan::Http2;
 

@@ -4,7 +4,7 @@
 /// never silent.
 pub const WAITING: usize = 1 << 18;
 
-/// How long after the measured window exchanges in flight may still end. What is unanswered then is
+/// Time after the measured window in which exchanges in flight may still end. Later ones are
 /// reported as a lower bound.
 pub const DRAIN_NS: u64 = 5_000_000_000;
 
@@ -13,11 +13,11 @@ pub const DRAIN_NS: u64 = 5_000_000_000;
 pub const BACKOFF_MIN_NS: u64 = 1_000_000;
 pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
 
-/// How long after a cut exchanges in flight may still end. What is unanswered then is reported as a
-/// lower bound.
+/// Time after a cut in which exchanges in flight may still end. Later ones are reported as a lower
+/// bound.
 pub const CUT_DRAIN_NS: u64 = 1_000_000_000;
 
-/// How long a worker sleeps at most, so that it hears of being called off.
+/// Longest sleep of a worker, so that it notices a cancellation.
 pub const GLANCE_NS: u64 = 50_000_000;
 
 /// The same while requests are in flight. A worker that is stopped within a wait is known to be
@@ -46,7 +46,7 @@ pub const COMPLETIONS_PER_FLUSH: usize = 16;
 /// last of them.
 pub const LARGE_REQUEST_BYTES: usize = 4096;
 
-/// How long after the last response the generator still looks for bytes that answer no request.
+/// Time after the last response in which the generator looks for bytes that answer no request.
 pub const LAST_LOOK_NS: u64 = 10_000_000;
 
 /// A system call that does not wait takes no longer than this: beyond it the generator did not run.
@@ -55,18 +55,18 @@ pub const STANDSTILL_NS: u64 = 10_000_000;
 /// Silences of a worker that are kept apart. Beyond it the short ones are forgotten.
 pub const SILENCES: usize = 1024;
 
-/// How long the body of a request that expects 100 (Continue) waits for it: as long as curl waits.
+/// Longest wait of a request's body for 100 (Continue): the same as curl's.
 /// A server need not send one (RFC 9110 §10.1.1).
 pub const CONTINUE_NS: u64 = 1_000_000_000;
 
 /// Responses of a worker whose heads are searched for Set-Cookie.
 pub const COOKIE_LOOKS: u32 = 256;
 
-/// Kinds of malformed answers that are told apart by name, per worker. Later kinds are counted as
+/// Most kinds of malformed answers that are counted by name, per worker. Later kinds are counted as
 /// `other`.
 pub const PROTOCOL_ERROR_KINDS: usize = 64;
 
-/// Kinds of failed expectations that are told apart in words, per worker. Later kinds are counted
+/// Most kinds of failed expectations that are counted in words, per worker. Later kinds are counted
 /// as `other`.
 pub const UNEXPECTED_KINDS: usize = 64;
 
@@ -94,5 +94,5 @@ pub const CHECKED_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes of all such bodies at one time. Another one is an unexpected body, with its reason.
 pub const CHECKED_BODIES_BYTES: usize = 4 * CHECKED_BODY_BYTES;
 
-/// Kinds of requests that are told apart in results. Of larger mixes only the whole is recorded.
+/// Most kinds of requests that are recorded separately. Larger mixes are recorded as a whole only.
 pub const REQUESTS_TOLD_APART: usize = 256;

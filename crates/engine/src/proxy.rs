@@ -1,5 +1,5 @@
 //! The PROXY protocol (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>): the first
-//! bytes of a connection tell the server who the client is.
+//! bytes of a connection name the client to the server.
 
 use std::net::SocketAddr;
 

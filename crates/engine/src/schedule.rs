@@ -41,7 +41,7 @@ pub struct Stripe {
     pub of: u64,
 }
 
-/// How the instants of arrivals are drawn.
+/// Distribution of the instants of arrivals.
 #[derive(Clone, Debug)]
 enum ArrivalProcess {
     /// Arrival number n comes at the instant by which n arrivals are expected.
@@ -99,7 +99,7 @@ impl Schedule {
         }
     }
 
-    /// The next arrival, if there is a schedule and it goes on.
+    /// Returns the next arrival, or `None` at the end of the schedule or without one.
     #[must_use]
     pub fn peek(&self) -> Option<u64> {
         match self {
@@ -163,7 +163,7 @@ struct Stretch {
 }
 
 impl Profile {
-    /// The last segment's final rate goes on for ever.
+    /// The last segment's final rate continues for ever.
     fn new(segments: &[Segment]) -> Profile {
         let mut all = Vec::with_capacity(segments.len() + 1);
         let (mut start_ns, mut expected_before) = (0.0, 0.0);
@@ -306,7 +306,11 @@ mod tests {
     proptest! {
         #[test]
         fn workers_partition_the_schedule(
-            seed in any::<u64>(), of in 1u64..8, rate in 1.0f64..5000.0, ramp in 0.0f64..3000.0, kind in 0..4,
+            seed in any::<u64>(),
+            of in 1u64..8,
+            rate in 1.0f64..5000.0,
+            ramp in 0.0f64..3000.0,
+            kind in 0..4,
         ) {
             let arrivals = match kind {
                 0 => Arrivals::Constant { rate },

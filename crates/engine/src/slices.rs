@@ -11,9 +11,9 @@ use crate::rng::Rng;
 pub struct Slices {
     /// Length of a slice, nanoseconds, above 0.
     pub length_ns: u64,
-    /// How many loads alternate, at least 1.
+    /// Number of alternating loads, at least 1.
     pub of: u32,
-    /// Which of them this is, 0 to `of` − 1.
+    /// Index of this load, 0 to `of` − 1.
     pub own: u32,
     /// The same for all of them.
     pub seed: u64,
@@ -77,7 +77,8 @@ mod tests {
             let until = rounds * all[0].round_ns();
             let mut slices: Vec<(u64, u64)> = all.iter().flat_map(|s| s.within(0, until)).collect();
             slices.sort_unstable();
-            let expected: Vec<(u64, u64)> = (0..until / 400).map(|n| (n * 400, (n + 1) * 400)).collect();
+            let expected: Vec<(u64, u64)> =
+                (0..until / 400).map(|n| (n * 400, (n + 1) * 400)).collect();
             prop_assert_eq!(slices, expected);
             for own in &all {
                 for pair in own.within(0, until).chunks(2) {

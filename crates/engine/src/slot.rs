@@ -12,7 +12,7 @@ use crate::tls::Session;
 use crate::traffic::Draw;
 use crate::{Instant, limits};
 
-/// One request and its response, while under way.
+/// A request in flight and its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
     /// Its intended start: its place in the schedule, or when a slot fell free for it.
@@ -30,14 +30,14 @@ pub(crate) struct Exchange {
     /// Where its request ends in the bytes of its connection; 0: not known, as of requests that
     /// leave in one piece.
     pub(crate) ends_at: u64,
-    /// How often it was sent again because a server would not deal with it.
+    /// Number of repeated sends because a server refused to process it.
     pub(crate) retries: u8,
     /// Its draw, so that the request has the same bytes when it is sent again.
     pub(crate) draw: Draw,
 }
 
 impl Exchange {
-    /// This exchange as one that has not left, whatever was before.
+    /// Returns this exchange as unsent, in any earlier state.
     pub(crate) fn unsent(self) -> Exchange {
         Exchange {
             queued: Instant::NEVER,
@@ -75,7 +75,7 @@ impl Exchange {
     }
 }
 
-/// How far the response to an exchange has come.
+/// Progress of the response to an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseProgress {
     /// The request has not left.
@@ -129,7 +129,7 @@ pub(crate) enum State {
     Connecting {
         since: Instant,
     },
-    /// The TLS handshake is under way.
+    /// The TLS handshake is in progress.
     Securing {
         since: Instant,
         connecting_since: Instant,
@@ -142,7 +142,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Whether a connection is under way that cannot carry requests yet.
+    /// Whether a connection is being opened that cannot carry requests yet.
     pub(crate) const fn is_opening(self) -> bool {
         matches!(self, State::Connecting { .. } | State::Securing { .. } | State::Greeting { .. })
     }
@@ -191,7 +191,7 @@ pub(crate) struct H1 {
     pub(crate) reader: Reader,
     /// Oldest first.
     pub(crate) in_flight: VecDeque<Exchange>,
-    /// How many at the back of `in_flight` have not been handed to the kernel.
+    /// Number of exchanges at the back of `in_flight` not yet handed to the kernel.
     pub(crate) unsent: usize,
     pub(crate) answer: Answer,
     pub(crate) upgrade: Upgrade,
@@ -209,7 +209,7 @@ pub(crate) struct HeldBody {
     pub(crate) is_wanted: bool,
 }
 
-/// Whether an HTTP/1.1 connection is to become one of HTTP/2.
+/// State of the upgrade of an HTTP/1.1 connection to HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upgrade {
     No,
@@ -220,8 +220,8 @@ pub(crate) enum Upgrade {
 }
 
 impl Upgrade {
-    /// The kind by which the answer to the oldest request on the connection is read. `kind`: that
-    /// request's own, without an upgrade.
+    /// Returns the kind by which the answer to the oldest request on the connection is read.
+    /// `kind`: the kind of that request without an upgrade.
     #[inline]
     pub(crate) const fn kind(self, kind: RequestKind) -> RequestKind {
         match (self, kind) {
@@ -229,6 +229,17 @@ impl Upgrade {
             (Upgrade::Requested, _) => RequestKind::Upgrade,
             (_, kind) => kind,
         }
+    }
+
+    /// Ends a requested upgrade, and returns whether there was one. A server that answers without
+    /// the upgrade continues in HTTP/1.1 (RFC 9110 §7.8).
+    #[inline]
+    pub(crate) fn decline(&mut self) -> bool {
+        let is_declined = *self == Upgrade::Requested;
+        if is_declined {
+            *self = Upgrade::No;
+        }
+        is_declined
     }
 }
 
@@ -347,7 +358,7 @@ impl Slot {
             && matches!(self.talk, Talk::H1(_))
     }
 
-    /// How far the response to the oldest exchange of an HTTP/1.1 connection has come.
+    /// Returns the progress of the response to the oldest exchange of an HTTP/1.1 connection.
     pub(crate) fn response_progress(&self) -> Option<ResponseProgress> {
         let Talk::H1(h1) = &self.talk else { return None };
         Some(ResponseProgress::new(h1.in_flight.front()?, &h1.answer, h1.reader.missing()))

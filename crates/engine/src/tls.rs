@@ -12,8 +12,8 @@ use crate::limits;
 
 pub(crate) mod reason;
 
-/// What a worker needs to secure its connections. Certificates, keys, the memory of sessions and
-/// the clock for certificates' dates are in the configuration, made outside: this crate stays pure.
+/// TLS configuration of a worker's connections. Certificates, keys, the session cache and the clock
+/// for certificates' dates come from the caller: this crate stays pure.
 #[derive(Clone, Debug)]
 pub struct Tls {
     pub config: Arc<ClientConfig>,
@@ -26,7 +26,7 @@ pub(crate) struct Session {
     connection: UnbufferedClientConnection,
     /// The start of a record that has not arrived whole.
     kept: Vec<u8>,
-    /// TLS records of the session itself that are to be sent.
+    /// TLS records of the session itself to send.
     out: Vec<u8>,
     is_secured: bool,
     /// Whether a whole TLS record has come.
@@ -55,11 +55,11 @@ pub(crate) enum Progress {
 pub(crate) enum Broken<E> {
     /// TLS failed, in a word: the alert's name or the reason.
     Tls(String),
-    /// Whoever took the plain text refused it.
+    /// The reader of the plain text refused it.
     Reader(E),
 }
 
-/// What client and server agreed on in the handshake.
+/// Result of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) version: Option<String>,
@@ -81,7 +81,7 @@ impl Session {
         })
     }
 
-    /// TLS records of the session itself that are to be sent: handshake and alerts.
+    /// TLS records of the session itself to send: handshake and alerts.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.out
     }
@@ -125,7 +125,7 @@ impl Session {
         let room = plain.len() + OVERHEAD * (plain.len() / (1 << 14) + 2);
         let start = out.len();
         out.resize(start + room, 0);
-        // What is unread is shown as well: rustls remembers where in it the parts of a message lie.
+        // rustls also needs the unread bytes: it remembers where parts of a message lie in them.
         let mut unread = std::mem::take(&mut self.kept);
         let UnbufferedStatus { discard, state, .. } =
             self.connection.process_tls_records(&mut unread);
@@ -209,14 +209,14 @@ impl Session {
     fn queue_alert(&mut self, unread: &mut [u8]) {
         let UnbufferedStatus { state, .. } = self.connection.process_tls_records(unread);
         if let Ok(state @ ConnectionState::EncodeTlsData(_)) = state {
-            let mut nobody = |_: &[u8]| Ok::<(), std::convert::Infallible>(());
+            let mut discard = |_: &[u8]| Ok::<(), std::convert::Infallible>(());
             // An alert that cannot be encoded is not sent; the connection ends all the same.
-            let _ = step(state, &mut self.out, &mut 0, &mut nobody);
+            let _ = step(state, &mut self.out, &mut 0, &mut discard);
         }
     }
 }
 
-/// What one state of rustls asks for next.
+/// The next action that a state of rustls asks for.
 enum Step {
     Again,
     Blocked,
@@ -290,7 +290,7 @@ mod tests {
     }
 
     impl Pair {
-        /// What the session says goes to the server, and what that says back comes in pieces.
+        /// Passes the session's output to the server and the server's output back in pieces.
         /// Returns the plain text, and every progress that was made.
         fn exchange(&mut self, piece: usize) -> Result<(Vec<u8>, Vec<Progress>), String> {
             let mut plain = Vec::new();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_server_is_told_so() {
+    fn a_refused_server_receives_an_alert() {
         let mut pair = pair(&["http/1.1"], false);
         assert!(pair.exchange(10_000).is_err());
         let alert = pair.session.pending().to_vec();

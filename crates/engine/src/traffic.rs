@@ -34,13 +34,13 @@ struct MessageTraits {
     is_idempotent: bool,
     /// No other request may follow on its connection (RFC 9112 §9.6).
     closes: bool,
-    /// It asks to go on in another protocol (RFC 9110 §7.8).
+    /// It asks to switch protocols (RFC 9110 §7.8).
     asks_upgrade: bool,
     /// Its body waits for 100 (Continue).
     expects_continue: bool,
 }
 
-/// How a request is drawn.
+/// Selection of the next request.
 #[derive(Clone, Debug)]
 enum Choice {
     One,
@@ -74,7 +74,7 @@ impl CompiledRequest {
     }
 }
 
-/// How a request is put on the wire.
+/// Encoding of a request in HTTP/1.1.
 #[derive(Clone, Debug)]
 pub enum Template {
     /// The same bytes every time.
@@ -83,7 +83,7 @@ pub enum Template {
     Varying { head: Vec<Part>, body: Vec<Part> },
 }
 
-/// How a request is put on a stream of HTTP/2.
+/// Encoding of a request on an HTTP/2 stream.
 #[derive(Clone, Debug)]
 pub enum StreamTemplate {
     /// The same header block and body every time.
@@ -248,7 +248,7 @@ impl Traffic {
         self.some_close && self.traits[usize::from(index)].closes
     }
 
-    /// Whether a request itself asks to go on in another protocol.
+    /// Whether a request itself asks to switch protocols.
     pub(crate) fn asks_upgrade(&self, index: u16) -> bool {
         self.traits[usize::from(index)].asks_upgrade
     }
@@ -347,7 +347,8 @@ impl Draws {
             *draw = Draw((self.made - 1) as u32 | Draw::MADE);
             self.made - 1
         } else {
-            // The latest with these bits: nothing under way is two thousand million requests old.
+            // The latest with these bits: no request in flight is two thousand million requests
+            // old.
             let last = self.made - 1;
             last - (last.wrapping_sub(u64::from(draw.0)) & u64::from(!Draw::MADE))
         };
@@ -486,7 +487,7 @@ impl Part {
             }
             Part::Uuid => put_uuid(rng, out),
             Part::Column(rows) => {
-                out.extend_from_slice(&rows[(values.number % rows.len() as u64) as usize])
+                out.extend_from_slice(&rows[(values.number % rows.len() as u64) as usize]);
             }
             Part::BodyLength => put_decimal(values.body_length as u64, out),
         }
@@ -581,7 +582,7 @@ mod tests {
             body: vec![],
         };
         let mut memory = Vec::new();
-        // So far apart that the bits which are kept of the index have begun anew.
+        // Indexes so far apart that their stored bits have wrapped around.
         for made in [0, 5, (1 << 31) - 2, (1 << 31) - 1, 1 << 31, (1 << 40) + 7] {
             let mut draws = Draws { made, ..Draws::new(3, 2, 5) };
             let mut draw = Draw::NONE;

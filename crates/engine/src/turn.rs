@@ -5,14 +5,14 @@ use dyno_archive::interval::Interval;
 use crate::driver::Wait;
 use crate::{Driver, Instant, Worker, limits};
 
-/// Whether to go on, asked once a turn.
+/// Whether to continue, asked once per turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     No,
-    /// The measured window ends at this instant, the same for all workers. What is in flight may
+    /// The measured window ends at this instant, the same for all workers. Requests in flight may
     /// still end.
     At(Instant),
-    /// As `At`, but what is in flight may end only within [`limits::CUT_DRAIN_NS`]: somebody waits
+    /// As `At`, but requests in flight may end only within [`limits::CUT_DRAIN_NS`]: a user waits
     /// for the result.
     Now(Instant),
 }
@@ -32,9 +32,9 @@ pub fn run<D: Driver>(
 /// Runs a worker from its first connection to the end of its drain. Its connections stay open: a
 /// server may end threads and processes with their connections, and with them their counters.
 ///
-/// `begin` is asked each turn once the worker has tried all its connections; it answers with the
-/// instant at which the load begins, the same for all workers. `stop` is told how many complete
-/// answers there are so far. Sealed intervals go to `seal` as they end.
+/// Each turn calls `begin` once the worker has tried all its connections. It returns the instant at
+/// which the load begins, the same for all workers. `stop` receives the number of complete answers
+/// so far. Sealed intervals go to `seal` as they end.
 pub fn run_until_drained<D: Driver>(
     worker: &mut Worker,
     driver: &mut D,
@@ -99,7 +99,7 @@ pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
             driver.flush(&mut |conn, at| worker.handed(conn, at));
         }
     }
-    // What fell due while completions were handled is started now and not after the next sleep.
+    // Requests that fell due while completions were handled start now and not after the next sleep.
     // Without a schedule nothing is due to the microsecond, and the clock need not be read once
     // more: what begins now begins no earlier than the completion that was handled last, up to
     // which the books have counted.

@@ -1,5 +1,5 @@
-//! Connections that end in good order, requests that are asked for again, and loads that somebody
-//! cuts short.
+//! Connections that end in good order, requests that are sent again, and loads that are ended
+//! early.
 
 mod world;
 
@@ -287,7 +287,7 @@ fn what_would_do_harm_twice_is_not_asked_for_again() {
     );
 }
 
-/// A close that nobody announced is the server's failure.
+/// An unannounced close is the server's failure.
 #[test]
 fn what_is_lost_behind_a_cut_is_lost() {
     let played = sim::play(
@@ -327,7 +327,7 @@ fn a_request_that_cannot_leave_times_out() {
     config.policy.first_byte_timeout_ns = Some(20 * MS);
     let played = sim::play(World::new(1, model), config);
     assert_eq!((of_all(&played, Outcome::Ok), of_all(&played, Outcome::Timeout)), (10, 10));
-    // What never left is no byte that was sent.
+    // Bytes that never left do not count as sent.
     assert_eq!(sent_bytes(&played), 10 * POST.len() as u64);
     assert!(played.report.books.balance(), "{:?}", played.report.books);
     let waits = ages(&played, Outcome::Timeout);
@@ -429,7 +429,11 @@ proptest! {
         open in any::<bool>(),
         per_connection in proptest::option::of(1u64..10),
     ) {
-        let mut model = faulty(&[(Fault::PoliteClose, odds.0), (Fault::CloseInBody, odds.1), (Fault::Reset, odds.1)]);
+        let mut model = faulty(&[
+            (Fault::PoliteClose, odds.0),
+            (Fault::CloseInBody, odds.1),
+            (Fault::Reset, odds.1),
+        ]);
         model.service = Service::Exponential { mean_ns: 5e5 };
         let mut world = World::new(seed, model);
         world.net.cut = cut;

@@ -46,7 +46,7 @@ enum Kernel {
     Only(u64),
 }
 
-/// What the server does once it has spoken.
+/// The server's action after its bytes are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Then {
     GoOn,
@@ -94,8 +94,8 @@ struct Connection {
     ends: Vec<u64>,
     /// SETTINGS have come.
     greeted: bool,
-    /// Bytes that have been told to be handed over.
-    told: u64,
+    /// Bytes whose handover has been reported.
+    reported: u64,
 }
 
 impl Scripted {
@@ -154,8 +154,8 @@ impl Driver for Scripted {
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         let Some(connection) = &mut self.connection else { return };
         // Nothing is handed over before what stands in front of it has left.
-        if connection.queued > connection.told && connection.taken >= connection.told {
-            connection.told = connection.queued;
+        if connection.queued > connection.reported && connection.taken >= connection.reported {
+            connection.reported = connection.queued;
             handed(0, Instant(self.now));
         }
     }
@@ -274,9 +274,9 @@ fn assert_ended(kernel: Kernel, says: &[u8]) {
     assert!(named > 0, "{:?}", report.protocol_errors);
     assert!(
         driver.sent.windows(CALM.len()).any(|bytes| bytes == CALM),
-        "the server is not told why"
+        "the reason is not sent to the server"
     );
-    // The bound, twice, with what one turn can bring on top, and what is queued beside replies.
+    // Twice the bound, and on top the replies of one turn and the other queued frames.
     let most = 2 * (limits::REPLY_BYTES + says.len() as u64) + 1000;
     assert!(
         driver.most_waiting <= most,
@@ -286,7 +286,7 @@ fn assert_ended(kernel: Kernel, says: &[u8]) {
 }
 
 #[test]
-fn a_flood_of_pings_that_nobody_reads_answers_to_ends_the_connection() {
+fn a_flood_of_pings_with_unread_answers_ends_the_connection() {
     for kernel in [Kernel::Only(0), Kernel::Only(50), Kernel::Only(100_000)] {
         assert_ended(kernel, &ping().repeat(2000));
     }
@@ -347,7 +347,7 @@ fn a_server_that_allows_a_stream_for_a_moment_refuses_all() {
     assert_eq!(outcomes(&run_all(&mut driver, 3)), [("stream_refused", 3)]);
 }
 
-/// A connection on which nobody wants to open a stream meanwhile.
+/// A connection on which no stream is due meanwhile.
 #[test]
 fn a_server_that_bars_streams_now_and_then_keeps_its_connection() {
     let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
@@ -387,7 +387,8 @@ fn a_server_that_closes_before_any_stream_is_allowed_has_nine_tries() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever a server says for ever without reading, and however much the kernel takes for it.
+    /// For any bytes that a server sends for ever without reading, and any amount that the kernel
+    /// takes for it.
     #[test]
     fn nothing_that_a_server_says_makes_the_queue_grow(
         taken in 0u64..100_000,
@@ -410,6 +411,7 @@ proptest! {
         // An answer is at most one and a half times as long as what brings it about, and what a
         // request takes comes on top.
         let most = 2 * (limits::REPLY_BYTES + 2 * says.len() as u64) + 100_000;
-        prop_assert!(driver.most_waiting <= most, "{} bytes waited, {} at most may", driver.most_waiting, most);
+        let waited = driver.most_waiting;
+        prop_assert!(waited <= most, "{} bytes waited, {} at most may", waited, most);
     }
 }

@@ -187,8 +187,7 @@ fn servers_that_go_away_cost_no_request() {
     }
 }
 
-/// In an open loop a connection that has room may be told to take no more before an arrival comes
-/// to use it.
+/// In an open loop a connection that has room may receive GOAWAY before an arrival uses it.
 #[test]
 fn servers_that_go_away_cost_no_arrival_either() {
     for seed in 0..10 {
@@ -258,14 +257,14 @@ fn expected_continue_is_waited_for_on_streams() {
     assert_eq!(played.truth.bodies.into_iter().collect::<Vec<_>>(), [(b"body".to_vec(), 4)]);
 }
 
-/// What nothing more can become of is replaced, also if the last that happens on it is a time-out.
+/// A connection that is used up is replaced, also if its last event is a time-out.
 #[test]
 fn a_connection_that_is_used_up_is_replaced_after_a_time_out_too() {
     for faults in [&[(Fault::Silence, 0.2)][..], &[(Fault::Silence, 0.2), (Fault::GoAway, 0.05)]] {
         let mut config = config_of(2, 3, 2000);
         config.policy.timeout_ns = 20 * MS;
         config.policy.requests_per_connection = Some(7);
-        // What never ends is to fail instead.
+        // A load that would never end fails instead.
         config.window.duration_ns = Some(600 * SECOND);
         let played = sim::play(World::new(1, faulty(faults)), config);
         let books = played.report.books;
@@ -405,7 +404,7 @@ fn what_is_turned_away_on_every_try_is_refused() {
     assert_eq!(http2(&played).retried, 0);
 }
 
-/// What is queued behind bytes that the server does not read never leaves, and is overdue all the
+/// Requests queued behind bytes that the server does not read never leave, and are overdue all the
 /// same.
 #[test]
 fn streams_that_cannot_leave_time_out() {
@@ -467,7 +466,7 @@ fn answers_larger_than_our_windows_are_read() {
     assert!(http2(&played).sent.frames["WINDOW_UPDATE"] > 200 * 190);
 }
 
-/// What happens to a stream happens to no other.
+/// A fault of one stream affects no other stream.
 #[test]
 fn faults_of_streams_are_counted_exactly_as_they_were_made() {
     const FAULTS: [Fault; 7] = [
@@ -589,7 +588,8 @@ proptest! {
         times_ms in (0u64..500, proptest::option::of(0u64..1500)),
     ) {
         let queue = if single { Queue::Single } else { Queue::PerConnection };
-        let mut model = Model::new(Service::Exponential { mean_ns: service_us as f64 * 1e3 }, queue);
+        let service = Service::Exponential { mean_ns: service_us as f64 * 1e3 };
+        let mut model = Model::new(service, queue);
         model.faults = Fault::OF_HTTP2.map(|f| (f, odds)).to_vec();
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
         model.max_streams = granted;
@@ -617,8 +617,8 @@ proptest! {
         prop_assert_eq!(at_end(&played).count(), books.in_flight_at_end);
         let most = u64::from(streams.min(granted.unwrap_or(u32::MAX)));
         prop_assert!(http2(&played).streams_most <= most);
-        // What waits for ever is a hole: time-outs end what is in flight, and the rest finds
-        // connections.
+        // A request that waits for ever would be a gap. Time-outs end requests in flight, and the
+        // others find connections.
         prop_assert!(arrivals != Arrivals::Closed || books.in_flight_at_end == 0, "{:?}", books);
         for body in played.truth.bodies.keys() {
             prop_assert_eq!(body.len(), sizes.0);
@@ -629,7 +629,11 @@ proptest! {
     /// A cut that reaches the worker after its instant, as it does over threads, loses no exchange.
     #[test]
     fn the_books_balance_when_a_load_is_cut_late(
-        seed in any::<u64>(), turns in 1u32..400, at_ms in 0u64..400, open in any::<bool>(), warmup_ms in 0u64..300,
+        seed in any::<u64>(),
+        turns in 1u32..400,
+        at_ms in 0u64..400,
+        open in any::<bool>(),
+        warmup_ms in 0u64..300,
     ) {
         let mut model = Model::new(Service::Exponential { mean_ns: 3e6 }, Queue::Single);
         model.faults = vec![(Fault::GoAway, 0.02), (Fault::Refuse, 0.02)];

@@ -49,7 +49,7 @@ fn a_page_takes_its_rounds() {
         times.at(0.5)
     );
     assert!((times.max().unwrap() as f64 / 3_060_000.0 - 1.0).abs() < 0.002);
-    // Of each visitor 326 pages fit into the second, and the 327th begins in it.
+    // 326 pages of each visitor fit into the second, and the 327th begins in it.
     assert!((2 * 326..=2 * 327).contains(&times.count()), "{}", times.count());
     let books = played.report.books;
     assert!(books.balance());

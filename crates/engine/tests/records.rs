@@ -79,7 +79,7 @@ fn text(seen: &Seen) -> String {
 fn lines(at: &str, value: &Value, out: &mut String) {
     match value {
         Value::Object(all) => {
-            all.iter().for_each(|(key, value)| lines(&format!("{at}.{key}"), value, out))
+            all.iter().for_each(|(key, value)| lines(&format!("{at}.{key}"), value, out));
         }
         Value::Array(all) => {
             all.iter().enumerate().for_each(|(i, value)| lines(&format!("{at}.{i}"), value, out));

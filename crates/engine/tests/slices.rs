@@ -54,9 +54,10 @@ proptest! {
         let own = slices.within(0, end);
         let of_slices: Vec<u64> = own.iter().map(|(from, to)| started(*from, *to)).collect();
         prop_assert_eq!(of_slices.iter().sum::<u64>(), started(0, end));
-        let (least, most) = (*of_slices[1..].iter().min().unwrap(), *of_slices.iter().max().unwrap());
-        // Where two slices of its own follow each other, the second begins with what the first has
-        // under way.
+        let least = *of_slices[1..].iter().min().unwrap();
+        let most = *of_slices.iter().max().unwrap();
+        // Where two slices of its own follow each other, the second begins with the requests in
+        // flight of the first.
         prop_assert!(most - least <= 4 * u64::from(pipeline) && least > 100, "{of_slices:?}");
     }
 

@@ -89,7 +89,7 @@ fn a_generator_robbed_asleep_shows_wake_lag() {
     assert!(times(&played, |i| &i.times.send_lag).max().unwrap() > 30 * MS);
 }
 
-/// A closed loop has no schedule: only its own waits tell that it was stopped, and not the server.
+/// A closed loop has no schedule: only its own waits show that it was stopped, and not the server.
 #[test]
 fn stops_of_a_closed_loop_show_wake_lag() {
     for at_ns in (0..20).map(|n| SECOND + n * 3_700_000) {
@@ -245,7 +245,7 @@ fn a_total_of_requests_is_exact() {
 }
 
 #[test]
-fn nobody_listening_is_refusals_and_nothing_else() {
+fn a_closed_port_gives_refusals_and_nothing_else() {
     let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
     let mut world = World::new(1, model);
     world.net.refuse = 1.0;
@@ -317,7 +317,11 @@ proptest! {
     /// A cut that reaches the worker after its instant, as it does over threads, loses no exchange.
     #[test]
     fn the_books_balance_when_a_load_is_cut_late(
-        seed in any::<u64>(), turns in 1u32..400, at_ms in 0u64..400, open in any::<bool>(), warmup_ms in 0u64..300,
+        seed in any::<u64>(),
+        turns in 1u32..400,
+        at_ms in 0u64..400,
+        open in any::<bool>(),
+        warmup_ms in 0u64..300,
     ) {
         let model = Model::new(Service::Exponential { mean_ns: 3e6 }, Queue::Single);
         let arrivals = if open { Arrivals::Poisson { rate: 400.0 } } else { Arrivals::Closed };
@@ -352,7 +356,8 @@ proptest! {
         first_byte_ms in proptest::option::of(1u64..200),
         ramp_ms in proptest::option::of(0u64..1500),
     ) {
-        let mut model = Model::new(Service::Exponential { mean_ns: service_us as f64 * 1e3 }, Queue::Single);
+        let service = Service::Exponential { mean_ns: service_us as f64 * 1e3 };
+        let mut model = Model::new(service, Queue::Single);
         model.faults = Fault::OF_HTTP1.map(|f| (f, odds)).to_vec();
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
         let mut world = World::new(seed, model);

@@ -1,4 +1,4 @@
-//! The guard's own life: it listens until dyno has ended, and ends what is left of it then.
+//! The guard process: it listens until dyno has ended, and then ends all processes that are left.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,14 +11,14 @@ use crate::guard::{listen, read_handed};
 use crate::limits::GROUP;
 use crate::{group, process, sys};
 
-/// The guard's whole life.
+/// Runs the guard until everything is cleaned up.
 pub fn main(input: impl BufRead) {
     sys::detach_from_terminal();
     end_all(&listen(input));
 }
 
-/// Ends and removes what was watched: processes first, then their groups, then what was changed for
-/// the groups, then the folders that processes may still write into.
+/// Ends and removes all registered things: processes first, then their groups, then changes for the
+/// groups, then the folders that processes may still write into.
 pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
     let of_kind = |kind: &str| {
         let prefix = format!("{kind} ").into_bytes();

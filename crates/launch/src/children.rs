@@ -1,5 +1,5 @@
-//! dyno's own children, told from the orphans that the kernel gives it: descendants of a minder
-//! that was killed.
+//! dyno's own children, as distinct from the orphans that the kernel reparents to it: descendants
+//! of a minder that was killed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,7 +15,7 @@ use crate::sys;
 /// The children that dyno has started and not waited for.
 static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Whether orphans come to dyno.
+/// Whether the kernel gives orphans to dyno.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
 fn own() -> MutexGuard<'static, BTreeSet<u32>> {
@@ -36,7 +36,7 @@ pub(crate) fn forget(pid: u32) {
     own().remove(&pid);
 }
 
-/// Has the kernel give orphans to dyno from here on. Not where dyno has children that it did not
+/// Makes the kernel give orphans to dyno from now on, unless dyno has children that it did not
 /// start, as after the `exec` of a shell with jobs: their orphans would be taken for its own.
 pub(crate) fn adopt_orphans() {
     static ONCE: Once = Once::new();

@@ -1,6 +1,5 @@
-//! The environment of what dyno starts. It is of dyno's making, so that two users of one suite
-//! measure the same: of dyno's own only what is named here, or by a subject or a suite, is passed
-//! on.
+//! The environment of programs that dyno starts. dyno builds it, so that two users of one suite
+//! measure the same. Only variables that are named here, by a subject or by a suite are passed on.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,17 +14,17 @@ use sha2::{Digest as _, Sha256};
 /// Variables of dyno's own environment that every program gets.
 const ALWAYS: [&str; 2] = ["PATH", "HOME"];
 
-/// Where programs are looked for if dyno itself has no PATH.
+/// Search path of programs if dyno itself has no PATH.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The same language everywhere: messages, sorting and encodings are not to depend on who measures.
+/// The same language everywhere: messages, sorting and encodings must not depend on the user.
 const LANGUAGE: &str = "C.UTF-8";
 
-/// Variables of dyno's own environment that builds, and the questions that dyno asks of tools
-/// (`version`, `requires`), get besides: where toolchains find themselves, their caches and their
-/// registries. What changes the code that they make (RUSTFLAGS, CFLAGS, GOFLAGS, GOAMD64,
-/// JAVA_TOOL_OPTIONS, NODE_OPTIONS and the like) is not among them: `inherit` or `env` of `[build]`
-/// lets it in. A `*` at the end stands for any rest. docs/subjects.md shows this list.
+/// Additional variables of dyno's environment for builds and for queries of tools (`version`,
+/// `requires`): places of toolchains, their caches and their registries. Variables that change the
+/// generated code (RUSTFLAGS, CFLAGS, GOFLAGS, GOAMD64, JAVA_TOOL_OPTIONS, NODE_OPTIONS and the
+/// like) are excluded: `inherit` or `env` of `[build]` adds them. A `*` at the end matches any
+/// rest. docs/subjects.md shows this list.
 pub const TOOLCHAINS: [&str; 71] = [
     // Proxies, and whom to trust.
     "http_proxy",
@@ -108,8 +107,8 @@ pub const TOOLCHAINS: [&str; 71] = [
     "COMPOSER_CACHE_DIR",
 ];
 
-/// A variable, or with a `*` at its end all that begin so, that is let in from dyno's own
-/// environment.
+/// A variable of dyno's own environment that is passed on. With a `*` at its end: all variables
+/// with that prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inherit(String);
 
@@ -122,7 +121,7 @@ impl Inherit {
         if name.is_empty() || !name.chars().all(is_name) {
             return Err(format!(
                 "{text:?} is not the name of an environment variable; write it like \"JAVA_HOME\", \
-                 or \"AWS_*\" for all that begin so"
+                 or \"AWS_*\" for all with that prefix"
             ));
         }
         Ok(Inherit(text.into()))
@@ -162,8 +161,7 @@ fn covers(pattern: &str, name: &str) -> bool {
 pub struct Ours(Vec<(String, OsString)>);
 
 impl Ours {
-    /// The variables that this process was started with. Those whose names are no text are left
-    /// out.
+    /// The variables that this process was started with, except those whose names are not UTF-8.
     #[must_use]
     pub fn read() -> Ours {
         Ours::of(std::env::vars_os())
@@ -252,15 +250,14 @@ impl Environment {
         all.filter(|(name, _)| !PLACES.contains(name))
     }
 
-    /// Whether anything that can change an artefact holds a word.
+    /// Whether a variable that can change an artefact contains a word.
     #[must_use]
     pub fn says(&self, word: &str) -> bool {
         self.what_counts().any(|(_, value)| value.contains(word))
     }
 }
 
-/// Places of the user's, of temporary files, and of a login: elsewhere, by somebody else, later, it
-/// is the same artefact.
+/// Places of the user, of temporary files, and of a login: they do not change the artefact.
 const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 
 /// The text that stands in records in place of a secret.

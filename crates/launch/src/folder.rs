@@ -1,6 +1,6 @@
-//! Folders and files of our own, among temporary files that others may write beside us: each is
-//! made anew, under a name that nobody can guess, and no link is followed. And files that others
-//! name: no link leads out of the folder that they mean.
+//! dyno's own folders and files in a temporary folder that other users may write to. Each is newly
+//! created under an unguessable name, and no link is followed. Also files that users name: no link
+//! leads out of the folder that they mean.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -13,22 +13,22 @@ use std::path::{Component, Path, PathBuf};
 use crate::guard::Guard;
 use crate::lock;
 
-/// Makes `dyno-PID-KIND-…` in the folder for temporary files. The guard, which knew of it before it
-/// was there, removes it if we do not.
+/// Creates `dyno-PID-KIND-…` in the folder for temporary files. The guard knows of it before it
+/// exists, and removes it if dyno does not.
 ///
 /// # Errors
-/// It cannot be made.
+/// It cannot be created.
 pub fn make(kind: &str, guard: &Guard) -> io::Result<PathBuf> {
     make_in(&std::env::temp_dir(), kind, guard)
 }
 
-/// The same in another folder.
+/// Creates such a folder in `base`.
 pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
-    // The guard has another working folder than we.
+    // The guard has another working folder than dyno.
     let base = std::path::absolute(base)?;
     let prefix = format!("dyno-{}-{kind}-", std::process::id());
     let named = |e: io::Error| {
-        io::Error::new(e.kind(), format!("no folder can be made in {}: {e}", base.display()))
+        io::Error::new(e.kind(), format!("cannot create a folder in {}: {e}", base.display()))
     };
     let made = tempfile::Builder::new().prefix(&prefix).rand_bytes(DRAWN).make_in(&base, |path| {
         guard.watch_folder(path);
@@ -39,19 +39,19 @@ pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
     Ok(made.map_err(named)?.into_temp_path().keep()?)
 }
 
-/// Length of the part of a folder's name that is drawn.
+/// Length of the random part of a folder's name.
 const DRAWN: usize = 12;
 
-/// Removes the folders of dynos of this user that were killed together with their guards: some hold
-/// a private key.
+/// Removes folders of this user's dynos that were killed together with their guards: some contain a
+/// private key.
 pub(crate) fn sweep(base: &Path) {
     let entries = std::fs::read_dir(base).into_iter().flatten().filter_map(Result::ok);
     for entry in entries {
         let Some(owner) = owner(&entry.file_name().to_string_lossy()) else { continue };
-        // Of the entry itself: no link is followed.
+        // Metadata of the entry itself: no link is followed.
         let is_ours = entry.metadata().is_ok_and(|is| is.is_dir() && is.uid() == user());
         if is_ours && let Some(_seized) = lock::seize(owner, &entry.path()) {
-            // What cannot be removed is tried again by the next run.
+            // The next run tries again to remove the rest.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -65,11 +65,11 @@ fn owner(name: &str) -> Option<u32> {
     if is_drawn && !kind.is_empty() { owner.parse().ok() } else { None }
 }
 
-/// Makes a folder that is kept, with those above it that are missing. What is built there is run
-/// later, so that nobody else may have made it among everybody's files, or may write into it.
+/// Creates a folder that is kept, with its missing parents. Programs that are built there are run
+/// later, so the folder must belong to this user, and no other user may write to it.
 ///
 /// # Errors
-/// It cannot be made, or is somebody else's.
+/// It cannot be created, or belongs to another user.
 pub fn make_own(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let refuse =
@@ -81,19 +81,19 @@ pub fn make_own(folder: &Path) -> io::Result<()> {
     {
         let metadata = std::fs::symlink_metadata(part)?;
         if metadata.is_symlink() {
-            return refuse("is a link among everybody's files");
+            return refuse("is a link in a world-writable folder");
         }
         if ![user(), 0].contains(&metadata.uid()) {
-            return refuse("lies among everybody's files and belongs to another user");
+            return refuse("is in a world-writable folder and belongs to another user");
         }
     }
     if is_shared(Some(folder)) {
-        return refuse("can be written by everybody");
+        return refuse("is world-writable");
     }
     Ok(())
 }
 
-/// Whether everybody may make files in a folder, as in that for temporary files.
+/// Whether every user may create files in a folder, as in that for temporary files.
 fn is_shared(folder: Option<&Path>) -> bool {
     folder.and_then(|f| std::fs::metadata(f).ok()).is_some_and(|m| m.mode() & 0o002 != 0)
 }
@@ -104,31 +104,31 @@ pub fn user() -> u32 {
     crate::sys::user()
 }
 
-/// Writes a file that is not there yet, for our user's eyes only.
+/// Writes a new file that only this user can read.
 ///
 /// # Errors
-/// It is there, even if only as a link that leads nowhere, or it cannot be written.
+/// The name exists, even as a dangling link, or the file cannot be written.
 pub fn write_new(path: &Path, text: &str) -> io::Result<()> {
     create(path, OpenOptions::new().write(true), 0o600)?.write_all(text.as_bytes())
 }
 
-/// Opens a file that is not there yet.
+/// Creates and opens a new file.
 pub fn create(path: &Path, options: &mut OpenOptions, mode: u32) -> io::Result<File> {
     options.create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// What becomes of a file that is there when another is to be written in its place.
+/// Treatment of an existing file at the place of a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     Kept,
     Replaced,
 }
 
-/// Puts a whole file in its place at once: one that is there is gone only when the new one is
-/// complete. A link is replaced itself. The umask decides on the permissions.
+/// Replaces a file atomically: an old file stays until the new one is complete. A link is replaced
+/// itself. The umask decides on the permissions.
 ///
 /// # Errors
-/// It cannot be written, or one is there that is to be kept; then nothing has changed.
+/// The file cannot be written, or an old one must be kept; then nothing has changed.
 pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -144,39 +144,39 @@ pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<
     kept.map(drop).map_err(|error| error.error)
 }
 
-/// Where a path is in `folder`, links followed.
+/// Resolves a path in `folder`, links included.
 ///
 /// # Errors
-/// It is not there, or a link leads out of the folder.
+/// The path does not exist, or a link leads out of the folder.
 pub fn within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
     let root = folder.canonicalize()?;
     let path = root.join(name).canonicalize()?;
     if path.starts_with(&root) { Ok(path) } else { Err(leads_out(name, &path)) }
 }
 
-/// The contents of the file of this name in `folder`. `most`: the bytes that it may have.
+/// Reads the file of this name in `folder`. `most`: its largest size, bytes.
 ///
 /// # Errors
-/// It cannot be read, is longer, a link leads out of the folder, or it is no file: a pipe would be
-/// waited for, a device never ends.
+/// The file cannot be read, is longer, is no regular file, or a link leads out of the folder. A
+/// pipe would block, and a device never ends.
 pub fn read_within(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let path = within(name, folder)?;
     read_file(&open_path(&path)?, name, most)
 }
 
-/// The contents of a file, links followed. `most`: the bytes that it may have.
+/// Reads a file through links. `most`: its largest size, bytes.
 ///
 /// # Errors
-/// It cannot be read, is longer, or is no regular file.
+/// The file cannot be read, is longer, or is no regular file.
 pub fn read_regular(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     read_file(&open_path(path)?, path, most)
 }
 
-/// The contents of the file of this name in `folder`, which no link may stand for or lead to.
-/// `most`: the bytes that it may have.
+/// Reads the file of this name in `folder` without following any link. `most`: its largest size,
+/// bytes.
 ///
 /// # Errors
-/// It cannot be read, is longer, is no regular file, or a part of its name is a link or leads up.
+/// The file cannot be read, is longer, is no regular file, or its name contains a link or `..`.
 pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let is_plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
     if name.as_os_str().is_empty() || !name.components().all(|part| is_plain(&part)) {
@@ -185,8 +185,8 @@ pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result
     let mut opened =
         File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(folder)?;
     for part in name.components() {
-        // Each part is opened in the folder that the part before it is, so that nobody can put a
-        // link there meanwhile.
+        // Each part is opened relative to the folder before it, so that no other process can put
+        // a link there in the meantime.
         let path = descriptor(&opened).join(part);
         opened =
             File::options().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)?;
@@ -197,8 +197,8 @@ pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result
     read_file(&opened, name, most)
 }
 
-/// Reads what a path descriptor (O_PATH) stands for. Pipes and devices are never opened: opening
-/// alone may wait or act.
+/// Reads the file of a path descriptor (O_PATH). Pipes and devices are never opened: opening alone
+/// may block or have effects.
 fn read_file(opened: &File, name: &Path, most: usize) -> io::Result<Vec<u8>> {
     let metadata = opened.metadata()?;
     if !metadata.is_file() {
@@ -216,7 +216,7 @@ fn read_file(opened: &File, name: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A descriptor that stands for a path without opening what is there.
+/// Returns a descriptor of a path without opening the file.
 fn open_path(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(libc::O_PATH).open(path)
 }
@@ -229,11 +229,11 @@ fn refused(name: &Path, why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{} {why}", name.display()))
 }
 
-/// The error of a link that leads out of the folder that was meant.
+/// Error of a link that leads out of the folder.
 #[must_use]
 pub fn leads_out(name: &Path, to: &Path) -> io::Error {
     let words = format!(
-        "{} is a link that leads out of its folder, to {}; copy what it shows",
+        "{} is a link that leads out of its folder, to {}; copy its target",
         name.display(),
         to.display()
     );
@@ -265,7 +265,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let guard = Guard::start().unwrap();
         let live = make_in(root.path(), "tls", &guard).unwrap();
-        // As it is seen from another PID namespace: the number is nobody's here.
+        // As seen from another PID namespace: no process has this number here.
         let elsewhere = root.path().join("dyno-4194999-tls-abcdefghijkl");
         let [left, ours] =
             ["dyno-4194998-tls-abcdefghijkm", "dyno-4194999-cases"].map(|n| root.path().join(n));
@@ -291,7 +291,7 @@ mod tests {
         make_own(&cache).unwrap();
         assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
         fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(make_own(&cache).unwrap_err().to_string().contains("written by everybody"));
+        assert!(make_own(&cache).unwrap_err().to_string().contains("world-writable"));
         let shared = root.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
@@ -387,7 +387,7 @@ mod tests {
         assert!(path.symlink_metadata().unwrap().is_file());
         assert!(write_whole(&path, b"c", Existing::Kept).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "b");
-        // What cannot be replaced stays, and nothing else is left.
+        // A target that cannot be replaced stays, and no temporary file is left.
         let folder = root.path().join("folder");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("kept"), "x").unwrap();

@@ -111,7 +111,7 @@ impl Guard {
         let mut message = format!("{sign}{kind} ").into_bytes();
         message.extend(thing.as_ref().as_bytes());
         message.push(END);
-        let mut guard = self.process.lock().expect("nobody panics while holding it");
+        let mut guard = self.process.lock().expect("no holder panics");
         if let Some(to) = &mut guard.to {
             // A guard that is gone guards nothing; what we do ourselves does not depend on it.
             let _ = to.write_all(&message);
@@ -161,11 +161,11 @@ pub(crate) mod tests {
     use std::io::BufReader;
     use std::os::fd::OwnedFd;
 
-    /// What a guard was told, in a test.
+    /// Messages that a guard received, in a test.
     #[derive(Debug)]
-    pub(crate) struct Told(tempfile::NamedTempFile);
+    pub(crate) struct GuardRecord(tempfile::NamedTempFile);
 
-    impl Told {
+    impl GuardRecord {
         pub(crate) fn watched(&self) -> BTreeSet<Vec<u8>> {
             listen(BufReader::new(self.0.reopen().unwrap()))
         }
@@ -173,24 +173,25 @@ pub(crate) mod tests {
 
     impl Guard {
         /// A guard that does nothing but remember.
-        pub(crate) fn that_writes_down() -> (Guard, Told) {
-            let told = tempfile::NamedTempFile::new().unwrap();
-            let file = told.reopen().unwrap();
+        pub(crate) fn with_record() -> (Guard, GuardRecord) {
+            let record = tempfile::NamedTempFile::new().unwrap();
+            let file = record.reopen().unwrap();
             let child = Command::new("true").spawn().unwrap();
             let to = Some(ChildStdin::from(OwnedFd::from(file)));
-            (Guard { process: Arc::new(Mutex::new(GuardProcess { to, child })) }, Told(told))
+            let process = Arc::new(Mutex::new(GuardProcess { to, child }));
+            (Guard { process }, GuardRecord(record))
         }
     }
 
     #[test]
     fn names_may_hold_anything() {
-        let (guard, told) = Guard::that_writes_down();
+        let (guard, record) = Guard::with_record();
         let odd = OsStr::from_bytes(b"/tmp/a b\n+folder /home/\xFF");
         guard.watch_folder(Path::new(odd));
         guard.watch_folder(Path::new("/tmp/x"));
         guard.watch_session(17);
         guard.forget_folder(Path::new("/tmp/x"));
-        let watched: Vec<_> = told.watched().into_iter().collect();
+        let watched: Vec<_> = record.watched().into_iter().collect();
         assert_eq!(watched, [[b"folder ", odd.as_bytes()].concat(), b"session 17".to_vec()]);
     }
 }

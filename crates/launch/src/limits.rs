@@ -6,9 +6,8 @@ use std::time::Duration;
 /// does not count.
 pub const ANSWER_BYTES: u64 = 1 << 20;
 
-/// The most that is kept of what a subject or a build prints. What is beyond is cut off from the
-/// front, but for the last
-/// [`LOG_TAIL_BYTES`]: temporary files are often memory, and the subject's own limit would not count them.
+/// Largest log of a subject or a build, bytes. A longer log is cut to its last [`LOG_TAIL_BYTES`]:
+/// temporary files are often memory, and the subject's own limit would not count them.
 pub const LOG_BYTES: u64 = 4 << 20;
 
 /// How often the length of a log is looked at. A server that logs a gigabyte per second is 100 MB
@@ -18,9 +17,9 @@ pub const LOG_GLANCE: Duration = Duration::from_millis(100);
 /// The end of a log from which failures show the last lines.
 pub const LOG_TAIL_BYTES: u64 = 64 << 10;
 
-/// How long killed processes may take to leave their control group: milliseconds in practice,
-/// seconds where they had much memory. What is left then is told of, and is the guard's to try once
-/// more.
+/// Longest time that killed processes may take to leave their control group: milliseconds in
+/// practice, seconds if they had much memory. Processes that are left then are reported, and the
+/// guard tries once more.
 pub const GROUP: Duration = Duration::from_secs(5);
 
 /// The same for all groups together that an earlier dyno has left. Its guard has waited already,
@@ -41,14 +40,14 @@ pub const MOVES: usize = 16;
 /// deadline is later. Then it is killed.
 pub const INTERRUPTED_STOP: Duration = Duration::from_secs(5);
 
-/// How often the minder of a command looks for what is left of it when it ends that, and how many
-/// times: for ten seconds. What the kernel does not let end by then hangs in a system call, and is
-/// not waited for.
+/// Interval at which the minder of a command looks for remaining processes when it ends them, and
+/// the number of looks: ten seconds in all. A process that is left then hangs in a system call, and
+/// is not waited for.
 pub const MINDER_GLANCE: Duration = Duration::from_millis(1);
 pub const MINDER_LOOKS: u32 = 10_000;
 
-/// How often dyno looks for the orphans of a minder that was killed, [`MINDER_GLANCE`] apart: for a
-/// second. What hangs in a system call longer is not waited for.
+/// Number of looks for the orphans of a minder that was killed, [`MINDER_GLANCE`] apart: one second
+/// in all. A process that hangs in a system call for longer is not waited for.
 pub const STRAY_LOOKS: u32 = 1000;
 
 /// How long the minder itself may take to end. Then it is killed, and the kernel kills the shell

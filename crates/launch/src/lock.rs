@@ -1,5 +1,5 @@
-//! Locks on folders (flock(2)): another dyno sees by them that a folder's owner runs. A process
-//! number would not tell, because containers number their processes anew.
+//! Locks on folders (flock(2)): they show other dynos that a folder's owner is running. A process
+//! number would not, because each container numbers its processes from 1.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};

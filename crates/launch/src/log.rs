@@ -32,7 +32,7 @@ impl Log {
     /// # Errors
     /// It is there, or cannot be made.
     pub fn create(path: &Path) -> io::Result<Log> {
-        // Appending: whoever writes after it was shortened writes at its new end.
+        // Append mode: a write after the file was shortened goes to its new end.
         let file = folder::create(path, OpenOptions::new().read(true).append(true), 0o600)?;
         Ok(Log { file, cut: Mutex::default(), cuts: AtomicUsize::new(0) })
     }
@@ -57,7 +57,7 @@ impl Log {
     pub fn trim(&self) {
         if self.file.metadata().is_ok_and(|m| m.len() > LOG_BYTES) {
             let end = last(&self.file, LOG_TAIL_BYTES);
-            // What is written in between is lost: it is the middle of too much.
+            // Text that is written in between is lost: it is in the part that is cut.
             if self.file.set_len(0).is_ok() {
                 self.cuts.fetch_add(1, Ordering::AcqRel);
                 *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = end;
@@ -65,8 +65,8 @@ impl Log {
         }
     }
 
-    /// What was written from a place on, in bytes of the file. `None`: some of the log was cut off,
-    /// so that nobody can say.
+    /// Text that was written from an offset on, in bytes of the file. `None`: some of the log was
+    /// cut off, so that the text is unknown.
     #[must_use]
     pub fn since(&self, place: u64) -> Option<Vec<u8>> {
         let length = self.file.metadata().map_or(0, |m| m.len());
@@ -115,8 +115,8 @@ impl<'a> Follower<'a> {
         Follower { log, at: 0, begun: Vec::new() }
     }
 
-    /// Hands on each line that is complete by now. Of a log that was shortened meanwhile what was
-    /// cut off is not seen.
+    /// Passes each complete line to `on`. If the log was shortened in the meantime, the lines that
+    /// were cut off are skipped.
     pub fn lines(&mut self, on: &mut dyn FnMut(&str)) {
         let length = self.log.file.metadata().map_or(0, |m| m.len());
         if length < self.at {
@@ -212,7 +212,7 @@ mod tests {
         let numbers: Vec<_> = tail.lines().map(|l| l[..7].to_string()).collect();
         let n = 3 * LOG_BYTES / 100;
         assert_eq!(numbers, [format!("{:07}", n - 2), format!("{:07}", n - 1), "the las".into()]);
-        // Right after a cut the lines before it are still told.
+        // Right after a cut the lines before it are still returned.
         std::iter::repeat_n(&line, (LOG_BYTES / 100) as usize + 1)
             .for_each(|l| writeln!(writer, "{l}").unwrap());
         log.trim();

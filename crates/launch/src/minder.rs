@@ -21,7 +21,7 @@ use crate::children;
 use crate::limits::{MINDER, MINDER_GLANCE, MINDER_LOOKS};
 use crate::sys::{self, ChildSetup};
 
-/// What becomes of a command's descendants once the command itself has ended.
+/// Treatment of a command's descendants after the command itself has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Descendants {
     /// They are ended: a tool is done.
@@ -78,12 +78,12 @@ impl Minded {
         children::forget(self.minder.id());
     }
 
-    /// Ends what still runs.
+    /// Ends all processes that still run.
     pub(crate) fn end(&mut self) {
         if !self.gone {
             self.end_minder();
         }
-        // What a minder leaves that was killed itself is ours.
+        // dyno takes over the processes of a minder that was killed.
         children::end_orphans();
     }
 
@@ -126,7 +126,7 @@ pub(crate) fn spawn(
     unsafe {
         command.pre_exec(move || {
             sys::check(libc::setsid())?;
-            // Ignored by whoever started dyno, no end of a child would be told.
+            // If the parent of dyno ignored SIGCHLD, the end of a child would not be reported.
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             sys::check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
             // Should we be killed, the minder ends the rest. A second look closes the race with our
@@ -185,7 +185,7 @@ unsafe fn signals() -> libc::sigset_t {
     }
 }
 
-/// The minder's life.
+/// Runs the minder.
 unsafe fn mind(
     first: libc::pid_t,
     signals: &libc::sigset_t,
@@ -219,7 +219,7 @@ unsafe fn mind(
     }
 }
 
-/// What a look at the children that have ended has found.
+/// Result of reaping the children that have ended.
 struct Reaped {
     /// The status of the command itself.
     first: Option<i32>,

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::children;
 use crate::sys::{allowed_cpus, set_affinity};
 
-/// This very program: what the null responder and the guard are started from.
+/// Path of this program, from which the null responder and the guard are started.
 #[must_use]
 pub fn own_program() -> PathBuf {
     // A program that was replaced while it runs reads as "… (deleted)"; the kernel's link still
@@ -18,7 +18,7 @@ pub fn own_program() -> PathBuf {
 
 /// A process of dyno itself, started with other arguments. Dropping it kills it.
 ///
-/// What those arguments start must end with its standard input, which ends with us.
+/// The process must end with its standard input, which ends with dyno.
 #[derive(Debug)]
 pub struct OwnProcess(Child);
 

@@ -45,7 +45,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// As the kernel has it.
+    /// The signal's number in the kernel.
     #[must_use]
     pub const fn number(self) -> i32 {
         match self {
@@ -56,7 +56,7 @@ impl Signal {
     }
 }
 
-/// A start: the command, and where and how to run it.
+/// A start: the command, its place and its settings.
 #[derive(Debug)]
 pub struct Spec {
     pub command: Vec<String>,
@@ -102,7 +102,7 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // What is left even so stays in the guard's mind, which tries again when we end.
+        // The guard still has the processes that are left, and tries again when dyno ends.
         if self.remove() {
             self.group.folders().for_each(|folder| self.guard.forget_group(folder));
             self.guard.forget_folder(&self.work);
@@ -114,7 +114,7 @@ impl Drop for Workspace {
 #[derive(Debug)]
 pub struct Process {
     minded: Minded,
-    /// How the first process ended; `None`: it had not when we last looked.
+    /// Exit status of the first process; `None`: it still ran at the last check.
     ended: Option<ExitStatus>,
     /// Instant of exec on the monotonic clock.
     pub exec_ns: u64,
@@ -189,8 +189,8 @@ impl Process {
         self.pids().contains(&pid) || carries(pid, &self.workspace.name)
     }
 
-    /// Moves processes back that have left the control group: its counters and limits are to hold
-    /// for them all.
+    /// Moves processes back that have left the control group: its counters and limits must include
+    /// all of them.
     pub fn gather(&self) {
         let all = proc::below(self.minded.minder());
         for folder in self.workspace.group.folders() {
@@ -228,9 +228,9 @@ impl Process {
         self.sampler.group.counters().oom_kills.unwrap_or(0)
     }
 
-    /// Asks all its processes to stop, as a service manager does, waits until the last has ended or
-    /// the deadline is over, then kills what is left. `None`: it had ended by itself before.
-    /// `patience`: how long the user waits for it.
+    /// Asks all its processes to stop, like a service manager, waits until the last has ended or
+    /// the deadline has passed, then kills the rest. `None`: it had ended by itself before.
+    /// `patience`: longest wait of the user.
     pub fn stop(
         mut self,
         signal: Signal,
@@ -240,7 +240,7 @@ impl Process {
         self.end(signal, deadline_ns, patience)
     }
 
-    /// The same; and how its first process ended, where nobody killed it.
+    /// The same; returns also how its first process ended, unless dyno killed it.
     pub fn stop_and_see(
         mut self,
         signal: Signal,
@@ -281,14 +281,14 @@ impl Process {
         Some(Stop { took_ns, killed: !all_ended })
     }
 
-    /// Kills what is left and collects it. Its workspace goes with it.
+    /// Kills and reaps the remaining processes, and removes the workspace.
     fn clean_up(&mut self) {
         if std::mem::replace(&mut self.gone, true) {
             return;
         }
         let session = self.pid();
         self.minded.end();
-        // What a minder could not end, being killed itself.
+        // Processes that a minder did not end, because it was killed itself.
         end_session(session);
         end_cookie(&self.workspace.name);
         self.workspace.guard.forget_session(session);

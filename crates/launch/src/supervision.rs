@@ -1,26 +1,26 @@
-//! Who can end what runs: the guard if dyno dies, the user at any time.
+//! Supervisors that can end a running program: the guard if dyno dies, the user at any time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::guard::Guard;
 use crate::limits::INTERRUPTED_STOP;
 
-/// Who can end a program that dyno has started, besides dyno: the guard if dyno dies, the user at
-/// any time.
+/// Supervisors besides dyno that can end a program of dyno: the guard if dyno dies, the user at any
+/// time.
 #[derive(Clone, Copy, Debug)]
 pub struct Supervision<'a> {
     pub guard: &'a Guard,
     pub interrupts: &'a Interrupts,
 }
 
-/// How often the user has asked us to end. Set by a signal handler.
+/// Number of the user's requests to end dyno. Set by a signal handler.
 #[derive(Debug, Default)]
 pub struct Interrupts(AtomicU32);
 
 /// How long the user waits for a server that was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// As long as its `[stop]` says.
+    /// The whole deadline of its `[stop]`.
     Whole,
     /// Ctrl-C was pressed: [`INTERRUPTED_STOP`] at most.
     Short,
@@ -46,7 +46,7 @@ impl Interrupts {
         Interrupts(AtomicU32::new(0))
     }
 
-    /// Counts one more. Safe in a signal handler.
+    /// Counts one request. Safe in a signal handler.
     pub fn raise(&self) -> u32 {
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }

@@ -23,7 +23,7 @@ pub(crate) struct ChildSetup {
 }
 
 impl ChildSetup {
-    /// Does as asked, in the calling process. Allowed between fork and exec.
+    /// Applies the settings to the calling process. Allowed between fork and exec.
     pub(crate) fn apply(&self) -> io::Result<()> {
         for file in &self.procs_files {
             // SAFETY: the path ends with a NUL, and what is written lives as long as the program.
@@ -98,13 +98,13 @@ pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
     }
 }
 
-/// Lets the calling thread run before all others that are no real-time threads, as soon as it can
-/// (SCHED_FIFO, the least of its priorities). Threads that it starts are not so. The kernel keeps a
-/// part of each second for others, usually 5 %.
+/// Gives the calling thread the lowest real-time priority (SCHED_FIFO), above all threads without
+/// real-time priority. Threads that it starts do not inherit it. The kernel reserves a part of each
+/// second for other threads, usually 5 %.
 ///
 /// # Errors
-/// This user may not; or the kernel is set to keep nothing for others, who then could not even end
-/// the thread.
+/// This user may not; or the kernel reserves no time for other threads, which then could not even
+/// end this one.
 pub fn set_realtime() -> io::Result<()> {
     // −1: no bound (sched(7)).
     let bound = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
@@ -159,8 +159,7 @@ pub fn raise_open_files() -> u64 {
     limit.rlim_cur
 }
 
-/// Whether this user may write what is there, as far as can be known without opening it. `Err`: no,
-/// or nothing is there.
+/// Checks without opening it whether this user may write a file. `Err`: no, or it does not exist.
 pub fn may_write(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path ends with a NUL.
@@ -198,7 +197,7 @@ pub fn open_files_hard() -> u64 {
     limit.rlim_max
 }
 
-/// Sends a signal. That there is nobody to get it is not an error.
+/// Sends a signal. A process that does not exist is no error.
 pub(crate) fn kill(pid: u32, signal: i32) {
     // To the kernel that would be our own group of processes. Control groups show 0 for processes
     // of other name spaces.
@@ -234,7 +233,7 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Whether the end of the terminal was ignored when this process began, as `nohup` has it.
+/// Whether SIGHUP was ignored when this process began, as under `nohup`.
 #[must_use]
 pub fn ignores_hangup() -> bool {
     // SAFETY: all-zero bytes are a valid sigaction, and a valid place for one; nothing is set.
@@ -245,13 +244,13 @@ pub fn ignores_hangup() -> bool {
     }
 }
 
-/// Ignores the end of the terminal.
+/// Ignores the end of the terminal (SIGHUP).
 pub fn ignore_hangup() {
     // SAFETY: no handler of ours runs for it.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
-/// Begins a session of our own and ignores what a terminal sends: for the guard.
+/// Begins a new session and ignores the terminal's signals: for the guard.
 pub(crate) fn detach_from_terminal() {
     // SAFETY: no memory is involved.
     unsafe {

@@ -1,5 +1,5 @@
-//! Commands that are expected to end by themselves: builds, and the questions that dyno asks of
-//! tools. Whatever they have started ends with them.
+//! Commands that end by themselves: builds, and queries of tools. All processes that they start end
+//! with them.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ use crate::process::{self, COOKIE};
 use crate::supervision::Supervision;
 use crate::sys::ChildSetup;
 
-/// A shell command, and what it is run with.
+/// A shell command and its settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool<'a> {
     pub command: &'a str,
@@ -29,7 +29,7 @@ pub struct Tool<'a> {
     pub deadline: Duration,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending {
     /// The command ended by itself. CPU time is of all its descendants that were waited for.
@@ -49,7 +49,7 @@ pub enum Answer {
         status: ExitStatus,
         output: String,
     },
-    /// No answer that counts: why, as the end of a sentence about the command.
+    /// No valid answer: the reason, as the end of a sentence about the command.
     None(String),
 }
 
@@ -61,7 +61,7 @@ enum Verdict {
 }
 
 impl Tool<'_> {
-    /// Runs it, with what it prints in a log, of which each line is handed on while it runs.
+    /// Runs it with its output in a log, and passes on each line while it runs.
     pub fn run(
         self,
         log: &Log,
@@ -78,7 +78,7 @@ impl Tool<'_> {
         ending
     }
 
-    /// Runs it for the sake of its standard output.
+    /// Runs it and returns its standard output.
     pub fn ask(self, supervision: &Supervision<'_>) -> Answer {
         self.try_ask(supervision)
             .unwrap_or_else(|error| Answer::None(format!("could not be run ({error})")))
@@ -124,7 +124,7 @@ impl Tool<'_> {
                 supervision.guard.watch_session(minded.first);
                 let ending = self.wait(&mut minded, supervision, &mut look);
                 minded.end();
-                // What a minder could not end, or did not come to, being killed itself.
+                // Processes that a minder did not end, because it was killed itself.
                 process::end_session(minded.first);
                 supervision.guard.forget_session(minded.first);
                 ending
@@ -169,15 +169,15 @@ impl Tool<'_> {
     }
 }
 
-/// A name that no other command of this machine has or had.
+/// Name of a command that is unique on this machine, now and later.
 fn new_cookie() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    // The clock tells us from an earlier process of our number.
+    // The clock distinguishes this process from an earlier one with the same PID.
     format!("dyno-{}-tool-{count}-{}", std::process::id(), monotonic_ns())
 }
 
-/// A length of time to people.
+/// Formats a duration for people.
 pub fn words(time: Duration) -> String {
     match (time.as_secs(), time.as_millis()) {
         (s @ 60.., _) if s % 60 == 0 => format!("{} min", s / 60),
@@ -186,14 +186,14 @@ pub fn words(time: Duration) -> String {
     }
 }
 
-/// A command of a server's own, ready to be run: it loads the server's data, or puts them back.
+/// A command of a server, ready to be run: it loads the server's data, or restores them.
 #[derive(Debug)]
 pub struct OwnCommand {
     pub command: String,
     pub folder: PathBuf,
     pub environment: Environment,
     pub deadline: Duration,
-    /// It is run where the servers are.
+    /// Network of the servers, in which it is run.
     pub network: Network,
 }
 
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_a_signal_ended_is_told_so() {
+    fn killed_tool_error_names_signal() {
         let answer = ask("kill -9 $$", PATIENCE, &Interrupts::new());
         let Answer::Ended { status, .. } = answer else { panic!("{answer:?}") };
         assert_eq!(status.signal(), Some(9));

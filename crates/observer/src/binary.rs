@@ -1,5 +1,5 @@
-//! What the program of a process is: its size, its symbols, its allocator, the instructions in it,
-//! the libraries with it.
+//! Properties of a process's program: its size, its symbols, its allocator, its instructions and
+//! its libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,13 +12,13 @@ use object::{Architecture, Object as _, ObjectSection as _};
 
 use crate::read;
 
-/// The largest program that is read.
+/// Largest program that is read, bytes.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// How much of its code is decoded: a second of work.
+/// Largest part of its code that is decoded, bytes: one second of work.
 const MOST_CODE: usize = 64 << 20;
 
-/// Looks at the program that a process runs. `None`: it is gone, or not ours to look at.
+/// Inspects the program of a process. `None`: the process is gone, or this user may not read it.
 #[must_use]
 pub fn look(pid: u32) -> Option<Binary> {
     let place = format!("/proc/{pid}/exe");
@@ -63,12 +63,12 @@ fn libraries(maps: &str, program: &str) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// By what an allocator is known: in a library's name, or in text that it has for its messages.
-/// That stands in capitals here: else it would be in this program as well.
+/// Marks of allocators: in a library's name, or in text of their messages. The text is in capitals
+/// here: otherwise this program would contain it as well.
 const ALLOCATORS: [(&str, &str); 3] =
     [("jemalloc", "<JEMALLOC>"), ("mimalloc", "MIMALLOC: "), ("tcmalloc", "TCMALLOC::")];
 
-/// The same of what Go's own is known by.
+/// Mark of Go's own allocator, also in capitals.
 const GO: &str = "RUNTIME.MALLOCGC";
 
 fn allocator(contents: &[u8], libraries: &[String]) -> Option<&'static str> {
@@ -86,8 +86,8 @@ fn allocator(contents: &[u8], libraries: &[String]) -> Option<&'static str> {
     has("libc.so").then_some("glibc")
 }
 
-/// How many instructions there are, and how many of each extension that a compiler does not use
-/// unless it is told.
+/// Counts all instructions, and those of each extension that a compiler uses only if an option
+/// asks for it.
 fn instructions(code: &[u8]) -> (Option<u64>, BTreeMap<String, u64>) {
     let code = &code[..code.len().min(MOST_CODE)];
     let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
@@ -106,8 +106,8 @@ fn instructions(code: &[u8]) -> (Option<u64>, BTreeMap<String, u64>) {
     (Some(all), extensions.into_iter().map(|(name, n)| (name.into(), n)).collect())
 }
 
-/// The extensions by which levels of x86-64 are told apart (the psABI's micro-architecture levels),
-/// and those above them.
+/// Name of an extension that distinguishes the levels of x86-64 (the psABI's micro-architecture
+/// levels), or of one above them.
 fn extension(feature: CpuidFeature) -> Option<&'static str> {
     Some(match feature {
         CpuidFeature::SSE3 => "SSE3",

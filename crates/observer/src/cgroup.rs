@@ -1,4 +1,4 @@
-//! Control groups: where they are mounted, and what their files count. Version 1 and version 2.
+//! Control groups: their mounts, and the counters in their files. Version 1 and version 2.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use dyno_archive::sample::CgroupUse;
 use crate::files::Files;
 use crate::{read, read_number};
 
-/// Where this process may look for and make control groups.
+/// Places in which this process may find and create control groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// For each v1 controller, the folder of the group this process is in.
     pub v1: BTreeMap<String, PathBuf>,
-    /// The folder of the v2 group this process is in, and the controllers it may hand down.
+    /// The folder of this process's v2 group, and the controllers that it may enable below.
     pub v2: Option<V2>,
 }
 
@@ -72,7 +72,7 @@ impl Layout {
     }
 }
 
-/// The folder of a group whose CPU quota holds for this process.
+/// The folder of a group whose CPU quota applies to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
     folder: PathBuf,
@@ -185,7 +185,7 @@ fn tree_of(mut all: Vec<PathBuf>) -> Vec<PathBuf> {
 fn pids_in(folders: &[PathBuf]) -> Vec<u32> {
     let mut pids: Vec<u32> = folders
         .iter()
-        // Opened anew each time: one that stays open goes on with the list that it had
+        // Opened anew each time: a file that stays open keeps returning its first list
         // (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
         .filter_map(|folder| read(folder.join("cgroup.procs")))
         .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
@@ -200,7 +200,7 @@ impl Group {
     /// have for the same path.
     ///
     /// # Errors
-    /// It is the folder of no group; as a sentence.
+    /// The folder belongs to no group; as a sentence.
     pub fn at(folder: &Path, mountinfo: &str) -> Result<Group, String> {
         let wrong = || format!("{} is no folder of a control group", folder.display());
         let folder =
@@ -261,8 +261,8 @@ impl Group {
         pids_in(&self.tree())
     }
 
-    /// Those of some processes that are not in the group, or not in that of each controller: its
-    /// counters and limits are not of them.
+    /// Processes that are not in the group, or not in that of each controller: the group's counters
+    /// and limits do not include them.
     #[must_use]
     pub fn strays(&self, pids: &[u32]) -> Vec<u32> {
         let held: Vec<Vec<u32>> =
@@ -287,13 +287,13 @@ impl Group {
         v1().or_else(v2)
     }
 
-    /// Reads all counters. What a version or a kernel lacks is `None`.
+    /// Reads all counters. A counter that a version or a kernel lacks is `None`.
     #[must_use]
     pub fn counters(&self) -> CgroupUse {
         self.counters_in(&Files::default())
     }
 
-    /// The same with files that stay open.
+    /// Reads all counters with files that stay open.
     pub(crate) fn counters_in(&self, files: &Files) -> CgroupUse {
         let mut counters = CgroupUse::default();
         if let Some(folder) = &self.v2 {
@@ -304,9 +304,9 @@ impl Group {
     }
 }
 
-/// Whether two folders are of one group: hierarchies of version 1 have nothing in common but what
-/// their users put there, and a path in one may hold other processes than the same path in another.
-/// Processes come and go, so one that is in both is enough.
+/// Whether two folders belong to one group. Hierarchies of version 1 are independent: a path in one
+/// may hold other processes than the same path in another. Processes come and go, so a single
+/// process in both is enough.
 fn are_alike(one: &Path, other: &Path) -> bool {
     let pids = |folder: &Path| Group { v2: Some(folder.into()), ..Group::default() }.pids();
     let (own, others) = (pids(one), pids(other));
@@ -451,7 +451,7 @@ mod tests {
             assert!(group.v1["memory"].ends_with("memory/web/app") && group.v2.is_none());
             assert_eq!(group.pids(), [7]);
         }
-        // Of two hierarchies one holds somebody else at the same path.
+        // One of two hierarchies has another group at the same path.
         std::fs::write(root.path().join("memory/web/app/cgroup.procs"), "8\n").unwrap();
         assert_eq!(at("cpu,cpuacct").unwrap().v1.keys().collect::<Vec<_>>(), ["cpu", "cpuacct"]);
         assert_eq!(at("memory").unwrap().pids(), [8]);
@@ -546,7 +546,8 @@ mod tests {
             ("memory.kmem.tcp.usage_in_bytes", "7\n"),
             (
                 "memory.stat",
-                "cache 1\nrss 2\ntotal_cache 100\ntotal_rss 200\ntotal_rss_huge 7\ntotal_shmem 30\n",
+                "cache 1\nrss 2\ntotal_cache 100\ntotal_rss 200\ntotal_rss_huge 7\n\
+                 total_shmem 30\n",
             ),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
         ]);

@@ -2,8 +2,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The monotonic clock in nanoseconds: the same clock that the load path reads, so that samples and
-/// exchanges lie on one axis.
+/// Reads the monotonic clock, nanoseconds. The load path reads the same clock, so samples and
+/// exchanges are on one axis.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     clock_ns(ClockId::Monotonic)
@@ -13,12 +13,12 @@ pub fn monotonic_ns() -> u64 {
 /// leaves out; nanoseconds.
 #[must_use]
 pub fn suspended_ns() -> u64 {
-    // Boot time first: what passes between the two readings must not look like a suspension.
+    // Boot time first: the time between the two readings must not look like a suspension.
     let with = clock_ns(ClockId::Boottime);
     with.saturating_sub(monotonic_ns())
 }
 
-/// What one of the kernel's clocks shows, in nanoseconds.
+/// Reads one of the kernel's clocks, in nanoseconds.
 pub(crate) fn clock_ns(clock: ClockId) -> u64 {
     let t = clock_gettime(clock);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64

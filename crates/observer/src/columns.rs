@@ -1,6 +1,6 @@
 //! Files of the kernel with a line of names, and a line of hexadecimal numbers per CPU.
 
-/// The numbers of such a file.
+/// Numbers of such a file.
 #[derive(Debug)]
 pub(crate) struct Columns<'a> {
     names: Vec<&'a str>,

@@ -137,7 +137,7 @@ mod tests {
         assert!(take(&[0; 40], &mut None).is_err(), "a message without a length");
         let mut sum = None;
         assert!(take(&message(DONE, &[]), &mut sum).unwrap());
-        assert_eq!(sum, None, "no CPU told anything");
+        assert_eq!(sum, None, "no CPU reported a value");
     }
 
     /// Root of this machine sees the same both ways.
@@ -145,8 +145,8 @@ mod tests {
     fn netlink_and_proc_agree() {
         let shown = crate::network::counters_here(&crate::Files::default());
         let shown = shown.and_then(|network| network.tracking);
-        if let (Some(shown), Some(told)) = (shown, counters(0)) {
-            assert!(told.dropped >= shown.dropped && told.insert_failed >= shown.insert_failed);
+        if let (Some(shown), Some(now)) = (shown, counters(0)) {
+            assert!(now.dropped >= shown.dropped && now.insert_failed >= shown.insert_failed);
         }
     }
 }

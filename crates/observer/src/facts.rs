@@ -54,8 +54,8 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
 
 fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     let mut missing = Vec::new();
-    let mut add = |what: &str, why: String, mend: &str| {
-        missing.push(Missing { what: what.into(), why, mend: mend.into() });
+    let mut add = |what: &str, why: String, hint: &str| {
+        missing.push(Missing { what: what.into(), why, hint: hint.into() });
     };
     if layout.version() == CgroupVersion::None {
         add(
@@ -66,7 +66,7 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     } else if !facts.privileged && !may_make_groups(layout) {
         add(
             "CPU and memory limits, and exact CPU and memory use of a subject",
-            "this user may not make control groups".into(),
+            "this user may not create control groups".into(),
             "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p \
              Delegate=yes dyno run …`.",
         );
@@ -74,7 +74,7 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     if facts.governor.is_none() {
         add(
             "the CPU frequency and its governor",
-            "the kernel shows no cpufreq, as in most virtual machines".into(),
+            "the kernel provides no cpufreq, as in most virtual machines".into(),
             "Measure on bare metal if frequency matters; fix the governor there with `cpupower \
              frequency-set -g performance`.",
         );
@@ -82,14 +82,14 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     if !hardware_counters() {
         add(
             "cycles, instructions and cache misses",
-            "this machine shows no performance counters of the CPU".into(),
-            "Use a machine, or an instance type, that passes its performance counters on.",
+            "this machine provides no CPU performance counters".into(),
+            "Use a machine, or an instance type, with CPU performance counters.",
         );
     }
     missing
 }
 
-/// Whether this process may make a group below its own, in the version that limits.
+/// Whether this process may create a group below its own, in the version that sets limits.
 #[must_use]
 pub fn may_make_groups(layout: &Layout) -> bool {
     let folders: Vec<_> = match layout.version() {
@@ -140,7 +140,7 @@ fn os_name() -> Option<String> {
     Some(name.trim_matches('"').to_string())
 }
 
-/// The hypervisor as far as it shows, by the names systemd-detect-virt uses.
+/// The hypervisor if it is visible, by its name in systemd-detect-virt.
 fn virtualisation() -> Option<String> {
     let info = read("/proc/cpuinfo")?;
     let flagged =
@@ -172,7 +172,7 @@ fn accounting_of(config: &str, nohz_full: &str) -> Option<bool> {
     }
 }
 
-/// The configuration that the kernel was built with, where it shows.
+/// The configuration of the kernel's build, if it is visible.
 fn kernel_config() -> Option<String> {
     let mut text = String::new();
     if let Ok(packed) = std::fs::File::open("/proc/config.gz") {
@@ -192,8 +192,8 @@ fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Whether the CPU's own counters are there: they show as an event source of the type that hardware
-/// events have.
+/// Whether the CPU's own counters are available: they appear as an event source of the type of
+/// hardware events.
 fn hardware_counters() -> bool {
     ["cpu", "cpu_core", "armv8_pmuv3", "armv8_pmuv3_0"]
         .iter()
@@ -227,7 +227,7 @@ mod tests {
         assert!(facts.kernel.unwrap().contains('.'));
         assert_eq!(facts.cgroup, Layout::read().version());
         for missing in facts.missing {
-            assert!(!missing.why.is_empty() && missing.mend.ends_with('.'), "{missing:?}");
+            assert!(!missing.why.is_empty() && missing.hint.ends_with('.'), "{missing:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files of the kernel that are read again and again: each sample reads the same ones.
+//! Files of the kernel that each sample reads again.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use dyno_archive::sample::ThreadUse;
 
-/// Most files that stay open by themselves: three of each of 340 threads. Of a server with more
-/// threads the others are opened each time. With 192, a sample of Jetty's 145 threads took 11 ms.
+/// Most files that stay open: three per thread for 340 threads. Files of further threads are opened
+/// for each reading. With 192, a sample of Jetty's 145 threads took 11 ms.
 const MOST_OPEN: usize = 1024;
 
-/// The same where it is not known how many others need: a process may have 1,024 by default.
+/// Most open files if the need of other parts is unknown: a process may have 1,024 by default.
 const FEW_OPEN: usize = 192;
 
-/// Files that stay open between readings: to read one anew takes a tenth of the time that it takes
-/// to open it, too (1 µs of 8, of a control group's counter). What they say is made when they are
-/// read (seq_file, kernfs); lists of processes are no such files.
+/// Files that stay open between readings: rereading takes about a tenth of the time of opening and
+/// reading (1 µs of 8 for a control group's counter). The kernel generates their text at each
+/// reading (seq_file, kernfs), but not that of lists of processes.
 #[derive(Debug)]
 pub struct Files {
     open: RefCell<HashMap<PathBuf, File>>,
@@ -25,8 +25,8 @@ pub struct Files {
     threads: RefCell<HashMap<(u32, u32), LastRead>>,
 }
 
-/// Most threads whose counters are kept. Servers that start a thread for each request have no end
-/// of them.
+/// Most threads whose counters are kept. Servers that start a thread per request would have an
+/// unlimited number.
 const MOST_THREADS: usize = 4096;
 
 /// The counters of a thread, and its `schedstat` as they were read.
@@ -43,7 +43,7 @@ impl Default for Files {
 }
 
 impl Files {
-    /// So many at most, where others need open files, too.
+    /// Keeps at most so many files open, because other parts of the process need some, too.
     #[must_use]
     pub fn of_at_most(files: usize) -> Files {
         Files { open: RefCell::default(), most: files.min(MOST_OPEN), threads: RefCell::default() }
@@ -67,7 +67,7 @@ impl Files {
         threads.insert((used.pid, used.tid), LastRead { schedstat, used: used.clone() });
     }
 
-    /// The text of a small file of the kernel. `None`: not there, or not for us.
+    /// Reads a small file of the kernel. `None`: it does not exist, or this user may not read it.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let path = path.as_ref();
         let mut open = self.open.borrow_mut();
@@ -86,7 +86,7 @@ impl Files {
         Some(text)
     }
 
-    /// The same of a file that holds one number.
+    /// Reads a file that holds one number.
     pub(crate) fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         self.read(path)?.trim().parse().ok()
     }
@@ -168,12 +168,12 @@ mod tests {
     fn what_has_ended_does_not_stay_open() {
         let files = Files::default();
         let (ask, asked) = std::sync::mpsc::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_pid()).unwrap();
+            sender.send(rustix::thread::gettid().as_raw_pid()).unwrap();
             let _ = asked.recv();
         });
-        let path = format!("/proc/self/task/{}/stat", told.recv().unwrap());
+        let path = format!("/proc/self/task/{}/stat", receiver.recv().unwrap());
         assert!(files.read(&path).is_some() && files.read(&path).is_some());
         drop(ask);
         thread.join().unwrap();

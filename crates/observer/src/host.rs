@@ -64,7 +64,7 @@ fn disks(text: &str) -> Vec<DiskUse> {
     text.lines().filter_map(disk).collect()
 }
 
-/// Whether a block device is a disk of its own, and no part of one, nor memory in disguise.
+/// Whether a block device is a whole disk: no partition, and no memory.
 fn is_disk(name: &str) -> bool {
     let is_part = |prefix: &str| {
         name.strip_prefix(prefix).is_some_and(|rest| rest.contains(|c: char| c.is_ascii_digit()))
@@ -93,10 +93,10 @@ fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
     text.lines().filter_map(link).collect()
 }
 
-/// What a network device can carry each way, in bits per second. It says -1, or nothing, if it
-/// knows of no such thing (Documentation/ABI/testing/sysfs-class-net). One that is no hardware says
-/// some number that limits nothing: a tunnel 10 Mbit/s (drivers/net/tun.c), a pair of virtual ones
-/// 10 Gbit/s (drivers/net/veth.c).
+/// Speed of a network device each way, in bits per second. The file holds -1, or nothing, if the
+/// speed is unknown (Documentation/ABI/testing/sysfs-class-net). A virtual device gives a number
+/// that limits nothing: a tunnel 10 Mbit/s (drivers/net/tun.c), a veth pair 10 Gbit/s
+/// (drivers/net/veth.c).
 fn speed(name: &str, files: &Files) -> Option<u64> {
     let of = |what: &str| format!("/sys/class/net/{name}/{what}");
     let megabits = files.number(of("speed")).filter(|megabits| *megabits > 0)?;
@@ -107,7 +107,7 @@ fn speed(name: &str, files: &Files) -> Option<u64> {
 }
 
 fn frequency_khz(files: &Files) -> Option<u64> {
-    // Of the first alone: some kernels interrupt a CPU that they are asked for, and wait.
+    // Only the first CPU is read: some kernels interrupt the CPU in question, and wait for it.
     files.number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 }
 
@@ -134,7 +134,7 @@ fn parse(stat: &str, tick_ns: u64) -> Option<HostUse> {
     })
 }
 
-/// What each CPU of this machine did since it started; nothing where the kernel does not tell.
+/// Times of each CPU of this machine since boot; empty if the kernel does not report them.
 #[must_use]
 pub fn each_cpu() -> Vec<CpuUse> {
     read("/proc/stat").map(|stat| parse_each(&stat, tick_ns())).unwrap_or_default()
@@ -155,7 +155,7 @@ fn parse_each(stat: &str, tick_ns: u64) -> Vec<CpuUse> {
 }
 
 /// Thermal throttling of each of these CPUs, and of the packages that they are in, since the
-/// machine started; nothing where the kernel does not tell (drivers/thermal/intel/therm_throt.c
+/// machine started; empty if the kernel does not report it (drivers/thermal/intel/therm_throt.c
 /// does).
 #[must_use]
 pub fn heat(cpus: &[u32]) -> Heat {
@@ -177,8 +177,8 @@ fn heat_of(cpus: &[u32], read: impl Fn(u32, &str) -> Option<u64>) -> Heat {
     cpus.iter().flat_map(|cpu| ["core", "package"].map(|part| of(*cpu, part))).flatten().collect()
 }
 
-/// What that core or package had most of between two readings; `None`: the kernel tells of none. It
-/// counts a time when that ends.
+/// Largest throttling of a core or package between two readings; `None`: the kernel reports none.
+/// The kernel counts a period when it ends.
 #[must_use]
 pub fn hottest(first: &Heat, last: &Heat) -> Option<HeatUse> {
     last.iter().filter_map(|(part, last)| Some(last.since(*first.get(part)?))).max()
@@ -202,21 +202,21 @@ impl Ticks {
     }
 }
 
-/// CPUs that are online, whether or not this process may use them. 1 if the kernel does not tell.
+/// CPUs that are online, whether or not this process may use them. 1 if the kernel does not say.
 #[must_use]
 pub fn online_cpus() -> usize {
     let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
     read("/proc/stat").map_or(1, |stat| stat.lines().filter(is_cpu).count().max(1))
 }
 
-/// How many local ports a connection from one address may use, as the kernel is set up.
+/// Number of local ports for connections from one address, by the kernel's setting.
 #[must_use]
 pub fn local_ports() -> Option<u64> {
     let (first, last) = local_port_range()?;
     u64::from(last).checked_sub(first.into()).map(|between| between + 1)
 }
 
-/// The first and the last port that the kernel gives to connections which ask for none.
+/// First and last port that the kernel assigns to connections without a chosen port.
 #[must_use]
 pub fn local_port_range() -> Option<(u16, u16)> {
     let text = read("/proc/sys/net/ipv4/ip_local_port_range")?;
@@ -277,7 +277,7 @@ mod tests {
             }
         };
         let (first, last) = (heat_of(&[0, 1, 7], at(2, 1)), heat_of(&[0, 1, 7], at(7, 3)));
-        assert_eq!((first.len(), last.len()), (4, 4), "of CPU 7 nothing is told");
+        assert_eq!((first.len(), last.len()), (4, 4), "no values of CPU 7");
         assert_eq!(hottest(&first, &last), Some(HeatUse { throttled_ns: 5_000_000, events: 2 }));
         assert_eq!(hottest(&heat_of(&[0], |_, _| None), &last), None);
     }

@@ -1,18 +1,19 @@
-//! What a JVM says of itself in the file that it keeps for tools such as `jstat`:
-//! `/tmp/hsperfdata_USER/PID`, which it maps into its memory, so that it costs nothing to read. The
-//! format is that of HotSpot's `perfMemory.hpp`, version 2.
+//! Counters of a JVM, from the file that it keeps for tools such as `jstat`:
+//! `/tmp/hsperfdata_USER/PID`. The JVM maps it into its memory, so reading it costs the JVM
+//! nothing. The format is that of HotSpot's `perfMemory.hpp`, version 2.
 
 use std::collections::BTreeMap;
 
 use crate::kept;
 
-/// Such files are small: 32 KiB unless the JVM is told otherwise.
+/// Largest file that is read, bytes. The files are 32 KiB unless a JVM option changes that.
 const MOST: u64 = 1 << 20;
 
 const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
 
-/// The values of these processes, as [`RuntimeReading`](dyno_archive::runtime::RuntimeReading) has
-/// them: sums over those that are JVMs, and how many are.
+/// Values of these processes in the form of
+/// [`RuntimeReading`](dyno_archive::runtime::RuntimeReading): sums over the JVMs among them, and
+/// the number of JVMs.
 #[must_use]
 pub fn read(pids: &[u32]) -> (u32, BTreeMap<String, f64>) {
     let mut sum = BTreeMap::new();
@@ -30,7 +31,7 @@ fn bytes_of(pid: u32) -> Option<Vec<u8>> {
     kept::bytes(&kept::counters_of(pid)?, pid, MOST)
 }
 
-/// The values in such a file; `None`: it is none, or is being made.
+/// Values in such a file; `None`: it has another format, or is incomplete.
 fn values(file: &[u8]) -> Option<Vec<(&'static str, f64)>> {
     let entries = entries(file)?;
     let seconds = |ticks: i64| {
@@ -133,7 +134,7 @@ mod tests {
             ("heap_bytes", 123.0),
         ];
         assert_eq!(values(&bytes).unwrap(), wanted, "what it does not say is left out");
-        // Without the frequency nobody knows how long anything was.
+        // Without the frequency, ticks cannot be converted to time.
         let without = file(&[("java.ci.totalTime", 7), ("sun.ci.totalCompiles", 3)]);
         assert_eq!(values(&without).unwrap(), [("jit_compiles_total", 3.0)]);
     }

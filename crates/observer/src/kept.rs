@@ -1,7 +1,7 @@
-//! Files that processes keep in `/tmp`, by which others know them: lists of the code that they have
-//! compiled (`perf-PID.map`, the kernel's tools/perf/Documentation/jit-interface.txt), and counters
-//! of JVMs (`hsperfdata_USER/PID`). They lie where anybody may write: what is no file of the
-//! process's own user, made since the process is there, is not looked at.
+//! Files about themselves that processes keep in `/tmp`: lists of their compiled code
+//! (`perf-PID.map`, the kernel's tools/perf/Documentation/jit-interface.txt), and counters of JVMs
+//! (`hsperfdata_USER/PID`). Every user may write to `/tmp`: a file is read only if it belongs to
+//! the process's own user and is younger than the process.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,12 +13,12 @@ use rustix::fs::OFlags;
 
 use crate::{proc, read};
 
-/// The list of code that a process has compiled, as the process sees it.
+/// List of a process's compiled code, from the process's own `/tmp`.
 pub(crate) fn list_of(pid: u32) -> Option<PathBuf> {
     Some(PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{}.map", own_number(pid)?)))
 }
 
-/// The counters of a process that is a JVM, as the process sees it.
+/// Counters of a JVM, from the process's own `/tmp`.
 pub(crate) fn counters_of(pid: u32) -> Option<PathBuf> {
     let own = own_number(pid)?.to_string();
     let folders = fs::read_dir(format!("/proc/{pid}/root/tmp")).ok()?.flatten();
@@ -33,7 +33,7 @@ pub(crate) fn counters_of(pid: u32) -> Option<PathBuf> {
 
 /// The first bytes of a file that a process keeps.
 pub(crate) fn bytes(path: &Path, pid: u32, most: u64) -> Option<Vec<u8>> {
-    // Neither a pipe that nobody writes to nor a link holds this up.
+    // Neither a pipe without a writer nor a link may block this.
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
     let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
     if !is_own(&file.metadata().ok()?, pid) {
@@ -47,7 +47,7 @@ pub(crate) fn bytes(path: &Path, pid: u32, most: u64) -> Option<Vec<u8>> {
 /// Whether a file is one that a process has made.
 fn is_own(file: &fs::Metadata, pid: u32) -> bool {
     let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
-    // Files tell their time by the kernel's tick, and the start of a process by another.
+    // Times of files have the resolution of the kernel's tick, starts of processes another.
     let is_younger = proc::began(pid)
         .zip(file.modified().ok())
         .is_some_and(|(began, written)| written + SLACK >= began);
@@ -72,17 +72,17 @@ fn own_number(pid: u32) -> Option<u32> {
         .ok()
 }
 
-/// Files that processes leave behind in our own `/tmp` when they end.
+/// Files that processes leave behind in dyno's own `/tmp` when they end.
 #[derive(Clone, Debug, Default)]
 pub struct Kept(Vec<PathBuf>);
 
 impl Kept {
-    /// Those of processes that are still there. `compiled`: the lists of their code as well, which
-    /// nobody but dyno wanted.
+    /// Files of processes that still run. `compiled`: also the lists of their code, which only dyno
+    /// asked for.
     #[must_use]
     pub fn of(pids: &[u32], compiled: bool) -> Kept {
         let identity = |path: &str| fs::metadata(path).ok().map(|is| (is.dev(), is.ino()));
-        // Elsewhere, and under other numbers, they are not in anybody's way.
+        // In another `/tmp`, or with other PIDs, the files do no harm.
         let is_here = |pid: &u32| {
             identity("/tmp")
                 .is_some_and(|tmp| identity(&format!("/proc/{pid}/root/tmp")) == Some(tmp))
@@ -100,7 +100,7 @@ impl Kept {
         Kept(all.filter_map(here).collect())
     }
 
-    /// Removes them.
+    /// Removes the files.
     pub fn remove(self) {
         // One that is gone already needs nothing more.
         self.0.iter().for_each(|path| drop(fs::remove_file(path)));
@@ -125,7 +125,7 @@ mod tests {
         fs::remove_file(&own).unwrap();
         fs::write(&own, "1 1 a").unwrap();
         Kept::of(&[us], false).remove();
-        assert!(own.exists(), "nobody asked for it");
+        assert!(own.exists(), "dyno did not ask for it");
         Kept::of(&[us], true).remove();
         assert!(!own.exists());
         let jvms = PathBuf::from(format!("/tmp/hsperfdata_dyno-test-{us}"));

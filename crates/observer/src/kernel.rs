@@ -1,14 +1,14 @@
-//! What all programs that run in the kernel have in common: why one cannot be had, and its maps.
+//! Common parts of all programs that run in the kernel: why one is not available, and its maps.
 
 use std::io;
 
 use aya::Ebpf;
 
-/// Why nothing can be seen.
+/// Reason why observation is not available, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub why: String,
-    pub mend: &'static str,
+    pub hint: &'static str,
 }
 
 const NOT_ALLOWED: &str = "Run dyno as root, or give it the capabilities: `setcap \
@@ -19,26 +19,27 @@ impl Refusal {
     pub(crate) fn of(error: &Error, needs: &'static str) -> Refusal {
         if error.is_forbidden {
             let why = "this user may not load programs into the kernel (bpf(2))".into();
-            return Refusal { why, mend: NOT_ALLOWED };
+            return Refusal { why, hint: NOT_ALLOWED };
         }
-        Refusal { why: format!("the kernel refused the program: {}", error.message), mend: needs }
+        Refusal { why: format!("the kernel refused the program: {}", error.message), hint: needs }
     }
 }
 
 /// # Errors
-/// No program of ours can tell anything here.
+/// No program of dyno's can identify processes here.
 pub(crate) fn is_ours_to_ask() -> Result<(), Refusal> {
     if !cfg!(target_arch = "x86_64") {
-        let why = "the program in the kernel reads the registers of x86-64 alone".into();
-        return Err(Refusal { why, mend: "Measure on x86-64." });
+        let why = "the program in the kernel supports only x86-64".into();
+        return Err(Refusal { why, hint: "Measure on x86-64." });
     }
     if !is_first_namespace(&std::fs::read_link("/proc/self/ns/pid").unwrap_or_default()) {
-        let why = "dyno is in a PID namespace of its own, as in a container, and the kernel knows \
-                   processes by other numbers there"
-            .into();
+        let why =
+            "dyno is in its own PID namespace, as in a container, where PIDs differ from the \
+                   kernel's"
+                .into();
         return Err(Refusal {
             why,
-            mend: "Run dyno outside of the container, or the container with the host's processes \
+            hint: "Run dyno outside of the container, or the container with the host's processes \
                    (`--pid=host`).",
         });
     }

@@ -2,8 +2,7 @@
 //! `/proc`, and the facts of the host. It records cumulative counters; rates are differences that
 //! `dyno-analysis` takes.
 //!
-//! Parsers take text or folders as parameters, so that kernels we do not have are tested on
-//! fixtures.
+//! Parsers take text or folders as parameters, so that other kernels are tested with fixtures.
 #![forbid(unsafe_code)]
 
 pub mod binary;
@@ -36,7 +35,7 @@ pub use kept::Kept;
 pub use kernel::Refusal;
 pub use sampler::{Processes, Reads, Sampler, Scope, sample};
 
-/// Reads a small file of the kernel. `None`: not there, or not for us.
+/// Reads a small file of the kernel. `None`: it does not exist, or this user may not read it.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {
     // A thread's name may be any bytes, and is cut within a character.
     Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())

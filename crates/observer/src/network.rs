@@ -8,12 +8,12 @@ use crate::columns::hexadecimal;
 use crate::files::Files;
 use crate::{ctnetlink, tracking};
 
-/// The counters of the network that a process is in; `None`: they cannot be read.
+/// Counters of a process's network; `None`: they cannot be read.
 pub(crate) fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
     counters_in(&format!("/proc/{pid}/net"), files)
 }
 
-/// The counters of the network that this thread is in; `None`: they cannot be read.
+/// Counters of this thread's network; `None`: they cannot be read.
 pub(crate) fn counters_here(files: &Files) -> Option<NetworkUse> {
     let seen = counters_in("/proc/thread-self/net", files)?;
     // Asked for only where there is a table: the question would load the kernel's module for it.

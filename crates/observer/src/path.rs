@@ -1,5 +1,5 @@
-//! Counters of dropped packets on the path of a load: of the network that this thread is in, and of
-//! the whole machine.
+//! Counters of dropped packets on the path of a load, of this thread's network and of the whole
+//! machine.
 
 use dyno_archive::drops::{BacklogUse, PathUse, TcpMemoryUse};
 
@@ -7,7 +7,7 @@ use crate::columns::hexadecimal;
 use crate::files::Files;
 use crate::{network, tracking};
 
-/// Reads all of them.
+/// Reads all counters.
 #[must_use]
 pub fn counters(files: &Files) -> PathUse {
     PathUse {

@@ -1,9 +1,8 @@
-//! The probes of a run: what looks at a server beside the counters that are always read. Each is
-//! attached to the parties of a start, read with every sample, and gone with what it was attached
-//! to.
+//! The probes of a run: optional observers of a server, besides the counters that are always read.
+//! Each is attached to the parties of a start, read with every sample, and detached with them.
 //!
-//! The guard need not be told of any: the kernel holds them by file descriptors of this process
-//! alone, and takes them down when it ends, however it does.
+//! The guard does not track probes: only file descriptors of this process hold them, and the kernel
+//! removes them when it ends, in whatever way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::inside::{Calls, Inside, Wanted, Watching};
 use crate::kernel::Refusal;
 use crate::stacks;
 
-/// What the probes of a run need, loaded once.
+/// Programs of a run's probes, loaded once.
 #[derive(Default)]
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct Probes {
@@ -25,8 +24,8 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Loads what these probes need. One that cannot be had is no error: what it would have told
-    /// stays unknown, and [`Probes::used`] says why.
+    /// Loads what these probes need. An unavailable probe is no error: its values stay unknown, and
+    /// [`Probes::used`] says why.
     #[must_use]
     pub fn load(asked: &BTreeSet<Probe>) -> Probes {
         let wanted = wanted(asked);
@@ -36,11 +35,11 @@ impl Probes {
         }
     }
 
-    /// Attaches the probes that are asked for to a process and all that it starts. `None`: none of
-    /// them is attached to processes, or none can be had.
+    /// Attaches the probes that are asked for to a process and its descendants. `None`: none of
+    /// them is attached to processes, or none is available.
     ///
     /// # Errors
-    /// Too many are watched already; as a sentence.
+    /// Too many processes are monitored already; as a sentence.
     pub fn attach(
         &self,
         asked: &BTreeSet<Probe>,
@@ -51,7 +50,7 @@ impl Probes {
         inside.map(|inside| inside.watch(pid).map(Arc::new)).transpose()
     }
 
-    /// Which of the probes that are asked for can be had.
+    /// The requested probes that are available.
     #[must_use]
     pub fn used(&self, asked: &BTreeSet<Probe>) -> ProbesUse {
         let refused: Vec<Refused> = asked.iter().filter_map(|probe| self.refused(*probe)).collect();
@@ -69,15 +68,16 @@ impl Probes {
             }),
             _ => None,
         };
-        refusal.map(|Refusal { why, mend }| Refused {
+        refusal.map(|Refusal { why, hint }| Refused {
             probe,
             why: why.clone(),
-            mend: (*mend).into(),
+            hint: (*hint).into(),
         })
     }
 }
 
-/// Why nobody can look inside processes here, but perhaps count their calls; `None`: one can.
+/// Why processes cannot be observed from the kernel here, except perhaps for call counts; `None`:
+/// they can.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
     let wanted = Wanted { states: true, modes: true, calls: Calls::Sliced };
@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_named_with_the_reason() {
         let why = "this user may not";
-        let refusal = Refusal { why: why.into(), mend: "Be root." };
+        let refusal = Refusal { why: why.into(), hint: "Be root." };
         let probes = Probes { inside: Some(Err(refusal)), no_profile: None };
         let used = probes.used(&[Probe::KernelStamps, Probe::States].into());
         assert_eq!(used.attached, [Probe::KernelStamps].into());
         assert_eq!(
             used.refused,
-            [Refused { probe: Probe::States, why: why.into(), mend: "Be root.".into() }]
+            [Refused { probe: Probe::States, why: why.into(), hint: "Be root.".into() }]
         );
         assert!(probes.attach(&[Probe::States].into(), 1).unwrap().is_none());
     }

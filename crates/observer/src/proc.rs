@@ -14,8 +14,7 @@ use crate::clock::clock_ns;
 use crate::files::Files;
 use crate::read;
 
-/// What `/proc/PID/stat` and `/proc/PID/task/TID/stat` say (proc_pid_stat(5)), as far as it is used
-/// here.
+/// Used fields of `/proc/PID/stat` and `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     pub name: String,
@@ -33,7 +32,7 @@ pub struct Stat {
     /// Clock ticks.
     pub user_ticks: u64,
     pub sys_ticks: u64,
-    /// Of the children that were waited for, and of those that they waited for.
+    /// Faults of reaped children and their reaped children.
     pub children_faults_minor: u64,
     pub children_faults_major: u64,
     pub children_user_ticks: u64,
@@ -49,7 +48,7 @@ impl Stat {
         let (open, close) = (text.find('(')?, text.rfind(')')?);
         let fields: Vec<&str> = text.get(close + 2..)?.split_ascii_whitespace().collect();
         let number = |i: usize| -> Option<u64> { fields.get(i)?.parse().ok() };
-        /// Of SIGCHLD in `sigignore`, whose lowest bit is of signal 1.
+        /// Bit of SIGCHLD in `sigignore`, whose lowest bit is signal 1.
         const SIGCHLD: u64 = 1 << 16;
         Some(Stat {
             name: text.get(open + 1..close)?.to_string(),
@@ -75,18 +74,15 @@ impl Stat {
         Stat::parse(&read(format!("/proc/{pid}/stat"))?)
     }
 
-    /// Whether the process has ended and only waits to be collected. Of one whose first thread has
-    /// ended others may go on.
+    /// Whether the process has ended and waits to be reaped. If only its first thread has ended,
+    /// its other threads may still run.
     #[must_use]
     pub fn is_dead(&self) -> bool {
-        if self.threads > 1 {
-            return false;
-        }
-        matches!(self.state, 'Z' | 'X')
+        self.threads <= 1 && matches!(self.state, 'Z' | 'X')
     }
 }
 
-/// All processes of this machine that we can see.
+/// All visible processes of this machine.
 #[must_use]
 pub fn all_pids() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
@@ -100,8 +96,7 @@ pub fn session_pids(session: u32) -> Vec<u32> {
     all_pids().into_iter().filter(|pid| Stat::of(*pid).is_some_and(|stat| is_its(&stat))).collect()
 }
 
-/// Totals of a process, from its `/proc/PID/stat`: those of a whole process hold its ended threads,
-/// too.
+/// Totals of a process, including its ended threads, from its `/proc/PID/stat`.
 pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
     let tick = tick_ns();
     ProcessUse {
@@ -119,12 +114,12 @@ pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
     }
 }
 
-/// The same of a process, read with files that stay open. `None`: it has ended.
+/// Totals of a process, read with files that stay open. `None`: it has ended.
 pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
     Some(totals(pid, &Stat::parse(&files.read(format!("/proc/{pid}/stat"))?)?))
 }
 
-/// When a process began, by the wall clock: good to a second, as `btime` is.
+/// Start of a process by the wall clock, to a second, the resolution of `btime`.
 #[must_use]
 pub fn began(pid: u32) -> Option<SystemTime> {
     let ticks = Stat::of(pid)?.began_ticks;
@@ -138,7 +133,7 @@ pub fn began(pid: u32) -> Option<SystemTime> {
     )
 }
 
-/// These processes, and all that descend from them, as far as they live.
+/// Living processes among `roots` and their descendants.
 #[must_use]
 pub fn trees(roots: &[u32]) -> Vec<u32> {
     let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?)));
@@ -147,13 +142,13 @@ pub fn trees(roots: &[u32]) -> Vec<u32> {
     descendants(roots, &living)
 }
 
-/// All that descend from a process, as far as they live; not the process itself.
+/// Living descendants of a process, without the process itself.
 #[must_use]
 pub fn below(root: u32) -> Vec<u32> {
     trees(&[root]).into_iter().filter(|pid| *pid != root).collect()
 }
 
-/// These processes and all below them, with those that wait to be reaped.
+/// Processes in `roots` and their descendants, zombies included.
 pub(crate) fn tree_stats(roots: &[u32]) -> Vec<(u32, Stat)> {
     let mut all: Vec<(u32, Stat)> =
         all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
@@ -163,7 +158,7 @@ pub(crate) fn tree_stats(roots: &[u32]) -> Vec<(u32, Stat)> {
     all
 }
 
-/// These and all below them. `living`: processes with their parents.
+/// Returns `roots` and their descendants. `living`: processes with their parents.
 fn descendants(roots: &[u32], living: &[(u32, u32)]) -> Vec<u32> {
     let mut found: Vec<u32> =
         roots.iter().copied().filter(|root| living.iter().any(|(pid, _)| pid == root)).collect();
@@ -177,8 +172,8 @@ fn descendants(roots: &[u32], living: &[(u32, u32)]) -> Vec<u32> {
     found
 }
 
-/// The processes that take connections at a port of the network that this thread is in, whatever
-/// the address, as far as we may see.
+/// Processes that listen on a port of this thread's network, at any address, as far as dyno may
+/// inspect them.
 #[must_use]
 pub fn listening_on(port: u16) -> Vec<u32> {
     let tables = ["tcp", "tcp6"]
@@ -189,12 +184,12 @@ pub fn listening_on(port: u16) -> Vec<u32> {
     if wanted.is_empty() {
         return Vec::new();
     }
-    // Numbers of sockets are of the whole machine: none of another network is among them.
+    // Numbers of sockets are unique on the machine, so other networks' sockets cannot match.
     let holds = |pid: &u32| sockets(*pid).iter().any(|inode| wanted.contains(inode));
     all_pids().into_iter().filter(holds).collect()
 }
 
-/// Counters of every thread of a process. Threads that end meanwhile are left out.
+/// Counters of every thread of a process. Threads that end in the meantime are left out.
 #[must_use]
 pub fn threads(pid: u32) -> Vec<ThreadUse> {
     threads_in(pid, &Files::default())
@@ -208,7 +203,7 @@ pub(crate) fn threads_in(pid: u32, files: &Files) -> Vec<ThreadUse> {
 
 fn thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
     let tid = task.file_name()?.to_str()?.parse().ok()?;
-    // First: if the thread runs while the others are read, it says something else the next time.
+    // Read first: if the thread runs while the others are read, it differs the next time.
     let schedstat = files.read(task.join("schedstat")).unwrap_or_default();
     if let Some(known) = files.unless_it_ran(pid, tid, &schedstat) {
         return Some(known);
@@ -217,7 +212,7 @@ fn thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
     let tick = tick_ns();
     let (user_ns, sys_ns) = (stat.user_ticks * tick, stat.sys_ticks * tick);
     let mut numbers = schedstat.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
-    // Both absent on kernels without CONFIG_SCHED_INFO; then ticks have to do for the first.
+    // Both absent on kernels without CONFIG_SCHED_INFO; ticks then replace the first.
     let (run_ns, run_delay_ns) = (numbers.next(), numbers.next());
     let status = files.read(task.join("status")).unwrap_or_default();
     let used = ThreadUse {
@@ -250,8 +245,7 @@ pub(crate) fn rss_bytes(pid: u32, files: &Files) -> Option<u64> {
     Some(statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? * page_size() as u64)
 }
 
-/// Resident anonymous and shared memory of a process in bytes. `None`: the kernel does not show it
-/// to us.
+/// Resident anonymous and shared memory of a process in bytes. `None`: the kernel hides it.
 pub(crate) fn rss_parts(pid: u32, files: &Files) -> Option<(u64, u64)> {
     let status = files.read(format!("/proc/{pid}/status"))?;
     let bytes = |key| Some(status_field(&status, key)? * 1024);
@@ -264,20 +258,19 @@ pub fn own_rss_peak_bytes() -> Option<u64> {
     Some(status_field(&read("/proc/self/status")?, "VmHWM:")? * 1024)
 }
 
-/// CPU time of all threads of this process, those that have ended included.
+/// CPU time of all threads of this process, including those that have ended.
 #[must_use]
 pub fn own_cpu_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 
-/// CPU time of every process but this one and the kernel's own threads, and the CPU on which it ran
-/// last.
+/// CPU time and last CPU of every process except this one and kernel threads.
 #[must_use]
 pub fn others() -> Vec<Other> {
     let own = std::process::id();
     let one = |pid: u32| {
         let text = read(format!("/proc/{pid}/stat"))?;
-        // Threads of the kernel, which work for everybody, are children of its second process.
+        // Kernel threads, which work for all processes, are children of its second process.
         const KTHREADD: u32 = 2;
         let stat = Stat::parse(&text).filter(|stat| pid != KTHREADD && stat.parent != KTHREADD)?;
         let run_ns = (stat.user_ticks + stat.sys_ticks) * tick_ns();
@@ -289,10 +282,10 @@ pub fn others() -> Vec<Other> {
     all_pids().into_iter().filter(|pid| *pid != own).filter_map(one).collect()
 }
 
-/// CPU time that each process of `after` used since `before`, with that of its children which ended
-/// meanwhile: a compiler is often gone before anybody looks, and its driver is not. `ours`:
-/// processes of dyno, whose children are the run's own. `most_ns`: CPU time that all CPUs together
-/// had between the two lists, which is the most that all of them can have used.
+/// CPU time of each process of `after` since `before`, including that of children that ended in the
+/// meantime: a compiler often ends before the second list, but its driver does not. `ours`:
+/// processes of dyno, whose children belong to the run. `most_ns`: CPU time of all CPUs together
+/// between the two lists, an upper bound of the sum.
 #[must_use]
 pub fn used_between<'a>(
     before: &[Other],
@@ -319,10 +312,10 @@ pub fn used_between<'a>(
     after.iter().zip(own).map(used).collect()
 }
 
-/// Deducts what processes that have ended had used before. Their whole lives are in the totals of
-/// whoever waited for them: of the parent, or, where that has ended as well, of one of its
-/// ancestors. The first of these that lives has it, unless the parent ended first and left its
-/// child to an ancestor farther up.
+/// Subtracts the earlier use of processes that have ended. Their whole lives are in the totals of
+/// the process that waited for them: the parent, or, if that has ended too, one of its ancestors.
+/// The nearest living ancestor has it, unless the parent ended first and left its child to one
+/// farther up.
 fn leave_out_earlier_use(before: &[Other], after: &[Other], of_children: &mut BTreeMap<u32, u64>) {
     let alive: BTreeSet<Key> = after.iter().map(Other::key).collect();
     let by_pid: BTreeMap<u32, &Other> = before.iter().map(|other| (other.pid, other)).collect();
@@ -340,7 +333,7 @@ fn leave_out_earlier_use(before: &[Other], after: &[Other], of_children: &mut BT
             let deducted_ns = known_ns.min(*total_ns);
             *total_ns -= deducted_ns;
             known_ns -= deducted_ns;
-            // A parent that lives is the only one that can have waited for it.
+            // Only a living parent can have waited for it.
             if generation == 0 || known_ns == 0 {
                 break;
             }
@@ -348,11 +341,11 @@ fn leave_out_earlier_use(before: &[Other], after: &[Other], of_children: &mut BT
     }
 }
 
-/// Bounds the CPU time of ended children by what the CPUs had left. A total above all CPU time
-/// holds use from before whose amount is unknown, so that nothing of it is counted. Of the others
-/// the excess is left out, from the largest, which is the likeliest to hold it.
+/// Bounds the CPU time of ended children by the remaining CPU time. A total above all CPU time
+/// includes an unknown amount of earlier use, so it counts as zero. An excess of the other totals
+/// is subtracted from the largest, which most likely includes it.
 fn bound(of_children: &mut BTreeMap<u32, u64>, most_ns: u64, own_ns: u64) {
-    // The lists take a while to be read, and the kernel counts in ticks.
+    // Reading the lists takes time, and the kernel counts in ticks.
     const BLUR: u64 = 10;
     let mut left_ns = most_ns.saturating_sub(own_ns);
     let mut totals: Vec<&mut u64> = of_children.values_mut().collect();
@@ -364,17 +357,17 @@ fn bound(of_children: &mut BTreeMap<u32, u64>, most_ns: u64, own_ns: u64) {
     }
 }
 
-/// The identity of a process: its number, and when it began, which tells it from a later one of the
-/// same number.
+/// Identity of a process: its PID, and its start time, which distinguishes it from a later process
+/// with the same PID.
 type Key = (u32, u64);
 
-/// This process, and all that descend from it.
+/// This process and its descendants.
 #[must_use]
 pub fn own_tree() -> BTreeSet<u32> {
     trees(&[std::process::id()]).into_iter().collect()
 }
 
-/// A process of somebody else.
+/// A process other than dyno.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
     pub pid: u32,
@@ -384,7 +377,7 @@ pub struct Other {
     pub name: String,
     /// CPU time since the process began.
     pub run_ns: u64,
-    /// CPU time of its children that ended and were collected, with theirs.
+    /// CPU time of its reaped children and their reaped children.
     pub reaped_ns: u64,
     /// Number of the CPU on which it ran last.
     pub last_cpu: u32,
@@ -401,15 +394,15 @@ fn last_cpu(stat: &str) -> Option<u32> {
     stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(36)?.parse().ok()
 }
 
-/// The process that takes connections to an IPv4 address and port of the network that this thread
-/// is in: `(pid, name)`, as far as we may see. A listener at this address comes before one at every
-/// address, as in the kernel.
+/// Process that listens on an IPv4 address and port of this thread's network: `(pid, name)`, if
+/// dyno may inspect it. A listener at this address takes precedence over one at every address, as
+/// in the kernel.
 #[must_use]
 pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
     listener_seen_by("thread-self", addr)
 }
 
-/// The same in the network of a process.
+/// Process that listens on an address in the network of process `pid`.
 #[must_use]
 pub fn listener_beside(pid: u32, addr: SocketAddrV4) -> Option<(u32, String)> {
     listener_seen_by(&pid.to_string(), addr)
@@ -436,13 +429,12 @@ fn listener_seen_by(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
     })
 }
 
-/// Where these processes take connections, as far as we may see: addresses and ports, in order,
-/// each once.
+/// Addresses and ports on which these processes listen, in order, each once, if visible to dyno.
 #[must_use]
 pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
     let Some(first) = pids.first() else { return Vec::new() };
     let held: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets(*pid)).collect();
-    // As the processes see it: they may have a network of their own.
+    // The processes' view: they may be in another network namespace.
     let tables =
         ["tcp", "tcp6"].map(|table| read(format!("/proc/{first}/net/{table}")).unwrap_or_default());
     let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(listening);
@@ -550,31 +542,31 @@ mod tests {
     fn only_threads_that_ran_are_read_again() {
         let pid = std::process::id();
         let (wake, woken) = std::sync::mpsc::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_pid() as u32).unwrap();
+            sender.send(rustix::thread::gettid().as_raw_pid() as u32).unwrap();
             while woken.recv().is_ok() {
                 (0..200_000).for_each(|n| {
                     std::hint::black_box(n);
                 });
-                tell.send(0).unwrap();
+                sender.send(0).unwrap();
             }
         });
-        let tid = told.recv().unwrap();
+        let tid = receiver.recv().unwrap();
         let files = Files::default();
         let seen =
             |files: &Files| threads_in(pid, files).into_iter().find(|t| t.tid == tid).unwrap();
         let mut last = seen(&files);
         for _ in 0..20 {
             wake.send(()).unwrap();
-            told.recv().unwrap();
+            receiver.recv().unwrap();
             // It goes to sleep again, sooner or later.
             let asleep = (0..10_000_000).find_map(|_| {
                 std::thread::yield_now();
                 let (now, anew) = (seen(&files), seen(&Files::default()));
                 (now == anew && now.switches_voluntary > last.switches_voluntary).then_some(now)
             });
-            let now = asleep.expect("what it did last is never read");
+            let now = asleep.expect("its last counters are never read");
             assert!(now.run_ns > last.run_ns);
             last = now;
         }
@@ -586,7 +578,7 @@ mod tests {
         Other { pid, parent, name: format!("p{pid}"), run_ns, reaped_ns, ..Other::default() }
     }
 
-    /// What each used, by its number.
+    /// CPU time of each process, by its number.
     fn used(before: &[Other], after: &[Other], ours: &[u32], most_ns: u64) -> Vec<(u32, u64)> {
         let ours = ours.iter().copied().collect();
         let all = used_between(before, after, &ours, most_ns);
@@ -625,7 +617,7 @@ mod tests {
             [other(1, 0, 5, 100), other(9, 1, 0, 0), other(2, 9, 20, 0), other(3, 2, 2000, 0)];
         let after = [other(1, 0, 5, 100 + 2011), other(9, 1, 0, 23)];
         assert_eq!(used(&before, &after, &[], u64::MAX), [(1, 11 + 3), (9, 0)]);
-        // Nobody waits for the children of a parent that lives and ignores them.
+        // A living parent that ignores its children does not wait for them.
         let before = [other(1, 0, 5, 100), other(2, 1, 20, 0), other(3, 2, 2000, 0)];
         let after = [other(1, 0, 5, 400), other(2, 1, 20, 0)];
         assert_eq!(used(&before, &after, &[], u64::MAX), [(1, 300), (2, 0)]);
@@ -635,10 +627,8 @@ mod tests {
     fn process_of_a_used_number_is_another() {
         let before = [other(1, 0, 0, 0), other(2, 1, 300, 0)];
         let later = Other { began_ticks: 7, ..other(2, 1, 350, 0) };
-        assert_eq!(
-            used(&before, &[other(1, 0, 0, 310), later], &[], u64::MAX),
-            [(1, 10), (2, 350)]
-        );
+        let after = [other(1, 0, 0, 310), later];
+        assert_eq!(used(&before, &after, &[], u64::MAX), [(1, 10), (2, 350)]);
     }
 
     #[test]
@@ -665,7 +655,7 @@ mod tests {
         };
         assert_eq!(in_ms([300, 900]), [600, 300, 900]);
         assert_eq!(in_ms([300, 1800]), [600, 300, 1100]);
-        // 27 s in one second: how much of it is from before nobody knows.
+        // 27 s in one second: the share from before is unknown.
         assert_eq!(in_ms([300, 27_000]), [600, 300, 0]);
     }
 
@@ -700,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_at_another_address_is_nobody_here() {
+    fn listener_at_another_address_is_not_found() {
         let elsewhere = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
         let port = elsewhere.local_addr().unwrap().port();
         assert_eq!(listener_at(SocketAddrV4::new([127, 0, 0, 1].into(), port)), None);

@@ -1,4 +1,4 @@
-//! One sample: the counters of all who are watched and of the machine at one instant.
+//! One sample: the counters of all monitored parties and of the machine at one instant.
 
 use dyno_archive::sample::{Party, PartyUse, ProcessUse, Sample};
 
@@ -8,21 +8,21 @@ use crate::files::Files;
 use crate::inside::Watching;
 use crate::{host, network, proc};
 
-/// Knows where the counters of one party are.
+/// Sources of one party's counters.
 #[derive(Clone, Debug)]
 pub struct Sampler {
-    /// Empty where no control group could be made.
+    /// Empty if no control group could be created.
     pub group: Group,
-    /// Its processes where there is no group.
+    /// Its processes, if there is no group.
     pub processes: Processes,
 }
 
 /// Processes that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Processes {
-    /// Whatever this process has started, in whatever session; not the process itself.
+    /// Descendants of this process, in any session, without the process itself.
     Below(u32),
-    /// These, and whatever they start.
+    /// These processes and their descendants.
     Trees(Vec<u32>),
 }
 
@@ -34,7 +34,7 @@ impl Processes {
         }
     }
 
-    /// With those that wait to be reaped: nobody else has their counters until then.
+    /// Includes zombies: until they are reaped, their counters are nowhere else.
     fn stats(&self) -> Vec<(u32, proc::Stat)> {
         match self {
             Processes::Below(root) => {
@@ -48,7 +48,7 @@ impl Processes {
 }
 
 impl Processes {
-    /// What the process above them has reaped. Its own counters are not theirs.
+    /// Use of children that their parent has reaped. The parent's own counters are not included.
     fn reaped(&self) -> Option<ProcessUse> {
         let Processes::Below(root) = self else { return None };
         let totals = proc::totals(*root, &proc::Stat::of(*root)?);
@@ -63,7 +63,7 @@ impl Sampler {
         if self.group.is_empty() { self.processes.pids() } else { self.group.pids() }
     }
 
-    /// How many of its living processes have left its control group. 0 where it has none.
+    /// Number of its living processes that have left its control group; 0 without a group.
     #[must_use]
     pub fn strays(&self) -> u32 {
         if self.group.is_empty() {
@@ -75,8 +75,8 @@ impl Sampler {
         outside.iter().filter(|pid| lives(pid)).count() as u32
     }
 
-    /// CPU time of its processes so far, nanoseconds: of the control group, or else of its
-    /// processes and of the children that they reaped. `None`: neither can be read.
+    /// CPU time of its processes so far, nanoseconds: from the control group, or else from its
+    /// processes and their reaped children. `None`: neither can be read.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         if !self.group.is_empty() {
@@ -146,13 +146,13 @@ impl Sampler {
     }
 }
 
-/// A party, and what looks at it.
+/// A party and its observers.
 #[derive(Clone, Copy)]
 #[allow(missing_debug_implementations)] // What looks inside has none.
 pub struct Scope<'a> {
     pub party: Party,
     pub sampler: &'a Sampler,
-    /// `None`: nobody looks inside its processes.
+    /// `None`: its processes are not observed from the kernel.
     pub inside: Option<&'a Watching>,
 }
 
@@ -160,13 +160,13 @@ pub struct Scope<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     All,
-    /// None of the machine's networks and disks: who used them cannot be told among loads that
-    /// take turns, and reading takes CPU time from the load that has the turn.
+    /// None of the machine's networks and disks: their use cannot be attributed to one of several
+    /// loads that take turns, and reading takes CPU time from the load that has the turn.
     WithoutNetworksAndDisks,
 }
 
-/// Reads the counters of all who are watched, of dyno itself and of the machine. `files`: what
-/// stays open from one sample to the next.
+/// Reads the counters of all monitored parties, of dyno itself and of the machine. `files`: files
+/// that stay open from one sample to the next.
 #[must_use]
 pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
     // Before the first read: the instant that the caller asked for, and the start of the sample's

@@ -1,5 +1,5 @@
-//! The TCP sockets of processes: by netlink (sock_diag(7)) what the kernel knows of them, and by a
-//! copy of some of them (pidfd_getfd(2)) what they were set to.
+//! TCP sockets of processes: their state by netlink (sock_diag(7)), and the options of some by a
+//! copy of the descriptor (pidfd_getfd(2)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ use rustix::net::sockopt::{tcp_cork, tcp_nodelay};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Connections whose options are looked at: all are set by the same code.
+/// Number of connections whose options are read: the same code sets the options of all.
 const LOOKED_AT: u64 = 16;
 
 /// Room for an answer of the kernel, which sends no more at once.
@@ -32,8 +32,8 @@ const BUFFER: usize = 64 * 1024;
 /// As in the kernel's `enum` of TCP states.
 const LISTEN: u8 = 10;
 
-/// Looks at the sockets of these processes' listeners. `None`: the kernel does not tell, or they
-/// have none.
+/// Reads the sockets of these processes' listeners. `None`: the kernel does not report them, or
+/// there are none.
 #[must_use]
 pub fn look(pids: &[u32]) -> Option<SocketsUse> {
     let held = held(pids);
@@ -50,7 +50,7 @@ pub fn look(pids: &[u32]) -> Option<SocketsUse> {
         listeners: listeners.iter().copied().map(listener).collect(),
         ..SocketsUse::default()
     };
-    // One that waits to be accepted is nobody's yet.
+    // A connection that waits to be accepted has no owner yet.
     let waits = |s: &InetResponse| {
         let to = &s.header.socket_id;
         let is_there = |l: &&InetResponse| {
@@ -70,14 +70,14 @@ pub fn look(pids: &[u32]) -> Option<SocketsUse> {
         if seen.options_of < LOOKED_AT
             && let Some((pid, fd)) = held.get(&u64::from(connection.header.inode))
         {
-            // One that may not be copied, or is gone, tells nothing.
+            // A descriptor that may not be copied, or is closed, is skipped.
             let _ = look_at_options(&mut seen, *pid, *fd);
         }
     }
     Some(seen)
 }
 
-/// The sockets of the network that a process is in. Empty: the kernel does not tell.
+/// Sockets of the network that a process is in. Empty: the kernel does not report them.
 fn all_of_network(pid: u32) -> Vec<InetResponse> {
     let all = || {
         [AF_INET, AF_INET6]
@@ -120,7 +120,7 @@ fn add(seen: &mut SocketsUse, connection: &InetResponse) {
     }
 }
 
-/// Looks at a copy of a socket, which is closed at once.
+/// Reads the options of a copy of a socket, which is closed at once.
 fn look_at_options(seen: &mut SocketsUse, pid: u32, fd: i32) -> io::Result<()> {
     let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::NotFound)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
@@ -132,7 +132,7 @@ fn look_at_options(seen: &mut SocketsUse, pid: u32, fd: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// The sockets of processes: by inode, who holds it as what.
+/// Sockets of processes: by inode, the process and descriptor that hold it.
 fn held(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
     let of = |pid: u32| {
         let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -145,8 +145,7 @@ fn held(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
     pids.iter().flat_map(|&pid| of(pid)).collect()
 }
 
-/// All TCP sockets of a family that listen or are established, in the network that this process is
-/// in.
+/// All listening or established TCP sockets of a family in this process's network.
 fn dump(family: u8) -> io::Result<Vec<InetResponse>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
@@ -186,7 +185,7 @@ fn take(mut bytes: &[u8], all: &mut Vec<InetResponse>) -> io::Result<bool> {
             <NetlinkMessage<SockDiagMessage>>::deserialize(bytes).map_err(io::Error::other)?;
         match message.payload {
             NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => {
-                all.push(*socket)
+                all.push(*socket);
             }
             NetlinkPayload::Done(_) => return Ok(true),
             NetlinkPayload::Error(error) => return Err(error.to_io()),

@@ -39,7 +39,7 @@ pub(crate) fn entries() -> Option<u64> {
     setting("nf_conntrack_count")
 }
 
-/// Most connections that the kernel tracks in a network. `None`: it tracks none, or does not tell.
+/// Most connections that the kernel tracks in a network. `None`: it tracks none, or does not say.
 pub(crate) fn most() -> Option<u64> {
     setting("nf_conntrack_max")
 }
@@ -58,8 +58,8 @@ pub fn is_loopback_tracked() -> Option<bool> {
     is_tracked(&stream)
 }
 
-/// Whether a connection is tracked. The kernel looks it up in its table to tell its original
-/// destination (`getorigdst` in net/netfilter/nf_conntrack_proto.c). `None`: it does not tell.
+/// Whether a connection is tracked. The kernel looks it up in its table to return its original
+/// destination (`getorigdst` in net/netfilter/nf_conntrack_proto.c). `None`: it does not say.
 fn is_tracked(stream: &TcpStream) -> Option<bool> {
     let is_v4 = stream.local_addr().ok()?.is_ipv4();
     let fd = stream.as_fd();
@@ -89,7 +89,7 @@ mod tests {
     const EPERM: i32 = rustix::io::Errno::PERM.raw_os_error();
 
     #[test]
-    fn lookup_tells_tracked_from_untracked_and_unknown() {
+    fn lookup_distinguishes_tracked_untracked_and_unknown() {
         assert_eq!(of_lookup(Ok(())), Some(true));
         for (errno, expected) in [(ENOENT, Some(false)), (ENOPROTOOPT, Some(false)), (EPERM, None)]
         {

@@ -28,8 +28,8 @@ use crate::{brackets, compare};
 pub fn sentences(report: &Report) -> Vec<String> {
     let is_one_of_another = report.experiment.is_some() || !report.run.at_once.is_empty();
     let first = if is_one_of_another { None } else { winner(report) };
-    let told = [ties(report), found(report)].map(|said| said.filter(|_| !is_one_of_another));
-    let rest = [protocols(report)].into_iter().chain(told).chain([twins(report)]);
+    let peaks = [ties(report), found(report)].map(|said| said.filter(|_| !is_one_of_another));
+    let rest = [protocols(report)].into_iter().chain(peaks).chain([twins(report)]);
     let judged =
         [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
     let mut all: Vec<String> = other_programs(report)
@@ -40,12 +40,12 @@ pub fn sentences(report: &Report) -> Vec<String> {
         .chain(rest.chain(judged).flatten())
         .collect();
     if all.is_empty() {
-        all.push("There is no result: it ended before the first one, or goes on.".into());
+        all.push("No results yet.".into());
     }
     all
 }
 
-/// Most effects that an answer tells one by one.
+/// Most effects that an answer lists one by one.
 const EFFECTS: usize = 3;
 
 /// What the changes of an experiment come to, step by step; of many those in which something is
@@ -67,7 +67,7 @@ fn effects(report: &Report) -> Vec<String> {
     all.iter().take(EFFECTS).map(said).chain(more).collect()
 }
 
-/// What servers cost beside the baseline that were loaded at the same time.
+/// Sentences on the cost of servers that were loaded at the same time as the baseline.
 fn duets(report: &Report) -> Vec<String> {
     let answers = report.duets.iter().flat_map(|effect| &effect.answers);
     answers.map(|of| format!("{}.", compare::answer(of))).collect()
@@ -88,7 +88,7 @@ fn found(report: &Report) -> Option<String> {
     })
 }
 
-/// What servers and their twins differ by.
+/// Differences between servers and their twins.
 fn twins(report: &Report) -> Option<String> {
     let of_twin = |twin: &Effect| {
         let shown: Vec<String> = twin
@@ -209,7 +209,7 @@ fn step_in_words(c: &Comparison) -> String {
     label_in_words(Shape { connections, streams, pipeline, rate: None, pass })
 }
 
-/// What two servers kept of an offered rate: no server serves more than is offered.
+/// Shares of an offered rate that two servers kept: no server serves more than is offered.
 fn kept(report: &Report, c: &Comparison) -> Option<String> {
     let base = report.subjects.iter().position(|s| s.id == c.baseline)?;
     let rate = Offered::new(report, c.cell).rps;
@@ -240,7 +240,7 @@ fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
     let over = if repeats == 1 {
         "one repeat, so no interval".to_string()
     } else {
-        // What a server reached at least has no interval: its upper end would be no bound.
+        // A lower bound has no interval: its upper end would be no bound.
         let shown = match row.peak_is_lower_bound {
             true => Repeated { interval: None, ..peak.clone() },
             false => peak.clone(),
@@ -253,7 +253,7 @@ fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
     let most = match (row.peak_is_lower_bound, &row.peak_mixture) {
         (true, _) => "at least ",
         (false, Some(_)) => "a mean of ",
-        // Of what is offered at a rate nobody serves more.
+        // An offered rate is the most that any server can serve of it.
         (false, None) if row.peak_is_offered => "",
         (false, None) => "at most ",
     };
@@ -352,7 +352,7 @@ fn protocol_clause(
     };
     let shape = if kinds.iter().filter(same_level).count() > 1 {
         format!(
-            " as {} × {} beside {} × {}",
+            " as {} × {} compared with {} × {}",
             first.connections, first.streams, first.baseline_connections, first.baseline_pipeline
         )
     } else {
@@ -428,10 +428,10 @@ fn over_all(report: &Report, c: &Comparison) -> &'static str {
     }
 }
 
-/// What a ratio's range is over, where there is no interval of the mean.
+/// Describes the range of a ratio that has no interval of the mean.
 fn over_repeats(report: &Report, c: &Comparison, repeats: usize) -> String {
     match c.throughput_ratio.interval {
-        // Whoever may stop at each look has no interval of the median that holds.
+        // With a stopping rule at every look, no interval of the median holds.
         Some(_) if report.run.at_every_look => {
             format!("{repeats} repeats, whose number they decided")
         }
@@ -479,7 +479,7 @@ fn ties(report: &Report) -> Option<String> {
         format!("{}{open}", title(report, id))
     };
     let tie = tie_sentence(&with, own.map(|tie| tied(tie, |id| named(tie, id))));
-    // Where rates were offered there is no ranking.
+    // Offered rates give no ranking.
     if !first.is_of_its_own() {
         return None;
     }
@@ -507,7 +507,8 @@ fn is_order_fixed(report: &Report) -> bool {
 /// none.
 fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) -> Option<String> {
     let (who, from) = groups.next()?;
-    let mut sentence = format!("By peak throughput{with} {who} cannot be told apart{from} (tie)");
+    let mut sentence =
+        format!("By peak throughput{with} {who} cannot be distinguished{from} (tie)");
     for (who, from) in groups {
         let _ = write!(sentence, ", nor can {who}{from}");
     }
@@ -515,7 +516,7 @@ fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) 
 }
 
 /// The names in a tie group, and ` from BEST` unless all are tied with all: two members that are
-/// tied with the best may be told apart from each other.
+/// tied with the best may be distinguished from each other.
 fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     let best = [&tie.best].into_iter().filter(|_| tie.mutual);
     let names: Vec<String> = best.chain(&tie.with).map(|id| title(id)).collect();
@@ -531,7 +532,8 @@ fn unranked(with: &str, all: &[Ranked]) -> Option<String> {
     if most < PAIRS_TO_TELL_APART {
         let repeats = plural(most as u64, "valid repeat");
         return Some(format!(
-            "With {repeats} nobody is told apart by peak throughput{with}: the order is no ranking."
+            "With {repeats} differences in peak throughput{with} are not significant: the order is \
+             not a ranking."
         ));
     }
     let few: Vec<&Ranked> = all.iter().filter(|p| p.1 < PAIRS_TO_TELL_APART).collect();
@@ -674,12 +676,13 @@ mod tests {
         let groups = groups.into_iter().map(|(who, from)| (who.to_string(), from.to_string()));
         assert_eq!(
             tie_sentence(" over h1", groups).unwrap(),
-            "By peak throughput over h1 b and c cannot be told apart from a (tie), nor can d and e."
+            "By peak throughput over h1 b and c cannot be distinguished from a (tie), nor can d \
+             and e."
         );
     }
 
     #[test]
-    fn too_few_repeats_rank_nobody() {
+    fn too_few_repeats_give_no_ranking() {
         let of = |name: &str, repeats: usize| (name.to_string(), repeats);
         for (all, wanted) in [
             (
@@ -693,8 +696,8 @@ mod tests {
             (
                 &[of("a", 2), of("b", 1)],
                 Some(
-                    "With 2 valid repeats nobody is told apart by peak throughput: the order is no \
-                     ranking.",
+                    "With 2 valid repeats differences in peak throughput are not significant: the \
+                     order is not a ranking.",
                 ),
             ),
             (&[of("a", 3), of("b", 3)], None),

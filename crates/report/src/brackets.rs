@@ -47,7 +47,7 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
 fn undecided_reason(bracket: &Bracket, above_rps: f64) -> &'static str {
     let mut above = bracket.rates.iter().filter(|rate| rate.rate_rps > above_rps);
     match above.all(|rate| rate.kept.loads == 0) {
-        true => "its loads had too few requests to tell",
+        true => "its loads had too few requests to decide",
         false => "its repeats disagree",
     }
 }
@@ -108,7 +108,7 @@ pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
     ]
 }
 
-/// What the brackets come to, in a sentence; `None`: there are none.
+/// Summarises the brackets in a sentence. `None`: there are none.
 pub(crate) fn sentence(report: &Report) -> Option<String> {
     let objective = report.run.objective.as_ref()?;
     let shape = |bracket: &Bracket| {
@@ -117,23 +117,7 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
     };
     let has_widths = report.brackets.windows(2).any(|pair| shape(&pair[0]) != shape(&pair[1]));
     let said = |bracket: &Bracket| {
-        let of = match (bracket.kept_rps, bracket.missed_rps) {
-            _ if bracket.failures_at_any_rate => {
-                "at no rate that is known (wrong or missing responses are as frequent at low rates)"
-                    .into()
-            }
-            (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
-            (Some(kept), None) if bracket.searched.is_some() => {
-                format!("up to {}/s (what it does above was not found)", number(kept))
-            }
-            (Some(kept), None) if bracket.rates.last().is_some_and(|last| last.rate_rps > kept) => {
-                format!("up to {}/s (above that {})", number(kept), undecided_reason(bracket, kept))
-            }
-            (Some(kept), None) => format!("up to {}/s and more", number(kept)),
-            (None, Some(missed)) => format!("not at {}/s", number(missed)),
-            (None, None) if bracket.rates.is_empty() => return None,
-            (None, None) => format!("at no rate for sure ({})", undecided_reason(bracket, 0.0)),
-        };
+        let rates = rate_range(bracket)?;
         let by_generator = bracket.searched.map_or(0, |searched| searched.limited_by_generator);
         let by = if bracket.limited_by_generator {
             " (that was the generator: it may do more)".to_string()
@@ -169,7 +153,7 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         let holds = holds.and_then(|of| of.holds_s).map_or_else(String::new, |seconds| {
             format!(" (known to hold for {} s only)", length(seconds))
         });
-        Some(format!("{}{with}{over} {of}{by}{open}{holds}", bracket.subject))
+        Some(format!("{}{with}{over} {rates}{by}{open}{holds}", bracket.subject))
     };
     let is_control =
         |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
@@ -178,7 +162,28 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
     (!all.is_empty()).then(|| format!("{objective} is kept by {}.", all.join(", ")))
 }
 
-/// What the rates of the run are shares of, in a sentence; `None`: they are rates.
+/// The rates at which a subject keeps the objective. `None`: it was offered none.
+fn rate_range(bracket: &Bracket) -> Option<String> {
+    Some(match (bracket.kept_rps, bracket.missed_rps) {
+        _ if bracket.failures_at_any_rate => {
+            "at no rate that is known (wrong or missing responses are as frequent at low rates)"
+                .into()
+        }
+        (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
+        (Some(kept), None) if bracket.searched.is_some() => {
+            format!("up to {}/s (what it does above was not found)", number(kept))
+        }
+        (Some(kept), None) if bracket.rates.last().is_some_and(|last| last.rate_rps > kept) => {
+            format!("up to {}/s (above that {})", number(kept), undecided_reason(bracket, kept))
+        }
+        (Some(kept), None) => format!("up to {}/s and more", number(kept)),
+        (None, Some(missed)) => format!("not at {}/s", number(missed)),
+        (None, None) if bracket.rates.is_empty() => return None,
+        (None, None) => format!("at no rate for sure ({})", undecided_reason(bracket, 0.0)),
+    })
+}
+
+/// Names the capacity of which the run's rates are shares. `None`: they are absolute rates.
 pub(crate) fn shares(report: &Report) -> Option<String> {
     let first = report.run.measured_first.as_ref()?;
     let shares: Vec<String> =

@@ -102,7 +102,8 @@ fn pacing(c: &Calibration) -> String {
 fn stamps(c: &Calibration) -> String {
     let mut out = String::from(
         "\n  Response time by our stamps, and by the kernel's receive stamps of the same answers \
-         (epoll)\n\n    requests/s   spin      p50 ours / kernel           p99 ours / kernel           \
+         (epoll)\n\n    \
+         requests/s   spin      p50 ours / kernel           p99 ours / kernel           \
          difference p50\n",
     );
     for row in &c.stamps {

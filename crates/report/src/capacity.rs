@@ -1,4 +1,4 @@
-//! What a search for capacity came to, for a terminal.
+//! The result of a search for capacity, for a terminal.
 
 use dyno_analysis::capacity::{CapacityResult, CapacityTrial, FailureShares, Votes};
 
@@ -55,7 +55,63 @@ fn holds(result: &CapacityResult) -> Option<String> {
 /// The result.
 #[must_use]
 pub fn text(result: &CapacityResult) -> String {
-    let said = match (result.kept_rps, result.missed_rps) {
+    let votes = |rate: Option<f64>, of: Votes, did: &str| {
+        let of_loads = plural(of.loads as u64, "load");
+        Some(format!("{} of {of_loads} at {}/s {did} it", of.agree, number(rate?)))
+    };
+    let kept = votes(result.kept_rps, result.kept_by, "kept");
+    let missed = votes(result.missed_rps, result.missed_by, "missed");
+    let how: Vec<String> = [kept, missed].into_iter().flatten().collect();
+    let loads = format!("{} in all", plural(result.trials.len() as u64, "load"));
+    let how = how.into_iter().collect::<Vec<String>>().join(", ");
+    let how = if how.is_empty() { loads } else { format!("{how}; {loads}") };
+    let mut lines = vec![outcome(result), format!("  {how}")];
+    lines.extend(holds(result));
+    lines.extend(result.failures_at_any_rate.as_ref().map(failures));
+    if let (Some(least), None, Some(_)) = (result.least_rps, result.kept_rps, result.missed_rps) {
+        lines.push(format!(
+            "  ! Loads at less than {} requests/s are too short for a percentile of the objective, \
+             so lower rates were not tried: make them longer (-d).",
+            number(least)
+        ));
+    }
+    if result.limited_by_generator {
+        lines.push(
+            "  ! The generator, not the server, was the limit there: the server may do more. Give \
+             it another CPU (--threads), or another machine."
+                .into(),
+        );
+    }
+    if result.connections_taken {
+        lines.push(
+            "  ! All connections were busy: the server or the connection count was the limit. \
+             Retry with more (-c)."
+                .into(),
+        );
+    }
+    if result.percentile_unknown > 0 {
+        lines.push(format!(
+            "  ! {} of the loads had too few requests for a percentile of the objective: make them \
+             longer (-d), or begin higher (-r).",
+            count(result.percentile_unknown as u64)
+        ));
+    }
+    if let Some(why) = &result.ended {
+        lines.push(format!("  ! Ended early: {why}"));
+    }
+    if !result.settled {
+        lines.push(
+            "  ! Not settled: the bounds are not as close as asked, or longer loads contradict \
+             them."
+                .into(),
+        );
+    }
+    lines.iter().map(|line| format!("{}\n", terminal::line(line))).collect()
+}
+
+/// The line on the highest rate that kept the objective.
+fn outcome(result: &CapacityResult) -> String {
+    match (result.kept_rps, result.missed_rps) {
         (Some(kept), Some(missed)) => {
             format!(
                 "  {} kept up to {}–{} requests/s",
@@ -80,60 +136,8 @@ pub fn text(result: &CapacityResult) -> String {
         (None, None) if result.trials.is_empty() => {
             format!("  {}: nothing was measured", result.objective)
         }
-        (None, None) => format!("  {}: no load was long enough to tell", result.objective),
-    };
-    let votes = |rate: Option<f64>, of: Votes, did: &str| {
-        let of_loads = plural(of.loads as u64, "load");
-        Some(format!("{} of {of_loads} at {}/s {did} it", of.agree, number(rate?)))
-    };
-    let kept = votes(result.kept_rps, result.kept_by, "kept");
-    let missed = votes(result.missed_rps, result.missed_by, "missed");
-    let how: Vec<String> = [kept, missed].into_iter().flatten().collect();
-    let loads = format!("{} in all", plural(result.trials.len() as u64, "load"));
-    let how = how.into_iter().collect::<Vec<String>>().join(", ");
-    let mut lines =
-        vec![said, format!("  {}", if how.is_empty() { loads } else { format!("{how}; {loads}") })];
-    lines.extend(holds(result));
-    lines.extend(result.failures_at_any_rate.as_ref().map(failures));
-    if let (Some(least), None, Some(_)) = (result.least_rps, result.kept_rps, result.missed_rps) {
-        lines.push(format!(
-            "  ! Loads at less than {} requests/s are too short for a percentile of the objective, \
-             so lower rates were not tried: make them longer (-d).",
-            number(least)
-        ));
+        (None, None) => format!("  {}: no load was long enough to decide", result.objective),
     }
-    if result.limited_by_generator {
-        lines.push(
-            "  ! The generator, not the server, was the limit there: the server may do more. Give \
-             it another CPU (--threads), or another machine."
-                .into(),
-        );
-    }
-    if result.connections_taken {
-        lines.push(
-            "  ! The connections were taken there, and others waited for one: that is the server's \
-             limit, or that of so few of them; more connections (-c) tell which."
-                .into(),
-        );
-    }
-    if result.percentile_unknown > 0 {
-        lines.push(format!(
-            "  ! {} of the loads had too few requests for a percentile of the objective: make them \
-             longer (-d), or begin higher (-r).",
-            count(result.percentile_unknown as u64)
-        ));
-    }
-    if let Some(why) = &result.ended {
-        lines.push(format!("  ! Ended early: {why}"));
-    }
-    if !result.settled {
-        lines.push(
-            "  ! Not settled: the bounds are not as close as asked, or longer loads contradict \
-             them."
-                .into(),
-        );
-    }
-    lines.iter().map(|line| format!("{}\n", terminal::line(line))).collect()
 }
 
 fn failures(of: &FailureShares) -> String {
@@ -237,7 +241,7 @@ mod tests {
             (Some("it died".into()), true, 2);
         let said = text(&result);
         assert!(
-            said.contains("Ended early: it died") && said.contains("more connections"),
+            said.contains("Ended early: it died") && said.contains("Retry with more (-c)"),
             "{said}"
         );
         assert!(said.contains("2 of the loads"), "{said}");

@@ -203,7 +203,8 @@ fn junit(compared: &Compared) -> String {
     };
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"dyno compare\" tests=\"{}\" \
-         failures=\"{missed}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{}{output}</testsuite>\n",
+         failures=\"{missed}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{}{output}\
+         </testsuite>\n",
         cases.len(),
         cases.concat()
     )
@@ -294,9 +295,15 @@ fn verdicts(compared: &Compared) -> Markup {
     html! {
         h2 { "By metric" }
         div.scroll { table {
-            thead { tr { @for (i, name) in HEAD.iter().enumerate() { th.n[is_number(i)] { (name) } } } }
+            thead {
+                tr { @for (i, name) in HEAD.iter().enumerate() { th.n[is_number(i)] { (name) } } }
+            }
             tbody { @for row in &compared.rows {
-                tr { @for (i, cell) in cells(row).iter().enumerate() { td.n[is_number(i)] { (cell) } } }
+                tr {
+                    @for (i, cell) in cells(row).iter().enumerate() {
+                        td.n[is_number(i)] { (cell) }
+                    }
+                }
             } }
         } }
     }

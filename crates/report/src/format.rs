@@ -333,7 +333,7 @@ pub(crate) fn bar_end(others: f64, controls: f64) -> f64 {
 /// `web/src/layout.ts` has the same.
 const FAR_ABOVE: f64 = 2.0;
 
-/// The length of the longest other bar beside one that is cut.
+/// The length of the longest other bar next to one that is cut.
 const CUT_AT: f64 = 0.8;
 
 /// A share (0 to 1) in CSS: `12.5%`.

@@ -66,8 +66,8 @@ fn after(quantile: f64) -> f64 {
 
 /// The response times of each interval's right answers (`.hlog`, format 1.3): starts in seconds
 /// since the load began, maxima in milliseconds, histograms in nanoseconds. `began_unix_s`: the
-/// load's beginning, seconds since the epoch. The warm-up is tagged. A comment tells how many
-/// requests (`missing`) got no right answer: the format has no field for it.
+/// load's beginning, seconds since the epoch. The warm-up is tagged. A comment gives the number of
+/// requests (`missing`) without a correct response: the format has no field for it.
 #[must_use]
 pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     let mut out = String::from(

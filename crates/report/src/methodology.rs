@@ -53,11 +53,16 @@ pub(crate) fn anchor(name: &str) -> String {
 
 /// The section that says more of a caveat; `None`: its line among the caveats is all.
 pub(crate) fn of_caveat(code: Code) -> Option<Section> {
-    let start = format!("- `{}`: ", code.name());
-    let line = TEXT.lines().find(|line| line.starts_with(&start))?;
-    let (_, name) = line.rsplit_once("([more](#")?;
-    let name = name.strip_suffix("))")?;
+    let item = items().find_map(|item| item.strip_prefix(&format!("`{}`: ", code.name())))?;
+    let (_, name) = item.rsplit_once("([more](#")?;
+    let name = name.trim_end().strip_suffix("))")?;
     sections().into_iter().find(|section| section.name() == name)
+}
+
+/// The items of all lists, which may go on over several lines.
+fn items() -> impl Iterator<Item = &'static str> {
+    let begin = TEXT.split("\n- ").skip(1);
+    begin.map(|item| item.split("\n\n").next().unwrap_or(item))
 }
 
 /// Every section, in the document's order.
@@ -83,10 +88,7 @@ mod tests {
 
     #[test]
     fn every_link_of_a_caveat_leads_to_a_section() {
-        let links = TEXT
-            .lines()
-            .filter(|line| line.starts_with("- `") && line.contains("([more](#"))
-            .count();
+        let links = items().filter(|item| item.contains("([more](#")).count();
         let found = Code::ALL.iter().filter(|code| of_caveat(**code).is_some()).count();
         assert!(links > 20 && found == links, "{found} of {links}");
         assert_eq!(of_caveat(Code::AtOnce).unwrap().title, "Both at once");

@@ -20,7 +20,7 @@ pub(crate) struct Sheet {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Note beside the sheets.
+/// Note next to the sheets.
 pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step, and of errors \
                                over all repeats. –: not measured, or too few samples for a \
                                percentile.";

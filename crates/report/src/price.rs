@@ -1,4 +1,4 @@
-//! What probes cost: the words for it, and the text of `dyno calibrate --probes`.
+//! The cost of probes: the words for it, and the text of `dyno calibrate --probes`.
 
 use std::fmt::Write as _;
 
@@ -49,8 +49,8 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
     }
     out.push_str(
         "\n  The null responder does little else than system calls: other servers pay less. `price \
-         = true` under `[observe]` of a suite\n  has its first block tell what its own subjects \
-         pay.\n",
+         = true` under `[observe]` of a suite\n  has its first block measure the price for its \
+         own subjects.\n",
     );
     out
 }

@@ -59,7 +59,8 @@ fn matrix(v: &Validation) -> String {
 
 fn totals(v: &Validation) -> String {
     format!(
-        "\n  {} judged. {} of the verdicts are right; {} of the right ones have high confidence.\n  \
+        "\n  {} judged. {} of the verdicts are right; {} of the right ones have high \
+         confidence.\n  \
          Wrong with high confidence: {}. Invalid, not judged: {}.\n",
         plural(v.judged as u64, "step"),
         or_dash(v.right, percent),

@@ -61,7 +61,7 @@ fn by_rate(seen: &Watched) -> Vec<(&str, f64)> {
     all
 }
 
-/// What it did over all of the time.
+/// Summarises the whole time watched.
 #[must_use]
 pub fn summary(title: &str, whole: &Watched, style: Style) -> String {
     let mut out = format!("\n  {}\n\n", style.bold(&crate::terminal::line(title)));
@@ -81,7 +81,7 @@ pub fn summary(title: &str, whole: &Watched, style: Style) -> String {
     out
 }
 
-/// What is known, under names for people.
+/// The known values with their labels.
 fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("watched", seconds(whole.end_s)),
@@ -123,6 +123,13 @@ fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
         );
         all.push(("per second", transfers));
     }
+    all.extend(network_facts(whole));
+    all
+}
+
+/// Connections of the watched server, and the network counters of its machine.
+fn network_facts(whole: &Watched) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
     if let Some(sockets) = &whole.sockets {
         let queues: Vec<String> = sockets
             .listeners
@@ -202,6 +209,13 @@ pub fn openmetrics(seen: &Watched) -> String {
         "Share of the machine's CPU time that the hypervisor took.",
         seen.steal_share,
     );
+    write_labelled(&mut out, seen);
+    out.push_str("# EOF\n");
+    out
+}
+
+/// Appends the metrics that have labels: system calls by name, and CPU time by thread role.
+fn write_labelled(out: &mut String, seen: &Watched) {
     if let Some(syscalls) = &seen.syscalls {
         out.push_str(
             "# TYPE dyno_watch_syscalls_per_second gauge\n# HELP dyno_watch_syscalls_per_second \
@@ -218,11 +232,9 @@ pub fn openmetrics(seen: &Watched) -> String {
     for (role, used) in &seen.by_thread_role {
         let _ = writeln!(out, "dyno_watch_role_cpu_seconds{{role=\"{role}\"}} {}", used.cpu_s);
     }
-    out.push_str("# EOF\n");
-    out
 }
 
-/// A page of its own: what it did as a whole, and look by look.
+/// Renders a page with the totals and every look.
 #[must_use]
 pub fn page(title: &str, whole: &Watched, looks: &[Watched]) -> String {
     let main = html! {
@@ -246,10 +258,16 @@ fn roles(whole: &Watched) -> Markup {
     html! {
         h2 { "Threads by role" }
         div.scroll { table {
-            thead { tr { th { "Role" } th.n { "Alive" } th.n { "CPU time" } th.n { "Wake-ups" } th { "What they did" } } }
+            thead {
+                tr {
+                    th { "Role" } th.n { "Alive" } th.n { "CPU time" } th.n { "Wake-ups" }
+                    th { "What they did" }
+                }
+            }
             tbody { @for (role, used) in &whole.by_thread_role {
                 tr {
-                    td { (role.replace('_', " ")) } td.n { (used.threads) } td.n { (seconds(used.cpu_s)) }
+                    td { (role.replace('_', " ")) } td.n { (used.threads) }
+                    td.n { (seconds(used.cpu_s)) }
                     td.n { (or_dash(used.wakeups, count)) }
                     td { (states(used.states_s.as_ref()).trim_start_matches(": ")) }
                 }
@@ -264,7 +282,11 @@ fn all_calls(whole: &Watched) -> Markup {
         @if whole.syscalls.is_none() { p { "They were not counted." } } @else {
             div.scroll { table {
                 thead { tr { th { "Name" } th.n { "Per second" } } }
-                tbody { @for (name, rate) in by_rate(whole) { tr { td { (name) } td.n { (number(rate)) } } } }
+                tbody {
+                    @for (name, rate) in by_rate(whole) {
+                        tr { td { (name) } td.n { (number(rate)) } }
+                    }
+                }
             } }
         }
     }
@@ -274,14 +296,26 @@ fn over_time(looks: &[Watched]) -> Markup {
     html! {
         h2 { "Look by look" }
         div.scroll { table {
-            thead { tr { th.n { "Until" } th.n { "CPUs" } th.n { "User" } th.n { "System" } th.n { "Memory" } th.n { "Threads" } th.n { "Switches/s" } th.n { "System calls/s" } th.n { "Connections" } } }
+            thead {
+                tr {
+                    th.n { "Until" } th.n { "CPUs" } th.n { "User" } th.n { "System" }
+                    th.n { "Memory" } th.n { "Threads" } th.n { "Switches/s" }
+                    th.n { "System calls/s" } th.n { "Connections" }
+                }
+            }
             tbody { @for seen in looks {
                 tr {
                     td.n { (seconds(seen.end_s)) } td.n { (or_dash(seen.cpus, number)) }
-                    td.n { (or_dash(seen.cpus_user, number)) } td.n { (or_dash(seen.cpus_sys, number)) }
-                    td.n { (or_dash(seen.memory_held_bytes, |n| bytes(n as f64))) } td.n { (seen.threads) }
+                    td.n { (or_dash(seen.cpus_user, number)) }
+                    td.n { (or_dash(seen.cpus_sys, number)) }
+                    td.n { (or_dash(seen.memory_held_bytes, |n| bytes(n as f64))) }
+                    td.n { (seen.threads) }
                     td.n { (or_dash(seen.context_switches_per_s, number)) }
-                    td.n { (or_dash(seen.syscalls.as_ref(), |calls| format!("{}{}", lower_bound_sign(calls), number(calls.per_s)))) }
+                    td.n {
+                        (or_dash(seen.syscalls.as_ref(), |calls| {
+                            format!("{}{}", lower_bound_sign(calls), number(calls.per_s))
+                        }))
+                    }
                     td.n { (or_dash(seen.sockets.as_ref(), |sockets| count(sockets.connections))) }
                 }
             } }

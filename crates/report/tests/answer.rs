@@ -26,7 +26,7 @@ static HELLO: LazyLock<Report> = LazyLock::new(|| {
 });
 
 /// The sentences of the report once it is changed like that.
-fn told(change: impl Fn(&mut Report)) -> Vec<String> {
+fn said_of(change: impl Fn(&mut Report)) -> Vec<String> {
     let mut report = HELLO.clone();
     change(&mut report);
     sentences(&report)
@@ -44,7 +44,7 @@ fn ratios(report: &mut Report, values: &[f64]) {
 
 #[test]
 fn the_first_sentence_compares_the_best_with_the_baseline() {
-    let more = |values: &'static [f64]| told(move |r| ratios(r, values)).remove(0);
+    let more = |values: &'static [f64]| said_of(move |r| ratios(r, values)).remove(0);
     for (values, times, over) in [
         (&[2.0, 2.1, 2.3][..], "2.00–2.30", "range of 3 repeats, too few for an interval"),
         (&[2.0; 5], "2.00", "95 % interval"),
@@ -67,7 +67,7 @@ fn the_first_sentence_compares_the_best_with_the_baseline() {
         ),
         "{none}"
     );
-    let cheaper = told(|r| {
+    let cheaper = said_of(|r| {
         ratios(r, &[2.0]);
         r.comparisons.iter_mut().for_each(|c| c.cpu_per_request_ratio = Repeated::new(vec![0.5]));
     });
@@ -90,7 +90,7 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
         })
     };
     let of = |skewed: bool, looks: bool| {
-        told(move |r| {
+        said_of(move |r| {
             ratios(r, &[2.0; 5]);
             r.run.at_every_look = looks;
             let cell = r.overview[0].reference_cell;
@@ -121,7 +121,7 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
 #[test]
 fn a_ratio_beside_refused_repeats_is_a_bound() {
     let of = |bound| {
-        told(move |r| {
+        said_of(move |r| {
             ratios(r, &[2.0, 2.1, 2.3]);
             let cell = r.overview[0].reference_cell;
             r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap().throughput_bound = bound;
@@ -139,7 +139,7 @@ fn a_ratio_beside_refused_repeats_is_a_bound() {
 
 #[test]
 fn a_lower_bound_is_served_at_least_and_tied_as_such() {
-    let alone = told(|r| {
+    let alone = said_of(|r| {
         r.overview.retain(|row| row.subject == "fast");
         let row = &mut r.overview[0];
         row.peak_is_lower_bound = true;
@@ -151,13 +151,13 @@ fn a_lower_bound_is_served_at_least_and_tied_as_such() {
         "Fast <1> served at least 9,000 requests per second (one repeat, so no interval), at 16 \
          connections."
     );
-    let tied = told(|r| {
+    let tied = said_of(|r| {
         let (best, with) = ("fast".to_string(), vec!["slow".to_string()]);
         let lower_bounds = with.clone();
         r.ties = vec![Tie { workload: "plaintext".into(), best, with, mutual: true, lower_bounds }];
     });
-    let wanted = "By peak throughput Fast <1> and Slow (its peak is a lower bound) cannot be told \
-                  apart (tie).";
+    let wanted = "By peak throughput Fast <1> and Slow (its peak is a lower bound) cannot be \
+                  distinguished (tie).";
     assert!(tied.iter().any(|s| s == wanted), "{tied:?}");
 }
 
@@ -168,7 +168,7 @@ fn a_mean_of_levels_is_no_most() {
         Some(Mixture { changed, repeats, lowest_rps: 376.0, highest_rps: 1625.0 })
     };
     let alone = |of: Option<Mixture>| {
-        told(move |r| {
+        said_of(move |r| {
             r.overview.retain(|row| row.subject == "fast");
             r.overview[0].peak_rps = Some(Repeated::new(vec![878.0]));
             r.overview[0].peak_mixture = of;
@@ -190,7 +190,7 @@ fn a_mean_of_levels_is_no_most() {
 #[test]
 fn ratio_of_a_mean_of_levels_is_followed_by_them() {
     let first = |changed: &'static [&'static str]| {
-        let told = told(move |r| {
+        let sentences = said_of(move |r| {
             ratios(r, &[2.0, 2.1, 2.3]);
             let at = r.overview[0].reference_cell.step;
             for trial in &mut r.trials {
@@ -208,7 +208,7 @@ fn ratio_of_a_mean_of_levels_is_followed_by_them() {
                 }
             }
         });
-        told.into_iter().next().unwrap()
+        sentences.into_iter().next().unwrap()
     };
     let levels = |whose: &str| {
         format!(
@@ -224,11 +224,11 @@ fn ratio_of_a_mean_of_levels_is_followed_by_them() {
     assert_eq!(both, format!("{ratio}{}{}", levels("Fast <1>'s"), levels("Slow's")));
 }
 
-/// What is offered at a rate is not served more than once: shares of it are told, and no ratio of
+/// An offered rate is not served more than once: the answer gives shares of it, and no ratio of
 /// rates.
 #[test]
-fn at_an_offered_rate_shares_of_it_are_told() {
-    let said = told(|r| {
+fn offered_rate_reports_shares_of_it() {
+    let said = said_of(|r| {
         let cell = r.overview[0].reference_cell;
         r.run.load.steps[cell.step].arrivals = Arrivals::Constant { rate: 1000.0 };
         for trial in r.trials.iter_mut().filter(|t| t.cell.step == cell.step && t.valid) {
@@ -247,7 +247,7 @@ fn at_an_offered_rate_shares_of_it_are_told() {
 
 #[test]
 fn a_baseline_that_is_the_best_has_the_next_compared_with_it() {
-    let first = told(|r| {
+    let first = said_of(|r| {
         r.overview.swap(0, 1);
         let cell = r.overview[1].reference_cell;
         r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap().throughput_ratio =
@@ -263,25 +263,25 @@ fn a_baseline_that_is_the_best_has_the_next_compared_with_it() {
 }
 
 #[test]
-fn whoever_is_alone_is_compared_with_nobody() {
+fn subject_alone_is_not_compared() {
     let fast = "Fast <1> served at most 5,070 requests per second (4,920–5,100, range of 3 \
                 repeats), at 16 connections.";
     let slow = "Slow served at most 1,070 requests per second (1,060–1,070, range of 3 repeats), \
                 at 4 connections.";
-    assert_eq!(told(|r| r.overview.retain(|row| row.subject == "fast"))[0], fast);
-    assert_eq!(told(|r| r.overview[0].control = true)[0], slow, "a control is no rival");
+    assert_eq!(said_of(|r| r.overview.retain(|row| row.subject == "fast"))[0], fast);
+    assert_eq!(said_of(|r| r.overview[0].control = true)[0], slow, "a control is no rival");
     assert_eq!(
-        told(|r| r.overview[1].workload = "other".into())[0],
+        said_of(|r| r.overview[1].workload = "other".into())[0],
         fast,
         "nor is one of another workload"
     );
-    assert_eq!(told(|r| r.overview[1].peak_rps = None)[0], fast, "nor one without numbers");
-    let controls = told(|r| r.overview.iter_mut().for_each(|row| row.control = true));
+    assert_eq!(said_of(|r| r.overview[1].peak_rps = None)[0], fast, "nor one without numbers");
+    let controls = said_of(|r| r.overview.iter_mut().for_each(|row| row.control = true));
     assert!(
         controls[0].starts_with("At 16 connections Fast <1> served 4.56 times"),
         "{controls:?}"
     );
-    let one = told(|r| {
+    let one = said_of(|r| {
         r.overview.truncate(1);
         r.overview[0].peak_rps = Some(Repeated::new(vec![5000.0]));
     });
@@ -295,7 +295,7 @@ fn whoever_is_alone_is_compared_with_nobody() {
 #[test]
 fn a_sentence_names_its_workload_where_there_are_several() {
     let with = |names: [&str; 2], protocol: Protocol| {
-        let words = told(move |r| {
+        let words = said_of(move |r| {
             let mut second = r.run.workloads[0].clone();
             (second.name, second.protocol) = (names[1].into(), protocol);
             r.run.workloads.push(second);
@@ -320,7 +320,7 @@ fn a_sentence_names_its_workload_where_there_are_several() {
     assert!(says(&of_two_protocols, "for plaintext"), "{of_two_protocols}");
     let named_by_protocol = with(["h1", "h2c"], Protocol::H2c);
     assert!(says(&named_by_protocol, "over h1"), "{named_by_protocol}");
-    let untitled = told(|r| {
+    let untitled = said_of(|r| {
         r.subjects.clear();
         ratios(r, &[2.0]);
     });
@@ -330,8 +330,8 @@ fn a_sentence_names_its_workload_where_there_are_several() {
     );
 }
 
-/// A server's workload over HTTP/2 beside HTTP/1.1: connections and what each has in flight, and
-/// the ratio of each repeat.
+/// A server's workload over HTTP/2 compared with HTTP/1.1: connections, requests in flight on each,
+/// and the ratio of each repeat.
 fn over_h2(
     subject: &str,
     workload: &str,
@@ -359,7 +359,7 @@ fn over_h2(
 
 /// What is said of protocols; empty if nothing is.
 fn protocols(all: &[ProtocolComparison]) -> String {
-    let said = told(|r| r.protocols = all.to_vec());
+    let said = said_of(|r| r.protocols = all.to_vec());
     let of_protocols = said
         .into_iter()
         .find_map(|s| Some(s.strip_prefix("Requests per second by protocol ")?.to_string()));
@@ -395,7 +395,7 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
          variants of slow)."
     );
     assert_eq!(protocols(&[fast(&[])]), "", "without a ratio");
-    let control = told(|r| {
+    let control = said_of(|r| {
         r.subjects.iter_mut().find(|s| s.id == "fast").unwrap().control = true;
         r.protocols = vec![fast(&[2.0; 3]), slow.clone()];
     });
@@ -413,8 +413,8 @@ fn shapes_are_named_only_where_one_level_has_several() {
     assert_eq!(
         protocols(&[of((10, 10), WIDE, 2.0), of((10, 10), DEEP, 3.0)]),
         "(one repeat, so no interval): h2 served 2.00 times as many as h1 at 100 in flight as 10 × \
-         10 beside 100 × 1 (Fast <1>); h2 served 3.00 times as many as h1 at 100 in flight as 10 × \
-         10 beside 25 × 4 (Fast <1>)."
+         10 compared with 100 × 1 (Fast <1>); h2 served 3.00 times as many as h1 at 100 in flight \
+         as 10 × 10 compared with 25 × 4 (Fast <1>)."
     );
     // Fewest in flight first; of as many, by the workload's name.
     let other = over_h2("fast", "a-h2", (10, 10), WIDE, &[4.0]);
@@ -442,11 +442,11 @@ fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
         lower_bounds: Vec::new(),
     };
     let says = |said: &[String], words: &str| said.iter().any(|s| s == words);
-    let tied = "By peak throughput Fast <1> and Slow cannot be told apart (tie).";
-    assert!(says(&told(|r| r.ties = vec![tie("plaintext")]), tied));
-    let elsewhere = told(|r| r.ties = vec![tie("other")]);
+    let tied = "By peak throughput Fast <1> and Slow cannot be distinguished (tie).";
+    assert!(says(&said_of(|r| r.ties = vec![tie("plaintext")]), tied));
+    let elsewhere = said_of(|r| r.ties = vec![tie("other")]);
     assert!(elsewhere.iter().all(|s| !s.contains("tie")), "{elsewhere:?}");
-    let few = told(|r| {
+    let few = said_of(|r| {
         r.ties = vec![tie("plaintext")];
         r.overview[1].peak_rps = Some(Repeated::new(vec![1.0, 2.0]));
     });
@@ -461,7 +461,7 @@ fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
 fn other_programs_are_the_headline_of_most_invalid_steps() {
     let names = || vec!["rustc".to_string(), "python3".to_string()];
     let disturbed = |disturbed: usize, invalid: usize| {
-        told(move |r| {
+        said_of(move |r| {
             r.run.trials_invalid = invalid;
             r.run.other_programs = Some(DisturbedSteps {
                 trials_invalid: disturbed,
@@ -491,7 +491,7 @@ fn other_programs_are_the_headline_of_most_invalid_steps() {
 /// A drift may be why peaks differ.
 #[test]
 fn fixed_order_is_no_ranking() {
-    let fixed = told(|r| {
+    let fixed = said_of(|r| {
         let caveat = Caveat {
             code: Code::FixedOrder,
             severity: Severity::Warning,
@@ -505,7 +505,7 @@ fn fixed_order_is_no_ranking() {
 
 /// What is said of how many steps are valid.
 fn validity(change: &dyn Fn(&mut Report)) -> String {
-    let said = told(change);
+    let said = said_of(change);
     said.into_iter()
         .find(|s| s.contains("valid") || s.contains("planned") || s.contains("refused"))
         .unwrap_or_default()
@@ -600,7 +600,7 @@ fn refusals_that_are_to_be_are_counted_apart() {
 
 #[test]
 fn who_failed_or_could_not_take_part_is_named_last() {
-    let last = |change: &dyn Fn(&mut Report)| told(change).pop().unwrap();
+    let last = |change: &dyn Fn(&mut Report)| said_of(change).pop().unwrap();
     assert_eq!(last(&|_| {}), "Slow answered wrongly. Absent could not take part here.");
     let failed_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.skipped = None);
     assert_eq!(last(&failed_only), "Slow answered wrongly.");
@@ -611,12 +611,12 @@ fn who_failed_or_could_not_take_part_is_named_last() {
         skipped_only(r);
     };
     assert!(last(&neither).contains("steps are not valid"));
-    let nothing = told(|r| {
+    let nothing = said_of(|r| {
         neither(r);
         r.overview.clear();
         r.run.trials_done = 0;
     });
-    assert_eq!(nothing, ["There is no result: it ended before the first one, or goes on."]);
+    assert_eq!(nothing, ["No results yet."]);
 }
 
 /// A server that stands twice in a suite: what is said depends on how many steps could be compared.

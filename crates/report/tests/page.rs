@@ -181,7 +181,7 @@ fn counters_stand_beside_those_of_the_reference_in_the_same_workload() {
         .collect();
     assert!(rows[0].contains(">78.0 B<") && !rows[0].contains("1.23 kB"), "{}", rows[0]);
     assert!(rows[1].contains(">1.23 kB<") && rows[1].contains(">× 0.500<"), "{}", rows[1]);
-    assert!(!slow.contains("Ratio of pairs"), "nobody is beside itself");
+    assert!(!slow.contains("Ratio of pairs"), "the baseline has no ratio to itself");
 }
 
 #[test]
@@ -232,11 +232,12 @@ fn whole_lives_have_a_chart_where_anything_tells_of_them() {
     let with = page(|_| {});
     assert!(with.contains("data-chart=\"lifetimes\"") && !with.contains("billion such requests"));
     let priced = page(|r| {
-        r.run.cost = Some(dyno_archive::plan::Cost { per_vcpu_hour: 0.04, ..Default::default() })
+        r.run.cost = Some(dyno_archive::plan::Cost { per_vcpu_hour: 0.04, ..Default::default() });
     });
     assert!(priced.contains("CPU cost of a billion such requests"));
     let without = page(|r| r.subjects.iter_mut().for_each(|s| s.lifetimes = Default::default()));
     assert!(
-        !without.contains("data-chart=\"lifetimes\"") && without.contains("over its whole life")
+        !without.contains("data-chart=\"lifetimes\"")
+            && without.contains("over a server's whole life")
     );
 }

@@ -1,8 +1,8 @@
-//! The null responder: the smallest correct server for the hello contract, one thread, epoll. What
-//! dyno reaches against it is the ceiling of this machine and this generator.
+//! The null responder: the smallest correct server for the hello contract, one thread, epoll. Its
+//! throughput under dyno is the ceiling of this machine and this generator.
 //!
-//! On one port it speaks HTTP/1.1, and HTTP/2 where a connection begins with that preface. `talk`
-//! answers bytes with bytes; `pieces` cuts those into writes; here is what is done with sockets.
+//! On one port it speaks HTTP/1.1, and HTTP/2 if a connection begins with that preface. `talk`
+//! answers bytes with bytes, `pieces` cuts those into writes, and this module uses the sockets.
 #![forbid(unsafe_code)]
 
 pub mod limits;
@@ -49,8 +49,8 @@ struct Conn {
     out: Vec<u8>,
 }
 
-/// Holds a port of 127.0.0.1 on which nobody listens until the process ends: the kernel refuses
-/// every connection, and nobody else can begin to listen there.
+/// Reserves a port of 127.0.0.1 without listening on it, until the process ends. The kernel refuses
+/// every connection, and no other process can listen there.
 pub fn hold_closed(port: u16) -> io::Result<()> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
@@ -133,8 +133,7 @@ fn accept(
             Err(_) => return Ok(()),
         };
         stream.set_nonblocking(true)?;
-        // What is written leaves at once: how many segments an answer is, is a matter of the writes
-        // alone.
+        // Written bytes leave at once: only the writes decide the number of segments per answer.
         stream.set_nodelay(true)?;
         // A descriptor's number is a slot that is free.
         let index = stream.as_raw_fd() as usize;

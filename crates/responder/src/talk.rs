@@ -64,7 +64,7 @@ impl Wants {
     }
 }
 
-/// What is answered to everything with status 200, instead of the contract's answers.
+/// Answer to every request, with status 200, instead of the contract's answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     /// Its `Content-Type`: one line.
@@ -255,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// What a fresh connection says to bytes that come in pieces of a length.
+    /// Answer of a new connection to bytes that come in pieces of a length.
     fn say(bytes: &[u8], piece: usize) -> (Vec<u8>, bool) {
         let answers = Answers::new(Writes::Batch, None, 0);
         let mut talk = Talk::default();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn who_breaks_the_protocol_is_told_why_and_left() {
+    fn protocol_error_is_reported_and_closes() {
         let mut requests = Vec::new();
         frame::put_header(Kind::Continuation, 0, 1, 0, &mut requests);
         let (out, goes_on) = say(&h2(&requests), 1000);

@@ -1,4 +1,4 @@
-//! Which back ends a suite's subjects need, and in which order they are started.
+//! The back ends that a suite's subjects need, in the order in which they are started.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,14 +33,14 @@ impl Needs {
 /// The back ends of a suite, in the order in which they are started.
 pub(crate) struct Behind {
     entries: Vec<SuiteBackend>,
-    /// With what the suite adds to them.
+    /// Definitions, with the additions of the suite.
     pub(crate) definitions: Vec<Definition>,
-    /// Indexed by arm: places of its back ends, in the order in which they are started. `Err`: one
-    /// that its subject's file names is nowhere, as a sentence.
+    /// Indexed by arm: places of its back ends, in the order in which they are started. `Err`: a
+    /// back end that its subject's file names does not exist, as a sentence.
     pub(crate) of_arm: Vec<Result<Vec<usize>, String>>,
 }
 
-/// Why a back end cannot be had.
+/// Reason why a back end is unavailable.
 enum NoBackend {
     /// A file has a mistake.
     Wrong(FileError),
@@ -48,9 +48,9 @@ enum NoBackend {
     Nowhere(String),
 }
 
-/// Finds the back ends that subjects name, those that these name, and those of the suite that
-/// nobody names, which are for all subjects. `others`: what the suite's other subjects name, which
-/// do not take part this time.
+/// Finds the back ends that subjects name, their own back ends, and the suite's back ends that no
+/// subject names, which are for all subjects. `others`: the needs of the suite's other subjects,
+/// which do not take part this time.
 pub(crate) fn choose(
     suite: &SuiteFile,
     folders: &Folders,
@@ -59,7 +59,7 @@ pub(crate) fn choose(
 ) -> Result<Behind, FileError> {
     let mut search = Search { suite, folders, found: Vec::new() };
     for needs in others {
-        // Their mistakes are told where they take part.
+        // Their mistakes are reported in runs in which they take part.
         let _ = search.closure(needs);
     }
     let mut closures: Vec<_> =
@@ -89,7 +89,7 @@ pub(crate) fn choose(
     Ok(Behind { entries, definitions, of_arm })
 }
 
-/// A walk from subjects to the back ends behind them, each after those that it needs itself.
+/// A search for the back ends of subjects. Each back end comes after those that it needs itself.
 struct Search<'a> {
     suite: &'a SuiteFile,
     folders: &'a Folders,
@@ -97,8 +97,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds all that stand behind a subject. `Ok(Err)`: one is nowhere, which costs this subject
-    /// and no other; what the suite itself names is a mistake of the suite.
+    /// Finds all back ends of a subject. `Ok(Err)`: one does not exist, which excludes this subject
+    /// only. A missing back end that the suite itself names is a mistake of the suite.
     fn closure(&mut self, needs: &Needs) -> Result<Result<BTreeSet<String>, String>, FileError> {
         let mut closure = BTreeSet::new();
         for name in &needs.of_suite {
@@ -122,8 +122,8 @@ impl Search<'_> {
         }
     }
 
-    /// Finds one, and all behind it. `above`: those for whose sake it is looked for, each needed by
-    /// the one before. `closure`: takes the names of all that are found.
+    /// Finds a back end and all that it needs. `above`: the back ends that need it, each needed by
+    /// the one before. `closure`: receives the names of all that are found.
     fn visit(
         &mut self,
         name: &str,
@@ -182,7 +182,7 @@ impl Search<'_> {
     }
 }
 
-/// A back end's definition with what its entry in the suite adds.
+/// Returns a back end's definition with the additions of its entry in the suite.
 pub(crate) fn with_entry(mut definition: Definition, entry: Option<&SuiteBackend>) -> Definition {
     if let Some(entry) = entry {
         definition.start.env.extend(entry.env.clone());
@@ -193,7 +193,7 @@ pub(crate) fn with_entry(mut definition: Definition, entry: Option<&SuiteBackend
 }
 
 impl Behind {
-    /// CPUs that back ends have of their own.
+    /// Returns the CPUs that are reserved for back ends.
     pub(crate) fn cpus(&self) -> Vec<u32> {
         self.limits().filter_map(|limits| limits.cpuset.clone()).flatten().collect()
     }
@@ -202,8 +202,8 @@ impl Behind {
         self.definitions.iter().map(|definition| &definition.limits)
     }
 
-    /// The back ends as a plan has them: beside the subjects on their CPUs, unless they have some
-    /// of their own. `allowed`: CPUs that anything may use here.
+    /// Returns the back ends as a plan has them: on the subjects' CPUs, unless they have CPUs of
+    /// their own. `allowed`: CPUs that anything may use here.
     pub(crate) fn planned(
         &self,
         placement: &Placement,
@@ -231,7 +231,7 @@ impl Behind {
     }
 }
 
-/// Lets those subjects not take part whose back ends cannot be run here.
+/// Excludes the subjects whose back ends cannot be run here.
 pub(crate) fn skip_those_behind(
     subjects: &mut [Subject],
     subject_of: &[usize],
@@ -243,8 +243,8 @@ pub(crate) fn skip_those_behind(
         let (backend, why) = needed.find_map(|b| Some((b, b.skipped.as_ref()?)))?;
         Some(format!("its back end {}: {why}", backend.name))
     };
-    // What one arm of a subject lacks costs its other arms, too: what they were to be compared with
-    // is not there.
+    // If one arm of a subject lacks a back end, its other arms are excluded, too: they would have
+    // no arm to be compared with.
     for (subject, needed) in subject_of.iter().zip(of_arm) {
         let skipped = &mut subjects[*subject].skipped;
         if skipped.is_none() {
@@ -257,8 +257,8 @@ pub(crate) fn skip_those_behind(
 mod tests {
     use super::*;
 
-    /// Back ends by name, each with the start that its file says, and one subject with the start
-    /// that it has.
+    /// Chooses the back ends of a suite with one subject. Each definition has a name and the text
+    /// of its start.
     fn chosen(backends: &[(&str, &str)], subject: &str, suite: &str) -> Result<Behind, String> {
         let root = tempfile::tempdir().unwrap();
         let folder = |below: &str, file: &str, text: &str| {
@@ -303,7 +303,8 @@ mod tests {
         let behind = chosen(&all, "\"{app.port}\"", "").unwrap();
         assert_eq!(names(&behind), ["db", "cache", "app"]);
         assert_eq!(behind.of_arm, [Ok(vec![0, 1, 2])]);
-        // What nobody names is for all; what is named otherwise is another one.
+        // A back end that no subject names is for all subjects; another name makes another back
+        // end.
         let behind = chosen(
             &all,
             "\"{db.port}\"",
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_back_end_of_the_suite_that_is_nowhere_is_a_mistake_of_the_suite() {
+    fn missing_back_end_of_the_suite_is_a_mistake_of_the_suite() {
         let error =
             |subject: &str, suite: &str| chosen(&[("db", "\"y\"")], subject, suite).err().unwrap();
         let text = error("\"x\"", "[[backends]]\nuse = \"dbb\"\n");
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_whose_back_end_cannot_be_had_is_skipped() {
+    fn subject_with_an_unavailable_back_end_is_skipped() {
         let behind = chosen(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
         let backends =
             behind.planned(&Placement::default(), &[0], &|_| Some("java is missing.".into()));

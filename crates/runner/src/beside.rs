@@ -1,4 +1,4 @@
-//! A load that goes on for as long as something else looks at the server.
+//! A load that runs for as long as a measurement of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,15 +12,14 @@ use dyno_observer::inside::Counting;
 use crate::limits::{ANSWERS_GLANCE, ANSWERS_GLANCES};
 use crate::load::{self, Answers, Reason, Spec, Watch};
 
-/// Whether whoever looks is to end: the user wants it, or there is no load any more.
+/// Returns whether the measurement is to end: the user interrupted it, or the load is over.
 pub(crate) type IsEnded<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// Loads a server without an end of its own, and calls `look` once it answers and the warm-up of
-/// the load is over; the load ends when that returns.
+/// Loads a server without a set end, and calls `look` once it answers and the warm-up of the load
+/// is over. The load ends when `look` returns.
 ///
 /// # Errors
-/// The load cannot begin, nothing is answered, the server fails, or what `look` says; as a
-/// sentence.
+/// The load cannot begin, there are no responses, the server fails, or `look` fails; as a sentence.
 pub(crate) fn loaded<T: Send>(
     spec: &Spec,
     interrupts: &Interrupts,
@@ -42,7 +41,7 @@ pub(crate) fn loaded<T: Send>(
         });
         let record =
             load::run(&spec, &mut Watcher { answers: &answers, is_over: &is_over, interrupts });
-        // If the load did not even begin, nobody is to wait for its answers.
+        // If the load could not begin, the measurement must not wait for its responses.
         is_over.store(true, Ordering::Release);
         let seen = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match record?.server_failure {
@@ -52,11 +51,11 @@ pub(crate) fn loaded<T: Send>(
     })
 }
 
-/// Counts system calls while loads run, until whoever holds the other end lets go. `answers`: of
-/// each load, in the order in which the counting has their parties.
+/// Counts system calls while loads run, until the sender of `stop` is dropped. `answers`: responses
+/// of each load, in the order in which `counting` has their processes.
 ///
 /// # Errors
-/// The kernel does not count any more; in words.
+/// The kernel stopped counting; in words.
 pub(crate) fn count(
     counting: &mut Counting,
     answers: &[&Answers],
@@ -67,7 +66,7 @@ pub(crate) fn count(
     counting.run(&|load| Some(answers[load].total()), &mut wait)
 }
 
-/// Waits until the server answers. A load of which nothing is answered has nothing to tell.
+/// Waits until the server answers. A load without responses has no results.
 fn wait_for_answers(answers: &Answers, is_ended: &IsEnded<'_>) -> Result<(), String> {
     for _ in 0..ANSWERS_GLANCES {
         if answers.total() > 0 || is_ended() {
@@ -78,13 +77,13 @@ fn wait_for_answers(answers: &Answers, is_ended: &IsEnded<'_>) -> Result<(), Str
     Err("no answer came within 10 s".into())
 }
 
-/// Waits, unless it is ended before.
+/// Waits for this length, or until the end of the measurement.
 fn wait(length: Duration, is_ended: &IsEnded<'_>) {
     let glances = length.as_nanos() / ANSWERS_GLANCE.as_nanos();
     (0..glances).take_while(|_| !is_ended()).for_each(|_| thread::sleep(ANSWERS_GLANCE));
 }
 
-/// Ends the load once whoever looks is done.
+/// Ends the load once the measurement is done.
 struct Watcher<'a> {
     answers: &'a Arc<Answers>,
     is_over: &'a AtomicBool,

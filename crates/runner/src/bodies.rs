@@ -1,14 +1,14 @@
-//! The memory that request bodies take.
+//! Memory of request bodies.
 
 use dyno_archive::plan::Request;
 use dyno_workload::template;
 
 use crate::limits::BODY_BYTES;
 
-/// Checks what the bodies of a load need: each connection keeps those that it sends.
+/// Checks the memory that the bodies of a load need: each connection keeps those that it sends.
 ///
 /// # Errors
-/// It is too much; as a sentence with the way out.
+/// They need too much memory; as a sentence with a hint.
 pub fn check(requests: &[Request], in_flight: u64) -> Result<(), String> {
     let bodies = requests.iter().filter_map(|request| request.body.as_ref());
     let longest = bodies.map(|body| template::length(&body.0)).max().unwrap_or(0);
@@ -42,8 +42,8 @@ mod tests {
         };
         let megabyte = vec![b'x'; 1 << 20];
         assert_eq!(check(&with(&megabyte), 1024), Ok(()));
-        let told = check(&with(&megabyte), 1025).unwrap_err();
-        assert!(told.contains("\nhint: have at most 1024 requests in flight"), "{told}");
+        let message = check(&with(&megabyte), 1025).unwrap_err();
+        assert!(message.contains("\nhint: have at most 1024 requests in flight"), "{message}");
         let long = vec![b'x'; (1 << 20) + 1];
         assert!(check(&with(&long), 1024).unwrap_err().contains("at most 1023"));
         assert!(check(&with(b"{fill:16MiB}{fill:16MiB}"), 33).is_err());

@@ -1,5 +1,5 @@
-//! A calibration: loads of the null responder that show what the generator itself can do on this
-//! machine, and how late it is.
+//! A calibration: loads of the null responder that measure the generator's own capacity and
+//! lateness on this machine.
 
 mod archive;
 
@@ -38,7 +38,7 @@ const S: u64 = 1_000_000_000;
 /// Seed of every measurement. Nothing here is random, but a record names its seed.
 const SEED: u64 = 1;
 
-/// Requests sent to a port where nobody listens.
+/// Requests sent to a closed port.
 const REFUSED: u64 = 100;
 
 /// Protocols without a ceiling, and why.
@@ -54,11 +54,11 @@ pub enum Event<'a> {
     Ended(&'a Measured),
 }
 
-/// Why a calibration failed.
+/// Reason why a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// The user ended it. `unkept`: why the archive lacks measurements taken before; `None`: it has
-    /// them, or none was asked for.
+    /// The user interrupted it. `unkept`: why the archive lacks earlier measurements; `None`: it
+    /// has them, or none was requested.
     #[error("interrupted; no ceilings were kept")]
     Interrupted { unkept: Option<ArchiveError> },
     #[error("the null responder cannot be started")]
@@ -74,7 +74,7 @@ impl From<String> for CalibrationError {
     }
 }
 
-/// The null responder on one CPU, and the generator on another.
+/// Returns the placement: the null responder on one CPU, and the generator on another.
 #[must_use]
 pub fn placement(allowed: &[u32]) -> Placement {
     match allowed {
@@ -83,7 +83,7 @@ pub fn placement(allowed: &[u32]) -> Placement {
     }
 }
 
-/// All measurements in their order, each of the given length.
+/// Returns all measurements in order, each of the given length.
 #[must_use]
 pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
     let best = best_driver().0;
@@ -175,7 +175,7 @@ fn asked(step: Step, duration_ns: u64) -> Load {
 #[derive(Debug)]
 pub struct Calibrated {
     pub measured: Vec<Measured>,
-    /// Why the archive lacks measurements; `None`: it has all of them, or none was asked for.
+    /// Why the archive lacks measurements; `None`: it has all of them, or none was requested.
     pub unkept: Option<ArchiveError>,
 }
 
@@ -193,7 +193,7 @@ pub fn run(
     on: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Calibrated, CalibrationError> {
     let addr = free_port()?;
-    // Ended with the calibration.
+    // The server ends with the calibration.
     let mut server = start_null(addr, &placement.subject)?;
     let mut kept = archive.map(|dir| Kept::begin(dir, plan(&all, placement), server.pid()));
     let mut measured = Vec::new();
@@ -221,14 +221,15 @@ pub fn run(
     Ok(Calibrated { measured, unkept: kept.and_then(Kept::end) })
 }
 
-/// The sets of probes whose price is told: those that usually look, and each by itself.
+/// Returns the sets of probes whose cost is reported: those enabled by default, and each alone.
 #[must_use]
 pub fn priced() -> Vec<BTreeSet<Probe>> {
     let alone = [Probe::Syscalls, Probe::States, Probe::EverySyscall, Probe::Modes];
     [observe::usual()].into_iter().chain(alone.map(|probe| [probe].into())).collect()
 }
 
-/// Starts the null responder, and measures what probes cost it. One that cannot be had says why.
+/// Starts the null responder, and measures the cost of probes. An unavailable probe has a reason
+/// instead.
 ///
 /// # Errors
 /// The null responder does not start, a load cannot begin, or the user interrupted it.
@@ -240,13 +241,13 @@ pub fn price(
     let price = ProbePrice { probes: probes.clone(), ..ProbePrice::default() };
     let loaded = Probes::load(probes);
     if let Some(refused) = loaded.used(probes).refused.into_iter().next() {
-        let failure = Some(format!("{}. {}", refused.why, refused.mend));
+        let failure = Some(format!("{}. {}", refused.why, refused.hint));
         return Ok(ProbePrice { failure, ..price });
     }
     let addr = free_port()?;
     let server = start_null(addr, &placement.subject)?;
     let Some(watched) = loaded.attach(probes, server.pid())? else {
-        return Err("nothing of these probes looks at a server".to_string().into());
+        return Err("none of these probes can be attached to a server".to_string().into());
     };
     let step =
         Step { connections: 64, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
@@ -270,14 +271,14 @@ pub fn price(
 fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Spec, String> {
     let listener = Listener { addr, protocol: of.workload.protocol, authority: None };
     let (load, step) = (of.load.clone(), of.step().clone());
-    // Where generator and server share a CPU, polling is measured all the same.
+    // Polling is measured even if generator and server share a CPU.
     let spin = polling(load.spin, &step.arrivals, true);
     let point = LoadPoint { workload: &of.workload, load, step, seed: of.seed };
     let conditions = archive::arm(of, placement).conditions;
     Ok(Spec { spin, ..point.at(&listener, &conditions, true, &|_| Err("no files".into()))? })
 }
 
-/// Nothing is shown by a measurement without answers, but by that of refusals.
+/// Checks that a measurement has answers: without them it is useless, except for refusals.
 fn check_answered(of: &Measurement, record: &LoadRecord) -> Result<(), String> {
     let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
     let ok: u64 = measured.map(|interval| interval.outcomes.of(Outcome::Ok)).sum();
@@ -289,7 +290,7 @@ fn check_answered(of: &Measurement, record: &LoadRecord) -> Result<(), String> {
         .into())
 }
 
-/// A port that was free a moment ago, outside the range that our own connections take theirs from.
+/// Returns an unused port outside of the ephemeral range of dyno's own connections.
 fn free_port() -> Result<SocketAddr, String> {
     let ports = ports::free_ports(1, dyno_observer::monotonic_ns())?;
     Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))

@@ -1,12 +1,12 @@
-//! Whether the machine dropped packets while a server seemed to fail: then the machine is the
-//! cause.
+//! Detection of packets that the machine dropped while a server seemed to fail: the machine is then
+//! the cause.
 
 use dyno_analysis::drops::MachineDrops;
 use dyno_archive::drops::PathUse;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_observer::{Files, path};
 
-/// The counters of dropped packets, read when something began.
+/// Counters of dropped packets at the begin of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DropWatch(PathUse);
 
@@ -15,12 +15,12 @@ impl DropWatch {
         DropWatch(read())
     }
 
-    /// The growth of the counters since then.
+    /// Returns the growth of the counters since then.
     pub(crate) fn growth(self) -> PathUse {
         read().since(self.0)
     }
 
-    /// The failure of a server, or of the machine if it dropped packets since then.
+    /// Returns the failure of a server, or of the machine if it dropped packets since then.
     pub(crate) fn explain(self, failure: Failure) -> Failure {
         explain(&MachineDrops::from_path(&self.growth()), failure)
     }
@@ -30,8 +30,8 @@ fn read() -> PathUse {
     path::counters(&Files::of_at_most(0))
 }
 
-/// The failure of a server, or of the machine if it dropped packets meanwhile. A server that ended,
-/// or that gave a wrong answer, failed by itself.
+/// Returns the failure of a server, or of the machine if it dropped packets meanwhile. A server
+/// that exited or gave a wrong answer failed by itself.
 pub(crate) fn explain(drops: &MachineDrops, failure: Failure) -> Failure {
     let is_silence = matches!(
         failure.kind,

@@ -1,7 +1,7 @@
 //! From a suite to the record of a run: suite → plan → builds → launches → trials.
 //!
-//! [`suite`] reads what a person asks for, [`plan`] resolves it until nothing is implicit, [`run`]
-//! walks the plan. Everything a subject does wrong becomes a record; only what makes the run itself
+//! [`suite`] reads a suite file, [`plan`] resolves it until nothing is implicit, [`run`] executes
+//! the plan. Every failure of a subject becomes a record; only a failure that makes the run
 //! impossible is an error.
 #![forbid(unsafe_code)]
 

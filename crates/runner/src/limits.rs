@@ -1,16 +1,15 @@
-//! Every bound and time limit of the runner, and what happens on reaching it.
+//! All limits and time-outs of the runner, and the effect of reaching each.
 
 use std::time::Duration;
 
-/// Time that a subject has to answer one request after a step. One that does not has failed.
+/// Time-out of one request to a subject after a step. A slower subject has failed.
 pub const ALIVE: Duration = Duration::from_secs(3);
 
-/// Addresses of a machine's own from which a load comes whose connections are closed by dyno. The
-/// kernel keeps the port of each for a minute (TIME_WAIT) and uses it again on loopback after one
-/// to two seconds (`tcp_tw_reuse`, 2 by default). Meanwhile it looks through half of its range,
-/// 14,000 ports, for one that is free, which takes longer than all the rest of a connection: from
-/// one address a load opens 14,000 connections per second and no more. With these it is the CPU
-/// that ends it.
+/// Number of source addresses of a loopback load whose connections are closed by dyno. The kernel
+/// keeps the port of each for a minute (TIME_WAIT) and uses it again on loopback after one to two
+/// seconds (`tcp_tw_reuse`, 2 by default). Meanwhile it searches half of its range, 14,000 ports,
+/// for a free one, which takes longer than all the rest of a connection. From one address a load
+/// opens at most 14,000 connections per second. With this many addresses the CPU is the limit.
 pub const LOOPBACK_SOURCES: u8 = 32;
 
 /// Bytes of request bodies that may be in flight at once: the longest body times the requests in
@@ -18,16 +17,16 @@ pub const LOOPBACK_SOURCES: u8 = 32;
 /// load with more is refused.
 pub const BODY_BYTES: u64 = 1 << 30;
 
-/// Open files that a load needs besides one per connection. With fewer it is refused before it
-/// begins.
+/// Open files that a load needs besides one per connection. With fewer the load is refused before
+/// it begins.
 pub const OTHER_FILES: u64 = 64;
 
 /// Notice that workers get of a common instant, in nanoseconds. A worker that learns of an early
 /// end too late ends its window a little later than the others.
 pub const AHEAD_NS: u64 = 2_000_000;
 
-/// Time between two looks of a load's control thread at whether it is to stop. One may be up to
-/// twice as late, because the thread sleeps for as long at most.
+/// Interval at which a load's control thread checks whether to stop. A check may be late by as
+/// much, because the thread sleeps for this long at most.
 pub const GLANCE: Duration = Duration::from_millis(20);
 
 /// The same while the load has not begun: half of the notice that workers get ([`AHEAD_NS`]), so
@@ -35,14 +34,15 @@ pub const GLANCE: Duration = Duration::from_millis(20);
 pub const UNTIL_BEGUN: Duration = Duration::from_nanos(AHEAD_NS / 2);
 
 /// Intervals of a running load that are kept apart. With more, neighbours are joined two by two, so
-/// that a load of any length needs constant memory; what is streamed while it runs is not joined.
+/// that a load of any length needs constant memory; streamed intervals are not joined.
 pub const INTERVALS: usize = 1024;
 
-/// Samples of the subject that are kept of a running load. With more, every second one is left out.
+/// Samples of the subject that are kept of a running load. With more samples, every second one is
+/// left out.
 pub const SAMPLES: usize = 1024;
 
-/// The longest warm-up of a start, unless the suite sets `warmup_limit`. Reaching it is a caveat of
-/// each step of the start.
+/// Default limit of the warm-up of a start, unless the suite sets `warmup_limit`. Reaching it is a
+/// caveat of each step of the start.
 pub const WARMUP_LIMIT_NS: u64 = 60_000_000_000;
 
 /// The shortest `warmup_limit`: within less, steadiness cannot be judged.
@@ -54,28 +54,28 @@ pub const STEP_WARMUP_NS: u64 = 200_000_000;
 /// The warm-up of each load of a search for a rate: a queue that builds up shows within it.
 pub const SEARCH_WARMUP_NS: u64 = 500_000_000;
 
-/// Intervals of each of them: enough to see a server fall behind, and few, because a search is kept
-/// with all its loads.
+/// Intervals of each load of a search: enough to see a server fall behind, and few, because a
+/// search is kept with all its loads.
 pub const SEARCH_INTERVALS: u64 = 3;
 
-/// How far apart the rates lie between which a search of a suite ends, unless it says otherwise: a
-/// share of the lower. Starts differ by as much.
+/// Default accuracy of a search: the gap between its final two rates, as a share of the lower.
+/// Starts differ by as much.
 pub const SEARCH_WIDTH: f64 = 0.05;
 
-/// Loads that a search takes, roughly, for the clock on the screen: some thirty, and longer ones
-/// that confirm what they found.
+/// Estimated number of loads of a search, for the clock on the screen: some thirty, and longer ones
+/// that confirm the result.
 pub const SEARCH_LOADS: u64 = 45;
 
-/// Bounds of the first slices of a start's warm-up. They are shorter the more workloads take turns;
-/// below the lower bound they would be noise alone.
+/// Bounds of the first slices of a start's warm-up. They are shorter with more workloads; below the
+/// lower bound they would only be noise.
 pub const SLICE_NS: u64 = 125_000_000;
 pub const LEAST_SLICE_NS: u64 = 62_500_000;
 
 /// Total length of the first slices that are judged, if each is no shorter than the lower bound.
 pub const SLICES_NS: u64 = 1_000_000_000;
 
-/// Answers that a slice needs to tell anything. After one with fewer, slices are twice as long, up
-/// to the longest.
+/// Least responses of a usable slice. After a slice with fewer, slices are twice as long, up to the
+/// longest.
 pub const LEAST_ANSWERS: u64 = 20;
 pub const LONGEST_SLICE_NS: u64 = 1_000_000_000;
 
@@ -84,81 +84,80 @@ pub const LONGEST_SLICE_NS: u64 = 1_000_000_000;
 pub const TURN_SLICES: u64 = 4;
 pub const LONGEST_TURN_NS: u64 = 2_000_000_000;
 
-/// Time at the beginning of each turn that is not judged: its connections are new.
+/// Time at the beginning of each turn that is left out: its connections are new.
 pub const TURN_SETTLES_NS: u64 = 20_000_000;
 
-/// How long a server is left alone between rounds of its warm-up whose compilers were at work.
+/// Pause without requests between rounds of a warm-up in which compilers were busy.
 pub(crate) const REST: Duration = Duration::from_millis(250);
 
 /// Time between two turns, in which connections are opened and drained. A guess for the clock on
 /// the screen.
 pub const TURN_GAP_NS: u64 = 20_000_000;
 
-/// The most trials, and the most starts, that a plan lists. At ten seconds each they take 11 days.
+/// Most trials, and most starts, of a plan. At ten seconds each they take 11 days.
 pub const PLANNED: u64 = 100_000;
 
-/// The most streams or pipelined requests on one connection of `dyno load`. More are refused:
-/// memory is set aside for each before any is answered.
+/// The most streams or pipelined requests on one connection of `dyno load`. More are refused,
+/// because memory is reserved for each in advance.
 pub const AT_ONCE: u32 = 1 << 20;
 
-/// How often a calibration tries to connect to the null responder before it gives up, and the pause
-/// between tries.
+/// Attempts of a calibration to connect to the null responder, and the pause between them.
 pub const LISTENS_GLANCES: u32 = 200;
 pub const LISTENS: Duration = Duration::from_millis(10);
 
-/// How long one try of the command may take that says whether a part is ready. Then the next is
-/// made, until the part's deadline.
+/// Time-out of one run of a readiness command. The next run follows, until the part's deadline.
 pub const READY_COMMAND: Duration = Duration::from_secs(10);
 
-/// How often it is looked what a starting part has printed.
+/// Interval between reads of a starting part's output.
 pub const OUTPUT_GLANCE: Duration = Duration::from_millis(50);
 
-/// Pairs of slices with and without probes, by which their price is told, the length of each slice,
-/// and the time before it that is not judged.
+/// Number of pairs of slices with and without probes that measure the probes' cost, the length of
+/// each slice, and the time before it that is not counted.
 pub const PRICE_PAIRS: usize = 10;
 pub const PRICE_SLICE: Duration = Duration::from_millis(900);
 pub const PRICE_SETTLES: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether a server answers at all that is to tell what probes cost it, and
-/// the pause between looks.
+/// Number of checks whether a server answers at all before the cost of its probes is measured, and
+/// the pause between them.
 pub const ANSWERS_GLANCES: u32 = 1000;
 pub const ANSWERS_GLANCE: Duration = Duration::from_millis(10);
 
-/// How long it is looked what a server does while nobody asks anything of it.
+/// Length of the measurement of a server without requests.
 pub const IDLE: Duration = Duration::from_secs(1);
 
-/// How long a profile takes stacks.
+/// Length of a profile's sampling.
 pub const PROFILE: Duration = Duration::from_secs(5);
 
-/// Pause between two questions to a server's runtime.
+/// Pause between two requests to a server's runtime.
 pub const RUNTIME_PAUSE: Duration = Duration::from_millis(250);
 
-/// Time that a runtime has to answer. One that does not has told nothing.
+/// Time that a runtime has to answer. One that is slower counts as silent.
 pub const RUNTIME_ANSWER: Duration = Duration::from_secs(1);
 
-/// Bytes, and values, of an answer. One with more is refused.
+/// Most bytes, and most values, of an answer. A larger answer is refused.
 pub const RUNTIME_BYTES: u64 = 16 * 1024;
 pub const RUNTIME_VALUES: usize = 64;
 
-/// Intervals into which a slice is cut where loads take turns: the first of each is its edge, which
-/// comparisons leave out.
+/// Intervals per slice of loads that take turns. Comparisons leave out the first of each slice, its
+/// edge.
 pub const INTERVALS_OF_SLICE: u64 = 4;
 
-/// Lengths of the turns that subjects take where a suite does not say, the first that fits its
-/// duration: in short ones the machine changes less from one to the next (docs/performance.md), and
-/// of long loads more of them cannot be kept apart. And the shortest and the longest that a suite
-/// may ask for: in a shorter one its edges are most of it, in a longer one the machine changes.
+/// Default lengths of turns: the first that fits the load's duration. The machine changes less
+/// between short turns (docs/performance.md), but a long load has too many of them. Also the
+/// shortest and the longest turn of a suite: a shorter one is mostly edges, and during a longer one
+/// the machine changes.
 pub const TURNS_NS: [u64; 3] = [100_000_000, 200_000_000, 400_000_000];
 pub const LEAST_TURN_NS: u64 = 100_000_000;
 pub const MOST_TURN_NS: u64 = 2_000_000_000;
 
-/// The shortest turn in which a CPU quota, refilled every 100 ms, is what it says.
+/// Shortest turn with a CPU quota, which is refilled every 100 ms: in a shorter one the quota is
+/// inaccurate.
 pub const TURN_OF_QUOTA_NS: u64 = 1_000_000_000;
 
 /// Time that git has to check out a revision. Large repositories take minutes.
 pub const CHECK_OUT: Duration = Duration::from_secs(600);
 
-/// Of how many trials one may be done again because something else used the machine, and how many
-/// of a short plan: a run takes little longer than it says on a machine that is never quiet.
+/// Number of trials per permitted re-run after interference, and the re-runs of a short plan. The
+/// limit keeps a run close to its estimate on a machine that is never quiet.
 pub const AGAIN_OF: usize = 10;
 pub const AGAIN_AT_LEAST: u32 = 2;

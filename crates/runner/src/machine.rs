@@ -10,9 +10,9 @@ use dyno_observer::{host, monotonic_ns, proc, suspended_ns};
 
 use crate::drops::DropWatch;
 
-/// How many other processes are named, and which share of one CPU makes one worth naming.
+/// Most other processes that are named, and the least share of one CPU of such a process.
 const NAMED: usize = 3;
-/// And on all CPUs, where the servers are among them.
+/// The same for all CPUs, whose processes include the servers.
 const NAMED_EVERYWHERE: usize = 24;
 const WORTH_NAMING: f64 = 0.02;
 
@@ -22,12 +22,13 @@ pub(crate) struct MachineWatch {
     cpus: Vec<u32>,
     bound: bool,
     quota: Option<Quota>,
-    /// Other processes before the load: looking at all of them takes milliseconds, which would
-    /// count in the window.
+    /// Other processes before the load: listing them takes milliseconds, which would count in the
+    /// window.
     others: (u64, Vec<Other>),
-    /// Of all CPUs, before the load, too: a hot server measures as badly as a hot generator.
+    /// Throttling of all CPUs, before the load: a throttled server disturbs a measurement as much
+    /// as a throttled generator.
     heat: host::Heat,
-    /// Of dropped packets, before the load: connections are opened before the window.
+    /// Counts of dropped packets, before the load: connections are opened before the window.
     path: DropWatch,
     opens: Option<Reading>,
     closes: Option<Reading>,
@@ -43,8 +44,8 @@ struct Reading {
 }
 
 impl MachineWatch {
-    /// `bound`: the CPUs that the workers are bound to, one each. Empty: the workers run wherever
-    /// this process may.
+    /// `bound`: the CPUs that the workers are bound to, one each. Empty: the workers run on any CPU
+    /// of this process.
     pub(crate) fn new(bound: &[u32]) -> MachineWatch {
         MachineWatch {
             cpus: if bound.is_empty() { allowed_cpus() } else { bound.to_vec() },
@@ -72,8 +73,7 @@ impl MachineWatch {
     fn read(&self) -> Reading {
         let is_ours = |cpu: &CpuUse| self.cpus.contains(&cpu.cpu);
         Reading {
-            // With the counters: shares are over the time between two readings, wherever the edges
-            // were.
+            // Read with the counters: shares are over the time between two readings.
             at_ns: monotonic_ns(),
             cpus: host::each_cpu().into_iter().filter(is_ours).collect(),
             own_ns: proc::own_cpu_ns(),
@@ -83,7 +83,8 @@ impl MachineWatch {
         }
     }
 
-    /// The use between the two readings. A load without a set end is read for the second time here.
+    /// Returns the use between the two readings. For a load without a set end this takes the second
+    /// reading.
     pub(crate) fn finish(self) -> Option<MachineUse> {
         let last = self.closes.clone().unwrap_or_else(|| self.read());
         let first = self.opens?;
@@ -112,7 +113,7 @@ impl MachineWatch {
     }
 }
 
-/// Of every CPU of the machine.
+/// Returns the throttling of every CPU of the machine.
 fn heat() -> host::Heat {
     let all: Vec<u32> = host::each_cpu().iter().map(|cpu| cpu.cpu).collect();
     host::heat(&all)
@@ -126,8 +127,8 @@ fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
     }
 }
 
-/// CPU time that processes used between two lists, the most first, each with the CPU on which it
-/// was seen last. `most_ns`: all that the CPUs had between the two.
+/// Returns the CPU time that processes used between two lists, the most first, each with the CPU on
+/// which it ran last. `most_ns`: capacity of the CPUs between the two.
 fn others(
     before: &[Other],
     after: &[Other],

@@ -1,4 +1,4 @@
-//! What is to be looked at: `[observe]` of a suite, and `--observe`.
+//! Selection of probes: `[observe]` of a suite, and `--observe`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use dyno_archive::probe::Probe;
 use dyno_workload::text::nearest;
 use serde::Deserialize;
 
-/// The probes that look where nobody says anything of them.
+/// Returns the probes that are enabled by default.
 #[must_use]
 pub fn usual() -> BTreeSet<Probe> {
     Probe::ALL.into_iter().filter(|probe| probe.is_usual()).collect()
@@ -23,7 +23,7 @@ pub(crate) struct RawObserve {
     modes: Option<bool>,
     profile: Option<bool>,
     runtime: Option<bool>,
-    /// Whether the first block also tells what all that costs.
+    /// Whether the first block also measures the cost of the probes.
     pub(crate) price: bool,
 }
 
@@ -42,8 +42,7 @@ impl RawObserve {
     }
 }
 
-/// What the command line says of the probes of a suite: those to be used in their place, or those
-/// to be left out.
+/// Override of a suite's probes by the command line: other probes, or probes to leave out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// `None`: the suite's.
@@ -55,7 +54,7 @@ const USUAL: &str = "default";
 const NONE: &str = "none";
 const WITHOUT: &str = "no-";
 
-/// The help of `--observe`: every probe, and those that look by default.
+/// Returns the help of `--observe`: every probe, and the default ones.
 #[must_use]
 pub fn help() -> String {
     let names = |probes: &mut dyn Iterator<Item = Probe>| {
@@ -70,11 +69,11 @@ pub fn help() -> String {
 }
 
 impl Choice {
-    /// Names of probes between commas; `default` and `none` stand for several; `no-NAME` takes one
-    /// away.
+    /// Parses names of probes, separated by commas: `default` and `none` are sets, `no-NAME`
+    /// removes a probe.
     ///
     /// # Errors
-    /// A word that is none of these; as a sentence.
+    /// An unknown word; as a sentence.
     pub fn parse(text: &str) -> Result<Choice, String> {
         let mut choice = Choice { instead: None, without: BTreeSet::new() };
         for word in text.split(',').map(str::trim) {
@@ -90,14 +89,14 @@ impl Choice {
         Ok(choice)
     }
 
-    /// The probes to use where the suite asks for these.
+    /// Returns the probes to use if the suite has these.
     #[must_use]
     pub fn of(&self, suite: &BTreeSet<Probe>) -> BTreeSet<Probe> {
         self.instead.as_ref().unwrap_or(suite).difference(&self.without).copied().collect()
     }
 }
 
-/// The probe of this name. `word`: what was written.
+/// Returns the probe of this name. `word`: the word as written.
 fn probe(name: &str, word: &str) -> Result<Probe, String> {
     let known = Probe::ALL.into_iter().find(|probe| probe.name() == name);
     known.ok_or_else(|| {
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_is_told_with_the_nearest_right_one() {
+    fn wrong_name_is_reported_with_the_nearest_correct_one() {
         let wrong = |text| Choice::parse(text).unwrap_err();
         assert_eq!(wrong("stats"), "there is no probe \"stats\"; did you mean \"states\"?");
         assert_eq!(wrong("no-stats"), "there is no probe \"no-stats\"; did you mean \"states\"?");

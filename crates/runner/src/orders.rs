@@ -25,8 +25,8 @@ pub(crate) fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64)
 ///
 /// The orders of a set are the rows of a Williams design (Williams, "Experimental designs balanced
 /// for the estimation of residual effects of treatments", 1949), whose arms are drawn for each set.
-/// Over a whole set each arm directly follows each other arm equally often: what one server leaves
-/// behind for the next is spread over all of them.
+/// Over a whole set each arm directly follows each other arm equally often: the after-effects of a
+/// server are spread over all of them.
 struct BalancedOrders {
     arms: usize,
     rng: Rng,
@@ -59,8 +59,8 @@ impl BalancedOrders {
         order
     }
 
-    /// Draws a set of rows, which together with their mirror images are balanced. Of an even number
-    /// of arms half of the square is enough: the mirror images are its other half.
+    /// Draws a set of rows, which together with their mirror images are balanced. With an even
+    /// number of arms half of the square is enough: the mirror images are its other half.
     fn draw_rows(&mut self) -> Vec<Vec<usize>> {
         let n = self.arms;
         let mut names: Vec<usize> = (0..n).collect();
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// The orders of all blocks.
+    /// Returns the orders of all blocks.
     fn orders(arms: usize, blocks: u32, seed: u64) -> Vec<Vec<usize>> {
         let launches = order_launches(arms, blocks, Order::Random, seed);
         launches
@@ -108,7 +108,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_pair_stands_in_both_orders(arms in 1usize..12, blocks in 1u32..24, seed in 0u64..u64::MAX) {
+        fn each_pair_stands_in_both_orders(
+            arms in 1usize..12,
+            blocks in 1u32..24,
+            seed in 0u64..u64::MAX,
+        ) {
             let all = orders(arms, blocks, seed);
             prop_assert_eq!(all.len(), blocks as usize);
             for order in &all {
@@ -159,7 +163,7 @@ mod tests {
         assert_eq!(arms, [0, 1, 2, 0, 1, 2]);
     }
 
-    /// How a machine changes from one start to the next.
+    /// Drift of a machine from one start to the next.
     #[derive(Clone, Copy, Debug)]
     enum Drift {
         /// By the same step each time.
@@ -204,7 +208,8 @@ mod tests {
         values.into_iter().map(|of_arm| of_arm.into_iter().collect()).collect()
     }
 
-    /// Whether two equal servers are told apart: by the ranking, or by comparisons of all pairs.
+    /// Returns whether two equal servers are distinguished: by the ranking, or by comparisons of
+    /// all pairs.
     fn is_alarm(servers: &[Series]) -> bool {
         let ranking = Ranking::new(servers, Looks::AtTheEnd);
         let all = servers.len();
@@ -220,7 +225,7 @@ mod tests {
         is_ranked || adjusted.any(|(pair, p)| pair.are_apart(Some(p)))
     }
 
-    /// Share of worlds in which equal servers are told apart.
+    /// Returns the share of worlds in which equal servers are distinguished.
     fn alarms(
         arms: usize,
         drift: Drift,
@@ -242,7 +247,7 @@ mod tests {
     const SAMPLING: f64 = 0.021;
 
     #[test]
-    fn drift_tells_no_equal_servers_apart() {
+    fn drift_distinguishes_no_equal_servers() {
         for (arms, blocks) in
             [2, 4, 7].into_iter().flat_map(|arms| [3, 4, 5, 6, 9].map(|n| (arms, n)))
         {
@@ -264,10 +269,10 @@ mod tests {
         }
     }
 
-    /// The simulation would find the fault of other orders: each block drawn for itself, as plans
-    /// were before, and fixed ones.
+    /// The simulation detects the fault of other orders: independent random blocks, as in earlier
+    /// plans, and a fixed order.
     #[test]
-    fn unbalanced_orders_tell_equal_servers_apart() {
+    fn unbalanced_orders_distinguish_equal_servers() {
         let drawn = |seed: u64| {
             let mut rng = Rng::new(seed);
             let order = |_| {

@@ -11,10 +11,10 @@ use dyno_subject::definition::Definition;
 use crate::plan::Planned;
 use crate::run::{Event, Service};
 
-/// Whether this machine has what the plan's starts ask of it beside CPUs, tools and files.
+/// Checks that this machine has what the plan's starts need besides CPUs, tools and files.
 ///
 /// # Errors
-/// A sentence on what it lacks, with the way out.
+/// The missing capability, as a sentence with a hint.
 pub fn check_machine(plan: &Plan) -> Result<(), String> {
     let is_apart = plan.arms.iter().any(|arm| arm.conditions.isolation == Isolation::Netns);
     let made = if is_apart { Network::pair().map(drop) } else { Ok(()) };
@@ -27,13 +27,13 @@ pub fn check_machine(plan: &Plan) -> Result<(), String> {
     })
 }
 
-/// What a run starts.
+/// Artefacts and services that a run starts.
 #[derive(Clone, Debug, Default)]
 pub struct Builds {
     /// Folder of each subject's artefacts, in the plan's order; `None`: the subject does not take
     /// part.
     pub subjects: Vec<Option<Built>>,
-    /// In the plan's order; `None`: it cannot be had, and no subject that needs it takes part.
+    /// Back ends in the plan's order; `None`: unavailable, and no subject that needs it takes part.
     pub backends: Vec<Option<Service>>,
 }
 
@@ -49,8 +49,8 @@ pub fn prepare(
     on: &mut dyn FnMut(Event<'_>),
 ) -> Result<Builds, Interrupted> {
     if supervision.interrupts.count() > 0 {
-        // What was asked of the machine before may have been ended with it, and its answers are not
-        // to be kept.
+        // An interrupt may have ended earlier checks of the machine, whose results must not be
+        // kept.
         return Err(Interrupted);
     }
     let mut builder = Builder { cache, supervision, on };
@@ -79,7 +79,7 @@ struct Builder<'a> {
     on: &'a mut dyn FnMut(Event<'_>),
 }
 
-/// What came of a build. All `None`: it was not asked for.
+/// Result of a build. All `None`: no build was requested.
 #[derive(Default)]
 struct Made {
     built: Option<Built>,
@@ -115,15 +115,14 @@ impl Builder<'_> {
     }
 }
 
-/// Lets those subjects not take part whose back ends could not be built.
+/// Excludes the subjects whose back ends could not be built.
 fn leave_out_those_behind(planned: &mut Planned) {
     for (subject, why) in not_built_behind(&planned.plan) {
         planned.plan.subjects[subject].skipped.get_or_insert(why);
     }
 }
 
-/// The subjects whose back ends could not be built, each with that as the reason why it does not
-/// take part.
+/// Returns the subjects whose back ends could not be built, each with the reason.
 fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
     let why = |arm: &Arm| {
         let mut behind = arm.backends.iter().map(|index| &plan.backends[*index]);
@@ -133,8 +132,8 @@ fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
     plan.arms.iter().filter_map(why).collect()
 }
 
-/// Lets those subjects of an archived plan take part again whose only lack was a back end's build:
-/// it may succeed now. Returns their places.
+/// Includes those subjects of an archived plan again that were excluded only because of a back
+/// end's build, which may succeed now. Returns their indexes.
 pub fn bring_back_those_behind(plan: &mut Plan) -> Vec<usize> {
     let mut back = not_built_behind(plan);
     back.retain(|(subject, why)| plan.subjects[*subject].skipped.as_ref() == Some(why));
@@ -142,7 +141,7 @@ pub fn bring_back_those_behind(plan: &mut Plan) -> Vec<usize> {
     back.into_iter().map(|(subject, _)| subject).collect()
 }
 
-/// The user interrupted the work before there was anything to keep.
+/// The user interrupted the work before there was a result.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("ended before the first server was started; there is nothing to keep")]
 pub struct Interrupted;

@@ -1,4 +1,4 @@
-//! What probes cost a server: one load, with the probes on and off in turn.
+//! Cost of probes for a server: one load, with the probes alternately on and off.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -13,13 +13,13 @@ use crate::beside::{IsEnded, count, loaded};
 use crate::limits::{PRICE_PAIRS, PRICE_SETTLES, PRICE_SLICE};
 use crate::load::{Answers, Spec};
 
-/// How long the slices take, in nanoseconds.
+/// Returns the total length of the slices, nanoseconds.
 #[must_use]
 pub fn length_ns() -> u64 {
     2 * PRICE_PAIRS as u64 * (PRICE_SLICE + PRICE_SETTLES).as_nanos() as u64
 }
 
-/// A server to be loaded with what watches it on and off in turn.
+/// A server to be loaded while its probes are alternately on and off.
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub struct Priced<'a> {
     pub spec: &'a Spec,
@@ -30,16 +30,15 @@ pub struct Priced<'a> {
 }
 
 impl Priced<'_> {
-    /// Fewer slices than [`PRICE_PAIRS`] twice: the user ended it.
+    /// Measures the slices. Fewer than twice [`PRICE_PAIRS`]: the user interrupted it.
     ///
     /// # Errors
     /// The load cannot begin, the server fails, or the kernel refuses; as a sentence.
     pub fn measure(&self) -> Result<Vec<PriceSlice>, String> {
-        // What is asked is what a request costs, so the server is kept busy, for as long as it
-        // takes.
+        // The cost per request is measured, so the server is kept busy for the whole time.
         loaded(&self.spec.clone().kept_busy(), self.interrupts, |answers, is_ended| {
             let slices = self.pairs(answers, is_ended);
-            // As it was, whatever came of it: the rest of the start is looked at.
+            // Attached again in any case: the rest of the start is monitored.
             self.watched.inside().attach(true)?;
             slices
         })
@@ -48,7 +47,7 @@ impl Priced<'_> {
     fn pairs(&self, answers: &Answers, is_ended: &IsEnded<'_>) -> Result<Vec<PriceSlice>, String> {
         let mut counting = Counting::new(vec![vec![Arc::clone(self.watched)]]);
         let mut slices = Vec::new();
-        // Off, on, on, off: what changes evenly with time is in both alike.
+        // Off, on, on, off: a linear drift affects both states equally.
         for attached in (0..PRICE_PAIRS).flat_map(|pair| [pair % 2 == 1, pair % 2 == 0]) {
             if is_ended() {
                 break;

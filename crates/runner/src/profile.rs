@@ -1,4 +1,4 @@
-//! A profile: the stacks of a server that is loaded as it was while it was measured.
+//! A profile: the stacks of a server under the same load as in its measurement.
 
 use std::thread;
 
@@ -19,7 +19,7 @@ pub struct Profiled<'a> {
     pub pids: &'a (dyn Fn() -> Vec<u32> + Sync),
     /// Reads its CPU time so far, nanoseconds; `None`: not known.
     pub cpu_ns: &'a (dyn Fn() -> Option<u64> + Sync),
-    /// Has it write down what it compiled, so that its functions have names.
+    /// Makes it write a list of its compiled code, so that its functions have names.
     pub list_compiled: &'a dyn Fn() -> Result<(), String>,
     pub interrupts: &'a Interrupts,
 }
@@ -28,8 +28,8 @@ impl Profiled<'_> {
     /// Profiles it.
     ///
     /// # Errors
-    /// The load cannot begin, the server fails, the kernel takes no stacks, or the user ended it;
-    /// as a sentence.
+    /// The load cannot begin, the server fails, the kernel takes no stacks, or the user interrupted
+    /// it; as a sentence.
     pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
         let mut sampling = Sampling::load().map_err(|refusal| refusal.why)?;
         sampling.know(&(self.pids)());
@@ -40,8 +40,7 @@ impl Profiled<'_> {
             let from_ns = monotonic_ns();
             let mut wait = |pause| {
                 thread::sleep(pause);
-                // Only how long to go on hangs on this time; the length that is told is the
-                // sampling's own.
+                // This clock only decides when to stop; the reported length is the sampler's own.
                 is_ended() || monotonic_ns() - from_ns >= PROFILE.as_nanos() as u64
             };
             let taken = sampling.run(self.pids, &mut edge, &mut wait)?;

@@ -27,13 +27,13 @@ pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResu
         return result;
     }
     let put = if check.requests.len() == 1 { put } else { put_in_order };
-    // Read before the first load, for all of them: no result is a time here, it only ends what
-    // takes too long.
+    // A common deadline, read before the first load. It is no measurement: it only ends slow
+    // checks.
     let until = Instant::now() + 2 * CHECK;
     exchange::result(check, client, put(check, client.listener(), until), business)
 }
 
-/// `until`: when an answer that has not come is given up.
+/// Sends the requests of a check. `until`: deadline of all answers.
 fn put(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
     let workload = Workload {
         name: check.name.clone(),
@@ -72,8 +72,8 @@ fn put_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<St
     Ok(format!("{n} requests in their order, each upgraded and answered as expected"))
 }
 
-/// Sends the requests of `spec` on one connection. Every answer must be as expected, and come by a
-/// time.
+/// Sends the requests of `spec` on one connection. Every answer must be as expected, and arrive
+/// before `until`.
 fn ask(spec: &load::Spec, until: Instant) -> Result<(), Problem> {
     let mut watch = StopWhen(|| Instant::now() > until);
     let record = load::run(spec, &mut watch).map_err(Problem::Wrong)?;
@@ -106,13 +106,13 @@ fn ask(spec: &load::Spec, until: Instant) -> Result<(), Problem> {
     spoke_as_asked(spec, &record)
 }
 
-/// The worst outcome that is not `Ok`: a wrong answer weighs more than a late one.
+/// Returns the worst outcome that is not `Ok`: a wrong answer is worse than a late one.
 fn worst(outcomes: impl Iterator<Item = (Outcome, u64)>) -> Option<(Outcome, u64)> {
     let bad: Vec<(Outcome, u64)> = outcomes.filter(|(o, n)| *o != Outcome::Ok && *n > 0).collect();
     bad.iter().find(|(o, _)| !is_late(*o)).or(bad.first()).copied()
 }
 
-/// Whether an exchange ended because its time was up, or that of an earlier one on its connection.
+/// Returns whether an exchange timed out, or an earlier one on its connection did.
 fn is_late(outcome: Outcome) -> bool {
     outcome.is_timeout() || matches!(outcome, Outcome::ConnectTimeout | Outcome::Cancelled)
 }

@@ -1,5 +1,4 @@
-//! Servers as they are in revisions of their repository, each in a work tree of its own that is
-//! gone afterwards.
+//! Servers at revisions of their repository, each in a temporary work tree.
 
 use std::fs;
 use std::io;
@@ -16,22 +15,22 @@ use dyno_subject::definition::find::Folders;
 
 use crate::limits::CHECK_OUT;
 
-/// Where the definitions of a revision lie.
+/// Location of the definitions of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revised {
     pub revision: Revision,
     pub folders: Folders,
 }
 
-/// What the files of the work tree itself are called.
+/// Name of the state of the work tree itself.
 pub const WORK_TREE: &str = "worktree";
 
-/// Why there is no revision.
+/// Reason why a revision is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoRevision {
-    /// There is none by that name, or of that server: what was asked is wrong.
+    /// There is no revision of that name, or not of that server: the request is wrong.
     Wrong(String),
-    /// It could not be had: git is not there, was ended, or failed.
+    /// Git is missing, was interrupted, or failed.
     Failed(String),
 }
 
@@ -43,7 +42,7 @@ impl NoRevision {
         }
     }
 
-    /// Of what was right to ask.
+    /// Makes the error of a git command whose request was valid.
     fn failed(self, sentence: impl Fn(&str) -> String) -> NoRevision {
         let (NoRevision::Wrong(why) | NoRevision::Failed(why)) = self;
         NoRevision::Failed(sentence(&why))
@@ -55,15 +54,15 @@ impl NoRevision {
 pub struct Repository {
     name: String,
     root: PathBuf,
-    /// Where the server's definition lies in it.
+    /// Path of the server's definition in the repository.
     subject: PathBuf,
 }
 
 impl Repository {
-    /// The repository in which the definition of a subject lies.
+    /// Returns the repository that holds the definition of a subject.
     ///
     /// # Errors
-    /// A sentence: there is no such definition, or it lies in no repository.
+    /// There is no such definition, or it lies in no repository; as a sentence.
     pub fn of(
         name: &str,
         folders: &Folders,
@@ -72,7 +71,7 @@ impl Repository {
         let own = folders.0.iter().map(|folder| folder.join(name));
         let Some(own) = own.into_iter().find(|own| own.join(Role::Subject.file()).is_file()) else {
             return Err(NoRevision::Wrong(format!(
-                "{name} lies in none of the folders of subjects, so that it has no revisions"
+                "{name} is in no folder of subjects, so it has no revisions"
             )));
         };
         let of_machine =
@@ -94,13 +93,12 @@ impl Repository {
         Ok(Repository { name: name.into(), subject: subject.into(), root })
     }
 
-    /// The commit that a name stands for.
+    /// Returns the commit of a name.
     ///
     /// # Errors
-    /// A sentence: there is none.
+    /// There is no such commit; as a sentence.
     pub fn commit(&self, name: &str, supervision: &Supervision<'_>) -> Result<String, NoRevision> {
-        // A name that begins with a dash is no option; one that stands for a tag or a branch is of
-        // its commit.
+        // A name that begins with a dash is no option. A tag or a branch is resolved to its commit.
         const COMMAND: &str = "rev-parse --verify --quiet --end-of-options \"$REVISION^{commit}\"";
         let found = git(&self.root, COMMAND, &[("REVISION", name)], supervision);
         found.map_err(|why| {
@@ -114,15 +112,15 @@ impl Repository {
         })
     }
 
-    /// Whether something in the work tree is in no commit, as far as git says.
+    /// Returns whether the work tree has uncommitted changes, according to git.
     #[must_use]
     pub fn is_changed(&self, supervision: &Supervision<'_>) -> bool {
-        // Without that a look would write to the repository.
+        // Without this option, `status` would write to the repository.
         const COMMAND: &str = "--no-optional-locks status --porcelain";
         git(&self.root, COMMAND, &[], supervision).is_ok_and(|changes| !changes.is_empty())
     }
 
-    /// The work tree as it is.
+    /// Returns the work tree in its present state.
     #[must_use]
     pub fn as_it_lies(folders: &Folders) -> Revised {
         Revised {
@@ -132,7 +130,8 @@ impl Repository {
     }
 }
 
-/// Work trees beside the user's own. Git forgets them, and they are removed, when this is dropped.
+/// Work trees in addition to the user's own. Dropping this removes them from disk and from Git's
+/// list.
 #[derive(Debug)]
 pub struct WorkTrees<'a> {
     repository: &'a Repository,
@@ -143,7 +142,7 @@ pub struct WorkTrees<'a> {
 
 impl<'a> WorkTrees<'a> {
     /// # Errors
-    /// There can be no folder for them.
+    /// The folder for them cannot be created.
     pub fn new(repository: &'a Repository, guard: &'a Guard) -> io::Result<WorkTrees<'a>> {
         let trees =
             WorkTrees { folder: folder::make(KIND, guard)?, repository, trees: Vec::new(), guard };
@@ -151,7 +150,8 @@ impl<'a> WorkTrees<'a> {
         Ok(trees)
     }
 
-    /// Has git forget work trees of dynos that were killed: their folders are gone.
+    /// Removes the work trees of killed dyno processes from Git's list: their folders no longer
+    /// exist.
     fn sweep(&self) {
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
@@ -164,16 +164,16 @@ impl<'a> WorkTrees<'a> {
     }
 
     fn remove(&self, tree: &str, supervision: &Supervision<'_>) {
-        // Twice: one that git was ended in the middle of is locked.
+        // `--force` twice: a work tree is locked if git was killed while it was created.
         const COMMAND: &str = "worktree remove --force --force \"$TREE\"";
-        // What is left even so is in nobody's way, and swept the next time.
+        // Any remaining files do no harm and are removed by the next run.
         let _ = git(&self.repository.root, COMMAND, &[("TREE", tree)], supervision);
     }
 
     /// Checks a commit out.
     ///
     /// # Errors
-    /// A sentence: git refuses, or the subject is not in it.
+    /// Git refuses, or the commit lacks the subject; as a sentence.
     pub fn add(
         &mut self,
         revision: Revision,
@@ -202,8 +202,8 @@ impl<'a> WorkTrees<'a> {
         Ok(Revised { folders, revision })
     }
 
-    /// The folders of subjects as they are in a work tree; those that lie elsewhere stay where they
-    /// are.
+    /// Returns the folders of subjects within a work tree; folders outside of the repository are
+    /// unchanged.
     fn moved(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
         let moved = folders.0.iter().map(|folder| {
             let inside = folder
@@ -215,8 +215,8 @@ impl<'a> WorkTrees<'a> {
         moved.collect()
     }
 
-    /// Checks that the server is found in the work tree: one whose own folder is the root of its
-    /// repository, or a link out of it, would be found as it lies here, whatever its revision.
+    /// Checks that the server is found in the work tree. A server whose folder is the root of its
+    /// repository, or a link out of it, would be found outside, in its present state.
     fn check(&self, tree: &Path, folders: &Folders) -> Result<(), NoRevision> {
         let name = &self.repository.name;
         let of_name = folders.0.iter().map(|folder| folder.join(name));
@@ -227,9 +227,8 @@ impl<'a> WorkTrees<'a> {
             return Ok(());
         }
         Err(NoRevision::Wrong(format!(
-            "{name} is found outside of the repository {}: its folder is the root of a repository \
-             of its own, or a link; a server has revisions in a folder of subjects that lies in \
-             the repository itself",
+            "{name} is found outside of the repository {}: its folder is the root of another \
+             repository, or a link; move it into a folder of subjects within the repository",
             self.repository.root.display()
         )))
     }
@@ -237,7 +236,7 @@ impl<'a> WorkTrees<'a> {
 
 impl Drop for WorkTrees<'_> {
     fn drop(&mut self) {
-        // Whoever was interrupted still wants them gone.
+        // They are removed after an interrupt too.
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
         for tree in &self.trees {
@@ -249,10 +248,10 @@ impl Drop for WorkTrees<'_> {
     }
 }
 
-/// The kind of our folder among temporary ones.
+/// Kind of the temporary folder.
 const KIND: &str = "revisions";
 
-/// Whether a work tree is one of ours whose folder is gone.
+/// Returns whether a work tree is one of ours whose folder is gone.
 fn is_left(tree: &Path) -> bool {
     let folder =
         tree.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -260,11 +259,11 @@ fn is_left(tree: &Path) -> bool {
     folder.as_ref().is_some_and(is_ours) && !tree.exists()
 }
 
-/// Git, without programs of the repository: hooks and a file system monitor are part of the user's
-/// own work, and may do anything.
+/// Git, without programs of the repository: hooks and a file system monitor belong to the user, and
+/// may have any effect.
 const GIT: &str = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false";
 
-/// What git prints. `Err`: why it failed, in its words.
+/// Returns the output of git. `Err`: its error message.
 fn git(
     folder: &Path,
     command: &str,
@@ -277,7 +276,7 @@ fn git(
     let tool = Tool { command: &command, folder, environment: &environment, deadline: CHECK_OUT };
     match tool.ask(supervision) {
         Answer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
-        // The shell's word for a program that is not there (POSIX, 2.8.2).
+        // Exit status of the shell for a missing program (POSIX, 2.8.2).
         Answer::Ended { status, .. } if status.code() == Some(127) => Err(NoRevision::Failed(
             "git is not there, by which revisions are had; install it".into(),
         )),

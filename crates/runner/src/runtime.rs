@@ -1,8 +1,8 @@
-//! Asks a server's runtime what it knows of itself, while a load runs.
+//! Reads the statistics of a server's runtime while a load runs.
 //!
-//! A process that tells listens at a Unix socket, `$DYNO_RUNTIME.PID`, and answers whoever connects
-//! with one JSON object of numbers. Nobody asks it but dyno, which does so from a thread of its
-//! own: a runtime that is slow to answer holds up no sample.
+//! A process with statistics listens at a Unix socket, `$DYNO_RUNTIME.PID`, and answers each
+//! connection with one JSON object of numbers. Only dyno connects to it, from a separate thread: a
+//! runtime that is slow to answer delays no sample.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,18 +21,18 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::limits::{RUNTIME_ANSWER, RUNTIME_BYTES, RUNTIME_PAUSE, RUNTIME_VALUES};
 
-/// The variable that tells a server where to listen for questions about its runtime: what it adds
-/// is a dot and its process number.
+/// Variable with the path prefix of the socket of a server's runtime. The server appends a dot and
+/// its process number.
 const VARIABLE: &str = "DYNO_RUNTIME";
 
-/// The variable by which Node.js is told what to begin with.
+/// Variable with command-line options of Node.js.
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
 
-/// What Node.js begins with, so that it tells.
+/// Script that Node.js loads first to serve its statistics.
 const NODE_SCRIPT: &str = include_str!("runtime.cjs");
 
-/// What a server is given so that its runtime tells, below its working folder. Returns variables of
-/// its environment; that of Node.js's options is to be added to what it has.
+/// Prepares a server's working folder for runtime statistics. Returns the variables of its
+/// environment that enable them. The value of `NODE_OPTIONS` is to be appended to an existing one.
 pub(crate) fn prepare(
     of: RuntimeSpec,
     work: &Path,
@@ -53,7 +53,7 @@ fn base(work: &Path) -> PathBuf {
     work.join("dyno-runtime")
 }
 
-/// A runtime that can be asked.
+/// A runtime with statistics.
 #[derive(Clone, Debug)]
 pub(crate) struct Runtime {
     of: RuntimeSpec,
@@ -66,8 +66,8 @@ impl Runtime {
         Runtime { of, work: work.into(), sampler: sampler.clone() }
     }
 
-    /// Asks again and again, until whoever holds the other end lets go. What cannot be had is told
-    /// once, beside what could.
+    /// Reads the statistics repeatedly until the sender of `stop` is dropped. Returns the readings,
+    /// and the reason if there are none.
     pub(crate) fn follow(
         &self,
         stop: &mpsc::Receiver<()>,
@@ -87,7 +87,7 @@ impl Runtime {
     }
 
     fn read(&self) -> Result<RuntimeReading, String> {
-        // Read before the question, for what it takes.
+        // Read before the request, to measure its duration.
         let asked_ns = monotonic_ns();
         let (processes, sockets, values) = match self.of {
             RuntimeSpec::Jvm => {
@@ -102,28 +102,28 @@ impl Runtime {
         // The values are of now, or of a moment before.
         let at_ns = monotonic_ns();
         if values.is_empty() {
-            return Err("none of its processes tells".into());
+            return Err("no process of the server answered with statistics".into());
         }
         Ok(RuntimeReading { at_ns, took_ns: at_ns - asked_ns, processes, sockets, values })
     }
 
     fn refusal(&self, why: String) -> Refused {
-        let mend = match self.of {
+        let hint = match self.of {
             RuntimeSpec::Jvm => {
-                "A JVM tells unless it runs with -XX:-UsePerfData or with a /tmp that dyno cannot \
-                 see."
+                "A JVM has statistics unless it runs with -XX:-UsePerfData or with a /tmp that \
+                 dyno cannot see."
             }
             RuntimeSpec::Node => {
                 "It has to be Node.js 16 or later, and must not clear NODE_OPTIONS."
             }
-            RuntimeSpec::Own => "docs/subjects.md says what a server that tells has to do.",
+            RuntimeSpec::Own => "docs/subjects.md describes how a server provides statistics.",
         };
-        Refused { probe: Probe::Runtime, why, mend: mend.into() }
+        Refused { probe: Probe::Runtime, why, hint: hint.into() }
     }
 }
 
-/// Asks every process that listens; values are sums over all. One that has ended since it began to
-/// listen tells nothing.
+/// Reads the statistics of every process that listens; values are sums over all. A process that has
+/// ended since it began to listen is skipped.
 fn ask_all(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String, f64>), String> {
     let mut sum = BTreeMap::new();
     let mut sockets = BTreeSet::new();
@@ -146,7 +146,7 @@ fn ask_all(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String, f64>), Str
         }
     }
     match failed {
-        // Of some processes alone a sum would be of others each time.
+        // A sum over only some processes would be over different ones each time.
         Some(why) => Err(why),
         None => Ok((sockets, sum)),
     }
@@ -168,8 +168,7 @@ fn ask(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
     parse(&answer)
 }
 
-/// Connects. Where the queue of those who want to is full, std would wait for as long as it stays
-/// so.
+/// Connects with a time-out. std would block for as long as the accept queue is full.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // It limits the time to connect as well (unix_stream_connect in net/unix/af_unix.c).
@@ -178,10 +177,9 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(UnixStream::from(OwnedFd::from(socket)))
 }
 
-/// Reads to the end, or to one byte more than an answer may have, for as long as an answer may
-/// take.
+/// Reads to the end, or to one byte more than the longest answer, until the time-out.
 fn read_all(mut stream: UnixStream, answer: &mut Vec<u8>) -> io::Result<()> {
-    // Nothing measured: it is when whoever asks has waited long enough.
+    // A deadline of the client, not a measurement.
     let until = Instant::now() + RUNTIME_ANSWER;
     let mut part = [0; 4096];
     while answer.len() as u64 <= RUNTIME_BYTES {
@@ -225,8 +223,8 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread;
 
-    /// Listens as a process does, and answers so often.
-    fn tells(work: &Path, pid: u32, answers: Vec<&'static str>) -> thread::JoinHandle<()> {
+    /// Listens as a process does, and answers one connection per element of `answers`.
+    fn serve(work: &Path, pid: u32, answers: Vec<&'static str>) -> thread::JoinHandle<()> {
         let listener = UnixListener::bind(work.join(format!("dyno-runtime.{pid}"))).unwrap();
         thread::spawn(move || {
             for answer in answers {
@@ -238,10 +236,10 @@ mod tests {
     #[test]
     fn values_of_several_processes_are_summed() {
         let work = tempfile::tempdir().unwrap();
-        let one = tells(work.path(), 1, vec!["{\"gc_cycles_total\": 2, \"heap_bytes\": 10.5}"]);
-        let two = tells(work.path(), 2, vec!["{\"gc_cycles_total\": 3}"]);
-        let primary = tells(work.path(), 3, vec!["{}"]);
-        // One that has ended, and the script of Node.js.
+        let one = serve(work.path(), 1, vec!["{\"gc_cycles_total\": 2, \"heap_bytes\": 10.5}"]);
+        let two = serve(work.path(), 2, vec!["{\"gc_cycles_total\": 3}"]);
+        let primary = serve(work.path(), 3, vec!["{}"]);
+        // A socket of a process that has ended, and the script of Node.js.
         drop(UnixListener::bind(work.path().join("dyno-runtime.4")).unwrap());
         prepare(RuntimeSpec::Node, work.path()).unwrap();
         let (sockets, values) = ask_all(work.path()).unwrap();
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_is_told_as_that() {
+    fn wrong_answer_is_reported() {
         for (answer, words) in [
             ("", "no JSON object of numbers"),
             ("[1]", "no JSON object of numbers"),
@@ -267,8 +265,7 @@ mod tests {
         assert!(parse(&serde_json::to_vec(&many).unwrap()).unwrap_err().contains("more than"));
     }
 
-    /// One that has stopped, and whose queue is full, and one that sends a byte now and then for
-    /// ever.
+    /// A stopped process with a full accept queue, and one that sends single bytes without end.
     #[test]
     fn who_does_not_come_to_an_end_is_not_waited_for() {
         let work = tempfile::tempdir().unwrap();
@@ -296,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_tells_is_refused_with_the_way_out() {
+    fn runtime_without_statistics_is_refused_with_a_hint() {
         let work = tempfile::tempdir().unwrap();
         let sampler = Sampler {
             group: dyno_observer::cgroup::Group::default(),
@@ -307,9 +304,10 @@ mod tests {
             drop(to);
             let (readings, refused) = Runtime::new(of, work.path(), &sampler).follow(&stop);
             assert!(readings.is_empty());
-            let Refused { probe, why, mend } = refused.unwrap();
-            assert_eq!((probe, why.as_str()), (Probe::Runtime, "none of its processes tells"));
-            assert!(!mend.is_empty());
+            let Refused { probe, why, hint } = refused.unwrap();
+            assert_eq!(probe, Probe::Runtime);
+            assert_eq!(why, "no process of the server answered with statistics");
+            assert!(!hint.is_empty());
         }
     }
 }

@@ -19,12 +19,12 @@ use crate::load::Spec;
 pub struct Server {
     /// Host and port.
     pub name: String,
-    /// Its address for people to read, without secrets.
+    /// Its address for display, without secrets.
     pub title: String,
 }
 
-/// The plan of one load, as of a suite with one subject, workload and step. `files`: SHA-256 of
-/// each file that its requests name.
+/// Returns the plan of one load, like that of a suite with one subject, workload and step. `files`:
+/// SHA-256 of each file that its requests name.
 #[must_use]
 pub fn plan(
     server: &Server,
@@ -34,7 +34,7 @@ pub fn plan(
 ) -> Plan {
     let generator =
         if spec.cpus.is_empty() { dyno_launch::allowed_cpus() } else { spec.cpus.clone() };
-    // On which CPUs the server runs, nobody knows.
+    // The CPUs of the server are unknown.
     let placement = Placement { subject: Vec::new(), generator };
     let conditions = Conditions { placement, ..Conditions::default() };
     Plan {
@@ -86,17 +86,17 @@ pub fn plan(
 /// How a load ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ended<'a> {
-    /// It ran to its end, or as far as the server let it.
+    /// It ran to its end, or until the server failed.
     Done(&'a LoadRecord),
-    /// The user interrupted it; the numbers measured so far stand.
+    /// The user interrupted it; the numbers measured so far are valid.
     Interrupted(&'a LoadRecord),
     /// It could not begin, with the reason as a sentence.
     Never(String),
 }
 
 impl<'a> Ended<'a> {
-    /// Tells an interrupted load from a complete one: interrupting a load that has sent all its
-    /// requests changes nothing.
+    /// Returns whether the load was cut short. A load that had sent all its requests when it was
+    /// interrupted is complete.
     #[must_use]
     pub fn of(record: &'a LoadRecord, asked: &Load, was_interrupted: bool) -> Ended<'a> {
         if was_interrupted && !is_done(record, asked) {
@@ -108,7 +108,7 @@ impl<'a> Ended<'a> {
 }
 
 /// Writes a load's record into the archive of its plan. `ceiling`: the calibrated ceiling quoted
-/// beside it.
+/// with it.
 ///
 /// # Errors
 /// The archive cannot be written.

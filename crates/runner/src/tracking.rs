@@ -4,12 +4,12 @@
 use dyno_archive::plan::{Arrivals, Isolation, Load, Plan, Step};
 use dyno_observer::tracking::Table;
 
-/// How long a closed connection stays in the table where the kernel does not tell, seconds
+/// Time that a closed connection stays in the table where the kernel does not report it, seconds
 /// (net/netfilter/nf_conntrack_proto_tcp.c).
 const TIME_WAIT_S: u64 = 120;
 
-/// Share of the free entries from which on a plan is said to fill the table: the estimate leaves
-/// out the connections of checks and of other programs.
+/// Share of the free entries above which a plan counts as filling the table: the estimate omits the
+/// connections of checks and of other programs.
 const NEARLY_FULL: f64 = 0.9;
 
 /// Commands that exempt loopback from tracking, and one that makes the table larger.
@@ -17,7 +17,8 @@ pub const REMEDIES: [(&str, &str); 3] = [
     (
         "nftables",
         "nft 'table inet loopback \
-         { chain out { type filter hook output priority raw; oif lo notrack; }; chain in { type filter hook prerouting priority raw; iif lo notrack; }; }'",
+         { chain out { type filter hook output priority raw; oif lo notrack; }; chain in { type \
+         filter hook prerouting priority raw; iif lo notrack; }; }'",
     ),
     (
         "iptables",
@@ -27,7 +28,7 @@ pub const REMEDIES: [(&str, &str); 3] = [
     ("larger table", "sysctl -w net.netfilter.nf_conntrack_max=1048576"),
 ];
 
-/// The remedies as text, one per line.
+/// Returns the remedies as text, one per line.
 #[must_use]
 pub fn remedies() -> String {
     let line = |(name, command): &(&str, &str)| format!("  {name}: {command}");
@@ -44,7 +45,7 @@ pub fn remedies() -> String {
 pub struct Tracked {
     pub entries: u64,
     pub most: u64,
-    /// How long a closed connection stays, seconds.
+    /// Time for which a closed connection stays, seconds.
     pub stays_s: u64,
 }
 
@@ -77,8 +78,8 @@ impl Tracked {
 pub struct Forecast {
     /// Most connections that are in the table at once.
     pub peak: f64,
-    /// Requests per second from which on a closed loop fills the table alone: the lowest of its
-    /// loads. `None`: no closed loop opens connections for its requests.
+    /// Lowest rate at which a closed loop alone fills the table, requests per second. `None`: no
+    /// closed loop opens connections for its requests.
     pub fills_at_rps: Option<f64>,
 }
 
@@ -88,7 +89,8 @@ struct Opening {
     connections: f64,
 }
 
-/// The note to show before a plan is run. `None`: loopback is not tracked, or no load goes over it.
+/// Returns the note to show before a plan is run. `None`: loopback is not tracked, or not used by
+/// any load.
 #[must_use]
 pub fn note(plan: &Plan, table: &Table) -> Option<String> {
     let is_over_loopback = |arm: usize| plan.arms[arm].conditions.isolation == Isolation::None;
@@ -163,7 +165,7 @@ pub fn forecast(plan: &Plan, tracked: &Tracked) -> Forecast {
     forecast
 }
 
-/// Connections that the last loads opened within a time that ends with them.
+/// Returns the connections that the last loads opened within this time before their end.
 fn within(openings: &[Opening], stays_s: f64) -> f64 {
     let (mut left_s, mut sum) = (stays_s, 0.0);
     for opening in openings.iter().rev() {
@@ -177,12 +179,13 @@ fn within(openings: &[Opening], stays_s: f64) -> f64 {
     sum
 }
 
-/// The connections that a load opens, with those of its warm-up. A closed loop that opens them for
-/// its requests opens as many as the server answers, which is unknown beforehand: those at once
-/// count. `of_page`: connections that load a page together, where the step's are visitors.
+/// Returns the connections that a load opens, including its warm-up. A closed loop that opens
+/// connections for its requests opens as many as the server answers, which is unknown beforehand:
+/// only its concurrent connections count. `of_page`: connections that load a page together, where
+/// the step's are visitors.
 fn opening(of_page: Option<u32>, load: &Load, step: &Step) -> Opening {
     let at_once = f64::from(step.connections) * f64::from(of_page.unwrap_or(1));
-    // A load of so many requests has no length: all of it counts.
+    // A load with a number of requests has no length: all of it counts.
     let length_ns = load.warmup_ns.saturating_add(load.set_duration_ns().unwrap_or(0));
     let length_s = length_ns as f64 / 1e9;
     let requests = match load.requests {
@@ -195,7 +198,8 @@ fn opening(of_page: Option<u32>, load: &Load, step: &Step) -> Opening {
     Opening { length_s, connections }
 }
 
-/// Requests that a schedule has within a time. `None`: a closed loop has none.
+/// Returns the number of requests of a schedule within a time. `None`: a closed loop has no
+/// schedule.
 fn requests_within(arrivals: &Arrivals, seconds: f64) -> Option<f64> {
     Some(match arrivals {
         Arrivals::Closed => return None,
@@ -209,7 +213,7 @@ fn requests_within(arrivals: &Arrivals, seconds: f64) -> Option<f64> {
                 left_s -= length_s;
                 last = segment.to_rate;
             }
-            // The last one goes on for ever.
+            // The last stretch has no end.
             sum + last * left_s
         }
     })

@@ -18,7 +18,8 @@ use dyno_workload::compile;
 
 const MS: u64 = 1_000_000;
 
-/// A server with a thread for each connection, which ends with it. `open`: how many there are.
+/// Starts a server with a thread for each connection, which ends with it. `open`: number of
+/// threads.
 fn server(open: &Arc<AtomicU32>) -> SocketAddr {
     fn answer(mut connection: TcpStream) {
         let mut asked = [0; 4096];

@@ -16,7 +16,7 @@ use dyno_workload::compile;
 
 const MS: u64 = 1_000_000;
 
-/// A server in threads of this process, one for each connection, which end with it.
+/// Starts a server with a thread for each connection, which ends with it.
 fn server() -> SocketAddr {
     fn answer(mut connection: TcpStream) {
         let mut asked = [0; 4096];
@@ -36,7 +36,7 @@ fn server() -> SocketAddr {
     addr
 }
 
-/// One of two loads that alternate: a round to warm up, and six that are measured.
+/// Returns one of two loads that alternate: a round to warm up, and six that are measured.
 fn spec(own: u32) -> Spec {
     let listener = Listener { addr: server(), protocol: Protocol::H1, authority: None };
     let request =
@@ -68,7 +68,7 @@ fn spec(own: u32) -> Spec {
     }
 }
 
-/// Ends its load after so many intervals; `None`: it lets it end.
+/// Ends its load after this many intervals; `None`: never.
 struct EndsAfter(Option<u32>);
 
 impl Watch for EndsAfter {

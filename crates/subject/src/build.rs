@@ -21,31 +21,32 @@ use crate::limits::{COPIES, LOCK_GLANCE};
 use crate::paths::{self, Found, FoundKind};
 use crate::placeholders::Placeholders;
 
-/// Raised when the way of building changes, so that old artefacts are not taken for new ones.
+/// Incremented when the build procedure changes, so that old artefacts are not reused.
 const CACHE_VERSION: &str = "3";
 
 /// A subject that can be started.
 #[derive(Clone, Debug)]
 pub struct Built {
-    /// Where the artefacts are; empty for subjects without a build.
+    /// Folder of the artefacts; empty for subjects without a build.
     pub out: PathBuf,
     pub build: Option<Build>,
 }
 
-/// Why a build that the user ended has no result.
+/// Message for a build that the user interrupted.
 pub const INTERRUPTED: &str = "the user ended the build";
 
-/// The measurements of a build, kept beside its artefact.
+/// The measurements of a build, kept next to its artefact.
 #[derive(Debug, Serialize, Deserialize)]
 struct Receipt {
     wall_ns: u64,
     cpu_ns: u64,
     artefact_bytes: u64,
-    /// The environment of the build, as records show it.
+    /// Environment of the build, without secrets.
     environment: BTreeMap<String, String>,
 }
 
-/// Builds a subject, or finds it built. `on_line`: is handed each line that the build prints.
+/// Builds a subject, or finds its artefact in the cache. `on_line`: receives each line that the
+/// build prints.
 ///
 /// # Errors
 /// A sentence with the end of the build's output.
@@ -61,18 +62,16 @@ pub fn build(
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
         return Ok(Built { out, build: None });
     };
-    // Before anything is looked at: who waits here for another dyno's build may see other sources
-    // afterwards.
+    // Taken before the sources are read: they may change while this waits for another dyno's build.
     let _lock = lock(&cache, supervision)?;
     let mut recipe = Recipe { definition, spec, supervision, read: &mut read_input, on_line };
     recipe.build(&cache)
 }
 
-/// Removes what builds keep for the next one at the place of a definition that will not be there
-/// again. `inputs`: of the build that was made there, which nobody can use again if its place went
-/// into it.
+/// Removes the build caches of a definition whose folder will not exist again. `inputs`: hash of
+/// the build that was made there; its artefact is useless if the folder's path went into it.
 pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
-    // What cannot be removed is only in the way.
+    // A folder that cannot be removed only wastes space.
     for folder in kept_for(definition, cache) {
         drop(fs::remove_dir_all(folder));
     }
@@ -82,23 +81,24 @@ pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
     }
 }
 
-/// The folders that builds keep for the place of a definition.
+/// Returns the folders that builds keep for a definition's folder.
 #[must_use]
 pub fn kept_for(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
     ["kept", "none"].map(|kind| of_place(kind, definition, &cache.join(&definition.name)))
 }
 
-/// `cache`: the part of it that is for subjects of the definition's name.
+/// Returns a folder in the cache for a definition's folder. `cache`: the part for subjects of the
+/// definition's name.
 fn of_place(kind: &str, definition: &Definition, cache: &Path) -> PathBuf {
     cache.join(format!("{kind}-{}", place_of(definition)))
 }
 
-/// Whether the place of a definition goes into its build.
+/// Returns whether the path of a definition's folder goes into its build.
 fn names_its_folder(spec: &BuildSpec) -> bool {
     std::iter::once(&spec.command).chain(spec.env.values()).any(|text| text.contains("{dir}"))
 }
 
-/// Tells the folder of a definition from those of others of its name, in eight digits.
+/// Returns eight digits that distinguish a definition's folder from others of the same name.
 fn place_of(definition: &Definition) -> String {
     let mut key = Key::default();
     let folder =
@@ -110,14 +110,14 @@ fn place_of(definition: &Definition) -> String {
     text
 }
 
-/// How a subject is built, and from what.
+/// The steps and inputs of a subject's build.
 struct Recipe<'a> {
     definition: &'a Definition,
     spec: &'a BuildSpec,
     supervision: &'a Supervision<'a>,
-    /// How an input is read.
+    /// Reads an input.
     read: &'a mut dyn FnMut(&Found) -> io::Result<Vec<u8>>,
-    /// Is handed each line that the build prints.
+    /// Receives each line that the build prints.
     on_line: &'a mut dyn FnMut(&str),
 }
 
@@ -139,8 +139,7 @@ impl Recipe<'_> {
             let command = places.fill_command(&self.spec.command)?;
             folder.make()?;
             fs::create_dir_all(&kept).map_err(|e| format!("{}: {e}", kept.display()))?;
-            // Somebody may write into the inputs all the while, and what is built is what was
-            // copied.
+            // Inputs may change at any time; the build uses the copies.
             if self.copy(without_inputs.clone(), &folder.source())? != inputs {
                 fs::remove_dir_all(&folder.0).map_err(|e| folder.error(&e))?;
                 continue;
@@ -158,7 +157,7 @@ impl Recipe<'_> {
         ))
     }
 
-    /// The key of a build from the inputs as they are now.
+    /// Returns the key of a build from the current inputs.
     fn key(&mut self, without_inputs: Key) -> Result<String, String> {
         self.visit(without_inputs, |_, _| Ok(()))
     }
@@ -204,7 +203,7 @@ impl Recipe<'_> {
         }
     }
 
-    /// Reads each input once, adds it to the key, and hands it on.
+    /// Reads each input once, adds it to the key, and passes it on.
     fn visit(
         &mut self,
         mut key: Key,
@@ -213,7 +212,7 @@ impl Recipe<'_> {
         for (name, found) in inputs(self.definition, self.spec).map_err(|e| unreadable(&e))? {
             key.add(name.as_os_str().as_encoded_bytes());
             let bytes = match found.kind {
-                // A folder may be wanted though it is empty.
+                // The build may need an empty folder.
                 FoundKind::Folder => {
                     key.add(b"/");
                     Vec::new()
@@ -250,7 +249,7 @@ impl BuildFolder {
         self.0.join("receipt.json")
     }
 
-    /// Empty, whatever was there.
+    /// Creates the folder anew, and empty.
     fn make(&self) -> Result<(), String> {
         let cleared = if self.0.exists() { fs::remove_dir_all(&self.0) } else { Ok(()) };
         let folders = [self.out(), self.source(), self.temporary()];
@@ -281,7 +280,7 @@ fn read_receipt(path: &Path) -> Option<Receipt> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
-/// The placeholders whose values are known before a subject is started.
+/// Returns the placeholders whose values are known before a subject is started.
 #[must_use]
 pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
     Placeholders(vec![
@@ -291,7 +290,7 @@ pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
     ])
 }
 
-/// The version of what will run: the first line that its command prints.
+/// Returns the version of the server: the first line that its command prints.
 #[must_use]
 pub fn version(
     definition: &Definition,
@@ -310,12 +309,12 @@ fn first_line(output: &str) -> Option<&str> {
     output.lines().next().map(str::trim).filter(|line| !line.is_empty())
 }
 
-/// Hash of everything that can change what a subject's build makes: the way of building, the
-/// machine's architecture, the command, its environment, the versions of the tools, and names,
+/// Returns a hash of all that can change the artefact of a subject's build: the build procedure,
+/// the machine's architecture, the command, its environment, the versions of the tools, and names,
 /// contents and executable bits of the inputs.
 ///
 /// # Errors
-/// A sentence: an input cannot be read or is refused, or a tool does not say its version.
+/// An input cannot be read or is refused, or a tool does not report its version; as a sentence.
 pub fn inputs_of(
     definition: &Definition,
     spec: &BuildSpec,
@@ -334,24 +333,23 @@ fn key_without_inputs(
     key.add(CACHE_VERSION.as_bytes());
     key.add(std::env::consts::ARCH.as_bytes());
     key.add(spec.command.as_bytes());
-    // The place of temporary files is no part of the key.
+    // The path of temporary files is no part of the key.
     let environment = spec.environment(Path::new("/"), &Placeholders::default());
     for (name, value) in &environment.of_key() {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
-    // Of what was inherited, secrets are left out; what the subject itself sets is none of the
-    // user's.
+    // Inherited secrets are left out; variables that the subject sets are no secrets of the user.
     for (name, value) in &spec.env {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
     if names_its_folder(spec) {
-        // What it takes from there goes into it, whether it is named as an input or not.
+        // The build may use files of its folder that are not named as inputs.
         definition.add_folder_to(&mut key).map_err(|error| unreadable(&error))?;
     }
     if environment.says("native") || spec.command.contains("native") {
-        // What is made for this CPU alone is not to be run by another.
+        // An artefact for this CPU model must not run on another.
         key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
     }
     let version = definition.version.as_ref().filter(|version| !version.command.contains("{out}"));
@@ -362,7 +360,7 @@ fn key_without_inputs(
     for (command, deadline) in version.into_iter().chain(requires) {
         match definition.ask(&command, deadline, supervision) {
             Answer::Ended { output, .. } => {
-                key.add(first_line(&output).unwrap_or_default().as_bytes())
+                key.add(first_line(&output).unwrap_or_default().as_bytes());
             }
             Answer::None(why) => return Err(format!("`{command}` {why}")),
         }
@@ -370,7 +368,7 @@ fn key_without_inputs(
     Ok(key)
 }
 
-/// A command in one line: the output says which of its lines has failed.
+/// Returns a command in one line: the output shows which of its lines has failed.
 fn first_line_of(command: &str) -> String {
     let mut lines = command.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or_default();
@@ -381,10 +379,10 @@ fn unreadable(error: &io::Error) -> String {
     format!("the inputs of the build cannot be read: {error}")
 }
 
-/// The inputs of a build by their names, each once.
+/// Returns the inputs of a build by their names, each once.
 fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, Found>> {
     let mut all = BTreeMap::new();
-    // What of the definition decides a build is in the key already.
+    // The parts of the definition that decide a build are already in the key.
     let is_own = |found: &Found| found.name == Path::new(definition.role.file());
     for input in &spec.inputs {
         let found =
@@ -402,7 +400,7 @@ fn read_input(found: &Found) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes one input to its name in a new folder. It never writes into a file that is there.
+/// Writes one input to its name in a new folder. It never overwrites a file.
 fn copy(found: &Found, bytes: &[u8], source: &Path) -> io::Result<()> {
     let to = source.join(&found.name);
     let FoundKind::File { mode } = found.kind else { return fs::create_dir_all(to) };
@@ -412,7 +410,8 @@ fn copy(found: &Found, bytes: &[u8], source: &Path) -> io::Result<()> {
     folder::create(&to, fs::OpenOptions::new().write(true), mode & 0o777 | 0o600)?.write_all(bytes)
 }
 
-/// Bytes of all files below a folder. Links are what they are: they may lead anywhere.
+/// Returns the size of all files below a folder, bytes. Links are not followed: they may lead
+/// anywhere.
 fn size_of(path: &Path) -> io::Result<u64> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_dir() {
@@ -490,7 +489,7 @@ mod tests {
         assert_eq!(fs::read_to_string(changed.out.join("result")).unwrap(), "2");
     }
 
-    /// An input that is written while it is copied, as often as `left` says.
+    /// Builds while an input changes during the first `left` copies.
     fn build_while_somebody_writes(
         definition: &Definition,
         cache: &Path,
@@ -502,7 +501,7 @@ mod tests {
         let mut read = |found: &Found| {
             let bytes = read_input(found);
             reads += 1;
-            // Every other reading is for the key.
+            // Every second read is for the key.
             if reads % 2 == 1 && reads / 2 < left {
                 fs::write(&input, format!("later {reads}")).unwrap();
             }
@@ -531,7 +530,7 @@ mod tests {
         let now = inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
         assert_eq!(built.build.unwrap().inputs, now);
         fs::write(definition.folder.join("in.txt"), "1").unwrap();
-        // What it was before is built, and not found under the key of that.
+        // The first copy is built, but not found under the key of the earlier contents.
         let before = build_while_somebody_writes(&definition, &cache, 0).unwrap();
         assert_eq!(fs::read_to_string(before.out.join("result")).unwrap(), "1");
 
@@ -568,7 +567,7 @@ mod tests {
             let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
             let supervision = Supervision { guard: &guard, interrupts: &interrupts };
             let built = super::build(&definition, &cache, &supervision, &mut |line| {
-                lines.push(line.to_string())
+                lines.push(line.to_string());
             })
             .unwrap();
             assert_eq!(fs::read_to_string(built.out.join("stamps")).unwrap().lines().count(), n);
@@ -678,19 +677,19 @@ mod tests {
     }
 
     #[test]
-    fn a_build_sees_an_environment_of_dynos_making_which_is_recorded() {
+    fn build_has_a_reproducible_recorded_environment() {
         let root = tempfile::tempdir().unwrap();
         let definition = subject(root.path(), "env > {out}/env");
         let built = build(&definition, &root.path().join("cache")).unwrap();
         let seen = fs::read_to_string(built.out.join("env")).unwrap();
-        // Cargo, which runs this test, sets these; builds have no business with them.
+        // Cargo, which runs this test, sets this variable; builds must not see it.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         assert!(!seen.contains("CARGO_MANIFEST_DIR="), "{seen}");
         assert!(seen.contains("PATH=") && seen.contains("LANG=C.UTF-8"), "{seen}");
         let recorded = built.build.unwrap().environment;
         assert_eq!(recorded["LANG"], "C.UTF-8");
         let names: Vec<&str> = seen.lines().filter_map(|l| Some(l.split_once('=')?.0)).collect();
-        // What shells and dyno's own bookkeeping add.
+        // Variables that shells and dyno itself add.
         let own = ["PWD", "OLDPWD", "SHLVL", "_", "DYNO_START"];
         let unknown: Vec<_> =
             names.iter().filter(|n| !own.contains(n) && !recorded.contains_key(**n)).collect();

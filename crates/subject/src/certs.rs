@@ -1,4 +1,5 @@
-//! Certificates for subjects: a throw-away authority of one run, and what it vouches for.
+//! Certificates for subjects: a throw-away authority of one run, and the certificates that it
+//! signs.
 
 use std::fs;
 use std::io;
@@ -13,7 +14,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, SanType,
 };
 
-/// How long before and after its making a certificate holds. Clocks may differ by the first; no run
+/// Validity of a certificate before and after its creation. Clocks may differ by the first; no run
 /// is as long as the second.
 const BEFORE: Duration = Duration::from_secs(24 * 3600);
 const AFTER: Duration = Duration::from_secs(60 * 24 * 3600);
@@ -28,8 +29,8 @@ pub struct Certs {
 
 impl Certs {
     /// Makes an authority and a certificate for `localhost`, 127.0.0.1 and ::1, both ECDSA on
-    /// P-256, in a new folder that the guard knows of. Subjects run as the user that dyno runs as;
-    /// nobody else is to read a key, even one that is worth nothing.
+    /// P-256, in a new folder that the guard knows of. Subjects run as dyno's own user; no other
+    /// user may read a key, even one that is worth nothing.
     pub fn make(guard: &Guard) -> io::Result<Certs> {
         Certs::make_in(&std::env::temp_dir(), guard)
     }
@@ -43,19 +44,19 @@ impl Certs {
         Ok(certs)
     }
 
-    /// The authority's certificate, which a client has to trust.
+    /// Returns the authority's certificate, which a client has to trust.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.folder.join("ca.pem")
     }
 
-    /// The subject's certificate, and after it the authority's.
+    /// Returns the subject's certificate, followed by the authority's.
     #[must_use]
     pub fn chain(&self) -> PathBuf {
         self.folder.join("chain.pem")
     }
 
-    /// The subject's private key, PKCS #8.
+    /// Returns the subject's private key, PKCS #8.
     #[must_use]
     pub fn key(&self) -> PathBuf {
         self.folder.join("key.pem")
@@ -64,7 +65,7 @@ impl Certs {
 
 impl Drop for Certs {
     fn drop(&mut self) {
-        // What is left even so stays in the guard's mind, which tries again when we end.
+        // The guard removes any remaining files when dyno exits.
         if fs::remove_dir_all(&self.folder).is_ok() {
             self.guard.forget_folder(&self.folder);
         }
@@ -121,8 +122,8 @@ mod tests {
 
     use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
 
-    /// A server with the chain and the key, a client that trusts the authority: both names and both
-    /// addresses hold.
+    /// A client that trusts the authority accepts the server's chain for the name and both
+    /// addresses.
     #[test]
     fn a_client_that_trusts_the_authority_believes_the_subject() {
         let root = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A hash over a list of parts: what decides how something is built or started.
+//! A hash over a list of parts, as a key of builds and starts.
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,5 +1,5 @@
-//! Servers under test: what their files say of them ([`definition`]), what is built from these
-//! ([`build`]), and the certificates that they are given ([`certs`]).
+//! Servers under test: their definitions ([`definition`]), their builds ([`build`]), and their
+//! certificates ([`certs`]).
 #![forbid(unsafe_code)]
 
 pub mod build;

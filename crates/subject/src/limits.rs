@@ -1,29 +1,25 @@
-//! Every bound and patience of building a subject and asking its tools, and what happens on
-//! reaching it.
+//! All limits and time-outs of builds and tools, and the effect of reaching each.
 
 use std::time::Duration;
 
-/// How long a build may take unless it says so itself (`deadline`). Then it is ended and has
-/// failed. A first build of a large framework, with everything it downloads, takes minutes.
+/// Default deadline of a build (`deadline`). A slower build is killed and has failed. A first build
+/// of a large framework, with everything it downloads, takes minutes.
 pub const BUILD: Duration = Duration::from_secs(30 * 60);
 
-/// How long a tool may take to answer `version` or a test of `requires` unless the subject says so
-/// (`deadline`). Then it is ended, and the version is unknown or the need unmet. A JVM that starts
-/// on a busy machine takes seconds.
+/// Default deadline of `version` and of a test of `requires` (`deadline`). A slower tool is killed,
+/// and the version is unknown or the need unmet. A JVM that starts on a busy machine takes seconds.
 pub const QUESTION: Duration = Duration::from_secs(30);
 
-/// How often the inputs of a build are copied anew because somebody wrote into them meanwhile. Then
-/// it has failed.
+/// Most copies of a build's inputs because they changed meanwhile. After that the build has failed.
 pub const COPIES: usize = 4;
 
-/// How often it is looked whether another dyno still holds the builds of a subject.
+/// Interval between checks whether another dyno still locks the builds of a subject.
 pub const LOCK_GLANCE: Duration = Duration::from_millis(50);
 
-/// How long the command may take that loads a back end's data, or puts it back, unless its file
-/// says otherwise.
+/// Default deadline of the commands that load and reset a back end's data.
 pub const DATA: Duration = Duration::from_secs(5 * 60);
 
-/// The longest template of a start's file: it is read with each look at its definition.
+/// Longest template of a start's file, which is read with each use of its definition.
 pub const TEMPLATE_BYTES: usize = 16 << 20;
 
 /// The longest file that is read of a server that is imported. A longer one is refused.

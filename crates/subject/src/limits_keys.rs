@@ -5,7 +5,7 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::units;
 use serde::Deserialize;
 
-/// Limits as a file has them, before their values are checked.
+/// Limits of a file, with unchecked values.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawLimits {
@@ -25,7 +25,7 @@ pub struct CheckedLimits {
 
 impl RawLimits {
     /// # Errors
-    /// A limit that no process could live with, or that cannot be read.
+    /// A limit cannot be parsed, or is too low for any process.
     pub fn check(self) -> Result<CheckedLimits, Mistake> {
         if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
             return Err(mistake(
@@ -55,7 +55,7 @@ impl RawLimits {
     }
 }
 
-/// Limits of which some are given anew.
+/// Returns these limits with some of them overridden.
 #[must_use]
 pub fn over(given: &CheckedLimits, otherwise: &CheckedLimits) -> CheckedLimits {
     let (new, old) = (&given.limits, &otherwise.limits);

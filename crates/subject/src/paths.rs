@@ -1,5 +1,5 @@
-//! What lies below paths within a folder, and the names of folders: no link leads out of the folder
-//! that was meant.
+//! Files below paths within a folder, and names of folders. Links that lead out of the folder are
+//! refused.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ pub struct Name(pub String);
 
 impl Name {
     /// # Errors
-    /// A sentence on why the name is refused.
+    /// Why the name is refused; as a sentence.
     pub fn parse(text: &str) -> Result<Name, String> {
         let mut parts = Path::new(text).components();
         match (parts.next(), parts.next()) {
@@ -38,11 +38,11 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// Something in a folder, by its name within it.
+/// A file or folder, by its name within a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub name: PathBuf,
-    /// Where it is, links followed.
+    /// Its path, with links resolved.
     pub path: PathBuf,
     pub kind: FoundKind,
 }
@@ -53,12 +53,12 @@ pub enum FoundKind {
     File { mode: u32 },
 }
 
-/// Everything below a path in a folder, itself included, in the order of names. Links are followed
-/// as long as they stay within the folder.
+/// Returns all files and folders below a path in a folder, itself included, sorted by name. Links
+/// are followed if they stay within the folder.
 ///
 /// # Errors
-/// Something cannot be read, a link leads out of the folder or round in a circle, or something is
-/// neither file nor folder.
+/// An entry cannot be read, a link leads out of the folder or in a circle, or an entry is neither
+/// file nor folder.
 pub fn walk(folder: &Path, from: &Inside) -> io::Result<Vec<Found>> {
     let mut walk = Walk { root: folder.canonicalize()?, above: Vec::new(), found: Vec::new() };
     walk.visit(from.path())?;
@@ -67,7 +67,7 @@ pub fn walk(folder: &Path, from: &Inside) -> io::Result<Vec<Found>> {
 
 struct Walk {
     root: PathBuf,
-    /// The folders that the walk is in, by which circles are seen.
+    /// The parents of the current folder, to detect circles.
     above: Vec<PathBuf>,
     found: Vec<Found>,
 }

@@ -1,26 +1,26 @@
-//! Placeholders in commands and templates: `{port}` stands for a value, `{{port}}` for these words
-//! themselves.
+//! Placeholders in commands and templates: `{port}` stands for a value, `{{port}}` for the literal
+//! text `{port}`.
 //!
-//! What looks like a placeholder is one, so that a misspelt one is told and not handed on; but for
-//! `${NAME}`, which shells and languages have for their own.
+//! Any text in the form of a placeholder is one, so that a misspelt name is reported and not passed
+//! on. The exception is `${NAME}`, the syntax of shells and languages.
 
 use std::borrow::Cow;
 
 use dyno_workload::text::nearest;
 
-/// Known to whatever is run of a subject.
+/// Placeholders of all commands of a subject.
 pub const ALWAYS: [&str; 3] = ["out", "dir", "dyno"];
 
-/// Known to a build besides.
+/// Additional placeholders of a build.
 pub const OF_BUILD: [&str; 1] = ["cache"];
 
-/// Known to a start besides, as are the ports of back ends.
+/// Additional placeholders of a start, which also has the ports of back ends.
 pub const OF_START: [&str; 7] = ["port", "tls_port", "cert", "key", "cpus", "work", "name"];
 
-/// Known besides to a command for a server that is up.
+/// Additional placeholders of a command for a server that is up.
 pub const OF_PROFILE: [&str; 1] = ["pid"];
 
-/// What a back end's name is followed by in a placeholder: `{db.port}`.
+/// Suffixes of a back end's name in a placeholder: `{db.port}`.
 pub const OF_BACKEND: [&str; 3] = ["port", "tls_port", "host"];
 
 /// The value of each placeholder in commands and templates.
@@ -36,8 +36,8 @@ enum Piece<'a> {
 }
 
 impl Placeholders {
-    /// Replaces placeholders by their values. One without a value stays: whoever read the text has
-    /// refused it, or the text has changed since.
+    /// Replaces placeholders by their values. A placeholder without a value stays: the reader of
+    /// the text has refused it, or the text has changed since.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
         let value = |name: &str| {
@@ -56,8 +56,8 @@ impl Placeholders {
         filled
     }
 
-    /// As [`fill`](Self::fill), for a command of a shell. Authors write placeholders within quotes
-    /// and without, so that a value cannot be quoted here: one that a shell would not take as it is
+    /// As [`fill`](Self::fill), for a shell command. Authors write placeholders with and without
+    /// quotes, so that a value cannot be quoted here. A value that a shell would not take literally
     /// is refused.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Placeholders {
     }
 }
 
-/// The names of all placeholders in a text.
+/// Returns the names of all placeholders in a text.
 pub fn named(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).into_iter().filter_map(|piece| match piece {
         Piece::Place(name) => Some(name),
@@ -88,12 +88,12 @@ pub fn named(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The names of the back ends whose ports a text asks for.
+/// Returns the names of the back ends whose ports a text uses.
 pub fn backends_in(text: &str) -> impl Iterator<Item = &str> {
     named(text).filter_map(|name| Some(name.split_once('.')?.0))
 }
 
-/// Where a text may stand, and so which placeholders it may hold.
+/// Place of a text in a file, which decides the placeholders that it may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A command about the subject, such as that for its version.
@@ -115,15 +115,15 @@ impl Place {
         ALWAYS.iter().chain(more).chain(most).copied().collect()
     }
 
-    /// Whether the ports of back ends are known there.
+    /// Returns whether the ports of back ends are known there.
     const fn is_of_a_start(self) -> bool {
         matches!(self, Place::Start | Place::Profile)
     }
 
-    /// Checks that a text asks for nothing that is not known where it stands.
+    /// Checks that all placeholders of a text are known at its place.
     ///
     /// # Errors
-    /// A sentence on the first placeholder that is not.
+    /// The first unknown placeholder; as a sentence.
     pub fn check(self, text: &str) -> Result<(), String> {
         if text.contains('\0') {
             return Err(
@@ -133,7 +133,7 @@ impl Place {
         self.check_contents(text)
     }
 
-    /// The same for what a file holds, which may have NULs.
+    /// The same for the contents of a file, which may have NULs.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
@@ -164,7 +164,7 @@ impl Place {
     }
 }
 
-/// Takes a text apart.
+/// Splits a text into literal text and placeholders.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut all = Vec::new();
     let mut from = 0;
@@ -183,7 +183,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
             continue;
         }
         if is_escaped {
-            // One pair of braces goes, the other stays.
+            // The inner pair of braces stays.
             all.push(Piece::Text(&text[from..open - 1]));
             all.push(Piece::Text(&text[open..=close]));
             at = close + 2;
@@ -197,7 +197,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     all
 }
 
-/// The name in the braces that open at a place; `None`: it is none.
+/// Returns the name in the braces that open at a place; `None`: no valid name.
 fn name_at(text: &str, open: usize) -> Option<&str> {
     let inside = &text[open + 1..];
     let name = &inside[..inside.find('}')?];
@@ -206,7 +206,7 @@ fn name_at(text: &str, open: usize) -> Option<&str> {
         .then_some(name)
 }
 
-/// Whether a shell takes a text as it is, within any quotes and without.
+/// Returns whether a shell takes a text literally, with or without quotes.
 fn is_one_word(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=~".contains(c);
     !text.starts_with('~')
@@ -223,7 +223,7 @@ mod tests {
             Placeholders(vec![("port".into(), "80".into()), ("db.port".into(), "{port}".into())]);
         for (text, filled) in [
             ("a{port}b{x}{}{", "a80b{x}{}{"),
-            // A value is not looked into.
+            // Values are not searched for placeholders.
             ("{db.port}{port}", "{port}80"),
             ("{{port}} {{ port }} ${port} ${{port}}", "{port} {{ port }} ${port} ${port}"),
             ("{{port}", "{80"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_placeholder_is_told_with_the_right_one() {
+    fn misspelt_placeholder_is_reported_with_the_correct_one() {
         let wrong = |place: Place, text: &str| place.check(text).unwrap_err();
         assert!(
             wrong(Place::Start, "a {prot}")

@@ -16,9 +16,11 @@ public class Server {
     public static void main(String[] words) throws Exception {
         String mode = words[1];
         if (mode.equals("gc")) fill();
-        if (mode.equals("jit")) code = Server.class.getResourceAsStream("Work.class").readAllBytes();
+        if (mode.equals("jit"))
+            code = Server.class.getResourceAsStream("Work.class").readAllBytes();
         Executor threads = mode.equals("pool") ? Executors.newFixedThreadPool(4)
-            : mode.equals("jit") ? Executors.newFixedThreadPool(2) : Executors.newCachedThreadPool();
+            : mode.equals("jit") ? Executors.newFixedThreadPool(2)
+            : Executors.newCachedThreadPool();
         byte[] body = "Hello, World!".getBytes();
         var address = new InetSocketAddress("127.0.0.1", Integer.parseInt(words[0]));
         HttpServer server = HttpServer.create(address, 1024);

@@ -25,7 +25,7 @@ pub struct Load {
 pub enum At {
     /// A closed loop over so many connections.
     Connections(u32),
-    /// So many requests per second over 16 connections.
+    /// Requests per second over 16 connections.
     Rate(u32),
 }
 
@@ -40,7 +40,7 @@ pub struct Conditions {
     pub requests_per_connection: Option<u32>,
     /// Length of the warm-up of each step. `None`: the calibration's default.
     pub warmup_ms: Option<u32>,
-    /// Nothing is warmed up: what happens while the server gets warm is the bottleneck.
+    /// No warm-up: the bottleneck is the work while the server gets warm.
     pub is_cold: bool,
     /// Other programs fill all CPUs of the machine meanwhile.
     pub is_machine_busy: bool,
@@ -88,10 +88,11 @@ pub enum Model {
     Pool(u32),
     /// One thread does everything. `Work::Sleep` blocks it, `Work::Timer` does not.
     EventLoop,
-    /// The same thread, which asks for events without ever waiting for them.
+    /// One thread that polls for events without ever waiting for them.
     BusyLoop,
     ThreadPerRequest,
-    /// A thread per connection, of which one is accepted in so many microseconds. So many may wait.
+    /// A thread per connection. One connection is accepted per interval of `every_us` microseconds,
+    /// and at most `backlog` wait.
     SlowAccept {
         every_us: u32,
         backlog: i32,

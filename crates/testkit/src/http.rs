@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a load generator needs: requests without bodies, one fixed answer.
+//! The part of HTTP/1.1 that a load generator needs: requests without bodies, one fixed answer.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

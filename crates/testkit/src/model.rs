@@ -204,7 +204,7 @@ impl Waiting {
     fn keep(&self, connection: Connection, is_new: bool) -> io::Result<()> {
         let id = connection.stream.as_raw_fd() as u64;
         let armed = EventFlags::IN | EventFlags::ONESHOT;
-        // Held until the event is armed, so that nobody finds the event without its connection.
+        // Held until the event is armed, so that no thread finds the event without its connection.
         let mut connections = self.connections.lock().expect("no thread panics");
         let stream = &connections.entry(id).insert_entry(connection).into_mut().stream;
         match is_new {

@@ -50,8 +50,8 @@ const CPU: &[Load] = &[
     at(16, &["server_cpu", "server_thread"]),
 ];
 
-/// One lock. At one connection nobody else asks for it; but if others would serve nothing more, it
-/// is the limit there, too.
+/// One lock. At one connection it has no contention, but it still is the limit there: more threads
+/// would serve no more requests.
 const LOCK: &[Load] = &[at(1, &["concurrency", "lock"]), at(4, &["lock"]), at(16, &["lock"])];
 
 /// A lock that burns the CPU of those that wait for it: both are the limit.

@@ -119,7 +119,7 @@ impl Task {
         Ok(())
     }
 
-    /// Runs for ever beside the threads that serve.
+    /// Runs forever, in parallel with the serving threads.
     pub fn idle(&self) {
         loop {
             self.burner.burn(50);

@@ -23,7 +23,7 @@
 //! | Content-Length as a list of one and the same number, in one line or several | RFC 9110 §8.6, RFC 9112 §6.3 |
 //! | Content-Length or transfer codings on an answer without a body (1xx, 204, 304, to HEAD) | they do not count there (RFC 9112 §6.3, rule 1) |
 //! | empty members of the lists in Connection and Transfer-Encoding | a recipient passes over them (RFC 9110 §5.6.1.2) |
-//! | transfer codings before `chunked`; the body is handed on as it is coded | RFC 9112 §6.1; nobody asked for them, and nothing here needs to undo them |
+//! | transfer codings before `chunked`; the body is handed on as it is coded | RFC 9112 §6.1; dyno does not ask for them, and does not need to decode them |
 //! | parameters of those codings, and options of Connection other than `close` and `keep-alive`, whatever they are made of | what is not known there changes no framing (RFC 9110 §7.6.1, RFC 9112 §7) |
 //! | a response whose last coding is not `chunked`: its body goes on until the close | RFC 9112 §6.3, rule 4 |
 //! | a response without a length: the same | RFC 9112 §6.3, rule 8 |
@@ -43,7 +43,7 @@
 //! | blanks between a field's name and the colon | [`h1::Error::FieldName`] | proxies remove them (§5.1) |
 //! | more than one blank, or a tab, between the words of the first line | [`h1::Error::StatusLine`], [`h1::Error::RequestLine`] | may be accepted (§3, §4) |
 //! | versions other than 1.0 and 1.1 | [`h1::Error::Version`] | a higher minor version may be read as the highest known (RFC 9110 §2.5) |
-//! | parameters of `chunked`, and a Transfer-Encoding that names no coding at all | [`h1::Error::TransferCoding`] | it has none (§7.1); an empty list is nobody's to send (RFC 9110 §5.6.1.1), and its length would be a guess |
+//! | parameters of `chunked`, and a Transfer-Encoding that names no coding at all | [`h1::Error::TransferCoding`] | it has none (§7.1); senders must not generate an empty list (RFC 9110 §5.6.1.1), and its length would be a guess |
 //! | Content-Length beside Transfer-Encoding | [`h1::Error::LengthAndTransferEncoding`] | Transfer-Encoding wins, and it ought to be an error (§6.3) |
 //! | blanks behind a chunk's size that no extension follows | [`h1::Error::ChunkExtension`] | not in the grammar (§7.1); some parsers trim them |
 #![no_std]

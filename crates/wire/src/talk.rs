@@ -53,7 +53,7 @@ mod tests {
     fn begin(first: &[u8], second: &[u8]) -> (Talk<&'static str>, Vec<u8>) {
         let mut talk = Talk::default();
         assert_eq!(talk.begin(first, || "too early"), None);
-        let all = talk.begin(second, || "begun").expect("the second piece tells");
+        let all = talk.begin(second, || "begun").expect("the second piece decides");
         (talk, all)
     }
 

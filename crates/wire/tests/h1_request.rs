@@ -89,7 +89,9 @@ fn host_and_content_length_are_added_once() {
 proptest! {
     #[test]
     fn what_is_encoded_is_what_is_read(
-        method in "[A-Z]{1,8}", target in "/[!-~]{0,30}", body in proptest::collection::vec(any::<u8>(), 0..50),
+        method in "[A-Z]{1,8}",
+        target in "/[!-~]{0,30}",
+        body in proptest::collection::vec(any::<u8>(), 0..50),
         piece in 1usize..100,
     ) {
         let mut bytes = encode::request(&method, &target, "host", &[], &body).unwrap();

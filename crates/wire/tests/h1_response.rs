@@ -4,7 +4,7 @@ use dyno_wire::h1::Error;
 use dyno_wire::h1::response::{Closed, End, Event, HeadCache, Reader, RequestKind};
 use proptest::prelude::*;
 
-/// What a reader saw, in a form that does not depend on how the bytes were cut.
+/// Events of a reader, in a form that does not depend on how the bytes were cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     Interim(u16),
@@ -40,7 +40,7 @@ fn read_with(pieces: &[&[u8]], kind: RequestKind, close: bool, cache: &mut HeadC
                         }
                         Event::Informational(head) => seen.push(Seen::Interim(head.status)),
                         Event::Upgraded(head) | Event::Head(head) => {
-                            seen.push(Seen::Head(head.status))
+                            seen.push(Seen::Head(head.status));
                         }
                         Event::Body(data) => match seen.last_mut() {
                             Some(Seen::Body(body)) => body.extend_from_slice(data),
@@ -244,7 +244,10 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     let text = proptest::collection::vec(any::<u8>(), 0..40);
     prop_oneof![
         4 => text.clone().prop_map(|b| {
-            let mut m = format!("HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: {}\r\n\r\n", b.len()).into_bytes();
+            let length = b.len();
+            let mut m =
+                format!("HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: {length}\r\n\r\n")
+                    .into_bytes();
             m.extend(b);
             m
         }),

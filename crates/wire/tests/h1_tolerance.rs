@@ -1,11 +1,10 @@
-//! What HTTP/1.x tolerates on purpose, and what it refuses: a case for each line of the lists in
-//! the crate's docs.
+//! Deviations of HTTP/1.x that are accepted on purpose, and that are refused: a case for each line
+//! of the lists in the crate's docs.
 
 use dyno_wire::h1::response::{End, Event, Reader, RequestKind};
 use dyno_wire::h1::{Error, request};
 
-/// What a right answer came to: its status, its body, and how it ended; `None`: it goes on until
-/// the close.
+/// An accepted answer: its status, its body, and its end; `None`: it continues until the close.
 type Answer = (u16, Vec<u8>, Option<End>);
 
 /// Reads an answer whole and byte by byte, which must come to the same.
@@ -78,7 +77,7 @@ fn field_values_with_harmless_control_characters_are_tolerated() {
 }
 
 #[test]
-fn one_length_may_be_told_more_than_once() {
+fn one_length_may_be_declared_more_than_once() {
     for lengths in ["Content-Length: 2, 2", "Content-Length: 2\r\nContent-Length: 2,2"] {
         is_read_as(&fields(lengths), (200, "ok", REUSABLE));
     }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use talk::frames::*;
 use talk::{Request, Seen, Talk};
 
-/// What the client is like, and what it asks.
+/// The client's settings and requests.
 #[derive(Clone, Debug)]
 struct Side {
     own: ClientSettings,
@@ -89,7 +89,7 @@ fn side() -> impl Strategy<Value = Side> {
     )
 }
 
-/// What a server does next.
+/// The next action of a server.
 #[derive(Clone, Debug)]
 enum Said {
     /// The next part of an answer: a head, then so much of a body as the windows allow, then its
@@ -146,7 +146,8 @@ fn said() -> impl Strategy<Value = Said> {
         6 => Just(Said::Ack),
         2 => any::<[u8; 8]>().prop_map(Said::Ping),
         1 => (0..12u32).prop_map(Said::GoAway),
-        2 => (0..14u8, any::<u8>(), any_stream, bytes.clone()).prop_map(|(k, f, s, b)| Said::Frame(k, f, s, b)),
+        2 => (0..14u8, any::<u8>(), any_stream, bytes.clone())
+            .prop_map(|(k, f, s, b)| Said::Frame(k, f, s, b)),
         1 => bytes.prop_map(Said::Raw),
     ]
 }
@@ -157,7 +158,7 @@ struct Server<'a> {
     talk: Talk,
     encoder: Encoder,
     has_acked: bool,
-    /// Streams whose head is out and whose end is not. Nobody may want it any more.
+    /// Streams whose head is out and whose end is not. The client may have cancelled them.
     answering: BTreeSet<u32>,
     said: Vec<u8>,
 }
@@ -327,7 +328,8 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..100),
         cuts in proptest::collection::vec(any::<usize>(), 0..5),
     ) {
-        let mut all = if is_greeted { raw_frame(Kind::Settings as u8, 0, 0, &[]) } else { Vec::new() };
+        let greeting = || raw_frame(Kind::Settings as u8, 0, 0, &[]);
+        let mut all = if is_greeted { greeting() } else { Vec::new() };
         all.extend_from_slice(&bytes);
         same_in_all_cuts(&side, &all, &cuts)?;
     }

@@ -42,7 +42,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// A body whose every byte tells its place.
+/// A body whose bytes depend on their position.
 fn body(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|i| (i * 7 + seed) as u8).collect()
 }
@@ -60,7 +60,7 @@ fn fields(index: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     .to_vec()
 }
 
-/// What came back for one request.
+/// The response to one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     body: Vec<u8>,
@@ -153,7 +153,7 @@ impl World {
                     self.asked.get_mut(&stream).unwrap().1.extend_from_slice(data);
                     end.then_some(stream)
                 }
-                server::Event::Reset { stream } => panic!("nobody resets {stream}"),
+                server::Event::Reset { stream } => panic!("unexpected reset of {stream}"),
             };
             if let Some(stream) = complete {
                 self.answer_or_defer(stream);
@@ -232,8 +232,13 @@ proptest! {
         max_streams in proptest::option::of(1u32..5),
         steps in proptest::collection::vec(1usize..5000, 8),
     ) {
-        let own = ClientSettings { stream_window: windows.0, connection_window: windows.1, header_table_size: table };
-        let mut world = World::new(plans, own, ServerSettings { max_streams, stream_window: windows.2 });
+        let own = ClientSettings {
+            stream_window: windows.0,
+            connection_window: windows.1,
+            header_table_size: table,
+        };
+        let server = ServerSettings { max_streams, stream_window: windows.2 };
+        let mut world = World::new(plans, own, server);
         let mut turns = steps.iter().cycle();
         let mut turn = || *turns.next().unwrap();
         for round in 0..200_000 {
@@ -250,7 +255,8 @@ proptest! {
         }
         for (index, (plan, seen)) in world.plans.iter().zip(&world.seen).enumerate() {
             if plan.fate == Fate::Refused {
-                prop_assert_eq!(seen.end, Some(End::Reset(Code::RefusedStream)), "request {}", index);
+                let refused = Some(End::Reset(Code::RefusedStream));
+                prop_assert_eq!(seen.end, refused, "request {}", index);
             } else {
                 prop_assert_eq!(seen.end, Some(End::Whole), "request {}", index);
                 prop_assert_eq!(&seen.body, &body(index + 1, plan.answer));
@@ -268,7 +274,8 @@ proptest! {
     ) {
         let mut input = if begins_right { frame::PREFACE.to_vec() } else { bytes.clone() };
         for (kind, flags, stream, length) in frames {
-            let header = Header { length: length as u32, kind: Kind::from_wire(kind), flags, stream };
+            let kind = Kind::from_wire(kind);
+            let header = Header { length: length as u32, kind, flags, stream };
             if header.kind != Kind::Unknown {
                 frame::put_header(header.kind, flags, stream, length, &mut input);
                 input.extend(bytes.iter().cycle().take(if bytes.is_empty() { 0 } else { length }));
@@ -279,8 +286,8 @@ proptest! {
     }
 }
 
-/// What a server says to this in pieces of such a size, how often it is asked or reset, and how it
-/// fails.
+/// Passes input to a server in pieces of this size. Returns its output, the number of requests and
+/// resets, and its error.
 fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Error>) {
     let (mut out, mut events) = (Vec::new(), 0);
     let mut server = Server::new(ServerSettings::default(), &mut out);
@@ -454,7 +461,7 @@ fn after_go_away_later_streams_are_passed_over() {
     for input in [get(3, false), data(3, flag::END_STREAM, b"late")] {
         assert_eq!(server.next(&input, &mut out).unwrap().1, server::Event::Handled);
     }
-    // What had been opened before goes on.
+    // Streams that were opened before continue.
     assert_eq!(
         server.next(&data(1, flag::END_STREAM, b"x"), &mut out).unwrap().1,
         server::Event::Body { stream: 1, data: b"x", end: true }

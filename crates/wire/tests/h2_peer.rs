@@ -22,7 +22,7 @@ use proptest::prelude::*;
 use talk::{Request, Seen, Sent, Talk};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What lies between the two.
+/// The bytes in transit between client and server.
 #[derive(Default)]
 struct Wire {
     to_server: VecDeque<u8>,
@@ -68,12 +68,12 @@ impl AsyncWrite for ServerEnd {
     }
 }
 
-/// What the server does with a request.
+/// The server's answer to a request.
 #[derive(Clone, Debug)]
 struct Answer {
     interim: bool,
     status: u16,
-    /// So many more fields, of these values.
+    /// One more field for each of these values.
     fields: Vec<u8>,
     body: usize,
     /// Bytes that are given to the library at once.
@@ -105,12 +105,12 @@ struct Setting {
     max_frame_size: u32,
     max_streams: Option<u32>,
     table: u32,
-    /// Another window after so many requests, for as long as anything goes on with it. The library
-    /// itself can get stuck when it lowers windows: it does not think of raising one again when it
-    /// learns that the client has followed.
+    /// Another window after so many requests, while streams still make progress. The library itself
+    /// can get stuck when it lowers windows: it does not raise one again when it learns that the
+    /// client has followed.
     meanwhile: Option<(usize, u32)>,
     under_way: usize,
-    /// What each side reads at once.
+    /// Most bytes that each side reads at once.
     pieces: (usize, usize),
 }
 
@@ -122,9 +122,9 @@ enum Shutdown {
     Abrupt { after: usize },
 }
 
-/// What the server knows in the end.
+/// The outcome from the server's point of view.
 #[derive(Debug, Default)]
-struct Told {
+struct ServerLog {
     /// Streams that were accepted, and how they ended.
     streams: BTreeMap<u32, Option<Result<(), String>>>,
     error: Option<String>,
@@ -182,7 +182,7 @@ async fn serve(
         }
     }
     if answer.when == When::RequestKind {
-        // The client may give up what nobody needs any more.
+        // The client may cancel the rest of a request whose answer is complete.
         match read(&mut body).await {
             Ok(length) => assert_eq!(length, asked.body),
             Err(error) if error.reason() == Some(Reason::NO_ERROR) => {}
@@ -215,7 +215,7 @@ async fn read(body: &mut RecvStream) -> Result<usize, h2::Error> {
 }
 
 /// Lets both sides take turns until neither has anything to say.
-fn converse(setting: &Setting, all: &[(Request, Answer)], shutdown: Shutdown) -> (Talk, Told) {
+fn converse(setting: &Setting, all: &[(Request, Answer)], shutdown: Shutdown) -> (Talk, ServerLog) {
     let wire = Rc::new(RefCell::new(Wire { piece: setting.pieces.0, ..Wire::default() }));
     let mut talk = Talk::new(setting.own);
     talk.requests.extend(all.iter().map(|(request, _)| request));
@@ -236,8 +236,8 @@ fn converse(setting: &Setting, all: &[(Request, Answer)], shutdown: Shutdown) ->
             idle = 0;
         }
     }
-    assert!(server.told.error.is_some() || wire.borrow().to_server.is_empty() || server.is_closed);
-    (talk, server.told)
+    assert!(server.log.error.is_some() || wire.borrow().to_server.is_empty() || server.is_closed);
+    (talk, server.log)
 }
 
 type Io = ServerEnd;
@@ -250,7 +250,7 @@ struct Server<'a> {
     handshake: Option<h2::server::Handshake<Io, Bytes>>,
     connection: Option<Connection<Io, Bytes>>,
     tasks: Vec<(u32, Pin<Box<dyn Future<Output = Result<(), h2::Error>>>>)>,
-    told: Told,
+    log: ServerLog,
     is_meanwhile: bool,
     is_closed: bool,
 }
@@ -281,7 +281,7 @@ impl<'a> Server<'a> {
             handshake: Some(handshake),
             connection: None,
             tasks: Vec::new(),
-            told: Told::default(),
+            log: ServerLog::default(),
             is_meanwhile: false,
             is_closed: false,
         }
@@ -301,7 +301,7 @@ impl<'a> Server<'a> {
         let tasks = self.tasks.len();
         self.tasks.retain_mut(|(id, task)| {
             let Poll::Ready(end) = task.as_mut().poll(&mut cx) else { return true };
-            self.told.streams.insert(*id, Some(end.map_err(|error| error.to_string())));
+            self.log.streams.insert(*id, Some(end.map_err(|error| error.to_string())));
             false
         });
         let accepted = self.accept(&mut cx);
@@ -320,7 +320,7 @@ impl<'a> Server<'a> {
                 true
             }
             Poll::Ready(Some(Err(error))) => {
-                self.told.error = Some(error.to_string());
+                self.log.error = Some(error.to_string());
                 self.is_closed = true;
                 true
             }
@@ -328,7 +328,7 @@ impl<'a> Server<'a> {
                 let id = respond.stream_id().as_u32();
                 let (asked, answer) = &self.all[id as usize / 2];
                 self.tasks.push((id, Box::pin(serve(request, respond, *asked, answer.clone()))));
-                self.told.streams.insert(id, None);
+                self.log.streams.insert(id, None);
                 self.changes();
                 true
             }
@@ -345,10 +345,10 @@ impl<'a> Server<'a> {
         true
     }
 
-    /// What the server does after so many requests.
+    /// Changes the server's settings after so many requests.
     fn changes(&mut self) {
         let Some(connection) = &mut self.connection else { return };
-        let accepted = self.told.streams.len();
+        let accepted = self.log.streams.len();
         if let Some((after, window)) = self.setting.meanwhile
             && after == accepted
         {
@@ -365,7 +365,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// What was seen of one stream.
+/// The client's view of one stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     interim: usize,
@@ -466,9 +466,25 @@ fn answer() -> impl Strategy<Value = Answer> {
     )
 }
 
+fn window() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        2 => Just(65_535u32),
+        2 => 1000..65_535u32,
+        1 => Just((1 << 30) - 1),
+        1 => 65_536..300_000u32,
+    ]
+}
+
 fn setting() -> impl Strategy<Value = Setting> {
-    let window = || prop_oneof![2 => Just(65_535u32), 2 => 1000..65_535u32, 1 => Just((1 << 30) - 1), 1 => 65_536..300_000u32];
-    let table = || prop_oneof![3 => Just(4096u32), 1 => Just(0), 1 => 1..400u32, 1 => 400..10_000u32, 1 => Just(65_536)];
+    let table = || {
+        prop_oneof![
+            3 => Just(4096u32),
+            1 => Just(0),
+            1 => 1..400u32,
+            1 => 400..10_000u32,
+            1 => Just(65_536),
+        ]
+    };
     let own = (table(), window(), window()).prop_map(
         |(header_table_size, stream_window, connection_window)| ClientSettings {
             header_table_size,
@@ -525,10 +541,10 @@ proptest! {
         setting in setting(),
         all in proptest::collection::vec((request(), answer()), 1..30),
     ) {
-        let (talk, told) = converse(&setting, &all, Shutdown::Never);
-        prop_assert_eq!(told.error, None);
-        prop_assert_eq!(told.streams.len(), all.len());
-        prop_assert!(told.streams.values().all(|end| *end == Some(Ok(()))), "{:?}", told.streams);
+        let (talk, log) = converse(&setting, &all, Shutdown::Never);
+        prop_assert_eq!(log.error, None);
+        prop_assert_eq!(log.streams.len(), all.len());
+        prop_assert!(log.streams.values().all(|end| *end == Some(Ok(()))), "{:?}", log.streams);
         let outcomes = outcomes(&talk.seen);
         prop_assert_eq!(outcomes.len(), all.len());
         for ((id, outcome), one) in outcomes.iter().zip(&all) {
@@ -546,12 +562,12 @@ proptest! {
         after in 1..30usize,
     ) {
         let after = after.min(all.len());
-        let (talk, told) = converse(&setting, &all, Shutdown::Graceful { after });
-        prop_assert_eq!(&told.error, &None);
+        let (talk, log) = converse(&setting, &all, Shutdown::Graceful { after });
+        prop_assert_eq!(&log.error, &None);
         let outcomes = outcomes(&talk.seen);
         for (id, outcome) in &outcomes {
             check(*id, outcome, &all[*id as usize / 2])?;
-            prop_assert_eq!(told.streams.get(id), Some(&Some(Ok(()))));
+            prop_assert_eq!(log.streams.get(id), Some(&Some(Ok(()))));
         }
         let unprocessed: Vec<u32> = talk.seen.iter().flat_map(|seen| match seen {
             Seen::GoAway(code, unprocessed) => {
@@ -560,9 +576,9 @@ proptest! {
             }
             _ => Vec::new(),
         }).collect();
-        prop_assert!(unprocessed.iter().all(|id| !told.streams.contains_key(id)));
+        prop_assert!(unprocessed.iter().all(|id| !log.streams.contains_key(id)));
         let asked = all.len() - talk.requests.len();
-        prop_assert_eq!(outcomes.len() + unprocessed.len(), asked, "{:?} {:?}", told, talk.seen);
+        prop_assert_eq!(outcomes.len() + unprocessed.len(), asked, "{:?} {:?}", log, talk.seen);
         prop_assert!(talk.client.is_draining());
         prop_assert_eq!(talk.client.open(), 0);
     }
@@ -576,14 +592,14 @@ proptest! {
     ) {
         let after = after.min(all.len());
         let (talk, _) = converse(&setting, &all, Shutdown::Abrupt { after });
-        let told = talk.seen.iter().filter(|seen| matches!(seen, Seen::GoAway(Code::InternalError, _))).count();
-        prop_assert_eq!(told, 1);
+        let is_go_away = |seen: &&Seen| matches!(seen, Seen::GoAway(Code::InternalError, _));
+        prop_assert_eq!(talk.seen.iter().filter(is_go_away).count(), 1);
         prop_assert!(talk.client.is_draining());
         outcomes(&talk.seen);
     }
 }
 
-/// What the client gives up does not harm what goes on.
+/// Cancelled streams do not affect the others.
 #[test]
 fn streams_that_are_given_up_leave_the_others_alone() {
     let answer = Answer {
@@ -626,7 +642,7 @@ fn streams_that_are_given_up_leave_the_others_alone() {
             let bytes: Vec<u8> = wire.borrow_mut().to_client.drain(..).collect();
             bytes.chunks(1000).for_each(|piece| talk.receive(piece));
         }
-        assert_eq!(server.told.error, None);
+        assert_eq!(server.log.error, None);
         let mut outcomes = outcomes(&talk.seen);
         assert_eq!(outcomes.remove(&gives_up).unwrap().end, None);
         assert_eq!(outcomes.len(), 19);

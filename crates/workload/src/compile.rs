@@ -1,4 +1,4 @@
-//! From a workload, as people describe it, to the byte templates that are sent.
+//! Compilation of a workload to the byte templates that are sent.
 
 use std::sync::Arc;
 
@@ -17,15 +17,14 @@ use crate::ReadFile;
 use crate::header;
 use crate::template::Templates;
 
-/// Whether a header says where a message ends. dyno writes these itself: one of the user's could
-/// announce another length than is sent, and what a server makes of that is request smuggling, no
-/// load.
+/// Returns whether a header frames a message. dyno writes these headers itself: a wrong length
+/// would be request smuggling, not load.
 #[must_use]
 pub fn is_framing(header: &str) -> bool {
     ["content-length", "transfer-encoding"].iter().any(|name| header.eq_ignore_ascii_case(name))
 }
 
-/// Why a framing header is refused.
+/// Returns why a framing header is refused.
 #[must_use]
 pub fn no_framing(header: &str) -> String {
     format!(
@@ -48,12 +47,12 @@ pub fn compile(
     compile_or_say_where(workload, host, http2, read).map_err(|wrong| wrong.message)
 }
 
-/// Checks that a workload can be sent, to whatever server. `Err`: the part of it that cannot.
+/// Checks that a workload can be sent to any server. `Err`: the part that cannot.
 pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), Wrong> {
     compile_or_say_where(workload, "host", &Http2::default(), read).map(drop)
 }
 
-/// Something that cannot be sent.
+/// A part of a workload that cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The index of the request, and the part of it that is wrong. `None`: the workload as a whole.
@@ -80,7 +79,7 @@ pub enum Field {
     JsonMatches(String),
 }
 
-/// A part of a request, and what is wrong with it, as a sentence.
+/// A part of a request, and its mistake as a sentence.
 type At = (Field, String);
 
 fn compile_or_say_where(
@@ -156,7 +155,7 @@ fn compile_request(
     })
 }
 
-/// The request with the fields that ask to go on in HTTP/2 (RFC 7540 §3.2).
+/// Returns the request with the fields of an upgrade to HTTP/2 (RFC 7540 §3.2).
 fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
     let settings = URL_SAFE_NO_PAD.encode(dyno_engine::upgrade_settings(http2));
     let mut request = request.clone();
@@ -171,15 +170,15 @@ fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
     request
 }
 
-/// A request as HTTP/2 has it: fields with lower-case names, some of whose values vary from request
-/// to request, and a body.
+/// A request in the form of HTTP/2: fields with lower-case names and fixed or varying values, and a
+/// body.
 struct FieldList {
     fields: Vec<(Vec<u8>, Vec<Part>)>,
     body: Vec<Part>,
 }
 
 impl FieldList {
-    /// The fields of a request whose headers have been checked. The host becomes `:authority` (RFC
+    /// Returns the fields of a request with checked headers. The host becomes `:authority` (RFC
     /// 9113 §8.3.1).
     fn of(
         request: &plan::Request,
@@ -218,7 +217,7 @@ impl FieldList {
         Ok(FieldList { fields, body })
     }
 
-    /// Constant fields whose name no varying field has: reordering them is safe.
+    /// Returns the constant fields whose name no varying field has: reordering them is safe.
     fn fixed(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let is_made =
             |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
@@ -237,7 +236,7 @@ impl FieldList {
         let is_pseudo = |name: &[u8]| name.starts_with(b":");
         let mut fields = Vec::new();
         let is_movable = |name: &Vec<u8>| all_fixed.iter().any(|(n, _)| n == name);
-        // Pseudo-header fields come first (RFC 9113 §8.3); within each kind what may be moved comes
+        // Pseudo-header fields come first (RFC 9113 §8.3); within each kind the movable fields come
         // before the rest, which keeps its order.
         for pseudo in [true, false] {
             let kind = |name: &[u8]| is_pseudo(name) == pseudo;
@@ -355,7 +354,8 @@ enum HeadPart<'a> {
 }
 
 impl HeadPart<'_> {
-    /// Takes a text apart, and checks that all its values can stand in this part of the head.
+    /// Splits a text into its parts, and checks that all its values are allowed in this part of the
+    /// head.
     fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<Part>, At> {
         let at = |error: String| (self.field(), error);
         let parts = templates.parse(text.as_bytes()).map_err(at)?;
@@ -423,10 +423,10 @@ fn find(bytes: &[u8], wanted: &[u8]) -> usize {
     bytes.windows(wanted.len()).position(|w| w == wanted).expect("every mark was put")
 }
 
-/// What the answers to a request must be.
+/// Compiles the expectation of a request.
 ///
 /// # Errors
-/// The part of it that is wrong, and a sentence.
+/// The wrong part, and a sentence.
 pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, String)> {
     let wanted = &request.expect;
     // The answer to a HEAD has no body to compare.
@@ -481,13 +481,13 @@ fn check_pointer(pointer: &str) -> Result<(), String> {
     Err(format!("{pointer:?} is not a JSON pointer; write it like /items/0/name (RFC 6901)"))
 }
 
-/// A regular expression of a file.
+/// Compiles a regular expression of a file.
 ///
 /// # Errors
-/// It is none; as a sentence.
+/// The expression is invalid; as a sentence.
 pub fn expression(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
-        // The last line says what is wrong; those before it draw the place.
+        // The last line has the message; the lines before it draw the position.
         let why = error.to_string();
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_string();
         format!("{text:?} is not a regular expression: {why}")
@@ -543,7 +543,8 @@ mod tests {
         super::compile(&workload, "h:1", &Http2::default(), &read)
     }
 
-    /// The bytes of the second request of worker 0, and the body that a server reads in them.
+    /// Returns the bytes of the second request of worker 0, and the body that a server reads from
+    /// them.
     fn sent(traffic: &Traffic) -> (String, String) {
         let (mut draws, mut made) = (Draws::new(1, 0, 1), Vec::new());
         let template = &traffic.requests()[0].template;
@@ -569,9 +570,10 @@ mod tests {
         let mut plain = request("GET", "/a", None);
         plain.headers.clear();
         let traffic = compile(plain).unwrap();
-        assert!(
-            matches!(&traffic.requests()[0].template, Template::Fixed(b) if &b[..] == b"GET /a HTTP/1.1\r\nHost: h:1\r\n\r\n")
-        );
+        let Template::Fixed(bytes) = &traffic.requests()[0].template else {
+            panic!("it has no placeholders")
+        };
+        assert_eq!(&bytes[..], b"GET /a HTTP/1.1\r\nHost: h:1\r\n\r\n");
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! A file's table whose values know where they stand, also when some of them take the place of
-//! others.
+//! A table of a file whose values keep their positions, even when some of them override others.
 
 use std::path::Path;
 
@@ -23,7 +22,7 @@ pub struct Document<'s> {
 
 impl<'s> Document<'s> {
     /// # Errors
-    /// It is no TOML.
+    /// The source is not valid TOML.
     pub fn parse(path: &'s Path, source: &'s str) -> Result<Document<'s>, FileError> {
         let table = DeTable::parse(source).map_err(|error| text::of_toml(path, source, &error))?;
         Ok(Document { path, source, table: table.into_inner() })
@@ -32,7 +31,7 @@ impl<'s> Document<'s> {
     /// Takes the tables below a key out of the document, by their names.
     ///
     /// # Errors
-    /// What is there is no table of tables.
+    /// The value is no table of tables.
     pub fn take_tables(&mut self, key: &str) -> Result<Vec<(String, DeTable<'s>)>, FileError> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
         let wrong = |span| {
@@ -49,13 +48,13 @@ impl<'s> Document<'s> {
         named.collect()
     }
 
-    /// Puts the values of another table in the place of this one's: tables key by key, all else as
-    /// a whole.
+    /// Overrides values with those of another table: tables key by key, other values as a whole.
     pub fn overlay(&mut self, over: DeTable<'s>) {
         overlay(&mut self.table, over);
     }
 
-    /// The whole document as a value. Its type must refuse unknown keys (`deny_unknown_fields`).
+    /// Returns the whole document as a value. Its type must refuse unknown keys
+    /// (`deny_unknown_fields`).
     ///
     /// # Errors
     /// The first mistake, where it stands.
@@ -63,7 +62,7 @@ impl<'s> Document<'s> {
         self.read_part(Spanned::new(0..0, DeValue::Table(self.table.clone())))
     }
 
-    /// A value that was taken out of the document. Its type must refuse unknown keys.
+    /// Returns a value that was taken out of the document. Its type must refuse unknown keys.
     ///
     /// # Errors
     /// The first mistake, where it stands.
@@ -73,7 +72,7 @@ impl<'s> Document<'s> {
     ) -> Result<T, FileError> {
         T::deserialize(ValueDeserializer::from(part)).map_err(|error| {
             let message = friendly(error.message());
-            // What is missing from the outermost table is missing nowhere in particular.
+            // A key that is missing from the outermost table has no position.
             match error.span().filter(|span| *span != (0..0)) {
                 Some(span) => FileError::at(self.path, self.source, span, message),
                 None => FileError::whole(self.path, message),
@@ -81,8 +80,8 @@ impl<'s> Document<'s> {
         })
     }
 
-    /// A mistake at its line and column. What is not there is shown where it is missing: at the
-    /// head of its table, or as one of the whole file.
+    /// Returns a mistake with its line and column. A missing key is shown at the head of its table,
+    /// or as a mistake of the whole file.
     #[must_use]
     pub fn locate(&self, mistake: Mistake) -> FileError {
         match mistake.span_in(&self.table, self.source) {
@@ -139,13 +138,13 @@ mod tests {
     #[test]
     fn a_mistake_is_shown_where_its_value_stands() {
         let base = "list = [1]\n[a]\nb = 1\nc = 2\n";
-        for (over, told) in [
+        for (over, message) in [
             ("[over.x.a]\nc = \"two\"", "s.toml:6:5: "),
             ("[over.x.a]\nd = 1", "s.toml:6:1: unknown key `d`"),
             ("[over]\nx = 1", "s.toml:6:5: `over` is a table of tables; write each as [over.NAME]"),
         ] {
             let error = overlaid(&format!("{base}{over}\n")).unwrap_err();
-            assert!(error.starts_with(told), "{over}: {error}");
+            assert!(error.starts_with(message), "{over}: {error}");
         }
         let source = format!("{base}[over.x.a]\nc = 7\n");
         let mut document = Document::parse(Path::new("s.toml"), &source).unwrap();

@@ -14,11 +14,10 @@ const CONNECTION_FIELDS: [&str; 6] = [
     "http2-settings",
 ];
 
-/// Returns why a header cannot be sent over a protocol, as a sentence with the way out; `None`: it
-/// can.
+/// Returns why a header cannot be sent over a protocol, as a sentence with a hint; `None`: it can.
 ///
-/// The one home of these rules: command lines and suites refuse such a header, and imports leave it
-/// out.
+/// This is the only place of these rules: command lines and suites refuse such a header, and
+/// imports leave it out.
 #[must_use]
 pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     if name.starts_with(':') {
@@ -51,7 +50,7 @@ pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
 fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     let is_te = name.eq_ignore_ascii_case("te");
     let is_of_connection = CONNECTION_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field));
-    // Of transfer codings only `trailers` may be named.
+    // The only permitted transfer coding is `trailers`.
     if !is_of_connection && (!is_te || value.trim().eq_ignore_ascii_case("trailers")) {
         return (name.eq_ignore_ascii_case("host") && value.trim().is_empty()).then(|| {
             "an empty Host cannot be sent over HTTP/2 (RFC 9113 §8.3.1); leave it out".into()
@@ -64,7 +63,7 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     ))
 }
 
-/// Returns a header that stands twice and may stand once, and why; `None`: there is none.
+/// Returns a header that occurs twice and is allowed once, and why; `None`: there is none.
 #[must_use]
 pub fn duplicate(headers: &[(String, String)]) -> Option<(String, String)> {
     let mut hosts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
@@ -79,8 +78,8 @@ fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether a value may be `uri-host [ ":" port ]` (RFC 9110 §7.2). Placeholders may stand for any
-/// part of it.
+/// Returns whether a value may be `uri-host [ ":" port ]` (RFC 9110 §7.2). Placeholders may stand
+/// for any part of it.
 fn is_host(value: &str) -> bool {
     !value.trim().bytes().any(|b| b <= b' ' || b == 0x7F || b"/?#@,\\".contains(&b))
 }

@@ -1,5 +1,5 @@
-//! Paths that people write into suites and subject files. They name what lies within the folder of
-//! their file, and nothing else: neither an absolute path nor `..` leads out of it.
+//! Paths in suites and subject files. They stay within the folder of their file: absolute paths,
+//! and `..` that leads out of it, are refused.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -36,8 +36,8 @@ impl Inside {
                 )
             }
             Stray::Above => format!(
-                "the path {text:?} leaves its folder; put what it names beside this file, and name \
-                 it from there"
+                "the path {text:?} leaves its folder; put the file into the folder of this file, \
+                 and name it from there"
             ),
         })
     }

@@ -1,7 +1,7 @@
-//! The keys of a file, taken one by one, with all its mistakes told at once.
+//! The keys of a file, taken one by one, with all its mistakes reported at once.
 //!
-//! serde ends at the first mistake of a file; who writes one wants to hear of all. So a file's own
-//! tables are read here, key by key, and serde reads no more than single values.
+//! serde stops at the first mistake of a file, but its author needs all of them. This module reads
+//! a file's tables key by key, and serde reads only single values.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -29,23 +29,23 @@ impl Found<'_> {
     }
 }
 
-/// A table of a file whose keys are taken one by one. What nobody has taken at its end is unknown.
+/// A table of a file whose keys are taken one by one. A key that is left at its end is unknown.
 #[derive(Debug)]
 pub struct Keys<'f> {
     table: &'f DeTable<'f>,
-    /// Keys and values that lead to it, as messages name it; empty: the file itself.
+    /// Path of the table, as messages name it; empty: the file itself.
     name: String,
-    /// Where to show that something is missing; `None`: nowhere in particular.
+    /// Position at which a missing key is shown; `None`: no position.
     head: Option<Range<usize>>,
     known: BTreeSet<&'static str>,
     required: Vec<&'static str>,
-    /// Every key was handed to serde, which refuses those that it does not know.
+    /// Whether serde has read all keys, and has refused unknown ones.
     is_read_whole: bool,
     found: &'f Found<'f>,
 }
 
-/// Reads a file by its keys. `take`: takes them, and returns `None` if something that it needs is
-/// missing or wrong.
+/// Reads a file by its keys. `take`: takes them, and returns `None` if a required key is missing or
+/// wrong.
 ///
 /// # Errors
 /// All mistakes, in the order of their places.
@@ -77,19 +77,19 @@ pub fn read<T>(
 }
 
 impl<'f> Keys<'f> {
-    /// The value of a key; `None`: it is not there, or wrong.
+    /// Takes the value of an optional key; `None`: missing, or wrong.
     pub fn optional<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
         let value = self.take(key)?;
         self.value(value)
     }
 
-    /// The value of a key that must be there.
+    /// Takes the value of a required key.
     pub fn required<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
         self.required.push(key);
         self.optional(key)
     }
 
-    /// The value of a key, as `parse` makes it of what is written.
+    /// Takes the value of a key, converted by `parse`.
     pub fn parsed<T: DeserializeOwned, U>(
         &mut self,
         key: &'static str,
@@ -99,8 +99,8 @@ impl<'f> Keys<'f> {
         parse(value).map_err(|mistake| self.add(mistake)).ok()
     }
 
-    /// The values in the list of a key, each read whatever is wrong with the others; `None`: it is
-    /// not there, or something is wrong.
+    /// Takes the list of a key. Every value is read even if another one is wrong. `None`: missing,
+    /// or a value is wrong.
     pub fn list<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<Vec<T>> {
         let value = self.take(key)?;
         let DeValue::Array(array) = value.get_ref() else { return self.value(value) };
@@ -108,25 +108,25 @@ impl<'f> Keys<'f> {
         read.into_iter().collect()
     }
 
-    /// The same of a key that must be there.
+    /// Takes the list of a required key.
     pub fn required_list<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<Vec<T>> {
         self.required.push(key);
         self.list(key)
     }
 
-    /// The table of a key; `None`: it is not there, or no table.
+    /// Takes the table of a key; `None`: missing, or no table.
     pub fn table(&mut self, key: &'static str) -> Option<Keys<'f>> {
         let value = self.take(key)?;
         self.below(format!("[{}]", self.path_to(key)), value)
     }
 
-    /// The table of a key that must be there.
+    /// Takes the table of a required key.
     pub fn required_table(&mut self, key: &'static str) -> Option<Keys<'f>> {
         self.required.push(key);
         self.table(key)
     }
 
-    /// The tables in the list of a key.
+    /// Takes the tables in the list of a key.
     pub fn tables(&mut self, key: &'static str) -> Vec<Keys<'f>> {
         let Some(value) = self.take(key) else { return Vec::new() };
         let DeValue::Array(array) = value.get_ref() else {
@@ -140,7 +140,7 @@ impl<'f> Keys<'f> {
         array.iter().filter_map(|value| self.below(name.clone(), value)).collect()
     }
 
-    /// The tables below a key, by their names.
+    /// Takes the tables below a key, by their names.
     pub fn named_tables(&mut self, key: &'static str) -> Vec<(String, Keys<'f>)> {
         let Some(value) = self.take(key) else { return Vec::new() };
         let DeValue::Table(table) = value.get_ref() else {
@@ -158,7 +158,7 @@ impl<'f> Keys<'f> {
         all.collect()
     }
 
-    /// All keys that nobody has taken, as one value.
+    /// Takes all remaining keys, as one value.
     pub fn rest<T: DeserializeOwned>(&mut self) -> Option<T> {
         let is_left = |key: &str| !self.known.contains(key);
         let left = self.table.iter().filter(|(key, _)| is_left(key.get_ref()));
@@ -166,18 +166,18 @@ impl<'f> Keys<'f> {
         let span = self.head.clone().unwrap_or(0..0);
         let value = Spanned::new(span, DeValue::Table(table));
         let read = self.value(&value);
-        // serde has said what is unknown.
+        // serde has reported unknown keys.
         self.is_read_whole = true;
         read
     }
 
-    /// Whether the key is there, right or wrong.
+    /// Returns whether the key is present, valid or not.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.table.get(key).is_some()
     }
 
-    /// Tells of a mistake in this table, or below it.
+    /// Reports a mistake in this table, or below it.
     pub fn add(&self, mistake: Mistake) {
         match mistake.span_in(self.table, self.found.source) {
             Some(span) => self.found.add(span, mistake.into_message()),
@@ -185,7 +185,7 @@ impl<'f> Keys<'f> {
         }
     }
 
-    /// Tells of a mistake of this table as a whole.
+    /// Reports a mistake of this table as a whole.
     fn add_here(&self, message: String) {
         match &self.head {
             Some(head) => self.found.add(head.clone(), message),
@@ -193,8 +193,7 @@ impl<'f> Keys<'f> {
         }
     }
 
-    /// Tells what is missing and what nobody knows. A key that is there with a typo is not told as
-    /// missing besides.
+    /// Reports missing and unknown keys. A misspelt key is not reported as missing as well.
     pub fn end(self) {
         let is_known = |key: &str| self.is_read_whole || self.known.contains(key);
         let unknown: Vec<_> = self.table.keys().filter(|key| !is_known(key.get_ref())).collect();
@@ -252,7 +251,7 @@ impl<'f> Keys<'f> {
         })
     }
 
-    /// The keys from the file to one of this table.
+    /// Returns the path from the file to a key of this table.
     fn path_to(&self, key: &str) -> String {
         match self.name.trim_matches(['[', ']']) {
             "" => key.into(),
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_in_the_order_of_their_places() {
+    fn all_mistakes_are_reported_in_the_order_of_their_places() {
         let source = "nmae = \"a\"\nsizes = [1, 300]\npairs = 3\n[[parts]]\ntitel = \
                       1\n[[parts]]\ntitle = 2\nweight = 1\n";
         let text = sample(source).unwrap_err();
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_told() {
+    fn value_that_is_no_table_is_reported() {
         let text = sample("name = \"a\"\nsizes = []\nparts = 3\n").unwrap_err();
         assert!(text.starts_with("s.toml:3:9: `parts` is a list of tables"), "{text}");
         let text = sample("name = \"a\"\nsizes = []\nparts = [3]\n").unwrap_err();

@@ -1,9 +1,8 @@
-//! From text to what is asked: requests of suites and the command line, with placeholders, mixes,
-//! pages and expectations, and imports from other tools.
+//! Requests from text: those of suites and the command line, with placeholders, mixes, pages and
+//! expectations, and imports from other tools.
 //!
-//! Pure: what a text names is read by a function that the caller gives ([`ReadFile`]). A workload
-//! as people describe it ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by
-//! [`compile::compile`].
+//! Pure: files that a text names are read by a function of the caller ([`ReadFile`]). A workload
+//! ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by [`compile::compile`].
 
 pub mod compile;
 pub mod document;
@@ -20,5 +19,5 @@ pub mod typed;
 pub mod units;
 pub mod workloads;
 
-/// Reads the file at a path as written, or says why not.
+/// Reads the file at a path as written. `Err`: why it cannot be read.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;

@@ -1,5 +1,4 @@
-//! Mistakes in what a file says: which value is wrong, by the keys that lead to it, and where that
-//! stands.
+//! Mistakes in the values of a file: the path of keys to the wrong value, and its position.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -37,58 +36,58 @@ impl From<usize> for Step {
     }
 }
 
-/// A wrong value in a file. Whoever finds it knows its key; callers add the tables and lists that
-/// it is in ([`Mistake::within`]).
+/// A wrong value in a file. The check that finds it knows its key; callers add the tables and lists
+/// that it is in ([`Mistake::within`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     path: Vec<Step>,
-    /// The part of the value that is wrong, if that is known.
+    /// The wrong part of the value, if known.
     words: Option<String>,
     message: String,
 }
 
-/// A mistake in the value of a key, or of a table that lacks the key.
+/// Returns a mistake in the value of a key, or of a table that lacks the key.
 pub fn mistake(key: impl Into<Step>, message: impl Into<String>) -> Mistake {
     Mistake { path: vec![key.into()], words: None, message: message.into() }
 }
 
 impl Mistake {
-    /// The same mistake, seen from one level up.
+    /// Returns the mistake with a key added before its path.
     #[must_use]
     pub fn within(mut self, step: impl Into<Step>) -> Mistake {
         self.path.insert(0, step.into());
         self
     }
 
-    /// The same mistake in one part of the value.
+    /// Returns the mistake with a key added after its path.
     #[must_use]
     pub fn below(mut self, step: impl Into<Step>) -> Mistake {
         self.path.push(step.into());
         self
     }
 
-    /// The same mistake, of which only some words of the value are meant, if they stand in it.
+    /// Returns the mistake limited to some words of the value, if it contains them.
     #[must_use]
     pub fn about(mut self, words: Option<String>) -> Mistake {
         self.words = words;
         self
     }
 
-    /// The same mistake, with words before its message that say whose it is.
+    /// Returns the mistake with a prefix before its message.
     #[must_use]
     pub fn of(mut self, whose: &str) -> Mistake {
         self.message = format!("{whose}: {}", self.message);
         self
     }
 
-    /// What is wrong, as a sentence without a position.
+    /// Returns the message, without a position.
     #[must_use]
     pub fn into_message(self) -> String {
         self.message
     }
 
-    /// The mistake at its line and column. What is not there is shown where it is missing: at the
-    /// head of its table, or as one of the whole file.
+    /// Returns the mistake with its line and column. A missing key is shown at the head of its
+    /// table, or as a mistake of the whole file.
     #[must_use]
     pub fn locate(self, path: &Path, source: &str) -> FileError {
         let document = DeTable::parse(source).ok();
@@ -98,8 +97,8 @@ impl Mistake {
         }
     }
 
-    /// The bytes that are wrong, of a table of the source: the value to which the steps lead, or
-    /// the last one on the way that is there. `None`: not even the first.
+    /// Returns the wrong bytes of the source: the value at the end of the path, or the last value
+    /// on it that exists. `None`: no key of the path exists.
     pub(crate) fn span_in(&self, table: &DeTable<'_>, source: &str) -> Option<Range<usize>> {
         let (first, rest) = self.path.split_first()?;
         let Step::Key(first) = first else { return None };

@@ -1,5 +1,5 @@
-//! What requests have of the subject to which they are sent: `{request.NAME}` in a workload, a
-//! value for NAME with each subject.
+//! Values of requests that depend on the subject: `{request.NAME}` in a workload, and a value of
+//! NAME for each subject.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use crate::template::{Doubled, with_own};
 /// The values of a subject, by name.
 pub type Values = BTreeMap<String, String>;
 
-/// The workload as it is sent to a subject with these values. A name without a value stays as it is
-/// written; one that is doubled stands for itself.
+/// Returns the workload for a subject with these values. A name without a value is kept as written;
+/// doubled braces are literal.
 #[must_use]
 pub fn filled(workload: &Workload, values: &Values) -> Workload {
     let mut workload = workload.clone();
@@ -22,7 +22,7 @@ pub fn filled(workload: &Workload, values: &Values) -> Workload {
         sent_texts_of(request)
             .into_iter()
             .for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &value)));
-        // Nothing else looks for placeholders in these.
+        // Expectations have no other placeholders.
         let expected = expected_texts_of(&mut request.expect);
         expected
             .into_iter()
@@ -31,7 +31,7 @@ pub fn filled(workload: &Workload, values: &Values) -> Workload {
     workload
 }
 
-/// The names for which the workload wants values.
+/// Returns the names for which the workload needs values.
 #[must_use]
 pub fn names(workload: &Workload) -> BTreeSet<String> {
     let mut workload = workload.clone();
@@ -51,9 +51,8 @@ pub fn names(workload: &Workload) -> BTreeSet<String> {
     found.into_inner()
 }
 
-/// A value that stands where secrets stand, such as in a header `Authorization`, and whose own name
-/// does not say so: its name, and what says it there. By their names alone secrets are kept out of
-/// reports.
+/// Returns a value in the place of a secret, such as a header `Authorization`, whose own name does
+/// not suggest one: its name, and the place. Reports detect secrets by these names only.
 #[must_use]
 pub fn secret_by_place(workload: &Workload) -> Option<(String, String)> {
     let of = |place: &str, text: &str| {
@@ -71,17 +70,17 @@ pub fn secret_by_place(workload: &Workload) -> Option<(String, String)> {
     })
 }
 
-/// Each `{request.NAME}` of a text: what stands before it, and NAME.
+/// Returns each `{request.NAME}` of a text: the text before it, and NAME.
 fn occurrences(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.match_indices(OWN_VALUE).filter_map(|(at, begins)| {
         let name = &text[at + begins.len()..];
-        // A doubled one stands for itself.
+        // Doubled braces are literal.
         let before = Some(&text[..at]).filter(|before| !before.ends_with('{'))?;
         Some((before, &name[..name.find('}')?]))
     })
 }
 
-/// The key to which a value belongs that comes next: `token` after `?token=`, `"token": "` and
+/// Returns the key of the value that follows a text: `token` after `?token=`, `"token": "` and
 /// `token: Bearer `.
 fn key_before(text: &str) -> &str {
     let value = text.rfind(['=', ':']).map_or("", |at| &text[..at]);
@@ -99,7 +98,7 @@ impl Text<'_> {
     fn map(self, change: &dyn Fn(&[u8]) -> Vec<u8>) {
         match self {
             Text::Words(words) => {
-                // Names and values are whole characters, and so is what stands between them.
+                // Names, values and the text between them are whole characters.
                 *words = String::from_utf8(change(words.as_bytes()))
                     .expect("strings in a string make a string");
             }
@@ -108,7 +107,7 @@ impl Text<'_> {
     }
 }
 
-/// The texts of what is sent, in which placeholders stand.
+/// Returns the texts of a request that may hold placeholders.
 fn sent_texts_of(request: &mut Request) -> Vec<Text<'_>> {
     let Request { name: _, weight: _, method: _, path, headers, body, expect: _ } = request;
     let mut all = vec![Text::Words(path)];
@@ -117,7 +116,7 @@ fn sent_texts_of(request: &mut Request) -> Vec<Text<'_>> {
     all
 }
 
-/// The texts of what is expected.
+/// Returns the texts of an expectation.
 fn expected_texts_of(expect: &mut Expect) -> Vec<Text<'_>> {
     let Expect {
         status: _,

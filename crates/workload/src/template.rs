@@ -1,5 +1,5 @@
 //! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`, `{csv:FILE:COLUMN}`,
-//! `{fill:64KiB}`; `{{seq}}` stands for itself. `{request.NAME}` is put in before.
+//! `{fill:64KiB}`; `{{seq}}` is literal. `{request.NAME}` is replaced earlier.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Templates<'_> {
 
 const NAMES: [&str; 6] = ["seq", "rand", "uuid", "intended", "csv", "fill"];
 
-/// How the name of a value begins that each subject of a suite has of its own.
+/// Prefix of names whose values depend on the subject.
 const OWN: &str = "request.";
 
 /// Most bytes of one `{fill:…}`: each connection keeps the requests that it sends in memory.
@@ -36,7 +36,7 @@ impl<'a> Templates<'a> {
         Templates { read, columns: HashMap::new() }
     }
 
-    /// Takes `text` apart. Braces that hold none of the known names stay as they are: JSON is full
+    /// Splits `text` into its parts. Braces without a known name are literal, because JSON is full
     /// of them.
     pub fn parse(&mut self, text: &[u8]) -> Result<Vec<Part>, String> {
         let mut parts = Vec::new();
@@ -105,8 +105,8 @@ impl<'a> Templates<'a> {
     }
 }
 
-/// The text that stands for exactly these bytes: each placeholder in it in a second pair of braces.
-/// So what somebody else wrote is sent as it was written.
+/// Returns the template of exactly these bytes: each placeholder gets a second pair of braces.
+/// Imported text is therefore sent unchanged.
 #[must_use]
 pub fn literal(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
@@ -133,14 +133,14 @@ pub fn literal_text(text: &str) -> String {
         .expect("braces around parts of a string make a string")
 }
 
-/// `{{name…}}` at the start of `text`: what stands for itself, and what follows.
+/// Parses `{{name…}}` at the start of `text`. Returns the literal, and the rest.
 fn escaped(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, after) = placeholder(text.strip_prefix(b"{")?)?;
     let after = after.strip_prefix(b"}")?;
     Some((&text[1..text.len() - after.len() - 1], after))
 }
 
-/// `{name…}` with a known name at the start of `text`: what is inside, and what follows.
+/// Parses `{name…}` with a known name at the start of `text`. Returns the inner text, and the rest.
 fn placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
     let inside = text.strip_prefix(b"{")?;
     let end = inside.iter().position(|&b| b == b'}' || b == b'{' || b == b'\n')?;
@@ -150,17 +150,17 @@ fn placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
     (NAMES.contains(&name) || name.starts_with(OWN)).then_some((inside, after))
 }
 
-/// What becomes of `{{request.NAME}}`.
+/// Treatment of `{{request.NAME}}`.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Doubled {
-    /// It stays, for whoever looks for placeholders next.
+    /// It stays, for the next search for placeholders.
     Stays,
-    /// It is the text `{request.NAME}`: nobody else looks.
+    /// It is the text `{request.NAME}`: no other search follows.
     IsItself,
 }
 
-/// The text with what `value` says of each NAME in place of `{request.NAME}`; what it says nothing
-/// of stays.
+/// Returns the text with `{request.NAME}` replaced by `value` of NAME. Names without a value are
+/// kept.
 pub(crate) fn with_own(
     text: &[u8],
     doubled: Doubled,
@@ -196,7 +196,7 @@ pub(crate) fn with_own(
     out
 }
 
-/// Length of what a text comes to, in bytes. Placeholders of short values count as they are
+/// Returns the length of a filled text, bytes. Placeholders with short values count as they are
 /// written.
 #[must_use]
 pub fn length(text: &[u8]) -> u64 {
@@ -219,7 +219,7 @@ pub fn length(text: &[u8]) -> u64 {
     length + rest.len() as u64
 }
 
-/// So many times the letter x.
+/// Parses the size of a `{fill:…}`: that many letters x.
 fn fill(size: &str) -> Result<Part, String> {
     let bytes =
         units::bytes(size).map_err(|_| format!("{{fill:{size}}}: write it like {{fill:64KiB}}"))?;
@@ -241,7 +241,7 @@ fn random(range: &str) -> Result<Part, String> {
     if from > to { Err(wrong()) } else { Ok(Part::Random(from, to)) }
 }
 
-/// The values of a column, by its name in the first line or by its number from 1.
+/// Returns the values of a column, by its name in the first line or by its number from 1.
 fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>, String> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bytes);
     let mut records = Vec::new();
@@ -338,11 +338,13 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Nothing that an import brings is ever taken for a placeholder, however its braces are
-        /// mixed up.
+        /// Imported text is never taken for a placeholder, for any mixture of braces.
         #[test]
         fn a_literal_is_sent_as_it_was(words in proptest::collection::vec(
-            proptest::sample::select(vec!["{", "}", "seq", "{seq}", "{{seq}}", "{request.a}", "{csv:/etc/passwd:1}", ":", "{rand}", "ä", "\n", "{uuid"]),
+            proptest::sample::select(vec![
+                "{", "}", "seq", "{seq}", "{{seq}}", "{request.a}", "{csv:/etc/passwd:1}", ":",
+                "{rand}", "ä", "\n", "{uuid",
+            ]),
             0..12,
         )) {
             let text = words.concat();

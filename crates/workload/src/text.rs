@@ -1,5 +1,4 @@
-//! Errors in files that people write: which file, which line, which word, and what was probably
-//! meant.
+//! Errors in files that users write, with the file, the line, the word, and a suggestion.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,9 +12,9 @@ pub struct FileError {
     /// `None` if the whole file is meant.
     pub position: Option<Position>,
     pub message: String,
-    /// The line with the words in question underlined.
+    /// The line, with the wrong words underlined.
     pub excerpt: Option<String>,
-    /// The other mistakes of the file, where a reader looks for all of them.
+    /// The other mistakes of the file, if its reader collects all of them.
     pub more: Vec<FileError>,
 }
 
@@ -43,7 +42,7 @@ impl fmt::Display for FileError {
 impl std::error::Error for FileError {}
 
 impl FileError {
-    /// A mistake in the file as a whole.
+    /// Returns a mistake in the file as a whole.
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
         FileError {
             path: path.into(),
@@ -54,7 +53,7 @@ impl FileError {
         }
     }
 
-    /// A mistake at a range of bytes. Of several lines the first is shown.
+    /// Returns a mistake at a range of bytes. Only its first line is shown.
     pub fn at(
         path: &Path,
         source: &str,
@@ -67,7 +66,7 @@ impl FileError {
         let number = source[..start].matches('\n').count() + 1;
         let line = source[line_start..line_end].trim_end_matches('\r');
         let column = source[line_start..start].chars().count() + 1;
-        // A tab is as wide in one line as in the other.
+        // Tabs are kept, so that both lines have the same width.
         let indent: String =
             source[line_start..start].chars().map(|c| if c == '\t' { c } else { ' ' }).collect();
         let width = source
@@ -107,10 +106,10 @@ pub fn parse_toml<T: DeserializeOwned>(path: &Path, source: &str) -> Result<T, F
     toml::from_str(source).map_err(|error| of_toml(path, source, &error))
 }
 
-/// An error of the TOML reader, at its place.
+/// Returns an error of the TOML reader, at its place.
 pub(crate) fn of_toml(path: &Path, source: &str, error: &toml::de::Error) -> FileError {
     let message = friendly(error.message());
-    // What is missing from the outermost table is missing nowhere in particular.
+    // A key that is missing from the outermost table has no position.
     match error.span().filter(|span| *span != (0..0)) {
         Some(span) => FileError::at(path, source, span, message),
         None => FileError::whole(path, message),
@@ -159,7 +158,7 @@ pub(crate) fn friendly(message: &str) -> String {
     format!("unknown {what} `{wrong}`; {hint}")
 }
 
-/// The same without the names that Rust has for the types of values.
+/// Returns the message without Rust's names of types.
 fn in_words(message: &str) -> String {
     let Some((found, wanted)) = message.split_once(", expected ") else { return message.into() };
     let is_number = found.contains("integer `") || found.contains("floating point `");
@@ -182,7 +181,7 @@ fn in_words(message: &str) -> String {
     format!("{found}, expected {wanted}")
 }
 
-/// The known word that is most like `wrong`, if any is alike at all.
+/// Returns the known word that is most similar to `wrong`; `None`: none is similar.
 pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|word| (strsim::jaro_winkler(wrong, word), word))

@@ -1,7 +1,6 @@
-//! Requests, headers and expectations as people type them on a command line.
+//! Requests, headers and expectations of the command line.
 //!
-//! Errors are sentences without the argument that they are about: the caller knows the option, and
-//! puts both before them.
+//! Error messages do not name the option and its argument: the caller adds both.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +8,8 @@ use dyno_archive::plan::{Body, Expect, Request};
 
 use crate::{ReadFile, compile};
 
-/// A request of weight 1 that is called by its method and path, and of which any answer from 200 to
-/// 399 is right.
+/// Returns a request of weight 1 that is named by its method and path. Any status from 200 to 399
+/// is correct.
 #[must_use]
 pub fn request(
     method: &str,
@@ -29,8 +28,8 @@ pub fn request(
     }
 }
 
-/// Reads a request of a mix: `80 GET /items/{seq}`, `20 POST /items {"n":1}` or
-/// `20 POST /items @body.json`. `Err`: it is written otherwise, or its body cannot be read.
+/// Reads a request of a mix: `80 GET /items/{seq}`, `20 POST /items {"n":1}` or `20 POST /items
+/// @body.json`. `Err`: it has another form, or its body cannot be read.
 pub fn mixed(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
     const WRONG: &str = "write it like '80 GET /items' or '20 POST /items @body.json'";
     let mut words = text.trim().splitn(4, ' ');
@@ -52,8 +51,7 @@ pub fn mixed(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
     Ok(Request { weight, ..request(method, path, Vec::new(), body) })
 }
 
-/// Reads a header that is sent: `Name: value`. `Err`: it has no colon, or says where a request
-/// ends.
+/// Reads a header that is sent: `Name: value`. `Err`: it has no colon, or it is a framing header.
 pub fn header(text: &str) -> Result<(String, String), String> {
     // A pseudo-header field begins with a colon.
     let colon = text.char_indices().skip(1).find(|(_, c)| *c == ':');
@@ -66,7 +64,7 @@ pub fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.into(), value.trim().into()))
 }
 
-/// Reads a header that must come: `Name`, or `Name: value` if it must have that value.
+/// Reads an expected header: `Name`, or `Name: value` if it must have that value.
 #[must_use]
 pub fn expected_header(text: &str) -> (String, Option<String>) {
     match text.split_once(':') {
@@ -75,15 +73,15 @@ pub fn expected_header(text: &str) -> (String, Option<String>) {
     }
 }
 
-/// Reads what must stand where in a JSON body: `/items/0/name="ann"`. `Err`: it has no `=`.
+/// Reads an expected value of a JSON body: `/items/0/name="ann"`. `Err`: it has no `=`.
 pub fn expected_json(text: &str) -> Result<(String, serde_json::Value), String> {
     let (pointer, value) = text.split_once('=').ok_or("write it like /items/0/name=\"ann\"")?;
-    // What is no JSON is meant as text: quotes within quotes are hard to type.
+    // Invalid JSON is taken as text, because quotes within quotes are hard to type.
     let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
     Ok((pointer.into(), value))
 }
 
-/// Tells requests of the same name apart by a number.
+/// Adds a number to each of several requests of the same name.
 pub fn name_apart(requests: &mut [Request]) {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for request in requests {

@@ -1,4 +1,4 @@
-//! Quantities as people write them: `10s`, `5k`, `512MiB`, `1k..5k@30s`.
+//! Quantities with units: `10s`, `5k`, `512MiB`, `1k..5k@30s`.
 
 use dyno_archive::plan::{Arrivals, Gaps, Segment};
 
@@ -12,7 +12,7 @@ pub fn duration(text: &str) -> Result<u64, String> {
     Ok(ns)
 }
 
-/// Parses how long something is to go on, into nanoseconds: like [`duration`], up to 30 days.
+/// Parses a length of time of up to 30 days into nanoseconds, in the form of [`duration`].
 pub fn span(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a duration; write it like 500ms, 10s, 2m or 1h");
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -42,7 +42,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The arrivals of this rate with gaps of a kind.
+    /// Returns the arrivals of this rate with this kind of gaps.
     #[must_use]
     pub fn arrivals(self, gaps: Gaps) -> Arrivals {
         match (self, gaps) {
@@ -54,7 +54,7 @@ impl Profile {
 }
 
 /// Parses a rate in requests per second: `5k`; a ramp over the window, `1k..5k`; or stretches one
-/// after the other, `1k@10s,1k..5k@30s,5k`. Those without a length share what is left of
+/// after the other, `1k@10s,1k..5k@30s,5k`. Stretches without a length share the rest of
 /// `duration_ns`. The warm-up has the rate with which the first stretch begins.
 pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, String> {
     if let Ok(rate) = count(text) {
@@ -88,7 +88,7 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
     Ok(Profile::Shaped(segments))
 }
 
-/// How long the stretches of a rate are together, if each of them says.
+/// Returns the total length of the stretches of a rate, if each has one.
 #[must_use]
 pub fn rate_length_ns(text: &str) -> Option<u64> {
     let lengths = text.split(',').map(|part| stretch(part.trim()).ok()?.2);

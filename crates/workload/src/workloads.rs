@@ -1,4 +1,4 @@
-//! The workloads of a suite: what is asked for.
+//! The workloads of a suite: requests and expectations.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -52,14 +52,14 @@ const fn page_connections() -> u32 {
     PAGE_CONNECTIONS
 }
 
-/// Streams over which a page is loaded in HTTP/2 unless somebody says otherwise: what servers
-/// usually allow, for browsers ask for all of a page at once.
+/// Default number of streams for a page in HTTP/2: the usual limit of servers, as browsers request
+/// all resources of a page at once.
 pub const PAGE_STREAMS: u32 = 100;
 
 /// Connections over which browsers load a page in HTTP/1.1.
 pub const PAGE_CONNECTIONS: u32 = 6;
 
-/// A request as a file has it, before its values are checked.
+/// A request of a file, with unchecked values.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawRequest {
@@ -86,8 +86,7 @@ struct RawExpect {
     json_matches: BTreeMap<String, String>,
 }
 
-/// A header that must be there: `true`, the value that it must have, or an expression that must
-/// match in it.
+/// An expected header: `true` for any value, the exact value, or an expression that must match.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(
     untagged,
@@ -151,7 +150,7 @@ impl<T> OneOrMany<T> {
     }
 }
 
-/// An untagged enum would forget what is wrong with a value, and where in the list it is.
+/// An untagged enum would lose the error of a value and its position in the list.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Values<T>(PhantomData<T>);
@@ -200,14 +199,14 @@ pub enum Rate {
     Text(String),
 }
 
-/// A workload whose values have been checked, and what it sets of the steps.
+/// A checked workload, and its own settings of the steps.
 #[derive(Debug)]
 pub struct CheckedWorkload {
     pub workload: Workload,
     pub steps: OwnSteps,
 }
 
-/// What a workload has of its own in place of the load's. `None`: it has what the load has.
+/// Settings of a workload that override those of the load. `None`: the load's setting applies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnSteps {
     pub connections: Option<Vec<u32>>,
@@ -216,13 +215,13 @@ pub struct OwnSteps {
     pub rate: Option<Vec<Rate>>,
 }
 
-/// Why a connection cannot serve nothing.
+/// Message for connections with 0 requests.
 pub const NO_REQUESTS: &str = "a connection serves at least 1 request";
 
-/// Whom requests are sent to, by name, and what they have of it.
+/// A subject's name, and the values of its placeholders.
 pub type Asked<'a> = (String, &'a own::Values);
 
-/// `asked`: one at least.
+/// Checks the workloads of a suite. `asked`: at least one subject.
 pub fn check_workloads(
     raw: Vec<RawWorkload>,
     asked: &[Asked<'_>],
@@ -244,7 +243,7 @@ pub fn check_workloads(
     Ok(shaped)
 }
 
-/// The workload of a suite that names none: the hello contract's plaintext.
+/// Returns the default workload: the hello contract's plaintext.
 #[must_use]
 pub fn plaintext() -> Workload {
     let body = Some(Body(b"Hello, World!".to_vec()));
@@ -284,13 +283,13 @@ impl RawWorkload {
         let (requests, origins): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol, requests, page, requests_per_connection };
-        // The name of a file that could not be read: it stands in the suite.
+        // The name of an unreadable file, which is a value in the suite.
         let refused = RefCell::new(None);
         let read =
             |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
         let has_values = of.iter().any(|(_, values)| !values.is_empty());
         for (i, (name, values)) in of.iter().enumerate() {
-            // Most have no values, or the same.
+            // Most subjects have no values, or equal ones.
             if of[..i].iter().any(|(_, others)| others == values) {
                 continue;
             }
@@ -304,7 +303,7 @@ impl RawWorkload {
         Ok(CheckedWorkload { workload, steps })
     }
 
-    /// What it sets of the steps.
+    /// Reads its own settings of the steps.
     fn steps(&mut self, protocol: Protocol) -> Result<OwnSteps, Mistake> {
         let all = |given: &mut Option<OneOrMany<u32>>| given.take().map(OneOrMany::all);
         let steps = OwnSteps {
@@ -333,7 +332,7 @@ impl RawWorkload {
         Ok(steps)
     }
 
-    /// The workload's name, and its requests.
+    /// Returns the workload's name, and its requests.
     fn asked(
         self,
         page: Option<&RawPage>,
@@ -366,7 +365,7 @@ impl RawWorkload {
         }
     }
 
-    /// The name, the one request that stands in the workload itself, and the mix.
+    /// Returns the name, the request in the workload's own table, and the mix.
     fn split(self) -> (Option<String>, RawRequest, Option<Vec<RawRequest>>) {
         let own = RawRequest {
             name: None,
@@ -382,8 +381,8 @@ impl RawWorkload {
     }
 }
 
-/// Checks that nothing of what is expected waits for a value: in an expectation nothing else would
-/// tell.
+/// Checks that no expectation contains a placeholder without a value: no later step would report
+/// it.
 fn check_expected(workload: &Workload, subject: &str, values: &own::Values) -> Result<(), Mistake> {
     match own::names(workload).iter().find(|name| !values.contains_key(*name)) {
         None => Ok(()),
@@ -397,7 +396,7 @@ fn check_expected(workload: &Workload, subject: &str, values: &own::Values) -> R
     }
 }
 
-/// Where in its workload a request is written.
+/// Place of a request in its workload.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
     /// In the workload itself.
@@ -408,10 +407,10 @@ enum Origin {
     Resource(usize),
 }
 
-/// A request, and where it is written.
+/// A request and its place.
 type LocatedRequest = (Request, Origin);
 
-/// Finds the value that cannot be sent, from the workload's table on.
+/// Locates a value that cannot be sent, relative to the workload's table.
 fn locate(wrong: Wrong, origins: &[Origin]) -> Mistake {
     let Some((index, field)) = wrong.place else { return mistake("requests", wrong.message) };
     match origins[index] {
@@ -423,8 +422,8 @@ fn locate(wrong: Wrong, origins: &[Origin]) -> Mistake {
     }
 }
 
-/// Finds a part of a request that cannot be sent, from the table of the request on. `body`: the key
-/// that has its body.
+/// Locates a part of a request that cannot be sent, relative to the request's table. `body`: the
+/// key that has its body.
 pub(crate) fn of_field(field: Field, body: &'static str, message: String) -> Mistake {
     match field {
         Field::Method => mistake("method", message),
@@ -441,7 +440,7 @@ pub(crate) fn of_field(field: Field, body: &'static str, message: String) -> Mis
     }
 }
 
-/// The resources of a page.
+/// Reads the resources of a page.
 fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
     if !(1..=64).contains(&page.connections) {
         return Err(mistake("connections", "a page is loaded over 1 to 64 connections"));
@@ -460,7 +459,7 @@ fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
     Ok(asked)
 }
 
-/// `/a.css`, or `/icon*20` for twenty times the same: requests for resources of a page.
+/// Parses the resources of a page: `/a.css`, or `/icon*20` for twenty requests of the same path.
 pub fn resources(text: &str) -> Result<Vec<Request>, String> {
     let wrong = || {
         format!(
@@ -494,7 +493,7 @@ pub const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, wh
 pub const NO_PIPELINE: &str =
     "pipelining belongs to HTTP/1.1, and this is HTTP/2, which has `streams`";
 
-/// The protocol of that name, with TLS where it is asked for or belongs to it.
+/// Returns the protocol of that name, with TLS where it is requested or part of the protocol.
 fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mistake> {
     let name = name.unwrap_or("h1");
     let known = |p: &Protocol| p.base_name() == name;
@@ -531,7 +530,7 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
     if asked.is_empty() {
         return Err(mistake("requests", "a mix of `requests` has at least one"));
     }
-    tell_apart(&mut asked, &unnamed);
+    number_hidden(&mut asked, &unnamed);
     for (i, (request, _)) in asked.iter().enumerate() {
         if asked[..i].iter().any(|(r, _)| r.name == request.name) {
             let message =
@@ -542,8 +541,8 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
     Ok(asked)
 }
 
-/// Counts names that were given to nobody, where what tells their paths apart is not shown.
-fn tell_apart(asked: &mut [LocatedRequest], unnamed: &[bool]) {
+/// Numbers the generated names of requests whose paths differ only in a part that is not shown.
+fn number_hidden(asked: &mut [LocatedRequest], unnamed: &[bool]) {
     for (i, is_unnamed) in unnamed.iter().enumerate() {
         let (before, rest) = asked.split_at_mut(i);
         let request = &mut rest[0].0;
@@ -558,11 +557,11 @@ fn tell_apart(asked: &mut [LocatedRequest], unnamed: &[bool]) {
     }
 }
 
-/// Stands in names for what is nobody's business.
+/// Replaces query values in names, which may be confidential.
 const HIDDEN: &str = "=…";
 
-/// The name of a request that is given none. Names stand everywhere, so that no value is in one
-/// whose own name says that it is secret.
+/// Returns the name of an unnamed request. Names appear in all reports, so they contain no value of
+/// a parameter whose name suggests a secret.
 fn name_of(path: &str) -> String {
     let shown = |pair: &str| match pair.split_once('=') {
         Some((name, _)) if is_secret_parameter(name) => format!("{name}{HIDDEN}"),
@@ -575,7 +574,7 @@ fn name_of(path: &str) -> String {
 }
 
 impl RawRequest {
-    /// The key that has the body.
+    /// Returns the key that has the body.
     const fn body_key(&self) -> &'static str {
         if self.body_file.is_some() { "body_file" } else { "body" }
     }
@@ -623,13 +622,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_hide_what_tells_them_apart_are_counted() {
+    fn names_that_hide_their_difference_are_numbered() {
         let request =
             |path: &str| Request { name: name_of(path), path: path.into(), ..Request::default() };
         let home = || Origin::Mix { index: 0, body: "body" };
         let mut asked: Vec<LocatedRequest> =
             ["/a?key=1", "/a?key=2", "/b", "/a?key=3"].map(|path| (request(path), home())).into();
-        tell_apart(&mut asked, &[true; 4]);
+        number_hidden(&mut asked, &[true; 4]);
         let names: Vec<&str> = asked.iter().map(|(request, _)| &*request.name).collect();
         assert_eq!(names, ["a?key=…", "a?key=… (2)", "b", "a?key=… (3)"]);
     }

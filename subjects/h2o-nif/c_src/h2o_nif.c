@@ -63,7 +63,7 @@ static void hand_back(exchange_t *exchange)
     h2o_multithread_send_message(&exchange->server->answers, &exchange->super);
 }
 
-/* Nobody holds the ticket any more: what was not answered never will be. Erlang finds that out when it next collects the
+/* No request holds the ticket any more: without an answer by now there will be none. Erlang finds that out when it next collects the
  * garbage of those who held it. */
 static void on_ticket_lost(ErlNifEnv *env, void *resource)
 {

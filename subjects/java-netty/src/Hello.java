@@ -89,7 +89,7 @@ public final class Hello {
 
         private static FullHttpResponse answer(
                 HttpRequest request, HttpResponseStatus status, String type, byte[] body) {
-            // Over HTTP/2 nobody leaves out the body of an answer to HEAD for us.
+            // Over HTTP/2 the library does not leave out the body of a response to HEAD.
             boolean empty = request.method().equals(HttpMethod.HEAD);
             ByteBuf content = empty ? Unpooled.EMPTY_BUFFER : Unpooled.wrappedBuffer(body);
             FullHttpResponse response = new DefaultFullHttpResponse(HttpVersion.HTTP_1_1, status, content);

@@ -43,7 +43,7 @@ public final class Hello extends AbstractVerticle {
     private static void answer(HttpServerRequest request, int status, String type, Buffer body) {
         HttpServerResponse response = request.response().setStatusCode(status).putHeader("content-type", type);
         if (request.method().equals(HttpMethod.HEAD)) {
-            // Over HTTP/2 nobody leaves out the body of an answer to HEAD for us.
+            // Over HTTP/2 the library does not leave out the body of a response to HEAD.
             response.putHeader("content-length", String.valueOf(body.length())).end();
         } else {
             response.end(body);

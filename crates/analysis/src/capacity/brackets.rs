@@ -36,11 +36,11 @@ pub struct Bracket {
     pub failures_at_any_rate: bool,
     /// Empty where rates were searched.
     pub rates: Vec<RateVotes>,
-    /// What rates were searched by: then bounds are medians over starts. `None`: rates were
+    /// The search that chose the rates: then bounds are medians over starts. `None`: rates were
     /// planned.
     pub searched: Option<Searched>,
     /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
-    /// Without repeats that do not tell.
+    /// Without undecided repeats.
     pub by_repeat_rps: Vec<f64>,
     /// 95 % interval of that over repeats; `None`: fewer than five.
     pub interval_rps: Option<(f64, f64)>,
@@ -62,16 +62,16 @@ pub struct Searched {
     pub holds_s: Option<f64>,
 }
 
-/// How the repeats at a rate stand to the objective.
+/// Verdicts of the objective on the repeats at a rate.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RateVotes {
     pub rate_rps: f64,
     pub kept: Votes,
-    /// What was missed, or is unknown, in the first that did not keep it.
+    /// The missed or unknown condition of the first repeat that did not keep the objective.
     pub missed: Option<String>,
 }
 
-/// What the repeats of a cell say: each whether it kept the objective, and what it missed.
+/// Verdicts of the repeats of a cell: whether each kept the objective, and its missed condition.
 #[derive(Default)]
 struct Repeats {
     by_block: Vec<(u32, Judged)>,
@@ -83,7 +83,7 @@ impl Repeats {
         self.by_block.iter().filter(|(_, judged)| *judged == Judged::Kept).count()
     }
 
-    /// Repeats that were long enough to tell.
+    /// Number of repeats that were long enough to decide.
     fn decided(&self) -> usize {
         self.by_block.iter().filter(|(_, judged)| !matches!(judged, Judged::TooShort(_))).count()
     }
@@ -117,8 +117,8 @@ pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
     let repeats = |cell: &Cell<'_>| -> Repeats {
         let judged = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
         let votes = cell.trials().iter().map(|trial| (*trial, judged(trial)));
-        // What dyno itself does not count, such as a server that was still warming, has kept
-        // nothing.
+        // A repeat that dyno does not count, such as one of a server that was still warming, keeps
+        // no objective.
         let by_block = votes
             .filter(|(trial, (_, judged))| trial.valid || *judged != Judged::Kept)
             .map(|(_, vote)| vote)
@@ -217,7 +217,7 @@ fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
     all.into_iter().filter(|block| has(*block)).collect()
 }
 
-/// The highest rate below all that one repeat missed; `None`: a load was too short to tell.
+/// The highest rate below all that one repeat missed; `None`: a load was too short to decide.
 fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
     let is_too_short =
         |(own, judged): &(u32, Judged)| *own == block && matches!(judged, Judged::TooShort(_));
@@ -325,8 +325,7 @@ mod tests {
     fn there_may_be_no_rate_that_is_kept_or_missed() {
         let kept = of(&[(100.0, &[YES, YES])]);
         assert_eq!((kept.kept_rps, kept.missed_rps, kept.interval_rps), (Some(100.0), None, None));
-        // Half of the repeats are not most of them, of those that kept it as of those that missed
-        // it.
+        // Half of the repeats are not most of them, whether they kept or missed the objective.
         let half = of(&[(100.0, &[YES, NO]), (200.0, &[NO, NO])]);
         assert_eq!((half.kept_rps, half.missed_rps), (None, Some(200.0)));
         assert_eq!(half.by_repeat_rps, [100.0, 0.0]);

@@ -26,18 +26,18 @@ pub use slowest::slowest;
 
 pub const SCHEMA: &str = "dyno.find/1";
 
-/// What a search for capacity came to.
+/// Result of a search for capacity.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CapacityResult {
     pub schema: &'static str,
-    /// As it was asked.
+    /// The objective as it was given.
     pub objective: String,
     /// The highest rate at which all requests together kept the objective, below all at which they
     /// did not; requests per second. `None`: none did.
     pub kept_rps: Option<f64>,
     /// The lowest rate at which they missed it. `None`: none did.
     pub missed_rps: Option<f64>,
-    /// Of the loads at each of the two how many agree with it; zeros: there is none.
+    /// Number of loads at each of the two rates that agree with it; zeros: there is none.
     pub kept_by: Votes,
     pub missed_by: Votes,
     /// Whether the two lie as close to each other as was asked, and no longer load has contradicted
@@ -48,7 +48,7 @@ pub struct CapacityResult {
     /// Length of the longest load that kept it there, seconds: for no longer is it known to hold.
     /// `None`: there is none.
     pub holds_s: Option<f64>,
-    /// What all requests at each of the two come to. `None`: there is no such rate.
+    /// Result of all requests at each of the two rates. `None`: there is no such rate.
     pub kept_together: Option<CapacityTrial>,
     pub missed_together: Option<CapacityTrial>,
     /// The generator, not the server, was the limit at `missed_rps`: the server may do more.
@@ -69,7 +69,7 @@ pub struct CapacityResult {
     pub ended: Option<String>,
     /// Every load, in order of time.
     pub trials: Vec<CapacityTrial>,
-    /// What an import left out of the requests or changed in them; absent if nothing.
+    /// Changes and omissions of an import in the requests; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_changes: Vec<ImportChange>,
 }
@@ -165,9 +165,9 @@ pub struct CapacityTrial {
     pub requests: f64,
     /// Length of its window, seconds.
     pub duration_s: f64,
-    /// It is a longer load, which was to confirm what shorter ones found.
+    /// A longer load, to confirm the result of shorter ones.
     pub confirms: bool,
-    /// What was missed or is unknown, in words; `None`: it is kept.
+    /// The missed or unknown condition, in words; `None`: it is kept.
     pub missed: Option<String>,
 }
 

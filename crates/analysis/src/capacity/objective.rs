@@ -1,4 +1,4 @@
-//! What a server is to keep: `p99<5ms,errors<0.1%`.
+//! The objective of a server: `p99<5ms,errors<0.1%`.
 
 use dyno_archive::plan::{Arrival, Condition, Objective};
 
@@ -21,13 +21,13 @@ const QUANTILES: [(&str, f64); 8] = [
     ("max", 1.0),
 ];
 
-/// How a load stands to an objective.
+/// Verdict of an objective on a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judged {
     Kept,
-    /// What was missed, in words.
+    /// The missed condition, in words.
     Missed(String),
-    /// Wrong or missing responses missed it, in words. Only other rates tell whether that depends
+    /// Wrong or missing responses missed it, in words. Only other rates show whether that depends
     /// on the rate.
     Failed(String),
     /// The load was too short for a percentile of the objective, in words: it is neither kept nor
@@ -40,7 +40,8 @@ pub enum Judged {
 /// Reads `p99<5ms,errors<0.1%`. `time`: reads a time, into nanoseconds.
 ///
 /// # Errors
-/// What is wrong, and how it is written.
+///
+/// The mistake, and the correct form.
 pub fn objective(
     text: &str,
     time: &dyn Fn(&str) -> Result<u64, String>,
@@ -80,8 +81,8 @@ enum Miss {
     TooShort(String),
 }
 
-/// What every load has to keep: it answers as many as it is offered, and errors are few where
-/// nothing is said of them.
+/// The conditions of every load: it answers as many requests as it is offered, and errors are few
+/// unless the objective limits them.
 fn missed_unasked(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<Miss> {
     if load.keeps_up() == Some(false) {
         let offered = load.offered_rps().unwrap_or(0.0);
@@ -178,8 +179,8 @@ fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<C
             bound.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
         return match share / 100.0 {
             below if below > MOST_LOST => Err(format!(
-                "{text:?} is more than a load may lose: one that leaves more than {} of its \
-                 requests without a right answer is never used; write a lower bound",
+                "{text:?} is above the limit: a load with more than {} of its requests without a \
+                 correct answer is never used; write a lower bound",
                 percent(MOST_LOST)
             )),
             below if below > 0.0 => Ok(Condition::Errors { below }),
@@ -205,7 +206,7 @@ const fn is_of_time(condition: &Condition) -> bool {
     !matches!(condition, Condition::Errors { .. })
 }
 
-/// In what a load misses a condition; `None`: it keeps it.
+/// Describes how a load misses a condition; `None`: it keeps it.
 fn missed(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
     let times = &load.response_time_us;
     match condition {
@@ -311,10 +312,10 @@ mod tests {
         assert!(
             objective("p99<5ms,errors<2%", &|_| Ok(5_000_000))
                 .unwrap_err()
-                .contains("more than a load may lose")
+                .contains("above the limit")
         );
         let unanswered = |l: &mut LoadResult| {
-            (l.response_time_us.p99, l.response_time_us.unanswered) = (None, 900)
+            (l.response_time_us.p99, l.response_time_us.unanswered) = (None, 900);
         };
         assert_eq!(
             judged("p99<5ms", unanswered),

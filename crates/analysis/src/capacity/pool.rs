@@ -33,7 +33,7 @@ impl Pool {
         self.0.push(Pooled { result, times, missing, is_generators });
     }
 
-    /// What all requests come to, and whether they keep the objective; `None`: there are no loads.
+    /// Result of all requests, and whether they keep the objective; `None`: there are no loads.
     pub(super) fn judged(&self, objective: &Objective) -> Option<(LoadResult, Judged)> {
         let result = together(&self.counted())?;
         let judged = judge(objective, &result);
@@ -54,7 +54,7 @@ impl Pool {
     }
 }
 
-/// One result of all loads. What a load needs to be judged is of all of them.
+/// Returns one result of all loads. Its judged values cover all of them.
 fn together(all: &[&Pooled]) -> Option<LoadResult> {
     let [first, rest @ ..] = all else { return None };
     if rest.is_empty() {

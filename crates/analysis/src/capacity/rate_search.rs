@@ -1,4 +1,4 @@
-//! A search with its loads: it says which load is next, and takes what came of it.
+//! A search with its loads: it returns the next load and takes its result.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::pool::Pool;
 use super::{CapacityResult, CapacityTrial, Next, Search, Tried};
 use crate::LoadResult;
 
-/// How many times as long as its other loads the one is that confirms what a search found.
+/// Length of the confirming load of a search, as a multiple of the other loads.
 const CONFIRMS_TIMES: u64 = 10;
 
 /// The longest such load, unless the other loads are longer.
@@ -22,7 +22,7 @@ pub fn confirmation_ns(duration_ns: u64) -> u64 {
     (CONFIRMS_TIMES * duration_ns).min(LONGEST_NS.max(duration_ns))
 }
 
-/// A search under way.
+/// A search in progress.
 #[derive(Clone, Debug)]
 pub struct RateSearch {
     search: Search,
@@ -46,7 +46,7 @@ impl RateSearch {
         }
     }
 
-    /// What is to be done next.
+    /// Returns the next step.
     #[must_use]
     pub fn next(&self) -> Next {
         self.search.next()
@@ -87,7 +87,7 @@ impl RateSearch {
         Some(CapacityTrial::new(rate_rps, &result, judged))
     }
 
-    /// What the search came to. `ended`: why it ended before its end.
+    /// Returns the result of the search. `ended`: the reason of an early end.
     #[must_use]
     pub fn result(self, ended: Option<String>) -> CapacityResult {
         let found = match self.search.next() {

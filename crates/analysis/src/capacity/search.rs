@@ -4,13 +4,13 @@
 //! found coarsely by few loads and then made narrower by more, and a load that contradicts others
 //! leads to more loads there instead of to a wrong end. Unlike there, all requests at a rate decide
 //! about it, not the majority of its loads, and one longer load confirms the end. A pure state
-//! machine: it says which rate is next, and is told what came of it.
+//! machine: it returns the next rate and takes the outcome of each load.
 
 use std::collections::BTreeMap;
 
 use super::CapacityTrial;
 
-/// A search under way.
+/// A search in progress.
 #[derive(Clone, Debug)]
 pub struct Search {
     start_rps: f64,
@@ -23,8 +23,8 @@ pub struct Search {
     confirmations: usize,
 }
 
-/// How close the bounds have to be: the upper is at most so much above the lower, as a share of it.
-/// Above 0.
+/// Required closeness of the bounds: the excess of the upper over the lower, as a share of the
+/// lower. Above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Width(pub f64);
 
@@ -48,7 +48,7 @@ impl Tried {
     }
 }
 
-/// What is to be done next.
+/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next {
     /// A load at this rate, requests per second.
@@ -80,7 +80,7 @@ impl Found {
     }
 }
 
-/// What is known of a rate.
+/// Knowledge about a rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     loads: u32,
@@ -88,13 +88,13 @@ struct Rate {
     kept: u32,
     /// All its requests together keep the objective.
     is_kept: bool,
-    /// What a longer load said; `None`: there was none.
+    /// Result of a longer load; `None`: there was none.
     confirmed: Option<bool>,
 }
 
 impl Rate {
-    /// Whether so many loads, or a longer one, tell of it. Where one load of several spoils what
-    /// the others keep, more loads tell a stall that comes back from one that happened once.
+    /// Whether so many loads, or a longer one, decide about the rate. Where one load of several
+    /// misses what the others keep, more loads distinguish a recurring stall from a single one.
     fn is_decided(&self, loads: u32) -> bool {
         let is_spoilt = !self.is_kept && 2 * self.kept >= self.loads && self.kept > 0;
         self.confirmed.is_some() || self.loads >= if is_spoilt { SPOILT } else { loads }
@@ -164,8 +164,8 @@ impl Search {
         Search { least_rps: rate(key(least_rps.clamp(LEAST_RPS, MOST_RPS))), ..self }
     }
 
-    /// Takes what came of a load at a rate: how it stands to the objective by itself, and how all
-    /// requests there do.
+    /// Takes the outcomes of a load at a rate: of the load itself, and of all requests at that
+    /// rate.
     pub fn tell(&mut self, rate_rps: f64, own: Tried, all: Tried) {
         self.loads += 1;
         match all {
@@ -190,7 +190,7 @@ impl Search {
         known.confirmed = Some(known.is_kept);
     }
 
-    /// What is to be done next.
+    /// Returns the next step.
     #[must_use]
     pub fn next(&self) -> Next {
         if self.confirmations == 0 {
@@ -224,7 +224,7 @@ impl Search {
             .iter()
             .find(|(_, of)| of.is_decided(loads) && !of.is_kept)
             .map(|(rate, _)| *rate);
-        // Where longer loads have kept rates, shorter ones at others tell less.
+        // Where longer loads have kept rates, shorter loads at other rates count less.
         let below = || self.rates.range(..missed.unwrap_or(u64::MAX)).rev();
         let longer = below().find(|(_, of)| of.confirmed == Some(true));
         let kept = longer.or_else(|| below().find(|(_, of)| of.is_decided(loads) && of.is_kept));
@@ -334,7 +334,7 @@ mod tests {
         if slow < SLOW { Tried::Kept } else { Tried::Missed }
     }
 
-    /// What a search finds by loads (`seconds` long) at rates, and after how many of either kind.
+    /// Runs a search on loads (`seconds` long). Returns its result, and the loads of either kind.
     fn search(search: Search, mut load: impl FnMut(f64, f64) -> Load) -> (Found, usize, usize) {
         let mut search = search;
         let mut all: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
@@ -388,7 +388,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sharp_edge_is_found_wherever_the_search_begins(edge in 2.0f64..1e7, start in 1.0f64..1e7) {
+        fn a_sharp_edge_is_found_wherever_the_search_begins(
+            edge in 2.0f64..1e7,
+            start in 1.0f64..1e7,
+        ) {
             assert_edge_is_found(edge, start);
         }
     }

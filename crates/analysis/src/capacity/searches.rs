@@ -91,7 +91,7 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     let plan = &run.header.plan;
     let (asked, objective) = (plan.search?, plan.report.objective.as_ref()?);
     let planned = &plan.trials[record.trial];
-    // Without the trial that it followed it is a part of what was interrupted.
+    // A search without the trial that it followed is part of an interrupted run.
     let closed = run.trials.iter().find(|trial| trial.trial == record.trial)?;
     let least = least_rps(objective, plan.load.duration_ns, asked.arrival);
     let first = record.loads.first().map_or(1.0, |load| load.rate);
@@ -116,7 +116,7 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     })
 }
 
-/// What the searches of each arm, workload and kind of connection come to: medians over starts.
+/// Brackets of the searches of each arm, workload and kind of connection: medians over starts.
 #[must_use]
 pub(crate) fn brackets_of(searches: &[SearchResult]) -> Vec<Bracket> {
     let mut by_cell: BTreeMap<CellKey, Vec<&SearchResult>> = BTreeMap::new();
@@ -126,7 +126,7 @@ pub(crate) fn brackets_of(searches: &[SearchResult]) -> Vec<Bracket> {
 
 fn bracket_of(own: &[&SearchResult]) -> Bracket {
     let first = own[0];
-    // One that nothing was answered to before it found nothing.
+    // A search without any answered request found nothing.
     let begun: Vec<&CapacityResult> = own
         .iter()
         .map(|search| &search.result)
@@ -140,9 +140,9 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
     let settled = begun.iter().filter(|result| result.settled).count();
     let confirmed = begun.iter().filter(|result| result.confirmed).count();
     let holds_s = begun.iter().filter_map(|result| result.holds_s).reduce(f64::min);
-    // A search whose loads failed at any rate tells no rate.
-    let tells = |result: &&CapacityResult| !at_any_rate && result.failures_at_any_rate.is_none();
-    let begun: Vec<&CapacityResult> = begun.iter().copied().filter(tells).collect();
+    // A search whose loads failed at any rate yields no rate.
+    let has_rate = |result: &&CapacityResult| !at_any_rate && result.failures_at_any_rate.is_none();
+    let begun: Vec<&CapacityResult> = begun.iter().copied().filter(has_rate).collect();
     let most =
         |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
     let limited_by_generator = begun.iter().filter(|result| result.limited_by_generator).count();
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// What a load ten times as long does not keep is lowered until one keeps it.
+    /// A rate that a load ten times as long does not keep is lowered until one keeps it.
     #[test]
     fn the_rate_holds_in_a_load_ten_times_as_long() {
         let tires = |lasting: f64| {
@@ -327,7 +327,7 @@ mod tests {
         assert!(kept.get("confirms").is_none(), "the field is left out of an ordinary load");
     }
 
-    /// What the runner does, with a server that is no more than an edge.
+    /// Searches as the runner does, with a server that has a sharp edge only.
     fn searched(run: &Run, trial: usize, edge: f64) -> SearchRecord {
         let search = begin(run, &run.trials[trial]).unwrap();
         search_by(run, (trial, search), |rate, _| load(rate, edge)).0
@@ -384,7 +384,7 @@ mod tests {
         let (record, result) = search_by(&run, (0, search), load);
         run.searches = vec![record];
         let read = searches(&run).remove(0).result;
-        assert_eq!(read, result, "the archive tells what the search came to");
+        assert_eq!(read, result, "the archive holds the result of the search");
         read
     }
 
@@ -457,7 +457,7 @@ mod tests {
     fn a_bound_that_most_starts_did_not_find_is_none() {
         let of = |bounds: &[Option<f64>]| lower_middle(bounds.iter().copied());
         assert_eq!(of(&[Some(5.0), None, Some(7.0)]), Some(5.0));
-        assert_eq!(of(&[Some(5.0), None]), None, "nobody loaded half of it");
+        assert_eq!(of(&[Some(5.0), None]), None, "no bound in half of the starts");
         assert_eq!(of(&[Some(5.0), Some(7.0)]), Some(5.0));
         assert_eq!((of(&[]), of(&[None, None, Some(1.0)])), (None, None));
     }
@@ -468,6 +468,6 @@ mod tests {
         run.trials[0] = fixture::trial_record(0, fixture::record(0));
         assert!(begin(&run, &run.trials[0]).is_none());
         run.header.plan.search = None;
-        assert!(searches(&run).is_empty(), "nobody asked");
+        assert!(searches(&run).is_empty(), "no search was planned");
     }
 }

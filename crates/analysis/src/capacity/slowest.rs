@@ -1,5 +1,5 @@
-//! What the slowest subject of a run does in closed loops: others are compared with it at rates
-//! that all can serve.
+//! Throughput of the slowest subject of a run in closed loops: all subjects are compared at rates
+//! that it can serve.
 
 use dyno_archive::plan::{Capacity, Plan};
 

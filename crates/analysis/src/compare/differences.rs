@@ -1,5 +1,5 @@
-//! In what two runs differ beside what is compared: machine, dyno, load, requests, conditions,
-//! services behind.
+//! Differences of two runs other than the compared arms: machine, dyno, load, requests,
+//! conditions, back ends.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +20,12 @@ const MEMORY: f64 = 0.01;
 pub struct Difference {
     /// Its name, such as `load.duration_ns`.
     pub what: String,
-    /// What it is in each; `None`: it may be secret, or is long.
+    /// The value in each run; `None`: it may be secret, or is long.
     pub a: Option<String>,
     pub b: Option<String>,
 }
 
-/// In what two runs differ, of the arms that are compared.
+/// Returns the differences of two runs in the conditions of the compared arms.
 pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<Difference> {
     let mut found = Found::default();
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
@@ -54,7 +54,7 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
         } else {
             format!("{} and {}", own.name, other.name)
         };
-        found.walk(&format!("{name}: loaded beside"), &beside(a, *arm_a), &beside(b, *arm_b));
+        found.walk(&format!("{name}: loaded with"), &co_loads(a, *arm_a), &co_loads(b, *arm_b));
         found.walk_unshown(
             &format!("{name}: env"),
             &json!(own.conditions.env),
@@ -68,22 +68,22 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
     found.all
 }
 
-/// In what arms of one run differ beside what they are: whether others were loaded at the same
-/// time; and what differed between its parts.
+/// Differences of conditions between arms of one run: whether others were loaded at the same
+/// time, and differences between the parts of the run.
 pub(super) fn within(run: &Run, arms: &[(usize, usize)]) -> Vec<Difference> {
     let plan = &run.header.plan;
     let mut found = Found::default();
     found.parts("the run", run);
     for (a, b) in arms {
         let name = format!("{} and {}", plan.arms[*a].name, plan.arms[*b].name);
-        let beside = |arm: &usize| json!(plan.duet.contains(arm));
-        found.walk(&format!("{name}: loaded beside others"), &beside(a), &beside(b));
+        let has_co_loads = |arm: &usize| json!(plan.duet.contains(arm));
+        found.walk(&format!("{name}: loaded with others"), &has_co_loads(a), &has_co_loads(b));
     }
     found.all
 }
 
-/// Beside whom an arm was loaded, of those that were planned: in each way that there was.
-fn beside(side: Side<'_>, arm: usize) -> Value {
+/// Each set of planned arms that were loaded at the same time as an arm.
+fn co_loads(side: Side<'_>, arm: usize) -> Value {
     let own = side.report.trials.iter().filter(|trial| trial.valid && trial.cell.arm == arm);
     let ways: BTreeSet<&[String]> =
         own.filter_map(|trial| Some(&*trial.duet.as_ref()?.beside)).collect();
@@ -92,7 +92,7 @@ fn beside(side: Side<'_>, arm: usize) -> Value {
 
 fn facts(of: Side<'_>, other: Side<'_>) -> Value {
     let mut facts = json!(of.run.header.facts);
-    // What could not be measured is told by the numbers themselves.
+    // Missing measurements show in the numbers themselves.
     let named = facts.as_object_mut().expect("facts have names");
     named.remove("missing");
     // Older archives do not know it. That nothing is tracked is no difference from them.
@@ -143,8 +143,8 @@ struct Found {
 }
 
 impl Found {
-    /// In what the parts of a run differ that was gone on with all the same: they are not one
-    /// experiment.
+    /// Adds differences between the parts of a run that was resumed in spite of them: the parts are
+    /// not one experiment.
     fn parts(&mut self, name: &str, run: &Run) {
         let all = run.header.resumptions.iter().flat_map(|part| &part.differences);
         let names: BTreeSet<&str> = all.map(|difference| &*difference.what).collect();
@@ -159,7 +159,7 @@ impl Found {
         self.walk_shown(name, a, b, true);
     }
 
-    /// The same of what may hold secrets: the names alone are told.
+    /// Adds differences of values that may hold secrets, by name only.
     fn walk_unshown(&mut self, name: &str, a: &Value, b: &Value) {
         self.walk_shown(name, a, b, false);
     }

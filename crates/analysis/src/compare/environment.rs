@@ -18,7 +18,8 @@ const LONGEST: usize = 100;
 /// An arm of a run.
 type ArmOf<'a> = (&'a Run, usize);
 
-/// In which variables two arms of two runs differ, or their back ends of the same name.
+/// Returns the variables that differ between two arms of two runs, or between their back ends of
+/// the same name.
 pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<Difference> {
     let mut all = differing(whose, &Given::to_arm(a), &Given::to_arm(b));
     let (plan_a, plan_b) = (&a.0.header.plan, &b.0.header.plan);
@@ -37,7 +38,7 @@ pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<Differ
     all
 }
 
-/// What one program of a run was given, over all of its starts.
+/// Environment of one program of a run, over all of its starts.
 struct Given<'a> {
     /// By name of the variable. More than one value: parts of the run differ, which is reported of
     /// the run itself.

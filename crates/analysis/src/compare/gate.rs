@@ -38,7 +38,8 @@ impl Gate {
     /// Reads `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
     ///
     /// # Errors
-    /// What is wrong, and how it is written.
+    ///
+    /// The mistake, and the correct form.
     pub fn parse(text: &str) -> Result<Vec<Gate>, String> {
         text.split(',').map(|one| Gate::one(one.trim())).collect()
     }
@@ -59,13 +60,13 @@ impl Gate {
         };
         if !share.is_finite() || share == 0.0 || (share > 0.0) != is_above {
             return Err(format!(
-                "{text:?} is missed by a change the other way; write a `>` with a `+`, or a `<` \
-                 with a `-`"
+                "{text:?} has a sign that contradicts its direction; write a `>` with a `+`, or a \
+                 `<` with a `-`"
             ));
         }
         if wants_above != is_above {
             return Err(format!(
-                "{text:?} would fail what got better: of {name} the {} is the better",
+                "{text:?} would fail an improvement: for {name}, {} is better",
                 if wants_above { "lower" } else { "higher" }
             ));
         }
@@ -80,7 +81,7 @@ impl Gate {
         Ok(Gate { metric, ratio: 1.0 + share / 100.0 })
     }
 
-    /// As it is written.
+    /// Returns the gate as it is written.
     #[must_use]
     pub fn text(&self) -> String {
         let sign = if self.ratio > 1.0 { ">+" } else { "<-" };
@@ -98,7 +99,7 @@ impl Gate {
 /// The metric of a name, or of a short one.
 ///
 /// # Errors
-/// There is none with ratios, as a sentence.
+/// There is no such metric with ratios, as a sentence.
 pub fn metric(name: &str) -> Result<&'static Metric, String> {
     let key = SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, key)| key);
     let comparable = || METRICS.iter().filter(|metric| metric.has_ratios());
@@ -113,15 +114,15 @@ pub fn metric(name: &str) -> Result<&'static Metric, String> {
     })
 }
 
-/// What became of a gate.
+/// Outcome of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateState {
-    /// It is as it should be, and what the gate forbids would have been found.
+    /// The metric is within the gate, and a forbidden change would have been found.
     Held,
-    /// It is worse than it may be, by a significant difference.
+    /// The metric is worse than allowed, by a significant difference.
     Missed,
-    /// Nothing is shown, and what the gate forbids may have been overlooked.
+    /// Nothing is shown, and a forbidden change may have been overlooked.
     Undecided,
 }
 
@@ -183,7 +184,7 @@ pub(super) fn judge(
     each.iter().map(result).collect()
 }
 
-/// What gates are judged by.
+/// Inputs of the judgement of gates.
 struct Evidence<'a> {
     rows: &'a [Row],
     repeats: &'a [CellRepeats],
@@ -199,7 +200,7 @@ struct Evidence<'a> {
 /// A gate in one cell, with all that decides it.
 struct Gated<'a> {
     gate: Gate,
-    /// Of the row.
+    /// Index of the row.
     index: usize,
     row: &'a Row,
     cell: &'a CellRepeats,
@@ -213,12 +214,12 @@ struct Gated<'a> {
     unrecorded: Option<&'a str>,
 }
 
-/// A test among those of all gates.
+/// A test of a gate.
 #[derive(Clone, Copy, PartialEq)]
 enum Test<'a> {
-    /// Of the row at this index.
+    /// The ratio of the row at this index.
     Ratio(usize),
-    /// Of a cell, whose repeats failed, or had failed requests: several gates have it in common.
+    /// A cell whose repeats failed, or had failed requests. Several gates share it.
     Failures(&'a CellRepeats, (Failures, Failures)),
 }
 
@@ -320,7 +321,7 @@ impl<'a> Gated<'a> {
             return (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}"))));
         }
         match (state, &self.cell.sentence) {
-            // The remaining repeats are chosen by what became of the others.
+            // The failures of the others select the remaining repeats.
             (GateState::Held, Some(lost)) if !self.cell.are_all_counted() => {
                 let said =
                     format!("{said} over the remaining repeats, which decide no gate: {lost}");
@@ -358,7 +359,7 @@ impl<'a> Gated<'a> {
         }
     }
 
-    /// What the ratio alone says.
+    /// Returns the verdict of the ratio alone.
     fn by_ratio(&self, estimate: Estimate, p: f64) -> (GateState, String) {
         let gate = self.gate;
         let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
@@ -398,7 +399,7 @@ impl<'a> Gated<'a> {
             let range =
                 format!("{} to {}", signed(estimate.low - 1.0), signed(estimate.high - 1.0));
             let said = format!(
-                "{change}; it may be {range}, which the gate does not all allow. Ask for more \
+                "{change}; it may be {range}, which is partly beyond the gate. Ask for more \
                  repeats."
             );
             return (GateState::Undecided, said);
@@ -434,7 +435,7 @@ fn controls_of<'a>(row: &Row, rows: &'a [Row]) -> Vec<&'a Row> {
 /// enough for both errors at once.
 struct Beyond<'a> {
     name: &'a str,
-    /// Of the control.
+    /// Estimate of the control.
     control: Estimate,
     ratio: f64,
     low: f64,

@@ -18,14 +18,14 @@ pub enum Lack {
     NotMeasured { a: usize, b: usize },
     /// Some repeats have 0, or less: there is no ratio.
     Zero { a: usize, b: usize },
-    /// It holds what servers that were loaded at the same time waited for each other.
+    /// The metric includes the time that servers loaded at the same time waited for each other.
     Waited,
     /// All have values; the repeats, or the pairs of them, are too few.
     TooFew { a: usize, b: usize, pairs: Option<usize> },
 }
 
 impl Lack {
-    /// Of the repeats that would be compared: of blocks that both have, or of all.
+    /// Checks the repeats that would be compared: those of common blocks, or all.
     pub(super) fn of(a: &Series, b: &Series, is_paired: bool) -> Lack {
         let pairs: Vec<(Point, Point)> = a.paired_with(b).collect();
         let (of_a, of_b): (Vec<Point>, Vec<Point>) = match is_paired && !pairs.is_empty() {
@@ -60,20 +60,20 @@ impl Lack {
             Lack::NoRepeat { a: 0, .. } => "not compared: A has no valid repeat".into(),
             Lack::NoRepeat { .. } => "not compared: B has no valid repeat".into(),
             Lack::Unanswered { a, b } => format!(
-                "not compared: in some repeats ({}) it lies among the requests that got no answer",
+                "not compared: in some repeats ({}) it is among the requests without an answer",
                 of(a, b)
             ),
             Lack::NotMeasured { a, b } => {
                 format!("not compared: it is not known in some valid repeats ({})", of(a, b))
             }
             Lack::Waited => {
-                "not compared: it holds what servers that were loaded at the same time waited for \
-                 each other"
+                "not compared: it includes the time that servers loaded at the same time waited \
+                 for each other"
                     .into()
             }
             Lack::Zero { a, b } => {
                 format!(
-                    "not compared: it is 0 in some repeats ({}), and there is no ratio to that",
+                    "not compared: it is 0 in some repeats ({}), and a ratio to 0 is undefined",
                     of(a, b)
                 )
             }

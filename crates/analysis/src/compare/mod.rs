@@ -40,13 +40,13 @@ const METRICS: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, 
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
     pub run: &'a Run,
-    /// Of the run.
+    /// Report of the run.
     pub report: &'a Report,
-    /// The arm that is meant; `None`: every arm, beside that of the same name.
+    /// The compared arm; `None`: every arm, with the arm of the same name.
     pub arm: Option<usize>,
 }
 
-/// What is asked of a comparison.
+/// Options of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     pub gates: Vec<Gate>,
@@ -56,18 +56,18 @@ pub struct Asked {
     pub on_undecided: OnUndecided,
 }
 
-/// What a gate that is neither held nor missed means for the whole.
+/// Effect of a gate that is neither held nor missed on the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUndecided {
     /// The comparison has no answer.
     #[default]
     Fail,
-    /// It counts as held.
+    /// An undecided gate counts as held.
     Pass,
 }
 
-/// What all gates of a comparison come to.
+/// Outcome of all gates of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every gate is held, or counts as held; or there are none.
@@ -89,11 +89,11 @@ pub struct Compared {
     pub paired: bool,
     /// Whether intervals hold at every look: the run could end as soon as it was answered.
     pub at_every_look: bool,
-    /// In what the sides differ beside what is compared; their numbers are no answer then.
+    /// Differences of the sides other than the compared arms. With any, the numbers are no answer.
     pub differences: Vec<Difference>,
-    /// What is to be known of all rows.
+    /// Notes on all rows.
     pub notes: Vec<String>,
-    /// What the rows of each cell come to, without those of controls.
+    /// Summary of the rows of each cell, without controls.
     pub answers: Vec<Answer>,
     pub rows: Vec<Row>,
     pub gates: Vec<GateResult>,
@@ -101,14 +101,14 @@ pub struct Compared {
     pub passed: bool,
     /// Gates that are undecided.
     pub undecided: usize,
-    /// What an undecided gate means for the exit status, and in JUnit's XML.
+    /// Effect of an undecided gate on the exit status, and in JUnit's XML.
     pub on_undecided: OnUndecided,
     /// For each cell of both sides, how many repeats count, and why the others do not.
     pub repeats: Vec<CellRepeats>,
 }
 
 impl Compared {
-    /// What all gates come to.
+    /// Returns the outcome of all gates.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         match (self.passed, self.undecided, self.on_undecided) {
@@ -119,7 +119,7 @@ impl Compared {
     }
 }
 
-/// What a side is of.
+/// Identity of a side.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SideResult {
     pub run: String,
@@ -129,7 +129,7 @@ pub struct SideResult {
     pub subject: Option<String>,
 }
 
-/// What one cell of both sides comes to.
+/// Answer for one cell of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Answer {
     /// Name of the arm in `a`, and in `b`.
@@ -137,7 +137,7 @@ pub struct Answer {
     pub subject_b: String,
     pub workload: String,
     pub step: Shape,
-    /// What is said of `b`.
+    /// Statement about `b`.
     pub sentence: String,
 }
 
@@ -156,9 +156,9 @@ pub struct Row {
     pub title: &'static str,
     pub a: Repeated,
     pub b: Repeated,
-    /// Of each pair of repeats, `b` ÷ `a`; empty: they are no pairs, or one has no value.
+    /// Ratio `b` ÷ `a` of each pair of repeats; empty: they are no pairs, or one has no value.
     pub pairs: Vec<f64>,
-    /// Of the medians, `b` ÷ `a`; `None`: one is not known, or 0.
+    /// Ratio `b` ÷ `a` of the medians; `None`: one is not known, or 0.
     pub ratio_of_medians: Option<f64>,
     /// `None`: see `lack`.
     pub estimate: Option<Estimate>,
@@ -171,7 +171,7 @@ pub struct Row {
     /// requests that got no response, if the two are alike (Fisher's exact test): 0 to 1, not
     /// adjusted for other tests. `None`: no repeat of either did.
     pub p_lost: Option<f64>,
-    /// What the estimate is over; `None`: there is none, or the repeats are no pairs.
+    /// Units of the estimate; `None`: there is none, or the repeats are no pairs.
     pub over: Option<Over>,
     /// Chance of a difference at least as large if there is none, with all other rows allowed for
     /// (Holm).
@@ -267,7 +267,7 @@ fn add_repeats(answer: &mut Answer, repeats: &[CellRepeats]) {
     }
 }
 
-/// What rows are made of.
+/// Inputs of rows.
 #[derive(Clone, Copy)]
 struct RowsAsked<'a> {
     metrics: &'a [&'a Metric],
@@ -326,14 +326,14 @@ impl RowsAsked<'_> {
         let cell_a = a.cell().unwrap_or(&nothing);
         let cell_b = b.as_ref().and_then(CellOf::cell).unwrap_or(&nothing);
         let waited = is_of_duet(cell_a) && is_of_duet(cell_b);
-        let is_told = |metric: &&&Metric| {
+        let is_reported = |metric: &&&Metric| {
             let waits = metric.waits && !self.gates.iter().any(|gate| gate.metric == **metric);
             !(waits && waited)
         };
         let row = |metric: &&Metric| {
             row(repeats, &a.side.run.header.plan, (cell_a, cell_b), (metric, self.is_paired))
         };
-        self.metrics.iter().filter(is_told).map(row).collect()
+        self.metrics.iter().filter(is_reported).map(row).collect()
     }
 }
 
@@ -358,7 +358,7 @@ impl<'a> CellOf<'a> {
         &self.side.run.header.plan.arms[self.key.arm].name
     }
 
-    /// One that was named is what is asked about.
+    /// A control that was named is a compared arm.
     fn is_control(&self) -> bool {
         self.side.arm.is_none() && self.side.run.header.plan.subject_of(self.key.arm).control
     }
@@ -411,13 +411,13 @@ fn is_of_duet(cell: &Cell<'_>) -> bool {
 /// Two arms of one run, compared.
 pub(crate) struct Within {
     pub(crate) rows: Vec<Row>,
-    /// What else the two differ in that may be why.
+    /// Other differences of the two that may be the cause.
     hedges: Vec<Difference>,
     repeats: Vec<CellRepeats>,
 }
 
 impl Within {
-    /// What the rows of each cell come to.
+    /// Returns the summary of the rows of each cell.
     pub(crate) fn answers(&self, same_within: Option<f64>) -> Vec<Answer> {
         let mut answers = answers(&self.rows, same_within, &self.hedges);
         answers.iter_mut().for_each(|answer| add_repeats(answer, &self.repeats));
@@ -466,7 +466,7 @@ fn side(of: Side<'_>) -> SideResult {
     }
 }
 
-/// Arms that are compared: those that are named, or those of the same name.
+/// Returns the pairs of compared arms: the named ones, or arms of the same name.
 fn pairs_of_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
     if let (Some(a), Some(b)) = (a.arm, b.arm) {
         return vec![(a, b)];
@@ -484,8 +484,8 @@ fn of_one_name<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize, usi
     (0..arms_a.len()).filter_map(of)
 }
 
-/// Controls that two runs have in common, and that nobody asked about: they tell how alike the
-/// machine was.
+/// Controls that two runs have in common and that are not compared themselves. They show how
+/// similar the machine was.
 fn more_controls<'a>(
     a: Side<'a>,
     b: Side<'a>,
@@ -564,8 +564,8 @@ fn row(
     }
 }
 
-/// The ratio of two series. A repeat without a value leaves none: those that are left would be
-/// chosen by what is measured. `paired`: how its pairs were looked at; `None`: they are no pairs.
+/// Returns the ratio of two series. With a repeat without a value there is no ratio: the measured
+/// quantity would select the others. `paired`: the looks at its pairs; `None`: they are no pairs.
 fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>, Option<Over>) {
     if let Some(looks) = paired {
         return b.pairs_with(a).estimate(looks).unzip();

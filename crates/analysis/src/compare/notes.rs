@@ -4,7 +4,7 @@ use super::order::Confounding;
 use super::{CellRepeats, Row, Side, SideRepeats, is_control, times, without_namesake};
 use crate::stats::{Looks, Over, REPEATS_FOR_INTERVAL};
 
-/// What is to be known of all rows.
+/// Returns notes on all rows.
 pub(super) fn notes(
     a: Side<'_>,
     b: Side<'_>,
@@ -23,14 +23,14 @@ pub(super) fn notes(
         ));
     } else if !is_one_run && !rows.iter().any(|row| row.control) && !is_control(a) {
         notes.push(
-            "The runs have no control in common, such as the subject `null`, that would tell a \
-             change of the machine from one of the servers."
+            "The runs have no control in common, such as the subject `null`. Without one, a change \
+             of the machine looks like a change of the servers."
                 .into(),
         );
     }
     if is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach {
         notes.push(
-            "The run could end as soon as what its suite asks was answered: intervals hold at \
+            "The run could end as soon as its suite's question was answered: intervals hold at \
              every look, and are wider than those of a fixed number of repeats."
                 .into(),
         );
@@ -46,8 +46,8 @@ pub(super) fn notes(
         notes.push(format!(
             "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and \
              CPU per request are over rounds of turns, or over pieces of a duet's window: they \
-             hold for these starts, and another start may differ by more. So they are no verdict: \
-             ask for {REPEATS_FOR_INTERVAL} or more repeats."
+             hold for these starts, and another start may differ by more. They are no verdict: use \
+             {REPEATS_FOR_INTERVAL} or more repeats."
         ));
     }
     notes.extend(order.note().map(Into::into));
@@ -79,7 +79,7 @@ fn not_in_both(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     [alone((a, "A"), (b, "B")), alone((b, "B"), (a, "A"))].into_iter().flatten().collect()
 }
 
-/// What the archives lack records of, side by side.
+/// Returns a note on records that the archives lack, per side.
 fn unrecorded(repeats: &[CellRepeats]) -> Vec<String> {
     let of_side = |(name, pick): (&str, fn(&CellRepeats) -> &SideRepeats)| {
         let missing: usize = repeats.iter().map(|cell| pick(cell).without_record()).sum();

@@ -17,7 +17,7 @@ pub(super) enum Confounding {
     Place,
 }
 
-/// `arms`: those that are compared.
+/// `arms`: the compared arms.
 pub(super) fn confounding(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Confounding {
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     if !Design::new(plan_a).is_fixed() && !Design::new(plan_b).is_fixed() {
@@ -32,7 +32,7 @@ pub(super) fn confounding(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> 
     }
 }
 
-/// What else arms of one run differ in.
+/// Returns the other differences between arms of one run.
 pub(super) fn hedges_within(plan: &Plan) -> Vec<Difference> {
     let order = if Design::new(plan).is_fixed() { Confounding::Place } else { Confounding::None };
     order.difference().into_iter().collect()

@@ -53,10 +53,10 @@ pub struct SideRepeats {
     pub counted: usize,
     /// The others, by reason.
     pub not_counted: Vec<NotCounted>,
-    /// Of the others those in which the server served and did not fail: the generator, the machine
-    /// or another server spoiled them.
+    /// Uncounted repeats in which the server served and did not fail: the generator, the machine or
+    /// another server spoiled them.
     pub served: usize,
-    /// Of the repeats that count those in which requests failed: at most one in a hundred, or they
+    /// Counted repeats in which requests failed: at most one request in a hundred, or the repeat
     /// would not count.
     pub with_failures: usize,
     /// Requests that failed in the repeats that count, and all that were due in them.

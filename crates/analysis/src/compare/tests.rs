@@ -71,22 +71,22 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
     let slower =
         Estimate { ratio: 1.1, low: 1.08, high: 1.12, ..Estimate::of_pairs(&[1.1; 5]).unwrap() };
     let times = compared.rows.iter().filter(|row| row.metric == "response_p50_us");
-    let told = |verdict, estimate| {
+    let answer = |verdict, estimate| {
         let rows: Vec<Row> =
             times.clone().map(|row| Row { verdict, estimate, ..row.clone() }).collect();
         verdict::answer(&rows, Some(0.02))
     };
-    assert_eq!(told(Verdict::Higher, Some(slower)), "median response time 8.0–12 % longer");
+    assert_eq!(answer(Verdict::Higher, Some(slower)), "median response time 8.0–12 % longer");
     let faster = Estimate { ratio: 0.9, low: 0.88, high: 0.92, ..slower };
-    assert_eq!(told(Verdict::Lower, Some(faster)), "median response time 8.0–12 % shorter");
-    assert_eq!(told(Verdict::Same, Some(slower)), "median response time the same within 2.0 %");
+    assert_eq!(answer(Verdict::Lower, Some(faster)), "median response time 8.0–12 % shorter");
+    assert_eq!(answer(Verdict::Same, Some(slower)), "median response time the same within 2.0 %");
     let missing =
         compared.rows.iter().find(|row| row.metric == "server_cpu_us_per_request").unwrap();
     assert_eq!(missing.verdict, Verdict::Missing);
 }
 
 #[test]
-fn repeats_of_two_runs_are_no_pairs_and_the_drift_between_them_is_told() {
+fn drift_between_two_runs_is_reported() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let after = run_of("s", &[("x", &[190, 192, 191, 193, 190]), NULL]);
     let of = |a: &Run, b: &Run| compared((a, None), (b, None), &Asked::default());
@@ -102,9 +102,9 @@ fn repeats_of_two_runs_are_no_pairs_and_the_drift_between_them_is_told() {
     let slower =
         run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
     let seen = of(&before, &slower);
-    let told =
+    let expected =
         "The machine changed between the runs: the control null differs as well (Throughput: ";
-    assert!(seen.notes[1].starts_with(told), "{:?}", seen.notes);
+    assert!(seen.notes[1].starts_with(expected), "{:?}", seen.notes);
     // Then a gate is not missed: what changed may be the machine.
     let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
     let gate = |a: &Run, b: &Run| compared((a, None), (b, None), &asked).gates.remove(0).state;
@@ -156,7 +156,7 @@ fn runs_that_differ_in_tracking_say_so() {
 }
 
 #[test]
-fn runs_that_differ_in_more_than_they_say_are_told_so_on_every_line() {
+fn undeclared_differences_are_reported_on_every_line() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let mut after = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let plan = &mut after.header.plan;
@@ -241,10 +241,10 @@ fn gates_are_read_as_they_are_written() {
     for (text, wanted) in [
         ("p99", "is no gate"),
         ("p99>10", "is no gate"),
-        ("p99>-10%", "the other way"),
-        ("p99>0%", "the other way"),
-        ("p99<-10%", "would fail what got better: of p99 the lower is the better"),
-        ("throughput>+5%", "would fail what got better: of throughput the higher"),
+        ("p99>-10%", "a sign that contradicts its direction"),
+        ("p99>0%", "a sign that contradicts its direction"),
+        ("p99<-10%", "would fail an improvement: for p99, lower is better"),
+        ("throughput>+5%", "would fail an improvement: for throughput, higher"),
         ("throughput<-100%", "can never be missed"),
         ("p99>+0.00000000000001%", "the smallest share is 0.001 %"),
         ("throughput<-1e-15%", "the smallest share is 0.001 %"),
@@ -267,7 +267,7 @@ fn a_control_is_asked_though_sides_are_named() {
     assert!(seen.rows.iter().any(|row| row.control), "{:?}", seen.rows);
     assert!(seen.notes[1].contains("the control null differs as well"), "{:?}", seen.notes);
     assert_eq!(seen.gates[0].state, GateState::Undecided);
-    // Beside a control that is asked about another one is none.
+    // If the compared arms include a control, another control is not one.
     let seen = compared((&before, Some(1)), (&slower, Some(0)), &asked);
     let rows: Vec<(&str, &str, bool)> =
         seen.rows.iter().map(|row| (&*row.subject_a, &*row.subject_b, row.control)).collect();
@@ -309,7 +309,7 @@ fn a_server_that_broke_passes_no_gate() {
         (Some(GateState::Missed), true, Some(Lack::NoRepeat { a: 5, b: 0 }))
     );
     assert_eq!(row.sentence, "not compared: B has no valid repeat");
-    // What never was loaded, for nothing that is known of the server, is no worse.
+    // Trials that were never loaded, for no known fault of the server, are no worse.
     let mut none = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     none.trials.retain(|trial| trial.trial % 2 == 1);
     let (state, row) = gate(&none);
@@ -385,7 +385,7 @@ fn with_few_pairs_and_a_look_after_each_nothing_would_have_been_found() {
 }
 
 #[test]
-fn why_there_is_no_ratio_is_told() {
+fn missing_ratio_is_reported_with_its_reason() {
     let of = |points: &[Point]| -> Series { (1..).zip(points.iter().copied()).collect() };
     let known = of(&[Point::Known(1.0); 6]);
     let lack = |b: &[Point]| Lack::of(&known, &of(b), true);
@@ -405,7 +405,7 @@ fn why_there_is_no_ratio_is_told() {
 }
 
 #[test]
-fn parts_of_a_run_that_differ_are_told() {
+fn differing_parts_of_a_run_are_reported() {
     let before =
         run_of("r", &[("x", &[200, 202, 201, 203, 200]), ("y", &[200, 202, 201, 203, 200]), NULL]);
     let mut after = before.clone();

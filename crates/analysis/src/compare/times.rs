@@ -9,20 +9,20 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// A span of time, with its ends.
 type Span = (u64, u64);
 
-/// What is to be known of the times of two runs; `None`: it is not known which came first.
+/// Note on the times of two runs; `None`: it is unknown which came first.
 pub(super) fn note(a: &Run, b: &Run) -> Option<String> {
     let (started_a, started_b) = (&a.header.started, &b.header.started);
     if is_at_once(a, b) {
         return Some(format!(
             "The two runs were made at the same time, from {started_a} and {started_b} on. On one \
-             machine each disturbed the other, and by how much is in no interval: have both in one \
+             machine each disturbed the other, and no interval includes that: put both into one \
              suite, or make one run after the other."
         ));
     }
     (started_a != started_b).then(|| {
         format!(
-            "The two runs were made at different times, {started_a} and {started_b}. How much this \
-             machine changed between them is in no interval: have both in one suite to know."
+            "The two runs were made at different times, {started_a} and {started_b}. No interval \
+             includes the changes of the machine between them: put both into one suite."
         )
     })
 }
@@ -74,7 +74,8 @@ fn parts(run: &Run) -> Vec<RunPart> {
     begins.iter().zip(ends).filter_map(part).collect()
 }
 
-/// Seconds since 1970 of a date as archives have them, `2026-11-26T22:06:53Z`; `None`: it is none.
+/// Seconds since 1970 of a date in the format of archives, `2026-11-26T22:06:53Z`; `None`: another
+/// format.
 fn seconds(date: &str) -> Option<u64> {
     Some(humantime::parse_rfc3339(date).ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }

@@ -1,4 +1,4 @@
-//! What a row comes to, and how that is said.
+//! The verdict on a row, and its sentence.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use super::{Difference, Lack, Row};
 use crate::stats::{ALPHA, Estimate, Over};
 use crate::words::percent;
 
-/// What is known of a difference.
+/// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -17,7 +17,7 @@ pub enum Verdict {
     Lower,
     /// The interval lies within the margin that was asked for.
     Same,
-    /// Nothing is shown: neither that they differ, nor that they are the same.
+    /// Neither a difference nor equality is shown.
     NotShown,
     /// Too few repeats for an interval.
     TooFew,
@@ -31,12 +31,11 @@ impl Verdict {
             let is_few = matches!(row.lack, Some(Lack::TooFew { .. }));
             return if is_few { Verdict::TooFew } else { Verdict::Missing };
         };
-        // Of these starts all is known, and of others nothing.
+        // Rounds describe these starts completely, and other starts not at all.
         if row.over == Some(Over::Rounds) {
             return Verdict::TooFew;
         }
-        // The same before different: what differs by less than anybody cares about is a finding of
-        // its own.
+        // "The same" precedes "different": a difference below the margin is a finding of its own.
         if same_within.is_some_and(|margin| is_within(&estimate, margin)) {
             return Verdict::Same;
         }
@@ -64,8 +63,7 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
             )
         }
         (Verdict::NotShown, Some(e)) if e.p < ALPHA => {
-            "no difference shown: with so many comparisons one like this comes of chance alone"
-                .into()
+            "no difference shown: with so many comparisons, chance alone gives one like this".into()
         }
         (Verdict::NotShown, Some(e)) => match e.detectable {
             Some(1.0) => "no difference shown: all repeats are the same".into(),
@@ -74,7 +72,7 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
             }
             None => "no difference shown: with so few repeats none could have been".into(),
         },
-        // Of rounds within too few starts.
+        // An estimate over rounds within too few starts.
         (_, Some(e)) => {
             let (a, b) = (row.a.values.len(), row.b.values.len());
             let few = Lack::TooFew { a, b, pairs: None }.sentence();
@@ -85,7 +83,7 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
     although(said, differences)
 }
 
-/// A verdict, and in what the sides differ beside what is compared.
+/// Appends the differences of the sides other than the compared arms to a verdict.
 pub(super) fn although(said: String, differences: &[Difference]) -> String {
     if differences.is_empty() {
         return said;
@@ -119,8 +117,7 @@ const SAID: [(&str, &str, &str, &str); 5] = [
     ("server_memory_bytes", "{} more memory", "{} less memory", "memory"),
 ];
 
-/// What the rows of one cell come to: what differs, then what does not, then what nothing was shown
-/// of.
+/// Summarizes the rows of one cell: differences first, then equal metrics, then undecided ones.
 pub(super) fn answer(rows: &[Row], same_within: Option<f64>) -> String {
     let said = |row: &Row| {
         let (_, higher, lower, name) = SAID.iter().find(|(key, ..)| *key == row.metric)?;
@@ -144,11 +141,11 @@ pub(super) fn answer(rows: &[Row], same_within: Option<f64>) -> String {
     };
     let mut all: Vec<(u8, String)> = rows.iter().filter_map(said).collect();
     all.sort_by_key(|(rank, _)| *rank);
-    let told: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
-    if told.is_empty() {
+    let sentences: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+    if sentences.is_empty() {
         return rows.first().map_or_else(String::new, |row| sentence(row, same_within, &[]));
     }
-    told.join("; ")
+    sentences.join("; ")
 }
 
 /// `4.0–6.1 % higher`, `4.0–6.1 % lower`, or, where 1 is within, `−1.0 % to +2.0 %`.

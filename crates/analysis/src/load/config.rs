@@ -1,4 +1,4 @@
-//! The configuration of a load, as its result shows it.
+//! Configuration of a load, for its result.
 
 use dyno_archive::plan::{
     Arrival, Arrivals, DriverKind, ImportChange, Load, Model, Priority, Reconnect, Request,
@@ -8,7 +8,7 @@ use dyno_archive::{Protocol, protocol};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What was asked of a load, with all defaults filled in.
+/// The requested load, with all defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Config {
     /// Address of the request, or of a page's document; empty for a mix.
@@ -34,7 +34,7 @@ pub struct Config {
     /// Requests after which a connection is replaced; `None`: no limit.
     pub requests_per_connection: Option<u64>,
     pub warmup_s: f64,
-    /// What it means that the server gets warmer within the window.
+    /// Treatment of a server that gets warmer within the window.
     pub still_warming: StillWarming,
     /// Length of the measured window; `None`: no set end.
     pub duration_s: Option<f64>,
@@ -46,24 +46,24 @@ pub struct Config {
     /// Length of the expected body; `None`: no body is expected, or several requests.
     pub expect_body_bytes: Option<usize>,
     pub seed: u64,
-    /// How the rate changes over time, where it is not one number.
+    /// Changes of the rate over time; `None`: the rate is one number.
     pub rate_over_time: Option<Vec<Segment>>,
     pub first_byte_timeout_s: Option<f64>,
     /// Time over which connections are opened one by one; `None`: all before the load begins.
     pub ramp_connections_s: Option<f64>,
     pub reconnect: Reconnect,
     pub spin: Spin,
-    /// Of the generator's workers, as it was asked for.
+    /// Requested priority of the generator's workers.
     pub priority: Priority,
-    /// One answer in this many is checked in full: 1 is every one, 0 none. `None`: no expectation
-    /// needs a full check.
+    /// Fraction of answers that are checked in full, as 1 in N: 1 is every one, 0 none. `None`: no
+    /// expectation needs a full check.
     pub check_one_in: Option<u64>,
     /// The requests of a mix or a page; empty if there is only one.
     pub requests_mixed: Vec<MixedRequest>,
     /// Connections over which a visitor loads a page; `connections` then counts visitors. `None`:
     /// no pages are loaded.
     pub page_connections: Option<u32>,
-    /// What an import left out of the requests or changed in them; absent if nothing.
+    /// Parts that an import left out of the requests or changed in them; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_changes: Vec<ImportChange>,
 }
@@ -94,7 +94,7 @@ impl Config {
             method: r.method.clone(),
             path: r.path.clone(),
         };
-        // A page has its document's address; a mix has no single one.
+        // A page has its document's address; a mix has none.
         let is_mix = is_mixed && workload.page.is_none();
         Config {
             url: if is_mix { String::new() } else { first.path.clone() },
@@ -137,8 +137,8 @@ impl Config {
         }
     }
 
-    /// The same where so many loads run at the same time: for as many times as long, so that each
-    /// server has as much of its CPUs.
+    /// Scales the duration by the number of loads that run at the same time, so that each server
+    /// gets as much CPU time.
     #[must_use]
     pub(crate) fn beside(self, at_once: Option<u32>) -> Config {
         let times = f64::from(at_once.unwrap_or(1));

@@ -1,4 +1,4 @@
-//! HTTP/2 use of a load: counts, and what they are per response.
+//! HTTP/2 use of a load: counts, and counts per response.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::percentiles::Percentiles;
 use super::sums::after_warmup;
 
 /// HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients
-/// are `None` where there is nothing to divide by.
+/// are `None` if the divisor is 0.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Http2Result {
     /// Connections that spoke HTTP/2.
     pub connections: u64,
-    /// Connections that were to speak HTTP/2 and did not: ALPN chose something else, or an upgrade
+    /// Connections that should speak HTTP/2 and did not: ALPN chose another protocol, or an upgrade
     /// was declined.
     pub fallen_back: u64,
     pub streams: Streams,
@@ -47,12 +47,12 @@ pub struct Http2Result {
     pub goaways_out: BTreeMap<String, u64>,
     /// Streams that the server refused (RST_STREAM with REFUSED_STREAM).
     pub streams_refused: u64,
-    /// Requests sent again because the server had said that it did not deal with them.
+    /// Requests sent again because the server had stated that it did not process them.
     pub retried: u64,
     pub pings_in: u64,
     pub header_fields_in: HeaderBytes,
     pub header_fields_out: HeaderBytes,
-    /// How long flow-control windows held request bodies up; `count` is how often.
+    /// Time for which flow-control windows held up request bodies; `count` is the number of stalls.
     pub window_stall_us: Percentiles,
 }
 
@@ -61,10 +61,9 @@ pub struct Http2Result {
 pub struct Streams {
     /// Streams that the load wants open at once.
     pub asked: u32,
-    /// Fewest that the server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any
-    /// number.
+    /// Lowest limit that the server announced (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: no limit.
     pub granted: Option<u32>,
-    /// Most that were open at once on one connection.
+    /// Most streams that were open at once on one connection.
     pub most: u64,
 }
 
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_response_took_is_a_quotient() {
+    fn use_per_response_is_a_quotient() {
         let is = result(used(), 10);
         assert_eq!((is.frames_per_segment, is.segments_per_response), (Some(6.0), Some(0.5)));
         assert_eq!((is.frames_per_response["HEADERS"], is.frames_per_response["DATA"]), (1.0, 2.0));
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_was_divided_by_is_not_known() {
+    fn quotients_without_a_divisor_are_not_known() {
         let none = result(Http2Use::default(), 0);
         assert_eq!((none.frames_per_segment, none.responses_per_receive), (None, None));
         assert_eq!(

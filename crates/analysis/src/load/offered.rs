@@ -1,4 +1,4 @@
-//! Whether the answers keep up with an open loop's schedule, whatever its rate.
+//! Whether the answers keep up with an open loop's schedule, at any rate.
 
 use dyno_archive::Phase;
 use dyno_archive::plan::Model;
@@ -21,8 +21,8 @@ const MOST_CHANCE: f64 = 0.05;
 /// … or this many requests, if that is more.
 const LEAST_CHANCE: f64 = 5.0;
 
-/// What was offered and answered over a stretch of the window; instants in seconds since the load
-/// began.
+/// Offered and answered requests over a stretch of the window. Instants are in seconds since the
+/// load began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     from_s: f64,
@@ -49,7 +49,7 @@ impl Pace {
         self.answered / self.seconds()
     }
 
-    /// ` in 3.2 s of the window`; nothing if that is all of it.
+    /// Text such as ` in 3.2 s of the window`; empty if the stretch is the whole window.
     pub(crate) fn when(&self) -> String {
         if self.is_whole {
             String::new()
@@ -73,7 +73,7 @@ pub(crate) fn rate_of(rps: f64) -> String {
 
 /// Sum of counts over a stretch of time. Each count is (from, to, number) and is taken as spread
 /// evenly over its own time.
-fn within(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f64)) -> f64 {
+fn sum_over(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f64)) -> f64 {
     let share = |(begins_s, ends_s, count): (f64, f64, u64)| {
         let (length, common) = (ends_s - begins_s, to_s.min(ends_s) - from_s.max(begins_s));
         if length > 0.0 { common.max(0.0) / length * count as f64 } else { 0.0 }
@@ -81,10 +81,11 @@ fn within(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f
     counts.map(share).sum()
 }
 
-/// How many more requests may be in flight at the end of a stretch than at its beginning if the
-/// server keeps up. `last` and `before`: arrivals in the service time before its end and before its
-/// beginning. Chance adds two standard deviations of their difference (both are Poisson counts),
-/// capped by a small part of `offered`: in overload the service time is no measure.
+/// Returns how many more requests may be in flight at the end of a stretch than at its beginning if
+/// the server keeps up. `last` and `before`: arrivals in one service time before the end and before
+/// the beginning. Chance adds two standard deviations of their difference (both are Poisson
+/// counts). A small part of `offered` caps the result, because in overload the service time is no
+/// measure.
 fn may_be_in_hand(offered: f64, before: f64, last: f64) -> f64 {
     let chance = (2.0 * (before + last).sqrt()).max(1.0);
     (last - before).max(0.0) + chance.min((offered * MOST_CHANCE).max(LEAST_CHANCE))
@@ -99,23 +100,23 @@ impl LoadResult {
         is_open.then(|| self.exchanges.scheduled as f64 / self.duration_s)
     }
 
-    /// Whether the answers kept up with what was offered; `None` in a closed loop, which offers as
-    /// much as is answered.
+    /// Whether the answers kept up with the offered rate; `None` in a closed loop, which never
+    /// offers more than is answered.
     #[must_use]
     pub fn keeps_up(&self) -> Option<bool> {
         self.pace().map(|pace| pace.is_kept)
     }
 
-    /// What was offered and answered in the settled part of the window. It begins three service
-    /// times after the load does: until then fewer requests are with the server than later. `None`
-    /// in a closed loop.
+    /// Returns the offered and answered requests of the settled part of the window. This part
+    /// begins three service times after the load does, because fewer requests are with the server
+    /// until then. `None` in a closed loop.
     pub(crate) fn pace(&self) -> Option<Pace> {
         self.offered_rps()?;
         let opens_s = self.window().next().map_or(0.0, |i| i.start_s);
         let to_s = self.last_of_arrivals().map_or(opens_s, |i| i.end_s);
         let service_s = self.service_s();
-        // If the load is short against its service times, the stretch is its second half, or what
-        // follows the first service time.
+        // If the load is short compared with its service times, the stretch is its second half, or
+        // the part after the first service time.
         let latest_s = opens_s.midpoint(to_s).max(service_s);
         let from_s = (SETTLED * service_s).min(latest_s).max(opens_s);
         let from_s = if from_s < to_s { from_s } else { opens_s };
@@ -123,7 +124,7 @@ impl LoadResult {
         let answers =
             self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
         let (offered, answered) =
-            (self.arrivals_within(from_s, to_s), within(answers, (from_s, to_s)));
+            (self.arrivals_within(from_s, to_s), sum_over(answers, (from_s, to_s)));
         let (before, last) = self.arrivals_before((from_s, to_s), service_s);
         Some(Pace {
             from_s,
@@ -137,8 +138,9 @@ impl LoadResult {
         })
     }
 
-    /// Offered and answered requests of the whole window, if the server answered more than was
-    /// offered: the others are requests of the warm-up. `None`: it did not, or the loop is closed.
+    /// Returns the offered and answered requests of the whole window, if the server answered more
+    /// than was offered. The surplus are requests of the warm-up. `None`: the server did not, or
+    /// the loop is closed.
     pub(crate) fn worked_off(&self) -> Option<Pace> {
         self.offered_rps()?;
         let (from_s, to_s) = (self.window().next()?.start_s, self.window().next_back()?.end_s);
@@ -150,9 +152,9 @@ impl LoadResult {
         (!is_kept).then_some(Pace { from_s, to_s, is_whole: true, offered, answered, is_kept })
     }
 
-    /// The last interval that is full of arrivals. A load of a given number of requests goes on
-    /// until all are answered, and the last interval with arrivals is only partly full: the one
-    /// before it is taken if there is one.
+    /// Returns the last interval that is full of arrivals. A load with a number of requests
+    /// continues until all are answered, so its last interval with arrivals is only partly full.
+    /// The interval before it is taken if there is one.
     fn last_of_arrivals(&self) -> Option<&IntervalResult> {
         if self.config.requests.is_none() {
             return self.window().next_back();
@@ -181,7 +183,7 @@ impl LoadResult {
     /// Requests taken on or dropped between two instants of the load, the drain left out.
     fn arrivals_within(&self, from_s: f64, to_s: f64) -> f64 {
         let taken_on = self.intervals.iter().filter(|i| i.phase != Phase::Drain);
-        within(taken_on.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
+        sum_over(taken_on.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
     }
 
     fn window(&self) -> impl DoubleEndedIterator<Item = &IntervalResult> {
@@ -197,12 +199,12 @@ impl LoadResult {
         connections * u64::from(config.streams) * u64::from(config.pipeline)
     }
 
-    /// Mean number of requests with the server: those in flight, but no more than there are places,
-    /// because the others wait in the generator.
+    /// Returns the mean number of requests with the server. Requests in flight beyond the number of
+    /// places wait in the generator.
     #[must_use]
     pub fn at_server(&self) -> f64 {
         let asked = u64::from(self.config.streams.max(1));
-        // A server may grant fewer streams than were asked for, and HTTP/1.1 has none.
+        // A server may grant fewer streams than requested, and HTTP/1.1 has none.
         let granted = match &self.http2 {
             Some(http2) => http2.streams.granted.map_or(asked, |n| u64::from(n).min(asked)),
             None => 1,
@@ -218,14 +220,14 @@ mod tests {
     use dyno_archive::times::Recording;
     use dyno_archive::{Interval, LoadRecord, Phase};
 
-    use super::{may_be_in_hand, rate_of, within};
+    use super::{may_be_in_hand, rate_of, sum_over};
     use crate::caveat::{Caveat, Code};
     use crate::fixture;
     use crate::load::{Config, IntervalResult, LoadResult};
     use crate::verdict::{self, Context};
 
     #[test]
-    fn what_is_offered_is_what_was_scheduled() {
+    fn the_offered_rate_is_the_scheduled_rate() {
         for (scheduled, rate, kept) in
             [(950, 1000.0, true), (1000, 1000.0, true), (1030, 1000.0, false)]
         {
@@ -256,7 +258,7 @@ mod tests {
         warmup_s: f64,
         window_s: f64,
         interval_s: f64,
-        /// Number of requests asked for, instead of a duration.
+        /// Requested number of requests, instead of a duration.
         requests: Option<u64>,
     }
 
@@ -288,7 +290,8 @@ mod tests {
         requests
     }
 
-    /// The result of such a load; the drain answers what the window leaves open.
+    /// Returns the result of such a load; the drain answers the requests that are open at the end
+    /// of the window.
     fn result_of(load: &Load) -> LoadResult {
         let ns = |s: f64| (s * 1e9).round() as u64;
         let (opens, closes) = (load.warmup_s, load.warmup_s + load.window_s);
@@ -341,6 +344,12 @@ mod tests {
 
     const RAMP: fn(f64) -> f64 = |t| 100.0 + 90.0 * t.clamp(0.0, 10.0);
 
+    /// Service times in seconds.
+    const TWO_TO_600_MS: &[f64] = &[0.02, 0.6, 0.3, 0.45, 0.15];
+
+    /// Service times in seconds.
+    const MOSTLY_QUICK: &[f64] = &[0.002, 0.002, 1.0, 0.002, 0.002, 0.002, 1.0, 0.002, 0.002, 1.0];
+
     /// A server with short service times that can begin at most `at_most` requests per second.
     fn slow(rate: fn(f64) -> f64, at_most: f64) -> Load {
         Load { rate, at_most, service_s: &[0.01], ..EASY }
@@ -364,9 +373,6 @@ mod tests {
 
     #[test]
     fn a_server_that_keeps_up_is_not_called_late() {
-        let two_to_600_ms: &[f64] = &[0.02, 0.6, 0.3, 0.45, 0.15];
-        let mostly_quick: &[f64] =
-            &[0.002, 0.002, 1.0, 0.002, 0.002, 0.002, 1.0, 0.002, 0.002, 1.0];
         for (name, load) in [
             ("200 ms each", EASY),
             (
@@ -395,17 +401,25 @@ mod tests {
             ),
             (
                 "unlike times",
-                Load { rate: |_| 20.0, service_s: two_to_600_ms, warmup_s: 2.0, ..EASY },
+                Load { rate: |_| 20.0, service_s: TWO_TO_600_MS, warmup_s: 2.0, ..EASY },
             ),
             (
                 "fewer than one in an interval",
-                Load { rate: |_| 20.0, service_s: two_to_600_ms, interval_s: 0.01, ..EASY },
+                Load { rate: |_| 20.0, service_s: TWO_TO_600_MS, interval_s: 0.01, ..EASY },
             ),
             (
                 "quick ones and slow ones",
-                Load { rate: |_| 100.0, service_s: mostly_quick, window_s: 10.0, ..EASY },
+                Load { rate: |_| 100.0, service_s: MOSTLY_QUICK, window_s: 10.0, ..EASY },
             ),
             ("3 s each in a window of 5 s", Load { rate: |_| 100.0, service_s: &[3.0], ..EASY }),
+        ] {
+            judge(name, &load, true);
+        }
+    }
+
+    #[test]
+    fn a_warm_up_backlog_that_melts_is_not_called_late() {
+        for (name, load) in [
             (
                 "a backlog of the warm-up that melts",
                 Load {
@@ -429,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_told_with_a_place_where_that_tells_it_from_another() {
+    fn rates_below_100_have_one_decimal() {
         for (rps, wanted) in
             [(0.25, "0.2"), (7.26, "7.3"), (99.94, "99.9"), (100.0, "100"), (1234.5, "1234")]
         {
@@ -448,12 +462,12 @@ mod tests {
             ((3.0, 9.0), 0.0),
             ((-1.0, 0.25), 2.5),
         ] {
-            assert_eq!(within(counts.into_iter(), stretch), wanted, "{stretch:?}");
+            assert_eq!(sum_over(counts.into_iter(), stretch), wanted, "{stretch:?}");
         }
     }
 
     #[test]
-    fn chance_may_leave_two_deviations_in_hand_of_a_part_of_what_was_offered() {
+    fn chance_may_leave_two_deviations_up_to_a_cap_in_flight() {
         for ((offered, before, last), wanted) in [
             // At least one request.
             ((1000.0, 0.0, 0.0), 1.0),
@@ -486,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_as_short_as_its_service_times_is_looked_at_as_a_whole() {
+    fn a_load_as_short_as_its_service_times_is_judged_as_a_whole() {
         let mut record = fixture::record(1000);
         let mean_us = fixture::result(&record, Some(1000.0)).service_time_us.mean.unwrap();
         let ends_ns = (mean_us * 1e3).round() as u64;
@@ -504,7 +518,7 @@ mod tests {
         };
         let when = |warmup_s, service_s| result(warmup_s, service_s).pace().unwrap().when();
         assert_eq!(when(0.0, &[0.5]), " in 2.5 s of the window");
-        // It is settled when the window opens: from 1.5 s on.
+        // The load is settled from 1.5 s on, before the window opens.
         assert_eq!(when(2.0, &[0.5]), "");
         let mut ended = result(2.0, &[0.5]);
         ended.config.requests = Some(400);

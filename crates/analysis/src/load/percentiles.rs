@@ -1,4 +1,4 @@
-//! Distributions of times, as results have them.
+//! Distributions of times, for results.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::stats::ranks;
 
-/// Samples that must lie beyond a percentile for it to be given (docs/methodology.md).
+/// Samples that must lie beyond a percentile for it to be reported (docs/methodology.md).
 pub const SAMPLES_BEYOND: f64 = 20.0;
 
 /// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right
@@ -34,15 +34,15 @@ pub struct Percentiles {
     pub p99_9: Option<f64>,
     pub p99_99: Option<f64>,
     pub max: Option<f64>,
-    /// 95 % intervals of the percentiles p50 to p99.9, by their names; empty where nobody asked.
-    /// They take requests for independent, which those of one stall are not: so this is the least
-    /// that a percentile of one load may be off.
+    /// 95 % intervals of the percentiles p50 to p99.9, by name; empty unless requested. They assume
+    /// independent requests, but a stall affects many at once. The real uncertainty of one load's
+    /// percentiles is at least this large.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub bounds_us: BTreeMap<&'static str, Bounds>,
 }
 
-/// Values between which a percentile lies, microseconds; `None`: no value of so small a sample
-/// bounds it, or an unanswered request does.
+/// Values between which a percentile lies, microseconds; `None`: the sample is too small for this
+/// bound, or the bound is among the unanswered requests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bounds {
     pub low: Option<f64>,
@@ -56,7 +56,7 @@ const BOUNDED: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     pub count: u64,
-    /// The longest that one of them is known to have waited, nanoseconds; `None`: not known.
+    /// Longest known wait of one of them, nanoseconds; `None`: not known.
     pub longest_ns: Option<u64>,
 }
 
@@ -114,8 +114,7 @@ impl Percentiles {
         }
     }
 
-    /// The same with the bounds of its percentiles, as far as these are given. Both are of one
-    /// distribution.
+    /// Adds the bounds of the known percentiles.
     #[must_use]
     pub fn with_bounds(mut self, times: &Times) -> Percentiles {
         let due = times.count() + self.unanswered;
@@ -163,7 +162,7 @@ mod tests {
         let (low, high) = all.bounds_at(0.5).unwrap();
         assert!((468.0..=470.0).contains(&low) && (531.0..=533.0).contains(&high), "{low} {high}");
         assert!(all.bounds_at(0.9).is_some() && all.bounds_at(0.99).is_none(), "10 lie beyond p99");
-        // Ten of a hundred went unanswered: nobody knows how far up the percentile may lie.
+        // Ten of a hundred are unanswered, so the upper bound of the percentile is unknown.
         let some = of(1..=900, 100);
         assert_eq!(some.bounds_us["p90"].high, None);
         assert!(some.bounds_us["p90"].low.is_some() && some.bounds_at(0.9).is_none());

@@ -28,7 +28,7 @@ pub enum Place {
 pub struct Unanswered {
     /// Share of all requests that were due: 0 to 1.
     pub share: f64,
-    /// The longest wait known, of these and of right answers, in microseconds.
+    /// The longest wait known, of unanswered requests and right answers, in microseconds.
     pub longest_wait: Option<f64>,
 }
 
@@ -46,7 +46,7 @@ impl Percentiles {
         Unanswered { share, longest_wait: self.longest_wait }
     }
 
-    /// Where the percentile of quantile `q` (0 to 1) lies. For 1, the longest time of all, any
+    /// Returns the place of the percentile of quantile `q` (0 to 1). For 1, the longest time, any
     /// number of samples is enough.
     #[must_use]
     pub fn place(&self, q: f64) -> Place {
@@ -85,8 +85,8 @@ impl Percentiles {
     }
 }
 
-/// A percentile in microseconds over all that was due, however few samples lie beyond it: for
-/// display while a load runs. `None`: it lies among the unanswered.
+/// Returns a percentile in microseconds over all due requests, regardless of the number of samples
+/// beyond it, for display while a load runs. `None`: it lies among the unanswered.
 #[must_use]
 pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     if waits.is_beyond(q) {
@@ -100,7 +100,8 @@ pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     answers.at(among_answers).map(|ns| ns as f64 / 1e3)
 }
 
-/// The unanswered requests of one load, or of one interval, and which percentiles lie among them.
+/// The unanswered requests of one load, or of one interval, and the percentiles that lie among
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LoadUnanswered {
     /// Share of all requests that were due: 0 to 1.
@@ -131,7 +132,7 @@ impl LoadUnanswered {
 pub struct StepUnanswered {
     /// Share of all requests that were due in those repeats: 0 to 1.
     pub share: f64,
-    /// The longest wait known, of these and of right answers, in microseconds.
+    /// The longest wait known, of unanswered requests and right answers, in microseconds.
     pub longest_wait: Option<f64>,
     /// Repeats in which the percentile lies among the unanswered.
     pub p50: usize,
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(
             waits(9_900, 100).place(0.99),
             Place::TooFew,
-            "rank 9,900 is the last right answer"
+            "rank 9,900 is the last correct answer"
         );
         assert!(!waits(9_900, 100).is_beyond(0.99) && waits(9_899, 101).is_beyond(0.99));
         assert_eq!(waits(900, 100).place(0.99), Place::TooFew, "of 1,000 samples 10 lie beyond");
@@ -260,7 +261,7 @@ mod tests {
         for (q, us) in quantiles.into_iter().zip([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) {
             assert_eq!(known.place(q), Place::At(us), "{q}");
         }
-        assert_eq!(known.place(0.6), Place::TooFew, "nobody keeps it");
+        assert_eq!(known.place(0.6), Place::TooFew, "no samples were kept");
     }
 
     #[test]

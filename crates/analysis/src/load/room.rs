@@ -1,5 +1,5 @@
-//! The room that the generator had: by CPU, not only by thread, because threads that share a CPU
-//! each look idle.
+//! Unused CPU capacity of the generator, by CPU as well as by thread: threads that share a CPU each
+//! look idle.
 
 use dyno_archive::machine::MachineUse;
 use dyno_archive::sample::ThreadUse;
@@ -7,25 +7,25 @@ use dyno_archive::{LoadRecord, Phase};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Shortest time in seconds over which the kernel's ticks of 10 ms tell how full a CPU was.
+/// Shortest time in seconds over which the kernel's ticks of 10 ms show how busy a CPU was.
 const SHORTEST_S: f64 = 0.5;
 
-/// The CPUs of the generator over the window, and what was left of them.
+/// The CPUs of the generator over the window, and their unused capacity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Room {
-    /// Share of a CPU that was needed where it was tightest: the work and waiting of one thread, or
-    /// the work of all threads of one CPU, whichever is most. Polling is left out. Near 1 nothing
-    /// is left.
+    /// Share of a CPU that was needed at the tightest place, without polling. It is the maximum of
+    /// the work and waiting of one thread, and of the work of all threads of one CPU. Near 1,
+    /// nothing is left.
     pub need: f64,
     /// Part of `need` that was work; the rest was waiting for a CPU.
     pub need_work: f64,
     /// Largest share of the window that a thread waited for a CPU; `None`: the kernel does not
-    /// tell.
+    /// report it.
     pub waiting: Option<f64>,
     /// CPUs on which the generator's threads might run; `None`: not recorded.
     pub cpus: Option<Vec<u32>>,
-    /// Share of those CPUs' time that was used by anybody or taken by the hypervisor, polling left
-    /// out. `None`: the kernel does not tell, or the window is too short.
+    /// Share of those CPUs' time that any program used or the hypervisor took, without polling.
+    /// `None`: the kernel does not report it, or the window is too short.
     pub busy: Option<f64>,
     /// Share of those CPUs' time that something other than dyno used; `None` as for `busy`.
     pub others: Option<f64>,
@@ -92,7 +92,8 @@ impl Room {
         self.throttled = periods.map(|quota| quota.throttled_periods as f64 / quota.periods as f64);
     }
 
-    /// ` (nginx 1.20 s, node 0.30 s)`, or nothing where nobody was seen.
+    /// Returns text such as ` (nginx 1.20 s, node 0.30 s)`, or an empty text if no process is
+    /// known.
     pub(crate) fn named(&self) -> String {
         let each: Vec<String> =
             self.others_named.iter().map(|o| format!("{} {:.2} s", o.name, o.cpu_s)).collect();

@@ -21,7 +21,7 @@ pub(super) struct Sums {
     pub(super) times: ExchangeTimes,
     /// Unanswered requests, with their longest wait since intended.
     pub(super) missing: Missing,
-    /// The same requests, with their longest wait since sent.
+    /// Unanswered requests, with their longest wait since sent.
     pub(super) missing_service: Missing,
     pub(super) bytes: Bytes,
     pub(super) checked: u64,
@@ -89,9 +89,9 @@ pub(super) fn sent_in_drain(record: &LoadRecord) -> u64 {
     record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.bytes_sent).sum()
 }
 
-/// Time that exchanges spent in flight inside the measured window, in nanoseconds, by the
-/// distributions: the sum of all times and ages, less their parts before the window and in the
-/// drain, plus the part of exchanges that do not belong to the window.
+/// Returns the time that exchanges spent in flight inside the measured window, in nanoseconds. It
+/// is the sum of all times and ages of the distributions, less their parts before the window and in
+/// the drain. The part of exchanges that do not belong to the window is added.
 fn within_window(record: &LoadRecord, response: &Times, edges: Edges) -> f64 {
     let drain: u64 =
         record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();

@@ -1,4 +1,4 @@
-//! Rows, ties and places of runs made by hand.
+//! Rows, ties and places of hand-made runs.
 
 use dyno_archive::plan::{Arrivals, Cost, NotServed};
 use dyno_archive::sample::CgroupUse;
@@ -134,7 +134,7 @@ fn a_row_is_divided_by_the_baselines() {
     rows.truncate(3);
     let mut plan = five_blocks().header.plan;
     compare(&mut rows, &plan);
-    assert!(rows.iter().all(|row| row.to_baseline.is_none()), "nobody is named");
+    assert!(rows.iter().all(|row| row.to_baseline.is_none()), "the suite names no baseline");
     rows[1].baseline = true;
     let figures = |row: &mut OverviewRow, factor: f64| {
         row.response_p50_us = Some(2.0 * factor);
@@ -161,9 +161,9 @@ fn a_row_is_divided_by_the_baselines() {
 fn a_tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
     let row =
         |subject: &str| OverviewRow { subject: subject.into(), ..reported().overview.remove(0) };
-    let told = |group: &[(&str, f64)]| {
+    let first_tie = |group: &[(&str, f64)]| {
         let rows: Vec<_> = group.iter().map(|(subject, _)| row(subject)).collect();
-        // Each differs a little between repeats, and in its own way.
+        // Each subject's repeats differ a little, in a different pattern.
         let differs = [[1.02, 0.98, 1.0], [1.0, 1.01, 0.99], [0.99, 1.0, 1.01], [0.98, 1.02, 1.0]];
         let peak = |((_, rps), differs): (&(&str, f64), [f64; 3])| {
             (1..).zip(differs.map(|times| Point::Known(rps * times))).collect()
@@ -174,17 +174,17 @@ fn a_tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
         Some((tie.best, tie.with.join(" "), tie.mutual))
     };
     let tie = |best: &str, with: &str, mutual| Some((best.to_string(), with.to_string(), mutual));
-    assert_eq!(told(&[("a", 100.0), ("b", 99.0), ("c", 98.0)]), tie("a", "b c", true));
+    assert_eq!(first_tie(&[("a", 100.0), ("b", 99.0), ("c", 98.0)]), tie("a", "b c", true));
     // 96 and 104 lie more than 5 % apart in each repeat.
-    assert_eq!(told(&[("a", 100.0), ("b", 104.0), ("c", 96.0)]), tie("a", "b c", false));
+    assert_eq!(first_tie(&[("a", 100.0), ("b", 104.0), ("c", 96.0)]), tie("a", "b c", false));
     assert_eq!(
-        told(&[("a", 100.0), ("b", 104.0), ("c", 102.0), ("d", 96.0)]),
+        first_tie(&[("a", 100.0), ("b", 104.0), ("c", 102.0), ("d", 96.0)]),
         tie("a", "b c d", false)
     );
-    // A member ahead of the best in every pair is told apart from it.
-    assert_eq!(told(&[("a", 100.0), ("b", 112.0), ("c", 99.0)]), tie("a", "c", true));
-    assert_eq!(told(&[("a", 100.0), ("b", 112.0)]), None);
-    assert_eq!(told(&[("a", 100.0)]), None);
+    // A member that is ahead of the best in every pair is not tied with it.
+    assert_eq!(first_tie(&[("a", 100.0), ("b", 112.0), ("c", 99.0)]), tie("a", "c", true));
+    assert_eq!(first_tie(&[("a", 100.0), ("b", 112.0)]), None);
+    assert_eq!(first_tie(&[("a", 100.0)]), None);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn errors_are_what_was_lost_and_what_was_wrong() {
 }
 
 #[test]
-fn who_has_no_numbers_is_told_why() {
+fn subjects_without_numbers_have_a_reason() {
     let mut subject = reported().subjects.remove(0);
     assert_eq!(absent(&subject, Protocol::H1, true), None);
     let failure = Failure { kind: FailureKind::Crashed, message: "it left\nat once".into() };
@@ -224,7 +224,7 @@ fn who_has_no_numbers_is_told_why() {
     );
 }
 
-/// Checks fail in every repeat of one server: what it did stays visible, and is no result.
+/// Checks fail in every repeat of one server: its figures stay visible, but are no result.
 #[test]
 fn figures_of_invalid_repeats_stay_visible() {
     let mut run = five_blocks();
@@ -248,12 +248,12 @@ fn figures_of_invalid_repeats_stay_visible() {
         (Some(412.0), Some(128))
     );
     assert_eq!(invalid.response_p50_us.map(f64::round), Some(1000.0), "of the reference");
-    // One with valid repeats needs no others.
+    // A row with valid repeats needs no invalid ones.
     assert_eq!(row("slow").invalid, None);
     assert_eq!(reported().overview[0].invalid, None);
 }
 
-/// Three repeats are the least that an interval takes, and so the least for a place.
+/// Three repeats are the least for an interval, and so for a place.
 #[test]
 fn subject_with_two_counted_repeats_has_no_place() {
     for (spoiled, has_place) in [(2, true), (3, false)] {

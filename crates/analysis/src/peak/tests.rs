@@ -1,4 +1,4 @@
-//! Runs in which the generator, or the machine, is why steps do not count.
+//! Runs in which the generator, or the machine, is the reason why steps do not count.
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{self, Arrivals, Launch, Step, Subject};
@@ -10,13 +10,13 @@ use crate::fixture;
 use crate::overview::OverviewRow;
 use crate::report::{Report, report};
 
-/// What a trial was.
+/// Kind of a trial.
 #[derive(Clone, Copy)]
 enum Was {
     Valid(u64),
-    /// So many answers, with a generator that had no room.
+    /// This many answers, with a generator that had no room.
     Busy(u64),
-    /// So many answers, and two counts of requests that do not agree.
+    /// This many answers, and two counts of requests that do not agree.
     Doubtful(u64),
     /// Every tenth answer was wrong.
     Wrong(u64),
@@ -35,14 +35,14 @@ fn load(was: Was) -> Option<dyno_archive::LoadRecord> {
         }
         Doubtful(_) => load.books.completed -= 1,
         Wrong(_) => {
-            (0..n / 10).for_each(|_| load.intervals[0].outcomes.count(Outcome::UnexpectedBody))
+            (0..n / 10).for_each(|_| load.intervals[0].outcomes.count(Outcome::UnexpectedBody));
         }
         _ => {}
     }
     Some(load)
 }
 
-/// A subject, and at each step what each of its repeats was.
+/// A subject with the kind of each repeat at each step.
 type Server<'a> = (&'a str, &'a [&'a [Was]]);
 
 /// A run of servers at these numbers of connections.
@@ -70,7 +70,7 @@ fn run(connections: &[u32], servers: &[Server<'_>]) -> Run {
     fixture::run(plan, Vec::new(), trials)
 }
 
-fn told(connections: &[u32], servers: &[Server<'_>]) -> Report {
+fn eval(connections: &[u32], servers: &[Server<'_>]) -> Report {
     report(&run(connections, servers))
 }
 
@@ -91,10 +91,10 @@ const fn busy(n: u64) -> [Was; 5] {
     [Busy(n), Busy(n + 3), Busy(n + 1), Busy(n + 4), Busy(n + 2)]
 }
 
-/// The reviewed case: at 16 connections the generator is the limit of the faster server.
+/// At 16 connections the generator is the limit of the faster server.
 #[test]
 fn generator_limited_server_is_not_ranked_below() {
-    let report = told(
+    let report = eval(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])],
     );
@@ -103,7 +103,7 @@ fn generator_limited_server_is_not_ranked_below() {
     let (most, at) = fast.most().unwrap();
     assert_eq!((most.median, at.connections, most.values.len()), (Some(2302.0), 16, 5));
     assert_eq!(fast.peak_open_steps[0].reason, Some(Code::GeneratorBusy));
-    // What it did at least is above all that the other can do.
+    // Its lower bound is above the other server's maximum.
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 1)), Some((2, 2))));
     assert_eq!((report.overview[0].subject.as_str(), report.ties.len()), ("fast", 0));
     assert_eq!(fast.limiter, Some(crate::verdict::Resource::Generator));
@@ -119,7 +119,7 @@ fn generator_limited_server_is_not_ranked_below() {
 
 #[test]
 fn censored_peak_below_another_may_have_any_place() {
-    let report = told(
+    let report = eval(
         &[1, 16],
         &[
             ("slow", &[&valid(528), &valid(1790)]),
@@ -137,10 +137,10 @@ fn censored_peak_below_another_may_have_any_place() {
 }
 
 #[test]
-fn two_censored_peaks_are_not_told_apart() {
+fn two_censored_peaks_are_tied() {
     let of = |n| [Busy(n), Busy(n), Busy(n + 1), Busy(n), Busy(n)];
     let report =
-        told(&[1, 16], &[("a", &[&valid(528), &of(1790)]), ("b", &[&valid(816), &of(2500)])]);
+        eval(&[1, 16], &[("a", &[&valid(528), &of(1790)]), ("b", &[&valid(816), &of(2500)])]);
     assert_eq!((places(&report, "a"), places(&report, "b")), (Some((1, 2)), Some((1, 2))));
 }
 
@@ -149,36 +149,36 @@ fn one_refused_repeat_makes_the_peak_a_lower_bound() {
     let mut some = valid(1500);
     some[3] = Busy(1600);
     let report =
-        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &some])]);
+        eval(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &some])]);
     let fast = row(&report, "fast");
     assert!(fast.peak_is_lower_bound);
     assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (1, 5));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
-    // At a common step it is no loss either.
+    // At a common step it does not lose either.
     let at_16 = report.comparisons.iter().find(|c| c.step == 1).unwrap();
     assert_eq!((at_16.tie, at_16.throughput_bound), (true, RatioBound::AtLeast));
     let at_1 = report.comparisons.iter().find(|c| c.step == 0).unwrap();
     assert_eq!((at_1.tie, at_1.throughput_bound), (false, RatioBound::Exact));
 }
 
-/// Even if all that was refused was as fast as can be, the median of that step is below the peak.
+/// Even if all refused repeats were arbitrarily fast, the median of that step would be below the
+/// peak.
 #[test]
 fn refused_repeats_that_decide_nothing_leave_the_peak_exact() {
     let mut higher = valid(700);
     higher[2] = Busy(900);
     let report =
-        told(&[16, 64], &[("a", &[&valid(1000), &higher]), ("b", &[&valid(800), &valid(790)])]);
+        eval(&[16, 64], &[("a", &[&valid(1000), &higher]), ("b", &[&valid(800), &valid(790)])]);
     assert!(!row(&report, "a").peak_is_lower_bound);
     assert_eq!(places(&report, "a"), Some((1, 1)));
 }
 
-/// A step with fewer in flight that had reached little is no candidate; one that was near the peak
-/// is.
+/// A step with fewer requests in flight is a candidate only if it was near the peak.
 #[test]
 fn lower_steps_count_if_they_were_near_the_peak() {
     let of = |n: u64| {
         let report =
-            told(&[1, 16], &[("a", &[&busy(n), &valid(2000)]), ("b", &[&valid(800), &valid(790)])]);
+            eval(&[1, 16], &[("a", &[&busy(n), &valid(2000)]), ("b", &[&valid(800), &valid(790)])]);
         row(&report, "a").peak_is_lower_bound
     };
     assert_eq!((of(300), of(1900), of(2400)), (false, true, true));
@@ -187,12 +187,12 @@ fn lower_steps_count_if_they_were_near_the_peak() {
 #[test]
 fn refusals_for_other_reasons_than_the_servers_are_alike() {
     let doubtful = [Doubtful(900), Doubtful(900), Doubtful(900), Doubtful(900), Doubtful(900)];
-    let report = told(
+    let report = eval(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &doubtful])],
     );
     let fast = row(&report, "fast");
-    // What dyno itself doubts is no lower bound, and no evidence either.
+    // Repeats that dyno itself doubts are neither a lower bound nor evidence.
     assert_eq!((fast.peak_is_lower_bound, fast.most_rps()), (true, Some(818.0)));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
 }
@@ -200,7 +200,7 @@ fn refusals_for_other_reasons_than_the_servers_are_alike() {
 /// A generator that had no room because of other programs was not the limit.
 #[test]
 fn reason_is_that_of_most_repeats() {
-    let report = told(&[1, 16], &[("a", &[&valid(816), &busy(2300)])]);
+    let report = eval(&[1, 16], &[("a", &[&valid(816), &busy(2300)])]);
     let mut trials: Vec<TrialResult> = report.trials;
     trials.retain(TrialResult::fell_short);
     let first = |disturbed: usize| {
@@ -214,13 +214,13 @@ fn reason_is_that_of_most_repeats() {
     assert_eq!(reason(&[]), None);
 }
 
-/// Three repeats that count show what a server does, unless the generator hid the best of them.
+/// Three repeats that count show a server's throughput, unless the generator hid the best of them.
 #[test]
 fn few_repeats_that_are_doubtful_leave_the_peak_exact() {
     let with = |refused: &[usize], of: Was| {
         let mut some = valid(700);
         refused.iter().for_each(|i| some[*i] = of);
-        let report = told(
+        let report = eval(
             &[1, 16],
             &[("slow", &[&valid(100), &valid(700)]), ("fast", &[&valid(300), &some])],
         );
@@ -235,14 +235,14 @@ fn few_repeats_that_are_doubtful_leave_the_peak_exact() {
 fn the_servers_own_failures_leave_its_peak_exact() {
     let wrong = [Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000)];
     let report =
-        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &wrong])]);
+        eval(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &wrong])]);
     assert!(!row(&report, "fast").peak_is_lower_bound);
     assert_eq!((places(&report, "slow"), places(&report, "fast")), (Some((1, 1)), Some((2, 2))));
 }
 
 #[test]
 fn a_step_that_did_not_run_leaves_the_peak_open() {
-    let report = told(
+    let report = eval(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &[NotRun; 5]])],
     );
@@ -255,7 +255,7 @@ fn a_step_that_did_not_run_leaves_the_peak_open() {
 #[test]
 fn steps_with_repeats_that_did_not_run_leave_the_peak_open() {
     let with = |own: &[Was]| {
-        told(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), own])])
+        eval(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), own])])
     };
     let report = with(&[Valid(2300), Valid(2310), NotRun, NotRun, NotRun]);
     let fast = row(&report, "fast");
@@ -263,14 +263,14 @@ fn steps_with_repeats_that_did_not_run_leave_the_peak_open() {
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
     let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
     assert!(caveat.message.contains("3 of 5 repeats do not count (not run)"), "{caveat:?}");
-    // Three show what it does.
+    // Three repeats are enough.
     let report = with(&[Valid(700), Valid(701), Valid(702), NotRun, NotRun]);
     assert!(!row(&report, "fast").peak_is_lower_bound);
 }
 
 #[test]
 fn a_server_with_only_refused_steps_has_a_lower_bound() {
-    let report = told(
+    let report = eval(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&busy(816), &busy(2300)])],
     );
@@ -280,11 +280,11 @@ fn a_server_with_only_refused_steps_has_a_lower_bound() {
     assert_eq!(report.overview[0].subject, "fast");
 }
 
-/// Valid repeats must not cost a server the place that it has without any.
+/// Valid repeats must not cost a server a place that it has without any.
 #[test]
 fn few_valid_repeats_among_refused_ones_keep_the_place() {
     let places_of_fast = |fast: [Was; 5]| {
-        let report = told(&[16], &[("slow", &[&valid(1790)]), ("fast", &[&fast])]);
+        let report = eval(&[16], &[("slow", &[&valid(1790)]), ("fast", &[&fast])]);
         assert!(row(&report, "fast").peak_is_lower_bound);
         places(&report, "fast")
     };
@@ -315,8 +315,8 @@ fn ratios_to_the_baseline_of_bounds_are_bounds() {
     assert_eq!(ratios("fast", "slow"), (None, None));
 }
 
-/// The curve of a server bends where the generator refuses its faster repeats: that is no knee, and
-/// no end of its growth.
+/// The curve of a server bends where the generator refuses its faster repeats. That is neither a
+/// knee nor the end of its growth.
 #[test]
 fn a_curve_whose_top_is_refused_has_no_knee() {
     let curve = |top: &[Was], connections: &[u32]| {
@@ -331,7 +331,7 @@ fn a_curve_whose_top_is_refused_has_no_knee() {
         ];
         let mut steps: Vec<&[Was]> = levels.iter().map(|level| &level[..]).collect();
         steps.push(top);
-        told(connections, &[("a", &steps)]).scaling.remove(0)
+        eval(connections, &[("a", &steps)]).scaling.remove(0)
     };
     let connections = [1, 2, 4, 8, 16, 32, 64, 128];
     let known = curve(&valid(8100), &connections);

@@ -1,4 +1,4 @@
-//! One profile beside another.
+//! Comparison of two profiles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,14 @@ use serde::Serialize;
 
 use super::{Flame, Function, Node, Side, Tree, lines};
 
-/// One profile beside another: where more time goes per answer, and where less.
+/// Comparison of two profiles: parts with more time per answer, and parts with less.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Difference {
-    /// Of the first of the two, with `levels`.
+    /// The first profile, with `levels`.
     pub flame: Flame,
-    /// Time per answer in the other.
+    /// Time per answer in the other profile.
     pub there_us: f64,
-    /// By the size of the difference, the largest first; those that the samples cannot show are
-    /// left out.
+    /// Differences by size, the largest first; those that the samples cannot show are left out.
     pub changes: Vec<Change>,
 }
 
@@ -29,7 +28,7 @@ pub struct Change {
     pub difference_us: f64,
 }
 
-/// Functions of which a difference is told.
+/// Largest number of functions with a reported difference.
 const CHANGES: usize = 30;
 
 /// Time per answer that samples of two profiles stand for.
@@ -40,8 +39,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// `None`: no answer came in one of the two, or a profile has no sample; or they are of threads
-    /// that wait, where one long wait is many samples, and nothing can be said of chance.
+    /// `None`: one of the two has no answer or no sample, or the profiles are of waiting threads.
+    /// One long wait is many samples, so their chance differences are unknown.
     fn of(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Scale> {
         if side == Side::Waiting {
             return None;
@@ -49,7 +48,7 @@ impl Scale {
         let each = |p: &ProfileRecord| {
             let stacks = side.of(p);
             let samples: u64 = stacks.stacks.iter().map(|s| s.samples).sum();
-            // Samples that were lost are taken to be like those that were not.
+            // Lost samples are assumed to be like the others.
             let each = 1.0 + stacks.lost as f64 / samples.max(1) as f64;
             let is_there = p.answers > 0 && samples > 0;
             is_there.then(|| each * stacks.period_ns as f64 / 1e3 / p.answers as f64)
@@ -57,10 +56,10 @@ impl Scale {
         Some(Scale { here_us: each(here)?, there_us: each(there)? })
     }
 
-    /// The difference in time per answer; `None`: it is within three times its standard error.
-    /// Samples are counts of rare events, so the variance of their number is that number (Poisson);
-    /// one more, because few are known least. Three, because a graph has hundreds of calls, of
-    /// which twice the error would show some by chance.
+    /// Returns the difference in time per answer; `None`: it is within three times its standard
+    /// error. Samples are counts of rare events, so the variance of their number is that number
+    /// (Poisson), plus one because small counts are the least certain. The factor is three because
+    /// a graph has hundreds of calls, some of which would exceed twice the error by chance.
     fn difference(self, here: u64, there: u64) -> Option<f64> {
         let (here, there) = (here as f64, there as f64);
         let difference = here * self.here_us - there * self.there_us;
@@ -70,7 +69,7 @@ impl Scale {
     }
 }
 
-/// Sets a profile beside another. `None`: there is nothing to be compared.
+/// Compares one profile with another. `None`: they cannot be compared.
 #[must_use]
 pub fn difference(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Difference> {
     let scale = Scale::of(here, there, side)?;
@@ -108,5 +107,5 @@ pub fn difference(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Op
     })
 }
 
-/// Shares of all time at which a difference is of the next size.
+/// Shares of all time from which a difference has the next level.
 const LEVELS: [f64; 3] = [0.0, 0.02, 0.1];

@@ -1,4 +1,4 @@
-//! Flame graphs and differences, of profiles made by hand.
+//! Flame graphs and differences of hand-made profiles.
 
 use super::*;
 
@@ -19,8 +19,8 @@ fn stack(frames: &[u32], samples: u64) -> Stack {
     }
 }
 
-/// `main` calls `a` and `b`; `a` calls `write`, which is the kernel's, and itself. 1,000 answers; a
-/// sample is a millisecond.
+/// `main` calls `a` and `b`; `a` calls itself and the kernel's `write`. 1,000 answers; a sample is
+/// a millisecond.
 fn profile(stacks: Vec<Stack>) -> ProfileRecord {
     let frames = [
         ("main", FrameKind::Native),
@@ -45,7 +45,7 @@ fn shown(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
 }
 
 #[test]
-fn calls_lie_below_their_callers_and_are_as_wide_as_their_samples() {
+fn calls_lie_below_callers_and_are_as_wide_as_their_samples() {
     let all = profile(vec![
         stack(&[0, 1, 3], 50),
         stack(&[0, 1, 1], 10),
@@ -82,7 +82,7 @@ fn calls_lie_below_their_callers_and_are_as_wide_as_their_samples() {
 }
 
 #[test]
-fn what_is_not_known_is_told() {
+fn unknown_parts_are_reported() {
     let mut all = profile(vec![stack(&[0, 4], 3), Stack { whole: false, ..stack(&[0, 1], 1) }]);
     all.running.stacks.push(Stack { runnable: true, ..stack(&[0], 4) });
     let flame = Flame::of(&[&all], Side::Running).unwrap();
@@ -92,7 +92,7 @@ fn what_is_not_known_is_told() {
 }
 
 #[test]
-fn what_nobody_could_see_is_left_out() {
+fn invisible_parts_are_left_out() {
     let all = profile(vec![stack(&[0, 1], 5000), stack(&[0, 2], 4)]);
     let flame = Flame::of(&[&all], Side::Running).unwrap();
     assert_eq!(shown(&flame).len(), 3);
@@ -100,10 +100,10 @@ fn what_nobody_could_see_is_left_out() {
 }
 
 #[test]
-fn a_difference_is_told_where_samples_can_show_it() {
+fn a_difference_is_reported_if_samples_show_it() {
     let here = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 100)]);
     let mut there = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 108), stack(&[0, 3], 150)]);
-    // Twice as many answers: each sample is half as much.
+    // With twice as many answers, each sample is half as much time per answer.
     there.answers = 2000;
     let found = difference(&here, &there, Side::Running).unwrap();
     let changes: Vec<_> = found

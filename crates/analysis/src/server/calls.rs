@@ -1,4 +1,4 @@
-//! System calls per answer, from what was counted while so many answers came.
+//! System calls per answer, from calls counted over a known number of answers.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ pub struct Calls {
     /// Time in which they were counted: all of the window, or slices of it.
     pub counted_s: f64,
     pub slices: u64,
-    /// Complete answers that came in that time. All that is per answer is of these.
+    /// Complete answers that came in that time, the divisor of all values per answer.
     pub answers: u64,
     /// All calls.
     pub per_response: f64,
     /// All calls per second in which they were counted.
     pub per_s: f64,
-    /// By name; futex calls by what they are for. The most frequent ones have the most to say.
+    /// By name; futex calls by their purpose. The most frequent ones matter most.
     pub by_name: BTreeMap<String, Call>,
     /// `None`: it made no such calls.
     pub reads: Option<Transfers>,
     pub writes: Option<Transfers>,
-    /// Events that a wait for events returned, on average (`epoll_wait`, `poll`, `io_getevents`; of
-    /// `io_uring_enter` what it submitted).
+    /// Mean number of events that a wait for events returned (`epoll_wait`, `poll`,
+    /// `io_getevents`). For `io_uring_enter`, the mean number of submissions.
     pub events_per_wait: Option<f64>,
 }
 
@@ -34,12 +34,12 @@ pub struct Calls {
 pub struct Call {
     pub count: u64,
     pub per_response: f64,
-    /// `None`: what they returned was not looked at, as all below.
+    /// `None`: return values were not observed, as for all fields below.
     pub errors: Option<u64>,
     /// Part of the errors that had to be tried again later (EAGAIN).
     pub again: Option<u64>,
-    /// Mean of the amounts that those returned which did not fail: bytes of reads and writes,
-    /// events of waits, threads woken. `None`: it returns none.
+    /// Mean result of the calls that did not fail: bytes of reads and writes, events of waits,
+    /// threads woken. `None`: the call returns no amount.
     pub returned_mean: Option<f64>,
 }
 
@@ -53,12 +53,13 @@ pub struct Transfers {
 }
 
 impl Calls {
-    /// `None`: no call was seen between the two, or no answer came.
+    /// `None`: no call was observed between the two readings, or no answer came.
     pub(super) fn between(first: &CallsUse, last: &CallsUse) -> Option<Calls> {
         let answers = last.answers?.checked_sub(first.answers.unwrap_or(0)).filter(|n| *n > 0)?;
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
         let made = CallUse::all_since(&last.by_name, &first.by_name);
-        // Nobody answers without a system call: they were made where nobody saw them.
+        // Every answer takes a system call, so without calls they were made outside of the observed
+        // threads.
         let all = Some(made.values().map(|call| call.count).sum::<u64>()).filter(|n| *n > 0)?;
         Some(Calls {
             counted_s,
@@ -91,7 +92,7 @@ impl Call {
     }
 }
 
-/// Calls that did not fail, and what they returned.
+/// Number and results of the calls that did not fail.
 struct Sum {
     calls: u64,
     succeeded: Option<u64>,
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_per_answer_that_came_while_they_were_counted() {
+    fn calls_are_per_answer_of_the_counted_time() {
         let first = counted(100, &[("read", [100, 0, 0, 5000]), ("close", [7, 0, 0, 0])]);
         let last = counted(
             300,
@@ -186,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn of_calls_that_were_only_counted_nobody_knows_what_they_returned() {
-        let untold = |count| CallUse { count, errors: None, again: None, returned: None };
+    fn calls_that_were_only_counted_have_no_results() {
+        let counts = |count| CallUse { count, errors: None, again: None, returned: None };
         let at = |answers, calls: u64| CallsUse {
             counted_ns: answers * 1_000_000,
             slices: 1,
             answers: Some(answers),
-            by_name: [("read".to_string(), untold(calls)), ("epoll_wait".to_string(), untold(1))]
+            by_name: [("read".to_string(), counts(calls)), ("epoll_wait".to_string(), counts(1))]
                 .into(),
         };
         let first = CallsUse::default();
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn without_answers_nothing_is_told() {
+    fn without_answers_there_are_no_calls() {
         let one = counted(100, &[("read", [100, 0, 0, 0])]);
         assert_eq!(Calls::between(&one, &one), None);
         let uncounted = CallsUse { answers: None, ..one.clone() };

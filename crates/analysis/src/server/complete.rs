@@ -1,13 +1,13 @@
-//! Which counters of a party are complete over a stretch of time. This is the only place that
-//! decides it: a counter that it leaves empty is unknown to every rule and metric.
+//! The only place that decides which counters of a party are complete over a stretch of time. An
+//! incomplete counter is left empty here, so every rule and metric takes it as unknown.
 //!
-//! - A control group's CPU time holds everything.
-//! - A process's totals hold its ended threads: CPU time in ticks of the clock, page faults
-//!   exactly.
-//! - The totals of a process's children hold those that it waited for, and no others.
-//! - The kernel probes hold states, wake-ups and CPU time of ended threads, but no context switches
-//!   and page faults.
-//! - Context switches and the wait for a CPU of an ended thread are in no file of the kernel.
+//! - A control group's CPU time covers everything.
+//! - A process's totals include its ended threads: CPU time in ticks of the clock, and exact page
+//!   faults.
+//! - The totals of a process's children include only those that it waited for.
+//! - The kernel probes see states, wake-ups and CPU time of ended threads, but neither context
+//!   switches nor page faults.
+//! - No file of the kernel shows context switches and the wait for a CPU of an ended thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,23 +21,23 @@ use super::{Seen, cpu_between, split_between};
 /// Greatest share of a counter that ended threads may have had without making it unknown.
 const MOST_UNREAD: f64 = 0.01;
 
-/// Greatest share of the CPU time that ended threads that serve may have had without making the
-/// states of the living ones useless: rules ask for half of their time, which so much work
-/// elsewhere does not turn.
+/// Greatest share of the CPU time that ended serving threads may have had without invalidating the
+/// states of the living ones. Rules ask for half of the living threads' time, and this much work
+/// elsewhere does not change their result.
 const MOST_SERVED: f64 = 0.1;
 
-/// CPU time that a thread may use between the reading of its group and its own.
+/// CPU time that a thread may use between the reading of its group and its own reading.
 const SKEW_S: f64 = 0.001;
 
-/// Least number of births that no sample shows, where a process of the party ignores SIGCHLD. An
-/// idle machine had two in ten seconds.
+/// Least number of births in no sample, if a process of the party ignores SIGCHLD. An idle machine
+/// had two in ten seconds.
 const LOST_BIRTHS: f64 = 10.0;
 
-/// Two ticks of the clock: totals of user and system time are rounded down apart.
+/// Two ticks of the clock: totals of user and system time are rounded down separately.
 const TICKS_S: f64 = 0.02;
 
-/// Least number of births that no sample shows, and their least number per response, that make
-/// births in the server likely.
+/// Least number of births in no sample, and their least number per response, that make births in
+/// the server likely.
 const UNSEEN_BIRTHS: f64 = 100.0;
 const UNSEEN_BIRTHS_PER_RESPONSE: f64 = 0.5;
 
@@ -45,9 +45,9 @@ const UNSEEN_BIRTHS_PER_RESPONSE: f64 = 0.5;
 /// unknown because of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct UnreadCounters {
-    /// Threads that a sample of the window shows, and its last sample does not.
+    /// Threads in a sample of the window that are missing in its last sample.
     pub threads: u64,
-    /// The same of processes.
+    /// Processes in a sample of the window that are missing in its last sample.
     pub processes: u64,
     /// CPU time of ended threads and processes in the window; `None`: unknown.
     pub cpu_s: Option<f64>,
@@ -55,11 +55,11 @@ pub struct UnreadCounters {
     pub unknown: Vec<&'static str>,
 }
 
-/// What a party used between the first and the last of some samples.
+/// Use of a party between the first and the last of some samples.
 pub(super) struct PartyDeltas {
     pub(super) threads: ThreadDeltas,
     pub(super) cpu_s: Option<f64>,
-    /// User and system time as the kernel keeps them, in whatever unit.
+    /// User and system time from the kernel, in any unit.
     pub(super) split: Option<(f64, f64)>,
     /// `None`: every counter that could be read is complete.
     pub(super) unread: Option<UnreadCounters>,
@@ -89,24 +89,24 @@ impl PartyDeltas {
     }
 }
 
-/// What is known of threads and processes that ended between samples.
+/// Threads and processes that ended between samples, as far as they are known.
 struct Ended {
     threads: u64,
     processes: u64,
-    /// CPU seconds of processes' ended threads and of reaped children, as far as totals hold them.
+    /// CPU seconds of processes' ended threads and of reaped children, as far as totals include
+    /// them.
     totals_s: f64,
     /// User and system seconds of whole processes; `None`: no totals, or nothing ended.
     split_s: Option<(f64, f64)>,
     /// Minor and major page faults of all processes; `None`: no totals, or some are missing.
     faults: Option<(u64, u64)>,
-    /// A process ended that no process of the party waited for, or births are likely that no
-    /// counter holds.
+    /// Whether a process ended that no process of the party waited for, or uncounted births are
+    /// likely.
     is_process_lost: bool,
-    /// The last that was seen of threads that are gone, beyond the first sample: CPU seconds and
-    /// context switches.
+    /// Last known CPU seconds and context switches of ended threads, beyond the first sample.
     seen_s: f64,
     seen_switches: u64,
-    /// So many were born that no sample shows that they are likely the server's.
+    /// Whether so many births are in no sample that they are likely the server's.
     has_unseen_births: bool,
 }
 
@@ -122,8 +122,8 @@ impl Ended {
             && last.each.iter().any(|process| process.ignores_children);
         let has_unseen_births = loses_children || are_the_servers(unseen, responses);
         let is_accounted = totals_s > MOST_UNREAD * threads.run_s;
-        // Without totals only threads tell: no counter holds those that are gone.
-        // Of each process that waits to be reaped up to two ticks are rounded off.
+        // Without totals, the threads decide, because no counter includes the ended ones. The
+        // totals of each process that waits to be reaped are rounded down by up to two ticks.
         let rounded_s = totals.dead(last) as f64 * TICKS_S;
         let is_rounded_off = rounded_s > MOST_UNREAD * (threads.run_s + totals_s);
         let is_lost_without = !has_totals && gone.run_s > MOST_UNREAD * threads.run_s;
@@ -144,12 +144,12 @@ impl Ended {
         }
     }
 
-    /// CPU seconds of the whole party; `None`: a part of them is unknown.
+    /// Returns the CPU seconds of the whole party; `None`: a part of them is unknown.
     fn cpu_s(&self, threads: &ThreadDeltas, first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
         if first.cgroup.is_some() || last.threads.is_empty() {
             return cpu_between(first, last);
         }
-        // The probes saw threads and processes end.
+        // The probes saw the ends of threads and processes.
         if last.ended.is_some() {
             return Some(threads.run_s);
         }
@@ -160,7 +160,7 @@ impl Ended {
         self.split_s.or(Some((threads.user_s, threads.sys_s)))
     }
 
-    /// Page faults of whole processes are exact, and hold those of ended threads.
+    /// Takes page faults of whole processes, which are exact and include those of ended threads.
     fn correct_faults(&self, threads: &mut ThreadDeltas, unknown: &mut Vec<&'static str>) {
         let has_ended = self.threads + threads.ended.threads > 0
             || self.processes > 0
@@ -175,7 +175,7 @@ impl Ended {
         }
     }
 
-    /// Empties the counters of threads of which ended ones may have had a share.
+    /// Empties the counters of threads that ended threads may have contributed to.
     fn clear(
         &self,
         threads: &mut ThreadDeltas,
@@ -183,17 +183,17 @@ impl Ended {
         (first, last): (&Seen<'_>, &Seen<'_>),
         unknown: &mut Vec<&'static str>,
     ) {
-        // Without threads nothing of them is told.
+        // Without threads, their counters are unknown.
         if last.threads.is_empty() {
             return;
         }
         let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
-        // What the totals, or the group, know beyond the threads that were read.
+        // CPU time in the totals, or in the group, beyond that of the threads that were read.
         let unread_s = cpu_s.map(|cpu_s| cpu_s - threads.run_s);
         let skew_s = |cpu_s: f64| SKEW_S + cpu_s / seconds * first.took_ns as f64 / 1e9;
         let is_unread = match (cpu_s, unread_s) {
             (Some(cpu_s), Some(unread_s)) => unread_s > MOST_UNREAD * cpu_s + skew_s(cpu_s),
-            // A group that counts no CPU time tells nothing of its threads.
+            // A group that does not count CPU time does not show whether threads are missing.
             _ => first.cgroup.is_none() && !last.threads.is_empty(),
         };
         let switches = threads.switches().unwrap_or(0) as f64;
@@ -285,8 +285,8 @@ fn gone_processes(samples: &[&Seen<'_>]) -> u64 {
     all.difference(&last).count() as u64
 }
 
-/// Whether processes that ended were waited for by others of the party. Page faults are exact, so
-/// they tell: a child's are in its parent's totals as soon as it was waited for.
+/// Whether other processes of the party waited for all processes that ended. Page faults are exact
+/// and decide it: a child's are in its parent's totals as soon as it was waited for.
 fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
     samples.windows(2).all(|pair| {
         let later: BTreeMap<Key, &ProcessUse> =
@@ -297,7 +297,8 @@ fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
         let gained = stayed.iter().map(|each| {
             later[&key(each)].children_faults_minor.saturating_sub(each.children_faults_minor)
         });
-        // Born and waited for between the two, with a parent that was born between them, too.
+        // Processes born and waited for between the two samples, including those of a parent born
+        // between them.
         let born = pair[1]
             .each
             .iter()
@@ -306,8 +307,8 @@ fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
     })
 }
 
-/// Threads and processes born on the machine that no sample shows; `None`: the kernel does not
-/// count births.
+/// Returns the number of threads and processes born on the machine that are in no sample. `None`:
+/// the kernel does not count births.
 fn unseen_births(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let births = |seen: &Seen<'_>| seen.host.and_then(|host| host.births);
     let (then, now) = (births(first)?, births(last)?);
@@ -322,7 +323,7 @@ fn unseen_births(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     Some(now.saturating_sub(then) as f64 - seen)
 }
 
-/// Whether these births are so many that they are likely the server's: about one per response.
+/// Whether these births are likely the server's: about one per response.
 fn are_the_servers(unseen: Option<f64>, responses: Option<f64>) -> bool {
     let both = unseen.zip(responses);
     both.is_some_and(|(unseen, responses)| {
@@ -332,9 +333,10 @@ fn are_the_servers(unseen: Option<f64>, responses: Option<f64>) -> bool {
 
 /// Differences of the totals of processes.
 struct Totals {
-    /// Of each process that is in the last sample.
+    /// Totals of each process that is in the last sample.
     living: Vec<(u32, ProcessUse)>,
-    /// In the first sample of those that are gone: their parents' totals hold it.
+    /// Totals in the first sample of the processes that are gone: their parents' totals include
+    /// them.
     gone: ProcessUse,
 }
 
@@ -345,8 +347,8 @@ impl Totals {
         let window_ns = last.at_ns.saturating_sub(first.at_ns);
         let since = |now: &ProcessUse| {
             let then = before.remove(&key(now)).cloned();
-            // One that ran for longer than there was time joined: what it did before is not of
-            // here.
+            // A process that ran for longer than the stretch lasted joined from elsewhere. Its
+            // earlier use does not belong here.
             let threads = last.threads.iter().filter(|thread| thread.pid == now.pid).count() as u64;
             let joined = then.is_none() && now.cpu_ns() > window_ns.saturating_mul(threads.max(1));
             let then =
@@ -372,19 +374,21 @@ impl Totals {
         self.living.iter().map(|(_, each)| pick(each)).sum()
     }
 
-    /// Whether the children's totals hold all that processes had which are gone.
+    /// Whether the children's totals include everything that the ended processes had.
     fn children_are_complete(&self) -> bool {
         self.sum(|each| each.children_faults_minor) >= self.gone.children_faults_minor
     }
 
-    /// Processes without a thread, which wait to be reaped, and used CPU since the first sample.
+    /// Processes without a thread, which wait to be reaped, and used CPU time since the first
+    /// sample.
     fn dead(&self, last: &Seen<'_>) -> usize {
         let pids: BTreeSet<u32> = last.threads.iter().map(|thread| thread.pid).collect();
         let is_dead = |(pid, total): &&(u32, ProcessUse)| !pids.contains(pid) && total.cpu_ns() > 0;
         self.living.iter().filter(is_dead).count()
     }
 
-    /// CPU seconds of ended threads of living processes, and of children that were waited for.
+    /// Returns the CPU seconds of ended threads of living processes, and of children that were
+    /// waited for.
     fn ended_s(&self, first: &Seen<'_>, last: &Seen<'_>) -> f64 {
         let threads = self.living.iter().map(|(pid, total)| {
             let of = |seen: &Seen<'_>| -> BTreeMap<u32, u64> {
@@ -396,7 +400,7 @@ impl Totals {
                 |(tid, ns): (&u32, &u64)| ns.saturating_sub(then.get(tid).copied().unwrap_or(0));
             let read_s = now.iter().map(since).sum::<u64>() as f64 / 1e9;
             let unread_s = total.cpu_ns() as f64 / 1e9 - read_s;
-            // One that waits to be reaped has no threads to compare with.
+            // A process that waits to be reaped has no threads to compare with.
             let is_dead = now.is_empty();
             if is_dead || unread_s > TICKS_S + MOST_UNREAD * read_s {
                 unread_s.max(0.0)

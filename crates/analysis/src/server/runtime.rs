@@ -1,4 +1,4 @@
-//! What the server's runtime said of itself, over the measured window.
+//! Metrics that the server's runtime reported over the measured window.
 
 use std::collections::BTreeMap;
 
@@ -7,43 +7,43 @@ use dyno_archive::runtime::RuntimeReading;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What the runtime said, between the first and the last reading within the measured window.
+/// Metrics that the runtime reported, between the first and the last reading within the measured
+/// window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Runtime {
-    /// From the first to the last of these readings.
+    /// Time from the first to the last reading, in seconds.
     pub between_s: f64,
     pub readings: usize,
-    /// Processes that told; values are sums over them.
+    /// Processes that reported metrics; values are sums over them.
     pub processes: u32,
-    /// Busy share of what is told as time or work that is active and idle (`NAME_active_…_total`,
-    /// `NAME_idle_…_total`): 0 to 1.
+    /// Busy share, by name, of values that are reported as active and idle time or work
+    /// (`NAME_active_…_total`, `NAME_idle_…_total`): 0 to 1.
     pub utilisation: BTreeMap<String, f64>,
-    /// Growth per second of what only grows (`NAME_total`); of lengths of time
-    /// (`NAME_seconds_total`) the share of the time, which is more than 1 where several threads
-    /// take part.
+    /// Growth per second of counters (`NAME_total`). For lengths of time (`NAME_seconds_total`) it
+    /// is the share of the time, which exceeds 1 if several threads take part.
     pub per_second: BTreeMap<String, f64>,
     /// The highest of all other values.
     pub highest: BTreeMap<String, f64>,
 }
 
-/// The end of a name of what only grows.
+/// Suffix of the names of counters.
 const TOTAL: &str = "_total";
 
-/// Why nothing is known of what a runtime said of itself.
+/// Reason why the runtime's metrics are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// No process told anything during the load.
+    /// No process reported metrics during the load.
     NoReading,
     /// Fewer than two readings fell into the measured window.
     TooFew,
-    /// The processes that told at the end are not those of the beginning.
+    /// The processes that reported at the end differ from those at the beginning.
     OtherProcesses,
-    /// A value that only grows has shrunk, or was not there at the beginning.
+    /// A counter has shrunk, or was missing at the beginning.
     BegunAnew,
 }
 
 impl Lack {
-    /// In words, for a reader; `None`: the server has nothing to tell.
+    /// Reason for a reader; `None`: the server reports no metrics.
     pub(crate) const fn in_words(self) -> Option<&'static str> {
         match self {
             Lack::NoReading => None,
@@ -51,7 +51,8 @@ impl Lack {
                 "fewer than two readings fell into the measured window. Use a longer `duration`",
             ),
             Lack::OtherProcesses => Some(
-                "processes of the server that report values ended or started in the measured window",
+                "processes of the server that report values ended or started in the measured \
+                 window",
             ),
             Lack::BegunAnew => Some(
                 "a counter started again in the measured window, or was not there when it opened",
@@ -62,7 +63,8 @@ impl Lack {
 
 impl Runtime {
     /// # Errors
-    /// Why there is nothing to say.
+    ///
+    /// The reason why there are no metrics.
     pub(crate) fn over(record: &LoadRecord) -> Result<Runtime, Lack> {
         if record.runtime.is_empty() {
             return Err(Lack::NoReading);
@@ -75,7 +77,7 @@ impl Runtime {
         if last.at_ns <= first.at_ns {
             return Err(Lack::TooFew);
         }
-        // Of other processes a sum would be of other counters.
+        // A sum over other processes would be a sum of other counters.
         let is_of_others = |reading: &&RuntimeReading| {
             (reading.processes, &reading.sockets) != (first.processes, &first.sockets)
         };
@@ -102,7 +104,7 @@ impl Runtime {
     }
 }
 
-/// By how much each value grew that only grows; `None`: one has shrunk, or was not there before.
+/// Returns the growth of each counter; `None`: a counter has shrunk, or was missing before.
 fn grown<'a>(first: &RuntimeReading, last: &'a RuntimeReading) -> Option<BTreeMap<&'a str, f64>> {
     let counters = last.values.iter().filter(|(name, _)| name.ends_with(TOTAL));
     let growth = |(name, value): (&'a String, &f64)| {
@@ -124,7 +126,7 @@ fn utilisation(grown: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
 const ACTIVE: &str = "_active_";
 const IDLE: &str = "_idle_";
 
-/// What a name says is active or idle, and the name of its counterpart.
+/// Returns whether a name is of active or idle work, and the name of its counterpart.
 fn pair_of(name: &str) -> Option<(&str, String)> {
     let of = |this: &str, other: &str| {
         let (what, unit) = name.split_once(this)?;
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rate_can_be_made_of_is_nothing() {
+    fn counters_without_a_rate_are_left_out() {
         assert_eq!(over(Vec::new()), Err(Lack::NoReading));
         assert_eq!(over(vec![usual(12, 1.0, 0.0, 1.0)]), Err(Lack::TooFew));
         let (n, total) =
@@ -219,9 +221,9 @@ mod tests {
         assert_eq!(over(vec![total(12, 2.0), total(13, 1.0)]), Err(Lack::BegunAnew));
         let other = reading(13, 2, &[(n, 3.0)]);
         assert_eq!(over(vec![total(12, 2.0), other]), Err(Lack::OtherProcesses));
-        // It is not known since when this one counts.
+        // The start of this count is not known.
         assert_eq!(over(vec![reading(12, 1, &[]), total(13, 1.0)]), Err(Lack::BegunAnew));
-        // A half of a pair is a number as any other.
+        // Half of a pair is a number like any other.
         let half = |at, value| reading(at, 1, &[("x_active_total", value)]);
         let seen = over(vec![half(12, 1.0), half(13, 4.0)]).unwrap();
         assert_eq!((seen.utilisation.len(), seen.per_second["x_active_total"]), (0, 3.0));

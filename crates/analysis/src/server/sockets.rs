@@ -9,14 +9,14 @@ use serde::Serialize;
 pub struct Sockets {
     pub connections: u64,
     pub listeners: Vec<Listener>,
-    /// Segments that the server sent again on these connections since they are there.
+    /// Segments that the server retransmitted on these connections since they were opened.
     pub retransmitted: u64,
-    /// Shares of the time in which it had something to send that the client's window, and its own
-    /// send buffer, held it up: 0 to 1. `None`: it had nothing to send.
+    /// Shares of the time with data to send in which the client's window, and the server's own send
+    /// buffer, held it up: 0 to 1. `None`: the server had nothing to send.
     pub window_limited: Option<f64>,
     pub buffer_limited: Option<f64>,
-    /// Shares of the connections looked at that have TCP_NODELAY, and TCP_CORK: 0 to 1. `None`:
-    /// this user may not look.
+    /// Shares of the connections with TCP_NODELAY, and with TCP_CORK: 0 to 1. `None`: this user may
+    /// not read them.
     pub nodelay: Option<f64>,
     pub cork: Option<f64>,
 }
@@ -47,14 +47,15 @@ impl Sockets {
     }
 }
 
-/// What TCP counted in the measured window; `None` where the kernel has no such counter.
+/// TCP counters of the measured window; `None`: the kernel has no such counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Network {
     /// Connections that found the queue of a listener full.
     pub listen_overflows: Option<u64>,
-    /// Connections that a listener dropped, for whatever reason.
+    /// Connections that a listener dropped, for any reason.
     pub listen_drops: Option<u64>,
-    /// Connections that found the queue of half-open ones full and were dropped, without cookies.
+    /// Connections that were dropped because the queue of half-open connections was full, without
+    /// cookies.
     pub syn_queue_drops: Option<u64>,
     pub segments_out: Option<u64>,
     pub segments_retransmitted: Option<u64>,
@@ -64,7 +65,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// What was counted in two stretches of time.
+    /// Adds the counters of the next stretch of time.
     pub(super) fn and(self, next: Network) -> Network {
         self.with(next, |here, there| here + there)
     }
@@ -73,7 +74,7 @@ impl Network {
         Network::from(last).with(Network::from(first), u64::saturating_sub)
     }
 
-    /// Each counter of both; what one of them lacks is nothing.
+    /// Combines each counter of both; a counter that one of them lacks is `None`.
     fn with(self, other: Network, of: fn(u64, u64) -> u64) -> Network {
         let both = |a: Option<u64>, b: Option<u64>| Some(of(a?, b?));
         Network {

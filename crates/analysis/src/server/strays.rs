@@ -1,16 +1,17 @@
-//! Processes that left the control group in which their server was started. The group's counters
-//! lack them, and its list of processes may, too.
+//! Processes that left the control group in which their server was started. The group's counters do
+//! not include them, and its list of processes may not either.
 
 use dyno_archive::sample::CgroupUse;
 use dyno_archive::{LoadRecord, Party};
 
-/// How many processes of a party had left its group as the window closed.
+/// Returns the number of processes of a party that had left its group as the window closed.
 pub(crate) fn of(record: &LoadRecord, party: Party) -> u32 {
     let seen = record.samples.iter().filter_map(|sample| sample.of(party)?.strays);
     seen.max().unwrap_or(0)
 }
 
-/// The record without the groups' counters of parties with such processes. `None`: there are none.
+/// Returns the record without the groups' counters of parties with such processes. `None`: there
+/// are none.
 pub(crate) fn left_out(record: &LoadRecord) -> Option<LoadRecord> {
     let parties = record.samples.iter().flat_map(|sample| &sample.parties);
     let strayed: Vec<Party> =

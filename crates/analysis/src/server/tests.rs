@@ -1,4 +1,4 @@
-//! What a server used, from samples made by hand.
+//! Use of a server, from samples made by hand.
 
 use super::*;
 use crate::fixture::observed;
@@ -153,7 +153,7 @@ fn assert_near(pairs: &[(&str, Option<f64>, f64)]) {
 }
 
 #[test]
-fn what_a_server_used_is_between_the_samples_at_the_windows_edges() {
+fn use_is_between_the_samples_at_the_windows_edges() {
     let server = server_use(&watched(), Party::SUBJECT, 4.0);
     assert_near(&[
         ("window", Some(server.window_s), 2.0),
@@ -186,8 +186,8 @@ fn what_a_server_used_is_between_the_samples_at_the_windows_edges() {
     assert_eq!((server.threads, server.processes), (Some(3), Some(2)));
     let roles: Vec<_> =
         server.by_thread_role.iter().map(|(name, role)| (*name, role.threads)).collect();
-    // The group used a second more than its living threads: others have ended, of which nothing
-    // else is known.
+    // The group used a second more than its living threads. Threads have ended, and only their CPU
+    // time is known.
     let unread = server.unread_counters.as_ref().unwrap();
     assert_eq!(unread.unknown, ["run delay", "context switches", "thread states"]);
     assert_eq!(
@@ -220,7 +220,7 @@ fn a_server_over_time_is_shown_by_rates_between_samples() {
         ("generator", last.generator_cpu, 0.2),
         ("throttled", last.throttled_s, 0.04),
     ]);
-    // The group's threads tell less than the group.
+    // The threads of the group have fewer counters than the group.
     assert_eq!((second.run_delay_s, second.context_switches_per_s), (None, None));
     let memory = (second.memory_bytes, second.memory_anon_bytes, second.memory_file_bytes);
     assert_eq!(memory, (Some(90_000_000), Some(60_000_000), Some(12_000_000)));
@@ -228,7 +228,7 @@ fn a_server_over_time_is_shown_by_rates_between_samples() {
 }
 
 #[test]
-fn without_a_group_there_is_what_its_threads_used_and_resident_memory() {
+fn without_a_group_use_is_of_threads_and_resident_memory() {
     let mut record = watched();
     record.samples.iter_mut().for_each(|s| s.of_mut(Party::SUBJECT).cgroup = None);
     let server = server_use(&record, Party::SUBJECT, 4.0);
@@ -257,7 +257,7 @@ fn without_a_group_there_is_what_its_threads_used_and_resident_memory() {
         ("cpu", used.cpu_s, 2.0),
         ("jit", used.jit_s, 0.5),
     ]);
-    // Nothing tells user from system time where no tick saw either.
+    // The kernel's tick saw neither user nor system time.
     for sample in &mut record.samples {
         sample
             .of_mut(Party::SUBJECT)
@@ -274,7 +274,7 @@ fn without_a_group_there_is_what_its_threads_used_and_resident_memory() {
 }
 
 #[test]
-fn what_nothing_was_divided_by_is_not_known() {
+fn quotients_without_a_divisor_are_not_known() {
     let mut record = watched();
     record.intervals.clear();
     let server = server_use(&record, Party::SUBJECT, 4.0);

@@ -8,28 +8,29 @@ use serde::Serialize;
 
 use crate::roles;
 
-/// What all threads of one role used in the window.
+/// Use of the window by all threads of one role.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RoleUse {
-    /// CPU time; of threads that ended in the window, too, where somebody saw them end.
+    /// CPU time, including that of threads that ended in the window if their end was observed.
     pub cpu_s: f64,
     /// Per complete answer, right or wrong.
     pub cpu_us_per_request: Option<f64>,
     pub run_delay_s: Option<f64>,
-    /// At the end of the window.
+    /// Number of threads at the end of the window.
     pub threads: usize,
-    /// Threads that ended in the window; `None`: nobody saw threads end.
+    /// Threads that ended in the window; `None`: ends of threads were not observed.
     pub ended: Option<u64>,
-    /// Seconds in each state, threads added up: `running`, `runnable`, `lock`, `network`, `disk`,
-    /// `sleep`, `other`. Their sum is the window times the number of threads that lived through it.
-    /// `None`: nobody looked.
+    /// Seconds in each state, summed over threads: `running`, `runnable`, `lock`, `network`,
+    /// `disk`, `sleep`, `other`. Their sum is the window times the number of threads that lived
+    /// through it. `None`: states were not observed.
     pub states_s: Option<BTreeMap<&'static str, f64>>,
     /// Times that its threads were woken up.
     pub wakeups: Option<u64>,
 }
 
 impl RoleUse {
-    /// Adds what its threads did in the next stretch of time. How many live is of its end.
+    /// Adds the role's use in the next stretch of time. The number of living threads is that at its
+    /// end.
     pub(super) fn add(&mut self, next: &RoleUse) {
         self.cpu_s += next.cpu_s;
         add_some(&mut self.run_delay_s, next.run_delay_s);
@@ -42,15 +43,15 @@ impl RoleUse {
     }
 }
 
-/// The threads that serve, of those that lived through the window: not those of compilers, garbage
-/// collectors and virtual machines, and not those that slept through it.
+/// The threads that serve and lived through the window. Threads of compilers, garbage collectors
+/// and virtual machines are left out, and threads that slept through the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Working {
     pub threads: usize,
     /// Seconds in each state, threads added up.
     pub states_s: BTreeMap<&'static str, f64>,
     /// Threads that waited for neither a lock nor a peer for most of their time. Threads that take
-    /// turns with a lock are none of these. Only rules of verdicts read it.
+    /// turns with a lock are not counted. Only rules of verdicts read it.
     #[serde(skip)]
     pub(crate) steady_workers: usize,
 }
@@ -59,13 +60,13 @@ pub struct Working {
 const STEADY_WORK: f64 = 0.7;
 
 impl Working {
-    /// Seconds that they lived in the window, added up.
+    /// Returns the seconds that these threads lived in the window, summed.
     #[must_use]
     pub fn lived_s(&self) -> f64 {
         self.states_s.values().sum()
     }
 
-    /// The share of their time that they were in a state: 0 to 1.
+    /// Returns the share of their time in a state: 0 to 1.
     #[must_use]
     pub fn share(&self, state: State) -> f64 {
         let all = self.lived_s();
@@ -78,14 +79,14 @@ impl Working {
 pub(super) struct Threads<'a> {
     pub(super) at_ns: u64,
     pub(super) living: &'a [ThreadUse],
-    /// Since the party is watched; `None`: nobody saw threads end.
+    /// Ended threads since the party is watched; `None`: ends of threads were not observed.
     pub(super) ended: Option<&'a [EndedThreads]>,
 }
 
 /// The names of processes: those of their first threads.
 struct Processes<'a> {
     by_pid: BTreeMap<u32, &'a str>,
-    /// Of the party's first process.
+    /// Name of the party's first process.
     first: &'a str,
 }
 
@@ -104,8 +105,8 @@ impl<'a> Processes<'a> {
 }
 
 /// Differences of thread counters between two samples. A thread that was born in between counts
-/// from zero; of one that ended in between, what it did is known where somebody saw it end. Else
-/// only the control group knows its CPU time.
+/// from zero. A thread that ended in between counts if its end was observed. Otherwise only the
+/// control group knows its CPU time.
 #[derive(Debug, Default)]
 pub(super) struct ThreadDeltas {
     pub(super) run_s: f64,
@@ -128,7 +129,7 @@ pub(super) struct ThreadDeltas {
     pub(super) ended: EndedSums,
 }
 
-/// What threads did in the window that were seen to end in it.
+/// Use of the window by threads that were seen to end in it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EndedSums {
     pub(super) threads: u64,
@@ -141,8 +142,8 @@ pub(super) struct EndedSums {
 }
 
 impl ThreadDeltas {
-    /// Threads that ran or waited for a CPU for so many seconds and more. `None`: threads are
-    /// missing.
+    /// Returns the number of threads that ran or waited for a CPU for this many seconds or more.
+    /// `None`: threads are missing.
     pub(super) fn busy(&self, seconds: f64) -> Option<usize> {
         Some(self.wanted_s.as_ref()?.iter().filter(|wanted_s| **wanted_s >= seconds).count())
     }
@@ -155,8 +156,8 @@ impl ThreadDeltas {
         let processes = Processes::of(last.living);
         let between_ns = last.at_ns.saturating_sub(first.at_ns) + SLACK_NS;
         for thread in last.living {
-            // One that ran for longer than there was time was elsewhere before, and joined: what it
-            // did until then is not of here.
+            // A thread that ran for longer than the stretch lasted joined from elsewhere. Its
+            // earlier run time does not belong here.
             let joined = Some(thread).filter(|thread| thread.run_ns > between_ns);
             deltas.add(thread, gone.remove(&key(thread)).or(joined), processes.role_of(thread));
         }
@@ -206,8 +207,8 @@ impl ThreadDeltas {
         }
     }
 
-    /// Adds what threads did that ended between the two. `gone`: those of the first sample that are
-    /// not in the last.
+    /// Adds the use of threads that ended between the two samples. `gone`: threads of the first
+    /// sample that are not in the last.
     fn add_ended(
         &mut self,
         first: Threads<'_>,
@@ -227,7 +228,7 @@ impl ThreadDeltas {
                 continue;
             }
             let mut did = Difference::new(&now.seen, &then.seen);
-            // What they had done before.
+            // Deducts the use of these threads before the first sample.
             for thread in gone.iter().filter(|t| t.name == now.name) {
                 did.take(thread.seen.as_ref().unwrap_or(&Seen::default()));
             }
@@ -244,8 +245,7 @@ impl ThreadDeltas {
             }
             let of_role = self.roles.entry(role).or_default();
             of_role.cpu_s += running_s;
-            // Where the kernel shows no wait for a CPU of living threads, that of ended ones alone
-            // is no sum.
+            // Without the wait for a CPU of living threads, that of ended threads alone is no sum.
             for delay_s in [&mut self.run_delay_s, &mut of_role.run_delay_s].into_iter().flatten() {
                 *delay_s += did.seconds(State::Runnable);
             }
@@ -273,8 +273,8 @@ impl ThreadDeltas {
         }
     }
 
-    /// CPU time that no living thread used, and nobody saw a thread use that has ended, gets a line
-    /// of its own. `cpu_s`: all of it.
+    /// Adds a line for CPU time that neither a living thread used nor an ended one was seen to use.
+    /// `cpu_s`: CPU time of all threads.
     pub(super) fn attribute(&mut self, cpu_s: Option<f64>) {
         let left_s = cpu_s.unwrap_or(0.0) - self.run_s;
         if left_s > LEAST_UNATTRIBUTED * cpu_s.unwrap_or(0.0) {
@@ -297,14 +297,14 @@ impl ThreadDeltas {
     }
 }
 
-/// How much later than the instant of its sample a thread may be read.
+/// Largest delay between the instant of a sample and the reading of a thread.
 const SLACK_NS: u64 = 100_000_000;
 
-/// Least share of the CPU time that is worth a line: threads are read one after the other, a little
+/// Least share of the CPU time that is worth a line. Threads are read one after the other, a little
 /// later than their group.
 const LEAST_UNATTRIBUTED: f64 = 0.01;
 
-/// What was seen of threads between two instants.
+/// Observed use of threads between two instants.
 struct Difference {
     ns: [u64; State::ALL.len()],
     wakeups: u64,
@@ -410,10 +410,10 @@ mod tests {
         assert_eq!((work.wakeups, deltas.wakeups, work.ended), (Some(650), Some(650), Some(0)));
     }
 
-    /// One lived before the window and ended in it; one was born and ended in it; one had ended
-    /// before.
+    /// The first thread lived before the window and ended in it. The second was born and ended in
+    /// it. The third had ended before.
     #[test]
-    fn threads_that_end_in_the_window_count_with_what_they_did_in_it() {
+    fn threads_that_end_in_the_window_count_with_their_use() {
         let living = [thread(1, "server", 0, 0), thread(2, "helper", 300, 0)];
         let first = Threads { at_ns: 0, living: &living, ended: Some(&[ended("helper", 1, 70)]) };
         let after = [thread(1, "server", 0, 1000)];
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_saw_is_shown_as_such() {
+    fn cpu_time_of_unseen_threads_is_unattributed() {
         let living = [thread(1, "server", 500, 0)];
         let at = |at_ns, living| Threads { at_ns, living, ended: None };
         let joined = ThreadDeltas::new(at(0, &[]), at(300 * MS, &living));

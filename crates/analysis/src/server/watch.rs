@@ -1,4 +1,4 @@
-//! A server that somebody else loads: what it did between two looks.
+//! A server that another program loads: its use between two readings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +13,30 @@ use super::{Network, PartyDeltas, Seen, Sockets, cgroup_delta, steal_share};
 
 pub const SCHEMA: &str = "dyno.watch/1";
 
-/// What a server did in a stretch of time. Nobody counts its answers, so everything is per second.
+/// A server's use over a stretch of time. Its answers are not counted, so every value is per
+/// second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Watched {
     pub schema: &'static str,
-    /// Since it is watched, in seconds.
+    /// Time since the watch began, in seconds.
     pub start_s: f64,
     pub end_s: f64,
-    /// CPU time ÷ time: in CPUs. `None`: not known, as are all below. Without a control group,
-    /// threads that ended count by their process's totals, and processes if another of the server's
-    /// waited for them.
+    /// CPU time ÷ time: in CPUs. `None`: not known, as for all fields below. Without a control
+    /// group, ended threads count by their process's totals. Ended processes count if another
+    /// process of the server waited for them.
     pub cpus: Option<f64>,
     pub cpus_user: Option<f64>,
     pub cpus_sys: Option<f64>,
-    /// Share of one CPU that its busiest thread used; over several looks, the mean of the busiest
-    /// of each.
+    /// Share of one CPU that the busiest thread used; over several readings, the mean of the
+    /// busiest of each.
     pub busiest_thread_utilisation: Option<f64>,
     /// Time that threads were runnable but waited for a CPU, summed over threads, per second.
     pub run_delay_s_per_s: Option<f64>,
-    /// Share of the periods of its CPU quota in which it was held back: 0 to 1. `None`: it has no
-    /// quota of its own, or is not watched by its group.
+    /// Share of the periods of the server's CPU quota in which it was throttled: 0 to 1. `None`: it
+    /// has no quota of its own, or its group is not watched.
     pub throttled_share: Option<f64>,
-    /// At the end: what it holds itself (anonymous and shared memory, or resident memory), and page
-    /// cache.
+    /// At the end: memory of the server itself (anonymous and shared memory, or resident memory),
+    /// and page cache.
     pub memory_held_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
     pub processes: u32,
@@ -47,32 +48,32 @@ pub struct Watched {
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
     /// `None`: they were not counted.
     pub syscalls: Option<Syscalls>,
-    /// Its TCP sockets at the end; `None`: nobody looked, or it has none.
+    /// TCP sockets at the end; `None`: not read, or there are none.
     pub sockets: Option<Sockets>,
-    /// Of the network that it is in, which it may share with others.
+    /// Counters of the server's network namespace, which may be shared with others.
     pub network: Option<Network>,
     /// Share of the machine's CPU time that the hypervisor took.
     pub steal_share: Option<f64>,
 }
 
-/// System calls per second. They are counted in slices where there are many, each of which stands
-/// for the stretch of time that it ends.
+/// System calls per second. Where there are many, they are counted in slices. Each slice stands for
+/// the stretch of time that it ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Syscalls {
-    /// Time that is accounted for so.
+    /// Time that these slices stand for.
     pub counted_s: f64,
     pub per_s: f64,
     /// Rates are lower bounds: counting takes 5 % of a CPU or more, so the program makes fewer
     /// calls while they are counted.
     pub is_lower_bound: bool,
     pub by_name_per_s: BTreeMap<String, f64>,
-    /// `None`: what they returned was not looked at.
+    /// `None`: return values were not observed.
     pub bytes_read_per_s: Option<f64>,
     pub bytes_written_per_s: Option<f64>,
 }
 
 /// What counting costs a call, in seconds, as measured with h2o (docs/methodology.md, *System
-/// calls*).
+/// Cost of counting a call, in seconds, as measured with h2o (docs/methodology.md, *System calls*).
 const COUNTING_COST_S: f64 = 300e-9;
 
 /// Least share of a CPU that counting takes, from which on rates are lower bounds.
@@ -83,7 +84,7 @@ fn is_slowed(per_s: f64) -> bool {
 }
 
 impl Syscalls {
-    /// Those of two stretches of time.
+    /// Adds the calls of the next stretch of time.
     fn and(self, next: &Syscalls) -> Syscalls {
         let counted_s = self.counted_s + next.counted_s;
         let mean = |a: f64, b: f64| (a * self.counted_s + b * next.counted_s) / counted_s;
@@ -131,17 +132,18 @@ impl Syscalls {
 }
 
 impl Watched {
-    /// What it did in this stretch of time and in the next: nothing that either saw is lost, as it
-    /// would be in the difference of the first and the last look.
+    /// Returns the use in this stretch of time and the next. Every event of either is kept; the
+    /// difference of the first and the last reading would lose some.
     #[must_use]
     pub fn and(self, next: &Watched) -> Watched {
         let (here_s, there_s) = (self.end_s - self.start_s, next.end_s - next.start_s);
-        // What is known of one stretch alone is not known of both.
+        // A value that is known of one stretch alone is not known of both.
         let mean = |a: Option<f64>, b: Option<f64>| {
             Some((a? * here_s + b? * there_s) / (here_s + there_s))
         };
         let cpus = mean(self.cpus, next.cpus);
-        // Where too little ran to tell both kinds apart, they stood as in the other stretch.
+        // If one stretch ran too little to distinguish user from system time, it gets the split of
+        // the other.
         let as_in =
             |of: &Watched, part: Option<f64>| Some(cpus? * part? / (of.cpus_user? + of.cpus_sys?));
         let part = |here: Option<f64>, there: Option<f64>| {
@@ -179,7 +181,7 @@ impl Watched {
             },
             network: self.network.zip(next.network).map(|(here, there)| here.and(there)),
             by_thread_role,
-            // As they are at the end.
+            // Values at the end.
             memory_held_bytes: next.memory_held_bytes,
             memory_file_bytes: next.memory_file_bytes,
             processes: next.processes,
@@ -189,14 +191,14 @@ impl Watched {
     }
 }
 
-/// What the subject of two samples did between them. `began_ns`: when the first look was. `None`:
-/// it is in neither, or they are of one instant.
+/// Returns the use of the subject of two samples between them. `began_ns`: instant of the first
+/// reading. `None`: the subject is in neither, or both are of one instant.
 #[must_use]
 pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> {
     let (first, last) = (&Seen::new(first, Party::SUBJECT)?, &Seen::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
     let PartyDeltas { mut threads, cpu_s, split, .. } = PartyDeltas::new(&[first, last], None);
-    // A group that somebody else made may be one that counts no CPU time.
+    // A group that another program made may not count CPU time.
     let of_threads_s =
         (first.cgroup.is_some() && !last.threads.is_empty()).then_some(threads.run_s);
     let cpu_s = cpu_s.or(of_threads_s);
@@ -284,7 +286,7 @@ mod tests {
             (both.cpus_user.unwrap() - 0.3).abs() < 1e-9
                 && (both.cpus_sys.unwrap() - 0.1).abs() < 1e-9
         );
-        assert_eq!(both.steal_share, None, "of a part nobody knows");
+        assert_eq!(both.steal_share, None, "one stretch has no steal share");
         let (work, gc) = (&both.by_thread_role["work"], &both.by_thread_role["gc"]);
         assert_eq!((work.cpu_s, work.threads, work.ended), (1.6, 2, Some(2)));
         assert_eq!((gc.cpu_s, gc.threads), (0.5, 0));
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_did_is_told_per_second() {
+    fn system_calls_are_per_second() {
         let mut record = observed(&[(500, 0)]);
         let call = |count, returned| CallUse { count, returned, ..CallUse::default() };
         let (first, rest) = record.samples.split_first_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Where a series changes its level.
+//! Change points: where a series changes its level.
 
 /// The ends of the pieces that a series is best cut into: that with the least sum of squared
 /// deviations from the pieces' means, each change costing `penalty` and each piece having `least`
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(ends(&[1.0, 1.0, 9.0, 9.0], 3, 0.1), [4]);
     }
 
-    /// What any cut costs.
+    /// Returns the cost of a segmentation.
     fn cost(values: &[f64], ends: &[usize], penalty: f64) -> f64 {
         let (sums, mut start, mut cost) = (Sums::of(values), 0, -penalty);
         for end in ends {
@@ -111,14 +111,25 @@ mod tests {
     proptest! {
         /// No cut of a short series costs less, of all that there are.
         #[test]
-        fn no_other_cut_costs_less(values in proptest::collection::vec(0.0f64..10.0, 1..11), least in 1usize..4, penalty in 0.1f64..20.0) {
+        fn no_other_cut_costs_less(
+            values in proptest::collection::vec(0.0f64..10.0, 1..11),
+            least in 1usize..4,
+            penalty in 0.1f64..20.0,
+        ) {
             let found = ends(&values, least, penalty);
             for cuts in 0u32..1 << (values.len() - 1) {
-                let mut other: Vec<usize> = (1..values.len()).filter(|i| cuts >> (i - 1) & 1 == 1).collect();
+                let is_cut = |i: &usize| cuts >> (i - 1) & 1 == 1;
+                let mut other: Vec<usize> = (1..values.len()).filter(is_cut).collect();
                 other.push(values.len());
-                let shortest = other.iter().scan(0, |from, end| { let length = end - *from; *from = *end; Some(length) }).min();
+                let length = |from: &mut usize, end: &usize| {
+                    let length = end - *from;
+                    *from = *end;
+                    Some(length)
+                };
+                let shortest = other.iter().scan(0, length).min();
                 if other.len() == 1 || shortest.unwrap() >= least {
-                    prop_assert!(cost(&values, &found, penalty) <= cost(&values, &other, penalty) + 1e-9);
+                    let least_cost = cost(&values, &found, penalty);
+                    prop_assert!(least_cost <= cost(&values, &other, penalty) + 1e-9);
                 }
             }
         }

@@ -20,7 +20,7 @@ impl Normal {
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// Of a distribution whose logarithm is normal.
+    /// Draws values of a log-normal distribution.
     pub fn values(&mut self, n: usize, median: f64, spread: f64) -> Vec<f64> {
         (0..n).map(|_| median * (spread * self.draw()).exp()).collect()
     }

@@ -27,17 +27,17 @@ pub struct Estimate {
     pub high: f64,
     /// Chance of a difference at least as large if there is none: 0 to 1, two-sided.
     pub p: f64,
-    /// The ratio above 1 that would have been told from 1 in four of five such comparisons, or a
-    /// lower one: of one alone, or, in the rows of a comparison, with all others allowed for that
-    /// it is judged with. The noise is an estimate, too, so it is taken at its upper bound of 80 %:
-    /// four of five such figures hold. `None`: with so few pairs none would have been.
+    /// Smallest detectable ratio above 1, or a lower one: significant in four of five such
+    /// comparisons. In the rows of a comparison it is corrected for all ratios judged together. The
+    /// noise is an estimate, too, so it is taken at its upper bound of 80 %: four of five such
+    /// figures hold. `None`: with so few pairs no ratio is detectable.
     pub detectable: Option<f64>,
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) errors: Errors,
 }
 
-/// How sure an estimate is.
+/// Errors of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Errors {
     looks: Looks,
@@ -48,7 +48,7 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
-    /// So many standard errors. Of values without any variance they are nothing, however many.
+    /// Returns so many standard errors; 0 for values without variance.
     fn times(self, many: f64) -> f64 {
         if self.standard == 0.0 { 0.0 } else { many * self.standard }
     }
@@ -68,7 +68,7 @@ fn noise_bound(freedom: f64) -> f64 {
     (freedom / chi_squared.inverse_cdf(1.0 - POWER)).sqrt()
 }
 
-/// How many standard errors from 0 a mean has to be to be significant; half of the interval.
+/// Returns the standard errors from 0 at which a mean is significant; half of the interval.
 fn beyond(looks: Looks, freedom: f64, alpha: f64) -> f64 {
     match looks {
         Looks::AtTheEnd => student(freedom).inverse_cdf(1.0 - alpha / 2.0),
@@ -94,7 +94,7 @@ pub(super) fn student(freedom: f64) -> StudentsT {
 }
 
 impl Estimate {
-    /// Of the ratios of pairs. `None`: too few, or one is not a positive number.
+    /// Estimates the ratio from pairs. `None`: too few, or one is not a positive number.
     #[must_use]
     pub fn of_pairs(ratios: &[f64]) -> Option<Estimate> {
         Estimate::of_pairs_at(Looks::AtTheEnd, ratios)
@@ -106,8 +106,8 @@ impl Estimate {
         Estimate::of_at_least(REPEATS_FOR_INTERVAL, looks, ratios)
     }
 
-    /// The chance that so many ratios of pairs come of no difference: of three on, though they are
-    /// too few for an interval that anybody should read.
+    /// Returns the chance of such ratios of pairs without a difference. It exists from three pairs
+    /// on, although three are too few for a useful interval.
     #[must_use]
     pub fn chance(looks: Looks, ratios: &[f64]) -> Option<f64> {
         Estimate::of_at_least(PAIRS_TO_TELL_APART, looks, ratios).map(|estimate| estimate.p)
@@ -122,9 +122,9 @@ impl Estimate {
         Some(of(logs.mean, logs.variance / logs.n, logs.n - 1.0))
     }
 
-    /// Of the ratios of rounds within each of some starts: the mean over these starts, as sure as
-    /// rounds make it. What starts differ by is not in it. `None`: too few rounds, a start with a
-    /// single one, or one that is not a positive number.
+    /// Estimates the mean over these starts from the ratios of rounds within each. The interval
+    /// covers the scatter of rounds, and not that of starts. `None`: too few rounds, a start with a
+    /// single one, or a ratio that is not a positive number.
     #[must_use]
     pub fn of_rounds(starts: &[Vec<f64>]) -> Option<Estimate> {
         if starts.iter().map(Vec::len).sum::<usize>() < REPEATS_FOR_INTERVAL {
@@ -158,7 +158,8 @@ impl Estimate {
         Some(Estimate::of(b.mean - a.mean, both, freedom))
     }
 
-    /// Of a mean of logarithms, its variance, and the degrees of freedom of that.
+    /// Returns the estimate from a mean of logarithms, its variance, and the degrees of freedom of
+    /// the variance.
     fn of(mean: f64, variance: f64, freedom: f64) -> Estimate {
         let error = variance.sqrt();
         let p = match error {
@@ -220,16 +221,16 @@ pub(crate) fn scatter(least: usize, values: &[f64]) -> Option<f64> {
 }
 
 /// Variance of the true difference, in units of that of a pair, for which the intervals at every
-/// look are shortest: servers that differ by as much as their pairs scatter are told apart by about
-/// ten. The intervals hold whatever it is.
+/// look are shortest: about ten pairs distinguish servers that differ by as much as their pairs
+/// scatter. The intervals hold for any value.
 const MIXED_OVER: f64 = 1.0;
 
 impl Estimate {
-    /// Of a mean of logarithms, its variance, and the degrees of freedom of that; with an interval
-    /// that holds at every look at once, so that one may stop as soon as it tells enough. It is
-    /// what an e-process of Student's t does not exclude: the likelihood ratio of t under a normal
-    /// mixture of true differences, against none, of which the chance to be ever above 1 / p is at
-    /// most p (Ville, 1939). Formula: Lindon, Ham, Tingley and Bojinov, "Anytime-valid linear
+    /// Like [`Estimate::of`], with an interval that holds at every look at once, so that one may
+    /// stop as soon as it is narrow enough. The interval holds the values that an e-process of
+    /// Student's t does not exclude. The process is the likelihood ratio of t under a normal
+    /// mixture of true differences, against none. Its chance to ever exceed 1 / p is at most p
+    /// (Ville, 1939). Formula: Lindon, Ham, Tingley and Bojinov, "Anytime-valid linear
     /// models and regression adjusted causal inference in randomized experiments", 2022, theorem
     /// 3.4, for one coefficient; Wang and Ramdas, "Anytime-valid t-tests and confidence sequences
     /// for Gaussian means with unknown variance", 2023.
@@ -274,7 +275,7 @@ pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
     (half, found(half, freedom))
 }
 
-/// What Student's t is computed of.
+/// Inputs of Student's t.
 struct Moments {
     n: f64,
     mean: f64,
@@ -282,7 +283,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// Of the logarithms of values, at least so many.
+    /// Moments of the logarithms of values. `None`: fewer than `least`, or one is not positive.
     fn of(least: usize, values: &[f64]) -> Option<Moments> {
         let all_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
         if values.len() < least || !all_positive {
@@ -412,7 +413,7 @@ mod tests {
     fn intervals_hold_the_truth_as_often_as_they_say() {
         for n in [5, 8, 20] {
             let pairs = share(n as u64, |normal| {
-                // What pairs share, such as a slow machine, is in both.
+                // Effects that pairs share, such as a slow machine, are in both.
                 let ratios: Vec<f64> = normal.values(n, 1.05, 0.04);
                 let e = Estimate::of_pairs(&ratios).unwrap();
                 (e.low..=e.high).contains(&1.05)
@@ -428,7 +429,7 @@ mod tests {
         }
     }
 
-    /// Of a skewed distribution as well: what is measured has a long upper tail.
+    /// Also for a skewed distribution: measurements have a long upper tail.
     #[test]
     fn intervals_of_medians_hold_the_truth_as_often_as_they_say() {
         for n in [5, 6, 7, 8, 10, 15, 20] {
@@ -497,12 +498,12 @@ mod tests {
         }
     }
 
-    /// Of runs that show no difference, four of five name one that is found as often as is said; by
-    /// the estimate of the noise it would be half.
+    /// Four of five runs without a difference name a detectable ratio that is found as often as
+    /// promised. By the plain estimate of the noise, half would.
     #[test]
     fn differences_that_would_have_been_found_hold_in_four_of_five_runs() {
         for n in [5, 8, 12] {
-            let (mut told, mut held, mut by_estimate) = (0, 0, 0);
+            let (mut significant, mut held, mut by_estimate) = (0, 0, 0);
             let mut normal = Normal(50 + n as u64);
             for _ in 0..WORLDS {
                 let e = Estimate::of_pairs(&normal.values(n, 1.0, 0.03)).unwrap();
@@ -510,33 +511,33 @@ mod tests {
                     continue;
                 }
                 let needed = e.errors.to_find(ALPHA) * 0.03 / (n as f64).sqrt();
-                told += 1;
+                significant += 1;
                 held += i32::from(e.detectable.unwrap().ln() >= needed);
                 by_estimate += i32::from(e.detectable_by_estimate().unwrap().ln() >= needed);
             }
-            let share = |of: i32| f64::from(of) / f64::from(told);
+            let share = |count: i32| f64::from(count) / f64::from(significant);
             assert!((0.78..=0.86).contains(&share(held)), "{n}: {}", share(held));
             assert!(share(by_estimate) < 0.6, "{n}: {}", share(by_estimate));
         }
     }
 
-    /// Whoever looks after each pair, and stops at the first that tells something, raises no more
-    /// false alarms than are allowed.
+    /// Looks after each pair, with a stop at the first significant one, raise no more false alarms
+    /// than are allowed.
     #[test]
     fn intervals_at_every_look_hold_at_the_look_that_stops() {
         let stops = |normal: &mut Normal, truth: f64, spread: f64| {
             let ratios = normal.values(40, truth, spread);
-            let tells = |n: &usize| {
+            let is_significant = |n: &usize| {
                 let e = Estimate::of_pairs_at(Looks::AfterEach, &ratios[..*n]).unwrap();
                 e.low > 1.0 || e.high < 1.0
             };
-            let stopped = (5..=40).find(tells);
+            let stopped = (5..=40).find(is_significant);
             let n = stopped.unwrap_or(40);
             (stopped.is_some(), Estimate::of_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap(), n)
         };
         let alarms = share(40, |normal| stops(normal, 1.0, 0.03).0);
         assert!(alarms <= 0.05, "{alarms}");
-        // Whoever peeks at an interval of a fixed size raises many.
+        // Looks at an interval for a fixed number of pairs raise many.
         let peeked = share(40, |normal| {
             let ratios = normal.values(40, 1.0, 0.03);
             (5..=40).any(|n| Estimate::of_pairs(&ratios[..n]).unwrap().p < ALPHA)
@@ -569,9 +570,9 @@ mod tests {
         assert_eq!(Estimate::of_pairs_at(Looks::AfterEach, &[1.0; 8]).unwrap().p, 1.0);
     }
 
-    /// What is known of intervals at every look where pairs are skewed, as docs/methodology.md
-    /// says: they hold too seldom, and most such runs show their skew when they have all their
-    /// pairs. Pairs that are symmetric seldom look skewed.
+    /// Intervals at every look with skewed pairs, as in docs/methodology.md: they hold too seldom.
+    /// Most such runs show their skew when they have all their pairs. Symmetric pairs seldom look
+    /// skewed.
     #[test]
     fn skewed_pairs_break_intervals_at_every_look_and_show() {
         let skewed_pairs = |normal: &mut Normal| -> Vec<f64> {

@@ -73,8 +73,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
 
 /// 95 % interval of the median, between order statistics (Hettmansperger and Sheather, "Confidence
 /// intervals based on interpolated order statistics", 1986). It asks nothing of the distribution.
-/// Of five values it is their range, which holds the median in 93.75 %. A bootstrap's percentiles,
-/// which stood here before, held it in 88 % of samples of seven.
+/// For five values it is their range, which holds the median in 93.75 % of samples. A bootstrap's
+/// percentiles, used before, held it in 88 % of samples of seven.
 fn interval(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < REPEATS_FOR_INTERVAL {
         return None;
@@ -102,8 +102,8 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
 /// The chance that the median lies between the kth value from below and the kth from above, for k
 /// from 1 to half of `n`.
 fn covered_by_order_statistics(n: usize) -> Vec<f64> {
-    // Of n tosses of a coin: the chance of exactly k heads, as a logarithm because it may be below
-    // all numbers, and of fewer.
+    // For n tosses of a coin: the chance of exactly k heads, and of fewer. The former is a
+    // logarithm because it may underflow.
     let mut exactly = -(n as f64) * std::f64::consts::LN_2;
     let mut fewer = 0.0;
     let step = |k: usize| {
@@ -114,8 +114,8 @@ fn covered_by_order_statistics(n: usize) -> Vec<f64> {
     (0..n / 2).map(step).collect()
 }
 
-/// Fewest pairs that can tell two subjects apart: two of two in the same direction is a coin tossed
-/// twice.
+/// Fewest pairs that can distinguish two subjects. Two of two in the same direction is a coin
+/// tossed twice.
 pub const PAIRS_TO_TELL_APART: usize = 3;
 
 /// With three or four pairs: the ratio that each pair must exceed. Three of three lie in the same
@@ -126,20 +126,20 @@ const FEW_PAIRS_APART: f64 = 1.05;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     pub launches: Vec<f64>,
-    /// Of each launch; empty: they did not all take turns.
+    /// Ratios of the rounds of each launch; empty: they did not all take turns.
     pub rounds: Vec<Vec<f64>>,
 }
 
-/// When values are looked at that decide how many there are.
+/// When the values are checked that decide the number of repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looks {
     /// Once, when all are there that were planned.
     AtTheEnd,
-    /// After each repeat: there is none after the one that answered what was asked.
+    /// After each repeat: the run ends with the repeat that answered its question.
     AfterEach,
 }
 
-/// What an estimate of pairs is over.
+/// Units of an estimate of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Over {
@@ -160,18 +160,18 @@ impl Pairs {
         of_launches.or_else(|| Some((Estimate::of_rounds(&self.rounds)?, Over::Rounds)))
     }
 
-    /// The chance of such launches if there is no difference. Rounds have no say: two equal servers
-    /// whose starts differ by 2 % would be told apart by those of any few starts. `None`: fewer
-    /// than three launches, or one has no ratio.
+    /// Returns the chance of such launches if there is no difference. Rounds do not count: the
+    /// rounds of a few starts would distinguish two equal servers whose starts differ by 2 %.
+    /// `None`: fewer than three launches, or one has no ratio.
     #[must_use]
     pub fn chance(&self, looks: Looks) -> Option<f64> {
         Estimate::chance(looks, &self.launches)
     }
 
-    /// Whether they tell two subjects apart. `p`: the chance of such launches ([`Pairs::chance`]),
-    /// with all others allowed for that are looked at beside them; it decides. With three or four
-    /// launches it takes very even ones, so that such are enough, too, that all lie in the same
-    /// direction, each by more than 5 %.
+    /// Whether the pairs distinguish two subjects. `p` decides: the chance of such launches
+    /// ([`Pairs::chance`]), corrected for all other comparisons made with them. Three or four
+    /// launches reach it only if they are very even. For them it is also enough that all differ in
+    /// the same direction, each by more than 5 %.
     #[must_use]
     pub fn are_apart(&self, p: Option<f64>) -> bool {
         let logs: Vec<f64> = self.launches.iter().map(|ratio| ratio.ln()).collect();
@@ -186,14 +186,14 @@ impl Pairs {
         }
     }
 
-    /// The same where nothing is looked at beside it.
+    /// [`Pairs::are_apart`] of a single comparison.
     #[cfg(test)]
     pub fn are_apart_alone(&self) -> bool {
         self.are_apart(self.chance(Looks::AtTheEnd))
     }
 }
 
-/// Whether the ratios of launches alone tell two subjects apart.
+/// Whether the ratios of launches alone distinguish two subjects.
 #[cfg(test)]
 fn are_apart(ratios: &[f64]) -> bool {
     Pairs { launches: ratios.to_vec(), rounds: Vec::new() }.are_apart_alone()
@@ -254,12 +254,12 @@ mod tests {
         let (low, high) = Repeated::new(values.clone()).interval.unwrap();
         // The median's ranks by the binomial distribution: 50 ± 1.96 · √99 / 2.
         assert!((low - 40.25).abs() < 2.0 && (high - 59.75).abs() < 2.0, "{low} {high}");
-        // Of ten values the 2nd and the 9th hold 97.85 %, the 3rd and the 8th 89.06 %: 0.6577 of
+        // The 2nd and the 9th of ten values hold 97.85 %, the 3rd and the 8th 89.06 %: 0.6577 of
         // the way from one to the other.
         let (low, high) = interval(&[10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]).unwrap();
         assert!((low - 2.6577).abs() < 1e-4 && (high - 8.3423).abs() < 1e-4, "{low} {high}");
         assert_eq!(interval(&[5.0, 1.0, 2.0, 4.0, 3.0]), Some((1.0, 5.0)), "the range");
-        // So many that the chance of a single one is no number any more.
+        // With so many values the chance of a single one underflows.
         let many: Vec<f64> = (0..3000).map(f64::from).collect();
         let (low, high) = interval(&many).unwrap();
         // The binomial's normal approximation: 1,499.5 ± 1.96 · √3000 / 2.

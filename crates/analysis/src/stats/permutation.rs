@@ -3,16 +3,16 @@
 
 use statrs::function::factorial::ln_factorial;
 
-/// Most arrangements that are all looked at: 2¹⁶. With more, a test of normal logarithms says the
-/// same.
+/// Most arrangements that are enumerated: 2¹⁶. With more, a test of normal logarithms gives the
+/// same result.
 const ARRANGEMENTS: u64 = 1 << 16;
 
 /// Means that differ by less than this share of the observed one are the same: sums in another
 /// order are not equal to the last bit.
 const ROUNDING: f64 = 1e-9;
 
-/// The chance that differences of pairs have a mean at least as far from 0 as theirs, if each may
-/// as well have the other sign. All signs are looked at. With n pairs it is never below 2^(1 − n),
+/// Returns the chance that differences of pairs have a mean at least as far from 0 as theirs, if
+/// each sign is equally likely. All signs are enumerated. With n pairs it is never below 2^(1 − n),
 /// so that five cannot be below 5 %. `None`: no pairs, more than 16, or one is no number.
 #[must_use]
 pub fn of_pairs(differences: &[f64]) -> Option<f64> {
@@ -28,8 +28,8 @@ pub fn of_pairs(differences: &[f64]) -> Option<f64> {
     Some(as_far as f64 / (1u64 << n) as f64)
 }
 
-/// The chance that two samples have means at least as far apart as theirs, if each value may as
-/// well be of the other. All divisions are looked at. `None`: one is empty, there are more than
+/// Returns the chance that two samples have means at least as far apart as theirs, if each value
+/// may belong to either. All divisions are enumerated. `None`: one is empty, there are more than
 /// 65,536 divisions, or a value is no number.
 #[must_use]
 pub fn of_two(a: &[f64], b: &[f64]) -> Option<f64> {
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn two_samples_apart_are_two_of_all_divisions() {
         assert_eq!(of_two(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), Some(2.0 / 20.0));
-        // Of unequal sizes there is no mirror image.
+        // Groups of unequal sizes have no mirror image.
         assert_eq!(of_two(&[1.0, 2.0], &[4.0, 5.0, 6.0]), Some(1.0 / 10.0));
         assert_eq!(of_two(&[2.0; 4], &[2.0; 3]), Some(1.0));
         assert_eq!((of_two(&[], &[1.0]), of_two(&[1.0; 20], &[1.0; 20])), (None, None));

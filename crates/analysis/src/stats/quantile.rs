@@ -28,8 +28,8 @@ pub fn ranks(n: u64, q: f64) -> (Option<u64>, Option<u64>) {
     ((low >= 1).then_some(low), (high <= n).then_some(high))
 }
 
-/// The largest sample whose ranks are those of the binomial distribution. Of larger ones they are
-/// those of the normal distribution near it, a few ranks of a million off.
+/// The largest sample whose ranks come from the binomial distribution. Ranks of larger samples come
+/// from the normal approximation, a few ranks in a million off.
 const EXACT: u64 = 1_000_000;
 
 fn near(n: f64, q: f64) -> (Option<u64>, Option<u64>) {

@@ -1,4 +1,4 @@
-//! How throughput grows with the number of requests at once.
+//! Growth of throughput with the number of requests at once.
 
 use statrs::distribution::ContinuousCDF as _;
 
@@ -81,7 +81,7 @@ impl Law {
     }
 }
 
-/// How long a fit is searched for.
+/// Effort of the search for a fit.
 #[derive(Clone, Copy)]
 struct Search {
     steps: usize,
@@ -233,7 +233,7 @@ struct Level {
 }
 
 impl Curve {
-    /// `None`: a value is not positive, or there is none.
+    /// `None`: a value is not positive, or there are no values.
     fn new(points: &[Measured]) -> Option<Curve> {
         if points.is_empty()
             || points.iter().any(|(_, n, x)| !(*n > 0.0 && *x > 0.0 && x.is_finite()))
@@ -269,7 +269,7 @@ impl Curve {
         Some(Curve { levels: levels.iter().filter_map(level).collect(), noise })
     }
 
-    /// What a weighted sum of levels reaches by chance: in one curve of twenty, whichever two
+    /// Bound that a weighted sum of levels exceeds by chance in one curve of twenty, whichever two
     /// levels are the highest and the knee (Bonferroni). A median has the variance of a mean times
     /// π / 2. `None`: the noise is not known.
     fn chance(&self, parts: &[(f64, Level)]) -> Option<f64> {
@@ -436,7 +436,7 @@ mod tests {
             let found = share_of_knees(&knee, noise, launches);
             assert!(found >= 0.95, "{noise} {launches}: {found}");
         }
-        // A small one beside little noise.
+        // A small knee with little noise.
         let found =
             share_of_knees(&[100.0, 110.0, 120.0, 121.0, 121.0, 121.0, 121.0, 121.0], 0.01, 5);
         assert!(found >= 0.95, "{found}");

@@ -7,7 +7,7 @@ use super::{ALPHA, REPEATS_FOR_INTERVAL};
 /// A trend over repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// What the last repeat is to the first by the line through the logarithms of all (least
+    /// Ratio of the last repeat to the first by the line through the logarithms of all (least
     /// squares), and its 95 % interval.
     pub ratio: f64,
     pub low: f64,
@@ -18,8 +18,8 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// Of values in the order of their repeats. `None`: fewer than five, or one is not a positive
-    /// number.
+    /// Estimates the trend of values in the order of their repeats. `None`: fewer than five, or one
+    /// is not a positive number.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Trend> {
         let are_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);

@@ -1,4 +1,4 @@
-//! The rest of a load: the others' turns. Counters of what all who take turns share leave it out.
+//! The rest of a load: the others' turns. Shared counters are reduced by their growth in it.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use dyno_archive::{LoadRecord, Party, Sample};
 use super::Turns;
 use crate::server::Used;
 
-/// The samples without the waits of threads in others' turns, and without what the machine, dyno
-/// and the other starts used there. Counters of the network are those of all who take turns, and
-/// are left out.
+/// Returns the samples without the waits of threads in others' turns, and without the use of the
+/// machine, dyno and the other starts there. Counters of the network are shared by all loads that
+/// take turns, and are left out.
 ///
-/// A server keeps its own CPU time of others' turns: it finishes there what its turn began. The
-/// machine's CPU time has as much of it, so that the difference of both is of the own turns.
+/// A server keeps its own CPU time of others' turns, in which it finishes the work of its turn. The
+/// machine's CPU time includes it too, so the difference of both is of the own turns.
 pub(super) fn left_out(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let mut samples = record.samples.clone();
@@ -24,7 +24,7 @@ pub(super) fn left_out(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
         let is_rest = !turns.is_own(middle);
         let is_known =
             rest.add_machine(from, to, turns.rest_share(since(from), since(to))).is_some();
-        // Nothing is compared with samples from before the window.
+        // Samples before the window are not compared.
         rest.is_unknown |= is_rest && !is_known && middle > record.window_ns.0;
         if is_rest {
             rest.add_waits(from, to);
@@ -43,16 +43,16 @@ struct Rest {
     /// CPU time of the watched servers, part of the machine's.
     servers_ns: u64,
     /// CPU time of other starts.
-    beside_ns: u64,
+    others_ns: u64,
     /// A counter of the machine, of a server or of another start could not be read.
     is_unknown: bool,
 }
 
-/// The same of one thread.
+/// Growth of one thread's counters in others' turns.
 #[derive(Default)]
 struct ThreadRest {
     states: StateTimes,
-    /// 0 of threads of servers.
+    /// Run time; 0 for threads of servers.
     run_ns: u64,
     run_delay_ns: u64,
 }
@@ -73,8 +73,9 @@ impl Rest {
         }
     }
 
-    /// Adds a share of what was used from one sample to the next: a long load keeps so few samples
-    /// that others' turns are in parts between two of them. `None`: a counter could not be read.
+    /// Adds a share of the use from one sample to the next. A long load keeps few samples, so
+    /// others' turns may cover only part of the time between two of them. `None`: a counter could
+    /// not be read.
     fn add_machine(&mut self, from: &Sample, to: &Sample, share: f64) -> Option<()> {
         let part = |now: u64, then: u64| (now.saturating_sub(then) as f64 * share).round() as u64;
         for (thread, before) in threads(from, to, is_generator) {
@@ -82,15 +83,15 @@ impl Rest {
             self.threads.entry(key(thread)).or_default().run_ns += run_ns;
         }
         let (now, then) = (to.host.as_ref()?, from.host.as_ref()?);
-        let beside =
-            |sample: &Sample| sample.beside.as_ref().map_or(Some(0), |beside| beside.cpu_ns);
-        let (beside_now, beside_then) = (beside(to)?, beside(from)?);
+        let others =
+            |sample: &Sample| sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns);
+        let (others_now, others_then) = (others(to)?, others(from)?);
         let servers =
             to.parties.iter().map(|used| used.party).filter(|party| !is_generator(*party));
         let servers_s: f64 =
             servers.map(|party| Used::between(party, from, to)?.cpu_s).sum::<Option<f64>>()?;
         self.servers_ns += (servers_s * share * 1e9).round() as u64;
-        self.beside_ns += part(beside_now, beside_then);
+        self.others_ns += part(others_now, others_then);
         let host = &mut self.host;
         host.busy_ns += part(now.busy_ns, then.busy_ns);
         host.idle_ns += part(now.idle_ns, then.idle_ns);
@@ -111,7 +112,7 @@ impl Rest {
         Some(())
     }
 
-    /// Deducts what has been added so far.
+    /// Deducts the growth that was added up so far.
     fn leave_out(&self, sample: &mut Sample) {
         for used in &mut sample.parties {
             for thread in &mut used.threads {
@@ -125,14 +126,14 @@ impl Rest {
                 }
             }
         }
-        if let Some(beside) = &mut sample.beside {
-            beside.cpu_ns = without(beside.cpu_ns, Some(self.beside_ns));
+        if let Some(others) = &mut sample.beside {
+            others.cpu_ns = without(others.cpu_ns, Some(self.others_ns));
         }
         sample.host =
             sample.host.take().filter(|_| !self.is_unknown).map(|host| self.of_own(&host));
     }
 
-    /// The machine's counters that grow, without the rest.
+    /// Returns the machine's growing counters, without the rest.
     fn of_own(&self, host: &HostUse) -> HostUse {
         let rest = &self.host;
         let held = rest.pressure.unwrap_or_default();
@@ -150,7 +151,7 @@ impl Rest {
             }),
             runnable: host.runnable,
             frequency_khz: host.frequency_khz,
-            // Of all who take turns, as the counters of their network.
+            // Disks are shared by all loads that take turns, like the counters of the network.
             disks: None,
             links: None,
             backlog: None,
@@ -160,12 +161,12 @@ impl Rest {
     }
 }
 
-/// Dyno's threads serve all loads, and a server's only its own.
+/// Whether a party is the generator: dyno's threads serve all loads, a server's only its own.
 fn is_generator(party: Party) -> bool {
     matches!(party, Party::Generator(_))
 }
 
-/// The threads of some parties in a sample, each with itself in an earlier one.
+/// Returns the threads of some parties in a sample, each paired with itself in an earlier one.
 fn threads<'a>(
     from: &'a Sample,
     to: &'a Sample,
@@ -179,7 +180,7 @@ fn threads<'a>(
     })
 }
 
-/// A counter that grows, without its growth in the rest.
+/// Returns a growing counter without its growth in the rest.
 fn without(n: Option<u64>, rest: Option<u64>) -> Option<u64> {
     Some(n?.saturating_sub(rest.unwrap_or(0)))
 }

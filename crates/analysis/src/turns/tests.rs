@@ -7,9 +7,9 @@ use crate::server::server_use;
 
 const MS: u64 = 1_000_000;
 
-/// Two rounds of two loads in turns of 400 ms, of which the first has the order A B B A, B A A B;
-/// A's view. In each quarter of a turn A answers 10 requests, and 4 more right after its turn; each
-/// costs 1 ms. Where it is idle it uses `idle_ms` in each quarter.
+/// Two rounds of two loads in turns of 400 ms. The first round has the order A B B A, B A A B; this
+/// is A's view. In each quarter of a turn A answers 10 requests, and 4 more right after its turn;
+/// each costs 1 ms. While idle it uses `idle_ms` in each quarter.
 fn record(idle_ms: u64) -> LoadRecord {
     let slices =
         vec![(0, 400 * MS), (1200 * MS, 1600 * MS), (2000 * MS, 2400 * MS), (2400 * MS, 2800 * MS)];
@@ -71,7 +71,7 @@ fn own_time_has_no_gaps_and_loses_no_answer() {
     let edges: Vec<u64> = own.intervals.iter().flat_map(|i| [i.start_ns, i.end_ns]).collect();
     let expected: Vec<u64> = (0..16).flat_map(|k| [k * 100 * MS, (k + 1) * 100 * MS]).collect();
     assert_eq!(edges, expected);
-    // The fourth quarter has what was still under way.
+    // The fourth quarter includes the requests that were still in flight.
     assert_eq!(own.intervals[3].answers(), 14);
     let at: Vec<u64> = own.samples.iter().map(|sample| sample.at_ns - 77 * MS).collect();
     assert!(at.is_sorted_by(|a, b| a < b), "{at:?}");
@@ -88,7 +88,7 @@ fn a_load_that_had_all_the_time_stays_as_it_is() {
 }
 
 #[test]
-fn rounds_are_told_apart_and_edges_left_out() {
+fn rounds_are_separated_and_edges_left_out() {
     let turns = TurnsResult::new(&record(0), Party::SUBJECT).unwrap();
     assert_eq!((turns.slice_s, turns.idle_cpus, turns.idle_share), (0.4, Some(0.0), Some(0.0)));
     let round = RoundResult { throughput_rps: Some(100.0), cpu_us_per_request: Some(1000.0) };
@@ -96,15 +96,15 @@ fn rounds_are_told_apart_and_edges_left_out() {
 }
 
 #[test]
-fn what_a_server_does_in_others_turns_is_seen() {
+fn use_in_others_turns_is_measured() {
     let turns = TurnsResult::new(&record(5), Party::SUBJECT).unwrap();
     assert_eq!((turns.idle_cpus, turns.idle_share), (Some(0.05), Some(0.5)));
 }
 
-/// The same on a machine of two CPUs. In each quarter another program uses 20 ms, the hypervisor
-/// takes 1 ms, and 3 threads are born. In own turns dyno uses 5 ms, and in others' turns 7 ms in
-/// another thread and their server 30 ms. The server's thread waits for a CPU 2 ms in own turns and
-/// 9 ms in others'.
+/// The record on a machine of two CPUs. In each quarter another program uses 20 ms, the hypervisor
+/// takes 1 ms, and 3 threads are born. In own turns dyno uses 5 ms. In others' turns it uses 7 ms
+/// in another thread, and the other server 30 ms. The server's thread waits for a CPU 2 ms in own
+/// turns and 9 ms in others'.
 fn machine_record(idle_ms: u64) -> LoadRecord {
     let mut record = record(idle_ms);
     let turns = record.slices_ns.clone().unwrap();
@@ -188,7 +188,7 @@ fn counters_of_the_machine_leave_out_the_rest() {
 fn unread_rest_makes_other_programs_unknown() {
     let others_s = |change: fn(&mut Sample)| {
         let mut record = machine_record(0);
-        // In the middle of others' turns.
+        // This sample is in the middle of others' turns.
         change(&mut record.samples[6]);
         server_use(&in_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s
     };

@@ -1,5 +1,5 @@
-//! What the steps of a server tell together of what limited each of them: throughput over the
-//! requests in flight.
+//! The limiter of each step, from all steps of a server together: throughput over the requests in
+//! flight.
 //!
 //! - Throughput that grows with more requests in flight excludes whatever serves only so many at a
 //!   time: a lock, a pool, a serial back end.
@@ -24,7 +24,7 @@ use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::words::percent;
 
-/// How many times the requests in flight of a step another must have to tell anything of it.
+/// Least ratio of the requests in flight of two steps from which one says anything about the other.
 const APART: f64 = 1.5;
 
 /// Throughput with more requests in flight, as a multiple, from which on it grows.
@@ -60,7 +60,7 @@ const A_TIMER_EACH: f64 = 0.5;
 const DISTURBED: [Code; 3] = [Code::ServerStarved, Code::GeneratorStarved, Code::Contaminated];
 
 /// Share of its allowed CPU time that the hypervisor may have taken from a server without changing
-/// what its steps tell: throughput that differs by as much counts as flat.
+/// the conclusions from its steps: throughput that differs by as much counts as flat.
 const MOST_STOLEN: f64 = FLAT - 1.0;
 
 /// Whether others may have changed the throughput of a step.
@@ -119,8 +119,8 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
                  full."
             }
             false => {
-                "But its CPU was as full at throughputs that differ by half and more, as that of a \
-                 server that polls is."
+                "But its CPU was as full at throughputs that differ by half and more, like that of \
+                 a server that polls."
             }
         };
         let sentence = format!("{} {doubt}", own.sentence);
@@ -147,14 +147,14 @@ fn curves(trials: &[TrialResult]) -> BTreeMap<Along, Vec<usize>> {
     all
 }
 
-/// What repeats with the same requests in flight come to.
+/// Summary of repeats with the same requests in flight.
 #[derive(Clone, Debug, PartialEq)]
 struct Level {
     planned: u64,
     in_flight: f64,
     throughput_rps: f64,
     response_us: f64,
-    /// What limited most of its repeats by themselves.
+    /// The limiter of most of its repeats by themselves.
     resource: Resource,
     confidence: Confidence,
     /// The server's CPU time as a share of what it may use; `None`: unknown.
@@ -201,14 +201,14 @@ impl Level {
     }
 }
 
-/// How throughput goes on from a level.
+/// Course of throughput from a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Course<'a> {
-    /// It is higher at this level, with more requests in flight.
+    /// Throughput is higher at this level, with more requests in flight.
     Grows(&'a Level),
-    /// It is as high at this other level, with more or fewer requests in flight.
+    /// Throughput is as high at this other level, with more or fewer requests in flight.
     Flat(&'a Level),
-    /// No other level tells.
+    /// No other level decides.
     Unknown,
 }
 
@@ -264,8 +264,8 @@ impl Curve {
                 _ => Course::Unknown,
             };
         }
-        // Of the highest level the one below tells: throughput that did not grow up to it will not
-        // grow beyond it.
+        // The level below decides about the highest one: throughput that did not grow up to it will
+        // not grow beyond it.
         let lower = self.levels.iter().rev().find(|to| APART * to.in_flight <= from.in_flight);
         match lower {
             Some(lower) if from.throughput_rps <= FLAT * lower.throughput_rps => {
@@ -296,7 +296,8 @@ impl Curve {
         Some(level.throughput_rps * fewest.response_us / 1e6)
     }
 
-    /// What limited a trial, as its server's other steps have it. `None`: they add nothing.
+    /// Returns the limiter of a trial according to its server's other steps. `None`: they add
+    /// nothing.
     fn explain(&self, trial: &TrialResult) -> Option<Limiter> {
         let level = self.level(trial.step.in_flight)?;
         let own = &trial.limiter;
@@ -326,7 +327,7 @@ impl Curve {
         }
     }
 
-    /// Of a server that was idle, or nearly.
+    /// Returns the limiter of a server that was idle, or nearly.
     fn of_idle(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
         let is_busy = level.cpu.is_none_or(|used| used >= SERVER_BUSY)
             && polls(&trial.load, &trial.server).is_none();
@@ -346,8 +347,8 @@ impl Curve {
         }
     }
 
-    /// Of a server with little CPU time left, which a higher step filled: that is its limit, unless
-    /// throughput grew.
+    /// Returns the limiter of a server with little CPU time left, which a higher step filled: that
+    /// is its limit, unless throughput grew.
     fn of_nearly_full(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
         let used = level.cpu.filter(|used| *used >= SERVER_IDLE)?;
         let is_full =
@@ -367,7 +368,7 @@ impl Curve {
             full.throughput_rps,
             level.throughput_rps
         );
-        Some(Self::told(trial, full.resource, confidence, sentence, level, full))
+        Some(Self::verdict(trial, full.resource, confidence, sentence, level, full))
     }
 
     /// More requests in flight were served faster, so nothing serves only so many at a time.
@@ -381,7 +382,7 @@ impl Curve {
             more.throughput_rps,
             level.response_us
         );
-        Self::told(trial, Resource::Concurrency, Confidence::High, sentence, level, more)
+        Self::verdict(trial, Resource::Concurrency, Confidence::High, sentence, level, more)
     }
 
     /// Requests take as long as if they were alone.
@@ -392,7 +393,7 @@ impl Curve {
              takes {:.0} µs, so that none waits for another.",
             level.planned, level.response_us, fewest.planned, fewest.response_us
         );
-        Self::told(trial, Resource::Concurrency, Confidence::High, sentence, level, fewest)
+        Self::verdict(trial, Resource::Concurrency, Confidence::High, sentence, level, fewest)
     }
 
     /// Requests wait for each other somewhere while the server has CPU time left.
@@ -437,7 +438,7 @@ impl Curve {
                 confidence_of_elsewhere(&trial.server),
                 format!(
                     "A queue in the server or behind it: {grew} It is a lock, a pool or a limit of \
-                     the server, or a service that dyno does not watch: name those as \
+                     the server, or a service that dyno does not monitor: name such services as \
                      `[[backends]]`."
                 ),
             ),
@@ -447,7 +448,7 @@ impl Curve {
                 format!("A back end ({}), or the connections to it: {grew}", behind.join(", ")),
             ),
         };
-        Self::told(trial, resource, confidence, sentence, level, other)
+        Self::verdict(trial, resource, confidence, sentence, level, other)
     }
 
     /// The verdict of the step by itself, with how many requests are served at a time.
@@ -472,8 +473,8 @@ impl Curve {
         Some(Limiter::new(own.resource, confidence, sentence, evidence).with_confidence_said())
     }
 
-    /// How sure a queue that a step names is by what all steps tell: a lock serves one at a time,
-    /// and each request that workers serve has one of them.
+    /// Confidence in the queue that a step names, from all steps. A lock serves one request at a
+    /// time, and each request that workers serve has one worker.
     fn confidence_of_queue(
         &self,
         resource: Resource,
@@ -491,7 +492,7 @@ impl Curve {
         }
     }
 
-    fn told(
+    fn verdict(
         trial: &TrialResult,
         resource: Resource,
         confidence: Confidence,
@@ -526,7 +527,7 @@ fn confidence_of_elsewhere(server: &ServerUse) -> Confidence {
     if waits_for_peers && !waits_for_time { Confidence::High } else { Confidence::Medium }
 }
 
-/// Where requests queue, for a sentence to begin with; `None`: the resource is no queue.
+/// Name of the queue, for the beginning of a sentence; `None`: the resource is no queue.
 const fn name_of_queue(resource: Resource) -> Option<&'static str> {
     match resource {
         Resource::Lock => Some("A lock"),

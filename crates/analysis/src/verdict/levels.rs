@@ -139,7 +139,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// What the levels of a step are judged by.
+/// Inputs of the judgement of a step's levels.
 struct Step<'a> {
     load: &'a LoadResult,
     steadiness: &'a Steadiness,
@@ -162,8 +162,9 @@ impl Step<'_> {
         let is_expected = self.is_warming || is_ramped(load);
         let pieces = of.pieces.iter().map(|p| (p.start_s, p.end_s, p.throughput_rps));
         let levels = Levels::new(pieces, "requests/s", of.noise);
-        let is_told = levels.stand_out() && !self.is_machines(levels.lowest(), levels.highest());
-        if !is_told || rises && is_expected {
+        let is_reported =
+            levels.stand_out() && !self.is_machines(levels.lowest(), levels.highest());
+        if !is_reported || rises && is_expected {
             return None;
         }
         let mean = format!(
@@ -176,8 +177,8 @@ impl Step<'_> {
                 Code::Slowdown,
                 format!(
                     "Throughput fell within the measured window, to {:.2} times its highest level: \
-                     {timeline}. {mean}{cost} See in the explorer what else changed then, and \
-                     repeat the step.",
+                     {timeline}. {mean}{cost} Look for other changes at that time in the explorer, \
+                     and repeat the step.",
                     levels.last().value / levels.highest().value
                 ),
             ),
@@ -185,8 +186,8 @@ impl Step<'_> {
                 Code::Cyclic,
                 format!(
                     "Throughput went up and down within the measured window: {timeline}. {mean} \
-                     How much of each it holds is chance.{cost} Measure several periods (a longer \
-                     `duration`, or `-d`)."
+                     The share of each level in it is chance.{cost} Measure several periods (a \
+                     longer `duration`, or `-d`)."
                 ),
             ),
             Pattern::WarmUp | Pattern::None => (
@@ -221,7 +222,7 @@ impl Step<'_> {
         Some(Levels::new(pieces, "µs", cost.noise))
     }
 
-    /// What the CPU time per request did where throughput changed its level.
+    /// Describes the CPU time per request where throughput changed its level.
     fn cost_meanwhile(&self) -> String {
         let costs = self.costs().filter(|costs| costs.ratio() >= COST && costs.stand_out());
         costs.map_or_else(String::new, |costs| {
@@ -242,8 +243,8 @@ impl Step<'_> {
         }
         let pattern = self.steadiness.cost.as_ref()?.pattern;
         let costs = self.costs()?;
-        let is_told = costs.ratio() >= COST && costs.stand_out();
-        if !is_told || self.is_machines(costs.highest(), costs.lowest()) {
+        let is_reported = costs.ratio() >= COST && costs.stand_out();
+        if !is_reported || self.is_machines(costs.highest(), costs.lowest()) {
             return None;
         }
         let (times, last) = (|from: Level| costs.last().value / from.value, "CPU time per request");
@@ -292,13 +293,13 @@ impl Step<'_> {
         let levels =
             Levels::new(pieces.into_iter().map(|(from, to, us)| (from, to, us / 1e3)), "ms", noise);
         let ratio = levels.ratio();
-        let is_told =
+        let is_reported =
             levels.all.len() == 2 && ratio >= RESPONSE && ratio.ln() >= RESPONSE_STANDS_OUT * noise;
-        is_told.then(|| {
+        is_reported.then(|| {
             let message = format!(
                 "Response times changed their level within the measured window: the median was {}. \
                  Percentiles of the whole window mix both levels. Measure one of them alone: warm \
-                 the server up for longer (`warmup`), or look for what changed then.",
+                 the server up for longer (`warmup`), or look for the change at that time.",
                 levels.timeline()
             );
             let level = |level: &Level| {
@@ -343,10 +344,9 @@ fn last_level(steadiness: &Steadiness, evidence: Value) -> Option<Caveat> {
     let from_s = steadiness.counts_from_s?;
     let last = steadiness.pieces.last()?;
     let message = format!(
-        "The server became {:.2} times as fast within the measured window and stayed so: what \
-         counts are the last {:.1} s of it, from {from_s:.1} s after the load began. The \
-         generator's own use, the kernel's counters of segments, frames of HTTP/2 and the peak of \
-         memory are of all of it.",
+        "The server became {:.2} times as fast within the measured window and stayed so: only the \
+         last {:.1} s of it count, from {from_s:.1} s after the load began. The generator's \
+         resource use, TCP segments, HTTP/2 frames and peak memory cover the whole window.",
         steadiness.last_to_first,
         last.end_s - from_s,
     );
@@ -379,11 +379,11 @@ mod tests {
     fn false_alarms(intervals: usize, mut rates: impl FnMut(usize) -> Vec<f64>) -> f64 {
         const WINDOWS: usize = 400;
         let load = load();
-        let is_told = |_: &usize| {
+        let is_reported = |_: &usize| {
             let found = steadiness::steadiness(&seen(&rates(intervals), 0.1)).expect("enough");
             !caveats(&load, &ServerUse::default(), &found, &[]).is_empty()
         };
-        (0..WINDOWS).filter(is_told).count() as f64 / WINDOWS as f64
+        (0..WINDOWS).filter(is_reported).count() as f64 / WINDOWS as f64
     }
 
     #[test]
@@ -453,30 +453,30 @@ mod tests {
         const WINDOWS: usize = 100;
         let mut draw = Normal(41);
         for (rate, utilisation) in [(400.0, 0.3), (400.0, 0.8), (400.0, 0.95), (4000.0, 0.95)] {
-            let is_told = |_: &usize| {
+            let is_reported = |_: &usize| {
                 let load = open_loop(&medians(rate, utilisation, 30, &mut draw));
                 of_unobserved(&load).iter().any(|caveat| caveat.code == Code::ResponseLevels)
             };
-            let share = (0..WINDOWS).filter(is_told).count() as f64 / WINDOWS as f64;
+            let share = (0..WINDOWS).filter(is_reported).count() as f64 / WINDOWS as f64;
             assert!(share <= 0.05, "{rate}/s, {utilisation}: {share}");
         }
     }
 
     #[test]
-    fn a_jump_is_told_through_noise() {
+    fn a_jump_is_reported_in_spite_of_noise() {
         let (load, mut draw) = (load(), Normal(42));
         for (first, last, code) in [(400.0, 1900.0, Code::Speedup), (1900.0, 400.0, Code::Slowdown)]
         {
             for noise in [0.0, 0.05, 0.15] {
-                let is_told = |_: &usize| {
+                let is_reported = |_: &usize| {
                     let rates =
                         [draw.values(12, first, noise), draw.values(18, last, noise)].concat();
                     let found = steadiness::steadiness(&seen(&rates, 0.1)).expect("enough");
                     let all = caveats(&load, &ServerUse::default(), &found, &[]);
                     matches!(&all[..], [one] if one.code == code)
                 };
-                let told = (0..100).filter(is_told).count();
-                assert!(told >= 95, "{first} to {last}, {noise}: {told}");
+                let reported = (0..100).filter(is_reported).count();
+                assert!(reported >= 95, "{first} to {last}, {noise}: {reported}");
             }
         }
     }

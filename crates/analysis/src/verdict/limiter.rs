@@ -1,4 +1,4 @@
-//! What limited a step, and how sure that is.
+//! The limiter of a step, and the confidence in it.
 
 use dyno_archive::plan::Model;
 use dyno_archive::sample::State;
@@ -107,7 +107,7 @@ pub(super) fn verdict(
 fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let of = |code| load.caveats.iter().find(|c| c.code == code);
     let dropped = of(Code::DroppedPackets).filter(|c| c.severity == Severity::Invalid)?;
-    of(Code::SubjectFailed).is_none().then(|| told_by(dropped, Resource::DroppedPackets))
+    of(Code::SubjectFailed).is_none().then(|| from_caveat(dropped, Resource::DroppedPackets))
 }
 
 /// The server ended, did not respond, or its responses were wrong: no resource limits that.
@@ -118,15 +118,15 @@ fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
         .or_else(|| of(Code::NoAnswers))
         .or_else(|| refused(Code::WrongAnswers))
         .or_else(|| refused(Code::Unsolicited))?;
-    Some(told_by(caveat, Resource::Failure))
+    Some(from_caveat(caveat, Resource::Failure))
 }
 
 fn refusal(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
-    Some(told_by(load.caveats.iter().find(|c| c.code == Code::Refusals)?, Resource::Refusal))
+    Some(from_caveat(load.caveats.iter().find(|c| c.code == Code::Refusals)?, Resource::Refusal))
 }
 
 /// The verdict that a caveat gives in its own words.
-fn told_by(caveat: &Caveat, resource: Resource) -> Limiter {
+fn from_caveat(caveat: &Caveat, resource: Resource) -> Limiter {
     let (sentence, evidence) = (caveat.message.clone(), caveat.evidence.clone());
     Limiter::new(resource, Confidence::High, sentence, evidence)
 }
@@ -135,11 +135,11 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let bound = Bound::of(load)?;
     let server_share = server.cpu_utilisation;
     (!is_full(load, server)).then(|| {
-        let beside = |share| format!(", while the server used {} of its CPU", percent(share));
-        let of_server = server_share.map_or(String::new(), beside);
+        let while_server = |share| format!(", while the server used {} of its CPU", percent(share));
+        let of_server = server_share.map_or(String::new(), while_server);
         let sentence = format!("The generator: {}{of_server}.", bound.clause());
         let confidence = match server_share {
-            // Without them the generator may have had room.
+            // Without these programs the generator may have had room.
             _ if programs::share_waited_for(load, server).is_some() => Confidence::Low,
             Some(share) if share < SERVER_BUSY => Confidence::High,
             _ => Confidence::Medium,
@@ -210,7 +210,7 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation?;
     (used >= SERVER_BUSY).then(|| {
         let allowed = server.cpu_allowed_s.unwrap_or(0.0) / server.window_s;
-        // Of several CPUs one thread cannot fill most.
+        // One thread cannot fill most of several CPUs.
         let busiest = server.busiest_thread_utilisation.map(|share| share / (used * allowed));
         let in_one =
             busiest.filter(|share| *share >= SERVER_BUSY && server.threads.is_some_and(|n| n > 1));
@@ -254,10 +254,10 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let (behind, used) = busiest;
     let of_server = server.cpu_utilisation;
     if used >= SERVER_BUSY {
-        let beside = of_server
+        let while_server = of_server
             .map_or(String::new(), |own| format!(", while the server used {}", percent(own)));
         let sentence = format!(
-            "The back end {}: it used {} of the CPU it may use{beside}.",
+            "The back end {}: it used {} of the CPU it may use{while_server}.",
             behind.name,
             percent(used)
         );
@@ -290,8 +290,8 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     })?
 }
 
-/// A service behind the server that would fill its CPUs if nobody else used them: the time that its
-/// threads wait for one counts as used.
+/// A back end that would fill its CPUs if nothing else used them. The time that its threads wait
+/// for a CPU counts as used.
 fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let demand = |behind: &BackendUse| {
         let (used, allowed_s) = (behind.server.cpu_utilisation?, behind.server.cpu_allowed_s?);
@@ -312,8 +312,8 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     verdict(Resource::Backend, Confidence::Medium, sentence, evidence)
 }
 
-/// A network device of the machine that is full, while server and generator have room. What it
-/// carries may be somebody else's.
+/// A network device of the machine that is full, while server and generator have room. It may
+/// carry other programs' traffic.
 fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Option<Limiter> {
     let used = both_idle(load, server)?;
     let link = machine.busiest_link.as_ref().filter(|link| link.utilisation >= LINK_FULL)?;
@@ -332,8 +332,8 @@ fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Optio
     verdict(Resource::Link, Confidence::Medium, sentence, evidence)
 }
 
-/// The server's CPU utilisation, if server and generator both had room and nobody else took their
-/// CPUs. If others took them, requests may wait for nothing but a CPU.
+/// The server's CPU utilisation, if server and generator both had room and nothing else used their
+/// CPUs. If other programs used them, requests may wait only for a CPU.
 fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
     (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !is_robbed(load, server))
@@ -351,7 +351,7 @@ pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
     let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
     let of_steal = |share: Option<f64>| is_stolen.then(|| share.unwrap_or(f64::INFINITY));
     // All that the hypervisor took may have been the time of one side. The kernel counts as stolen
-    // only what somebody wanted to use.
+    // only time that a thread wanted to use.
     let of_server = [waited, of_steal(server.stolen_share())];
     let of_generator = of_steal(server.stolen_s.map(|stolen_s| stolen_s / server.window_s));
     let is_short = |used: f64, taken: f64| taken > 0.0 && used + taken >= SERVER_IDLE;
@@ -406,9 +406,8 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })?
 }
 
-/// Time that a request may take beside the server's CPU time without having waited for anything
-/// but the way to the server and back, microseconds: two wake-ups of a virtual machine's sleeping
-/// CPU on each side.
+/// Longest time, besides the server's CPU time, of a request that waited only for the way to the
+/// server and back, microseconds: two wake-ups of a virtual machine's sleeping CPU on each side.
 const WAY_US: f64 = 300.0;
 
 /// Whether requests take little longer than the server computes for them: they wait neither for
@@ -419,11 +418,11 @@ fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
     mean_us.zip(quick_us).is_some_and(|(mean_us, quick_us)| mean_us <= quick_us)
 }
 
-/// What is known of what the server waits for, and what would tell more.
+/// Describes the server's waits as far as they are known, and the option that shows more.
 fn waits_in_words(server: &ServerUse) -> String {
     let Some(working) = &server.working else {
         return "It waits for a lock, a disk, a database, or a limit of its own on threads or \
-                connections; `--observe states` tells which."
+                connections; `--observe states` shows which."
             .into();
     };
     let waits =
@@ -431,7 +430,7 @@ fn waits_in_words(server: &ServerUse) -> String {
     let most = waits.into_iter().max_by(|a, b| working.share(*a).total_cmp(&working.share(*b)));
     let said = most.map_or(String::new(), |state| {
         let what = match state {
-            State::Network => "for peers: for requests, or for answers of services behind it",
+            State::Network => "for peers: for requests, or for answers of its back ends",
             State::Lock => "for each other, or for work",
             State::Disk => "for a disk",
             State::Runnable => "for a CPU",
@@ -444,8 +443,8 @@ fn waits_in_words(server: &ServerUse) -> String {
         )
     });
     format!(
-        "{said}It has a limit of its own, or waits for what dyno does not watch: name the services \
-         behind it as `[[backends]]`."
+        "{said}It has a limit of its own, or waits for a service that dyno does not monitor: name \
+         its back ends as `[[backends]]`."
     )
 }
 
@@ -471,7 +470,7 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
              is full. {}",
             percent(used),
             percent(busy),
-            would_tell(load, server)
+            missing_measurement(load, server)
         ),
         (None, _) if server.unread_counters.is_some() => {
             "Unknown: threads or processes of the server ended before their CPU time was read."
@@ -487,24 +486,25 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     Limiter::new(Resource::Unknown, Confidence::Low, sentence, evidence)
 }
 
-/// What would have to be measured to know.
-fn would_tell(load: &LoadResult, server: &ServerUse) -> String {
-    // What a server waits for means nothing while somebody else takes the time of its machine.
+/// Names the measurement that would find the limiter.
+fn missing_measurement(load: &LoadResult, server: &ServerUse) -> String {
+    // A server's waits mean nothing while another program uses the time of its machine.
     if let Some(share) = server.steal_share.filter(|share| *share > STEAL) {
         return format!(
-            "The hypervisor gave {} of this machine's CPU time to others, and whoever waited for \
-             that looks idle: a quieter machine would tell.",
+            "The hypervisor gave {} of this machine's CPU time to others, and threads that waited \
+             for that time look idle: re-run on a dedicated host.",
             percent(share)
         );
     }
     if is_generator_starved(load) {
-        return "The generator waited for a CPU that something else used, and a server that it does \
-                not ask looks idle: a quieter machine would tell.".into();
+        return "The generator waited for a CPU that something else used, and a server without \
+                requests looks idle: re-run on a quieter machine."
+            .into();
     }
     let is_looked_at = server.by_thread_role.values().any(|role| role.states_s.is_some());
     if is_looked_at {
         "More connections, or a longer step, would show which of the two fills first.".into()
     } else {
-        "What its threads wait for was not looked at: `--observe states` tells.".into()
+        "Thread states were not recorded: `--observe states` shows the waits.".into()
     }
 }

@@ -45,16 +45,16 @@ use crate::trial::sort_by_gravity;
 use crate::turns::TurnsResult;
 use crate::words::percent;
 
-/// What a load is judged by, besides its own record.
+/// Inputs of the judgement of a load, besides its own record.
 #[derive(Clone, Debug, Default)]
 pub struct Context<'a> {
     /// Most that the generator reached on this machine; `None`: not known.
     pub ceiling: Option<Ceiling>,
-    /// What the server used; `None`: nobody watched it.
+    /// Resource use of the server; `None`: it was not monitored.
     pub server: Option<&'a ServerUse>,
     /// The server is a control, which is there to show where the generator ends.
     pub control: bool,
-    /// Nobody is to listen on its port.
+    /// No server should listen on its port.
     pub refuses: bool,
     /// Checks made while the load ran.
     pub checks: &'a [CheckResult],
@@ -66,7 +66,7 @@ impl Context<'_> {
         self.server.filter(|server| polling::is_full(load, server))?.cpu_utilisation
     }
 
-    /// How severe it is that the generator had no room.
+    /// Severity of a generator without room.
     fn weight_of_room(&self, load: &LoadResult) -> Severity {
         match self.full_server(load) {
             _ if self.control => Severity::Info,
@@ -95,7 +95,7 @@ pub(crate) fn with_caveats(
     LoadResult { valid: is_valid(&caveats), caveats, ..load }
 }
 
-/// What a trial is judged by, besides its load and what its server used.
+/// Inputs of the judgement of a trial, besides its load and its server's resource use.
 pub(crate) struct Beside<'a> {
     pub(crate) record: &'a LoadRecord,
     /// The server's party in the record's samples.
@@ -108,13 +108,14 @@ pub(crate) struct Beside<'a> {
     pub(crate) machine: &'a MachineResult,
     /// `None`: the load had all the time.
     pub(crate) turns: Option<&'a TurnsResult>,
-    /// What the others did in each round of turns, as multiples of their means; `None`: not known.
+    /// Throughput of the other servers in each round of turns, as multiples of their means; `None`:
+    /// not known.
     pub(crate) pace: Option<Vec<f64>>,
     /// Whether the load was alone, and other repeats of its cell took turns.
     pub(crate) is_out_of_turn: bool,
     /// `None`: no other server was loaded at the same time.
     pub(crate) duet: Option<&'a DuetResult>,
-    /// `None`: too few intervals tell.
+    /// `None`: too few intervals.
     pub(crate) steadiness: Option<&'a Steadiness>,
 }
 
@@ -123,32 +124,32 @@ pub(crate) struct Beside<'a> {
 pub(crate) fn trial(
     load: &LoadResult,
     server: Option<&ServerUse>,
-    beside: &Beside<'_>,
+    inputs: &Beside<'_>,
 ) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
-    all.extend(checks_waived(load, beside));
-    all.extend(beside.is_out_of_turn.then(out_of_turn));
-    // The load's caveats say that nobody watched the server.
-    let Some(server) = server else { return at_once(beside, None, all) };
-    all.extend(server::caveats(server, beside.record, beside.party));
-    let company = match (beside.duet, beside.turns.zip(beside.pace.as_deref())) {
+    all.extend(checks_waived(load, inputs));
+    all.extend(inputs.is_out_of_turn.then(out_of_turn));
+    // The load's caveats say that the server was not monitored.
+    let Some(server) = server else { return at_once(inputs, None, all) };
+    all.extend(server::caveats(server, inputs.record, inputs.party));
+    let company = match (inputs.duet, inputs.turns.zip(inputs.pace.as_deref())) {
         (Some(_), _) => warming::AlsoLoaded::AtOnce,
         (None, Some((turns, pace))) => {
             warming::AlsoLoaded::InTurns { round_s: 2.0 * turns.slice_s, pace }
         }
         (None, None) => warming::AlsoLoaded::None,
     };
-    all.extend(warming::caveats(load, server, beside.part, company));
+    all.extend(warming::caveats(load, server, inputs.part, company));
     let levels =
-        beside.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &all));
+        inputs.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &all));
     all.extend(levels.into_iter().flatten());
-    all.extend(tick_accounting(server, beside.facts));
+    all.extend(tick_accounting(server, inputs.facts));
     all.extend(many_writes(load, server));
-    all.extend(contaminated(beside.machine));
-    all.extend(thermal_throttling(beside.machine));
-    all.extend(beside.turns.and_then(busy_in_others_turns));
-    all.extend(beside.turns.and_then(|turns| longer_than_turns(load, turns)));
-    let mut all = at_once(beside, Some(server), all);
+    all.extend(contaminated(inputs.machine));
+    all.extend(thermal_throttling(inputs.machine));
+    all.extend(inputs.turns.and_then(busy_in_others_turns));
+    all.extend(inputs.turns.and_then(|turns| longer_than_turns(load, turns)));
+    let mut all = at_once(inputs, Some(server), all);
     sort_by_gravity(&mut all);
     all
 }
@@ -161,9 +162,9 @@ fn out_of_turn() -> Caveat {
     Caveat::new(Code::OutOfTurn, Severity::Invalid, message.into(), json!({}))
 }
 
-/// With what is said of loads that ran at the same time, and without what is said of waiting.
-fn at_once(beside: &Beside<'_>, server: Option<&ServerUse>, all: Vec<Caveat>) -> Vec<Caveat> {
-    let Some(duet) = beside.duet else { return all };
+/// Adds the caveats of loads that ran at the same time, and drops the caveats of waiting.
+fn at_once(inputs: &Beside<'_>, server: Option<&ServerUse>, all: Vec<Caveat>) -> Vec<Caveat> {
+    let Some(duet) = inputs.duet else { return all };
     let idle = server.and_then(|server| duet::idle_cpus(duet, server));
     duet::without_waiting(all).into_iter().chain([duet::at_once(duet)]).chain(idle).collect()
 }
@@ -172,7 +173,7 @@ fn at_once(beside: &Beside<'_>, server: Option<&ServerUse>, all: Vec<Caveat>) ->
 /// dyno's own checks cost a fast server a few thousandths.
 const BUSY_AT_REST: f64 = 0.02;
 
-/// A server that takes CPU time from those whose turn it is.
+/// A server that takes CPU time from the servers whose turn it is.
 fn busy_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
     let share = turns.carried_share.filter(|share| *share >= BUSY_AT_REST)?;
     let message = format!(
@@ -197,8 +198,8 @@ fn longer_than_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
     (share >= LONG_IN_TURN).then(|| {
         let message = format!(
             "Requests took {:.1} ms on average, {:.1} % of a turn: so many are answered in another \
-             server's turn, beside its load, and response times hold that. Ask for longer turns \
-             (`slice`), or for fewer connections.",
+             server's turn, and response times include that server's load. Use longer turns \
+             (`slice`) or fewer connections.",
             service_s * 1e3,
             share * 100.0
         );
@@ -222,8 +223,8 @@ fn contaminated(machine: &MachineResult) -> Option<Caveat> {
             .collect();
         let more = if others.len() > 3 { ", and others" } else { "" };
         let message = format!(
-            "Something else used {cpus:.2} CPUs of this machine while the step ran: {}{more}. What \
-             is measured beside that is not the server alone: end it, and repeat the step.",
+            "Something else used {cpus:.2} CPUs of this machine while the step ran: {}{more}. The \
+             measurements include it: stop it, and repeat the step.",
             names.join(", ")
         );
         let evidence =
@@ -260,16 +261,16 @@ fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
     })
 }
 
-/// A server that is let off a promise is no equal of those that keep it: every trial of it says so.
-fn checks_waived(load: &LoadResult, beside: &Beside<'_>) -> Option<Caveat> {
+/// A server with a waived check is not comparable with servers that pass it: all its trials say so.
+fn checks_waived(load: &LoadResult, inputs: &Beside<'_>) -> Option<Caveat> {
     let protocol = load.config.protocol;
-    let of_start = beside
+    let of_start = inputs
         .part
         .into_iter()
         .flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
     let is_broken =
         |c: &&CheckResult| c.waived && !c.ok && c.answered && c.counts_over().contains(&protocol);
-    let waived = of_start.chain(beside.checks).filter(is_broken);
+    let waived = of_start.chain(inputs.checks).filter(is_broken);
     let names: BTreeSet<&str> = waived.map(|check| check.name.as_str()).collect();
     let first = names.first()?;
     let more = match names.len() {

@@ -13,7 +13,7 @@ use crate::words::percent;
 /// Share of the window from which on a pause counts.
 const SHARE: f64 = 0.01;
 
-/// How many times the ordinary response time a stall of the server takes at least.
+/// Least length of a server stall, as a multiple of the ordinary response time.
 const MANY_TIMES: f64 = 10.0;
 
 /// A generator that stood still: stopped, frozen, suspended, or without a CPU. It sends nothing
@@ -119,8 +119,8 @@ pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     let message = format!(
         "Nothing was answered for {}, from {:.2} s after the load began, although {} requests were \
          in flight; {others} {} of the window. A closed loop sends nothing meanwhile, so its \
-         percentiles hardly show them. Estimate, which is in none of the histograms: with arrivals \
-         at the same rate p99 would be at least {}. Measure it with `--rate`.",
+         percentiles hardly show them. Estimate (in none of the histograms): with arrivals at the \
+         same rate p99 would be at least {}. Measure it with `--rate`.",
         duration(length_ns as f64),
         seconds(longest.start_ns as f64),
         longest.in_flight,

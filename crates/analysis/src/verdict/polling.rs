@@ -27,25 +27,23 @@ const ONE_REQUEST: f64 = 1.1;
 /// the next request sleeps once per response.
 const NO_SLEEP: f64 = 0.1;
 
-/// How a server that uses its CPU shows that no request needs it.
+/// Evidence that a server uses its CPU without a request that needs it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Polling {
-    /// It asked for something to do and got nothing.
+    /// The server asked for work and got none.
     IdleCalls { per_response: f64 },
-    /// It computed while no request was there.
+    /// The server computed while no request was there.
     WithoutRequest { in_flight: f64 },
-    /// It did not sleep between two requests.
+    /// The server did not sleep between two requests.
     WithoutSleep { switches_per_response: f64 },
 }
 
 impl Polling {
-    /// As the second half of a sentence about the server.
+    /// Returns the second half of a sentence about the server.
     pub(super) fn clause(self) -> String {
         match self {
             Polling::IdleCalls { per_response } => {
-                format!(
-                    "{per_response:.0} calls per response asked for something to do and got nothing"
-                )
+                format!("{per_response:.0} calls per response asked for work and got none")
             }
             Polling::WithoutRequest { in_flight } => {
                 format!(
@@ -60,7 +58,8 @@ impl Polling {
     }
 }
 
-/// How the server shows that it polls. `None`: its CPU is not full, or requests may need it.
+/// Returns the evidence that the server polls. `None`: its CPU is not full, or requests may need
+/// it.
 pub(super) fn polls(load: &LoadResult, server: &ServerUse) -> Option<Polling> {
     busiest(server).filter(|used| *used >= SERVER_BUSY)?;
     let idle_calls = server.calls.as_ref().and_then(idle_calls);
@@ -134,7 +133,7 @@ pub(super) fn polling(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
     let how = polls(load, server).filter(|_| load.config.model == Model::Closed)?;
     let used = busiest(server)?;
     let sentence = format!(
-        "Too few requests in flight: the server used {} of its CPU, but to poll: {}.",
+        "Too few requests in flight: the server used {} of its CPU, but for polling: {}.",
         percent(used),
         how.clause()
     );

@@ -11,7 +11,7 @@ pub enum Resource {
     Failure,
     /// The machine, which dropped packets.
     DroppedPackets,
-    /// Nobody listens, as the control is there for.
+    /// No server listens, as intended for the control.
     Refusal,
     /// Programs that are no part of the run, which had the CPUs.
     OtherPrograms,
@@ -107,7 +107,7 @@ impl Resource {
     }
 }
 
-/// How sure a verdict is, the surest first.
+/// Confidence in a verdict, the highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {

@@ -1,4 +1,4 @@
-//! Caveats about the generator's CPUs: whether it had room, and who took it.
+//! Caveats about the generator's CPUs: whether they had room, and the programs that used it.
 
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::Priority;
@@ -82,7 +82,8 @@ impl Bound {
                 format!("its threads were busy for {} of a CPU that they share", percent(work))
             }
             Bound::Crowded { busy, others, waiting } => format!(
-                "its CPUs were {} full, {} of that by others, and it waited {} of the time for them",
+                "its CPUs were {} full, {} of that by others, and it waited {} of the time for \
+                 them",
                 percent(busy),
                 percent(others),
                 percent(waiting)
@@ -98,8 +99,8 @@ impl Bound {
         }
     }
 
-    /// What to do about it, as a sentence.
-    fn mend(self, result: &LoadResult, context: &Context<'_>) -> String {
+    /// The action against the bound, as a sentence.
+    fn hint(self, result: &LoadResult, context: &Context<'_>) -> String {
         let more = result.config.threads + 1;
         match self {
             Bound::Quota { .. } => {
@@ -111,7 +112,7 @@ impl Bound {
             ),
             Bound::Thread { .. } => format!("Give it another CPU: `--threads {more}`."),
             Bound::Waiting { .. } | Bound::Cpu { .. } | Bound::Crowded { .. } => format!(
-                "Give it CPUs that nobody else uses{} (`--cpus`), and no more threads than CPUs.",
+                "Give it CPUs that nothing else uses{} (`--cpus`), and no more threads than CPUs.",
                 result.client.room.named()
             ),
         }
@@ -141,19 +142,18 @@ pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat
     let clause = bound.clause();
     let message = match context.full_server(result) {
         _ if context.control => format!(
-            "The generator's end: {clause}. This control shows the most that it can do on this \
+            "The generator's limit: {clause}. This control shows the generator's maximum on this \
              machine."
         ),
         Some(used) => format!(
             "The generator may have been the limit too: {clause}. But the server used {} of its \
-             CPU: it was at its limit all the same. More CPUs for the generator would leave no \
-             doubt.",
+             CPU: it was at its limit anyway. Give the generator more CPUs to be certain.",
             percent(used)
         ),
         None => format!(
             "The generator may have been the limit: {clause}. Throughput is a lower bound of what \
              the server can do. {}",
-            bound.mend(result, context)
+            bound.hint(result, context)
         ),
     };
     Some(Caveat::new(bound.code(), context.weight_of_room(result), message, evidence(result)))
@@ -172,8 +172,8 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
     (cpus > 0 && threads > cpus).then(|| {
         let message = format!(
             "{threads} threads of the generator share {cpus} CPU{}: they wait for each other, up \
-             to a time slice of the scheduler each time. Ask for no more threads than CPUs: \
-             `--threads {cpus}`.",
+             to a time slice of the scheduler each time. Use no more threads than CPUs: `--threads \
+             {cpus}`.",
             if cpus == 1 { "" } else { "s" }
         );
         let severity = match Bound::of(result) {
@@ -189,13 +189,13 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
     })
 }
 
-/// It was to run before others, and takes turns with them.
+/// The generator was set to run before other programs, and takes turns with them.
 pub(super) fn priority_refused(record: &LoadRecord, result: &LoadResult) -> Option<Caveat> {
     let is_refused =
         result.config.priority == Priority::Realtime && record.client.priority == Priority::Normal;
     is_refused.then(|| {
-        let message = "The generator was to run in real time, and the kernel did not let it: it \
-                       takes turns with whatever else runs on its CPUs. Run dyno as root, or with \
+        let message = "The generator was set to run in real time, and the kernel refused: it takes \
+                       turns with other programs on its CPUs. Run dyno as root, or with \
                        CAP_SYS_NICE.";
         Caveat::new(
             Code::PriorityRefused,
@@ -206,7 +206,7 @@ pub(super) fn priority_refused(record: &LoadRecord, result: &LoadResult) -> Opti
     })
 }
 
-/// What else ran on the generator's CPUs: a server, more often than not.
+/// Other programs on the generator's CPUs: usually a server.
 pub(super) fn others(result: &LoadResult) -> Option<Caveat> {
     let room = &result.client.room;
     let share = room.others.filter(|share| *share > OTHERS_WORTH_TELLING)?;

@@ -56,10 +56,10 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
             n => format!("{n} repeats are too few"),
         };
         let apart = if (plan.repeats as usize) < PAIRS_TO_TELL_APART {
-            "no subject is told apart from another by throughput"
+            "no subject is distinguished from another by throughput"
         } else {
-            "subjects are told apart only where all pairs within blocks differ the same way, each \
-             by more than 5 % or by so nearly the same that chance does not (p below 0.05)"
+            "subjects are distinguished only where all pairs within blocks differ the same way, \
+             each by more than 5 % or by so nearly the same that chance does not (p below 0.05)"
         };
         let message = format!(
             "{too_few} for confidence intervals: ranges are over the repeats, and {apart}. Ask for \
@@ -70,14 +70,13 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     if run.starts.iter().any(|s| s.resumed) {
         all.push(info(
             Code::Resumed,
-            "This run was interrupted and resumed: some trials were served by a process that was \
-             started again.",
+            "This run was interrupted and resumed: some trials were served by a restarted process.",
         ));
     }
     all.extend(started_for_profiles(run));
     all.extend(not_started(run));
     all.extend(ended_early(run));
-    all.extend(done_again(run));
+    all.extend(remeasured(run));
     all.extend(mixed(run));
     all.extend(machine_changed(run, Design::new(plan)));
     all.extend(limits_not_set(run));
@@ -91,15 +90,15 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     all
 }
 
-/// What was measured is of servers that can be profiled.
+/// The run measured servers that were started for profiles.
 fn started_for_profiles(run: &Run) -> Option<Caveat> {
     let is_taken = run.profiles.iter().any(|profile| profile.failure.is_none());
     is_taken.then(|| {
         info(
             Code::StartedForProfiles,
             "Profiles were taken, so servers whose runtimes compile as they run were started with \
-             what gives their functions names ([profile] of their subject.toml). That may cost \
-             them some throughput in all that is told here; compare servers by a run without.",
+             options that give their functions names ([profile] of their subject.toml). That may \
+             lower their throughput in this run; compare servers by a run without profiles.",
         )
     })
 }
@@ -125,14 +124,14 @@ fn ended_early(run: &Run) -> Option<Caveat> {
     let planned = run.header.plan.load.set_duration_ns();
     let of = planned.map_or(String::new(), |ns| format!(" of {}", seconds(ns)));
     let message = format!(
-        "The user ended this load after {}{of} of its window: its numbers are of that part alone.",
+        "The user ended this load after {}{of} of its window: its numbers cover only that part.",
         seconds(closes.saturating_sub(opens))
     );
     Some(info(Code::CutShort, message))
 }
 
-/// Trials of which the first measurement counts for nothing.
-fn done_again(run: &Run) -> Option<Caveat> {
+/// Trials whose first measurement does not count.
+fn remeasured(run: &Run) -> Option<Caveat> {
     let plan = &run.header.plan;
     let places: Vec<Value> = run
         .contaminated
@@ -153,8 +152,8 @@ fn done_again(run: &Run) -> Option<Caveat> {
             .to_string(),
         n => format!(
             "{n} steps were measured again, because something else used the machine meanwhile, or \
-             heat slowed it, or had to be with others of their turn. The second measurement \
-             counts, whatever it says"
+             heat slowed it, or shared a turn with such a step. The second measurement counts, \
+             whatever it says"
         ),
     };
     let mut message = format!("{message}; the first is in the archive (`contaminated/`).");
@@ -166,7 +165,7 @@ fn done_again(run: &Run) -> Option<Caveat> {
         after_warmup.flat_map(|interval| interval.outcomes.not_ok()).map(|(_, n)| n).sum();
     if failed > 0 {
         message += &format!(
-            " In what was measured first, {failed} {} failed or got a wrong response.",
+            " In the first measurement, {failed} {} failed or got a wrong response.",
             if failed == 1 { "request" } else { "requests" }
         );
     }
@@ -218,8 +217,8 @@ fn mixed(run: &Run) -> Option<Caveat> {
         .collect();
     let counts: Vec<String> = parts.iter().map(|trials| trials.len().to_string()).collect();
     let message = format!(
-        "This run was interrupted and resumed although not everything was as before, so that its \
-         parts ({} trials) are not one experiment, and a subject's row joins both. {}.",
+        "This run was interrupted and resumed although conditions had changed: its parts ({} \
+         trials) are not one experiment, and a subject's row joins both. {}.",
         counts.join(" and "),
         all.join("; ")
     );
@@ -258,8 +257,7 @@ fn not_served(plan: &Plan) -> Option<Caveat> {
     (!each.is_empty()).then(|| info(Code::NotServed, format!("{}.", each.join(". "))))
 }
 
-/// How many times as long a fixed piece of work may take before one start as before another without
-/// a word.
+/// Largest ratio of the times of the fixed piece of work before two starts without a caveat.
 const CHANGED: f64 = 1.15;
 
 /// A machine that was not the same all the time.
@@ -267,7 +265,7 @@ fn machine_changed(run: &Run, design: Design) -> Option<Caveat> {
     let canary = canary(run).filter(|canary| canary.slowest_to_fastest >= CHANGED)?;
     let (fastest, slowest) = (canary.fastest_us / 1e3, canary.slowest_us / 1e3);
     let message = format!(
-        "The machine itself was not the same all the time: a fixed piece of work took {fastest:.1} \
+        "The speed of the machine changed during the run: a fixed piece of work took {fastest:.1} \
          ms before one start and {slowest:.1} ms before another on the same CPU. {} Ranges over \
          the repeats contain the changes of the machine.",
         match design {
@@ -332,7 +330,7 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
     Some(Caveat::new(Code::PeakLowerBound, Severity::Warning, message, evidence))
 }
 
-/// How to measure peaks that are lower bounds, by the reasons of their steps.
+/// Advice for peaks that are lower bounds, by the reasons of their steps.
 fn remedy(open: &[&Peak<'_>]) -> String {
     const QUIET: &str = "end the other programs, or have dyno wait for them (`--wait-quiet 5m`)";
     const CPUS: &str = "give the generator more CPUs and the servers fewer: `cpuset` under \
@@ -380,7 +378,7 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
         let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
         let message = format!(
             "{} have nearly the same peak throughput{with}, which different servers rarely have: \
-             look at what limited each.",
+             check the limiter of each.",
             names.join(", ")
         );
         Some(Caveat::new(Code::SameNumbers, Severity::Warning, message, json!({"subjects": names})))
@@ -399,7 +397,7 @@ fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
     })
 }
 
-/// What a trend means for comparisons of subjects.
+/// Consequence of a trend for comparisons of subjects.
 const fn trend_consequence(design: Design) -> &'static str {
     match design {
         Design::Single => "Medians over repeats and their intervals contain that.",
@@ -423,8 +421,8 @@ const fn trend_consequence(design: Design) -> &'static str {
     }
 }
 
-/// A subject whose throughput rises or falls over the run. All are allowed for together (Holm); the
-/// steepest is told.
+/// A subject whose throughput rises or falls over the run. All subjects are corrected for together
+/// (Holm), and the steepest is reported.
 fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
     let trends: Vec<(&Peak<'_>, Trend)> = peaks
         .iter()

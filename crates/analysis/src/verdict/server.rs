@@ -53,8 +53,8 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     all.extend(retransmissions(server));
     if let Some(share) = server.steal_share.filter(|s| *s > STEAL) {
         let message = format!(
-            "The hypervisor gave {} of this machine's CPU time to somebody else during the step: \
-             repeat it.",
+            "The hypervisor gave {} of this machine's CPU time to other virtual machines during \
+             the step: repeat it.",
             percent(share)
         );
         all.push(Caveat::new(Code::Steal, Severity::Warning, message, json!({"share": share})));
@@ -69,15 +69,15 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
     let message = match refused {
         _ if server.calls.is_some() => return None,
         Some(refused) => {
-            format!("System calls were not counted: {}. {}", refused.why, refused.mend)
+            format!("System calls were not counted: {}. {}", refused.why, refused.hint)
         }
         None if probes.attached.iter().copied().any(counts) => {
-            "System calls were counted, but no answer came while they were, or none of the \
-             server's was seen: they are not told per answer."
+            "System calls were counted, but no response arrived meanwhile, or none of the server's \
+             calls was seen: there is no number per response."
                 .into()
         }
-        None => "System calls were not counted: nobody asked for it. `--observe default` has them \
-                 counted."
+        None => "System calls were not counted: `--observe` did not include them. `--observe \
+                 default` counts them."
             .into(),
     };
     let evidence = json!({"refused": refused.map(|refused| &refused.why)});
@@ -102,8 +102,8 @@ fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
         None => return syn_queue_full(network.syn_queue_drops?),
     };
     let message = format!(
-        "{overflows} connections found a queue of connections full in the network that the server \
-         is in, and tried again a second later: connection times include that. Let the server \
+        "{overflows} connections found a queue of connections full in the server's network \
+         namespace, and tried again a second later: connection times include that. Let the server \
          listen with a longer backlog."
     );
     Some(Caveat::new(
@@ -118,8 +118,8 @@ fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
 fn syn_queue_full(drops: u64) -> Option<Caveat> {
     (drops > 0).then(|| {
         let message = format!(
-            "{drops} connections found a queue of half-open connections full in the network that \
-             the server is in, and were dropped: connection times include a second or more of \
+            "{drops} connections found a queue of half-open connections full in the server's \
+             network namespace, and were dropped: connection times include a second or more of \
              waiting. Let the server listen with a longer backlog, or set \
              `net.ipv4.tcp_syncookies=1`."
         );
@@ -140,8 +140,8 @@ fn retransmissions(server: &ServerUse) -> Option<Caveat> {
             .retransmit_timeouts
             .map_or(String::new(), |n| format!(", {n} of them after a time-out"));
         let message = format!(
-            "{again} of {out} segments were sent again{timeouts} in the network that the server is \
-             in: the tail of the response times holds the wait for them."
+            "{again} of {out} segments were sent again{timeouts} in the server's network \
+             namespace: the tail of the response times holds the wait for them."
         );
         let evidence = json!({
             "retransmitted": again, "segments_out": out, "timeouts": network.retransmit_timeouts,
@@ -150,7 +150,7 @@ fn retransmissions(server: &ServerUse) -> Option<Caveat> {
     })
 }
 
-/// What else could not look.
+/// The other probes that were refused.
 fn probes_refused(probes: &ProbesUse) -> Option<Caveat> {
     let others: Vec<&Refused> = probes
         .refused
@@ -160,7 +160,7 @@ fn probes_refused(probes: &ProbesUse) -> Option<Caveat> {
     let first = others.first()?;
     let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
     let message =
-        format!("Not looked at here: {}, because {}. {}", names.join(", "), first.why, first.mend);
+        format!("Not looked at here: {}, because {}. {}", names.join(", "), first.why, first.hint);
     Some(Caveat::new(
         Code::ProbeRefused,
         Severity::Info,
@@ -205,7 +205,7 @@ fn server_starved(server: &ServerUse) -> Option<Caveat> {
     let message = format!(
         "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU, while something else \
          used {:.2} s of this machine's: throughput may be a lower bound, and response times \
-         include the wait. Give it CPUs that nobody else uses, or a quieter machine.",
+         include the wait. Give it CPUs that nothing else uses, or use a quieter machine.",
         server.window_s,
         server.others_cpu_s.unwrap_or(0.0)
     );
@@ -214,14 +214,14 @@ fn server_starved(server: &ServerUse) -> Option<Caveat> {
 }
 
 /// Whether a server has more busy threads than CPUs and fills most of them. Such threads wait for
-/// each other, and nothing tells how much of the wait others caused.
+/// each other, and nothing shows how much of the wait other programs caused.
 fn fills_its_cpus(server: &ServerUse) -> bool {
     let is_busy = server.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE);
     is_busy && more_threads_than_cpus(server).is_some()
 }
 
-/// A counter that ended with its thread or process is unknown, and is told apart from one that the
-/// kernel does not show.
+/// A counter that ended with its thread or process is unknown. It is distinguished from one that
+/// the kernel does not show.
 fn counters_unread(server: &ServerUse) -> Option<Caveat> {
     let unread = server.unread_counters.as_ref()?;
     let used = unread.cpu_s.map_or_else(
@@ -249,9 +249,9 @@ fn left_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
     (strays > 0).then(|| {
         let message = format!(
             "Processes of the server ({strays}) left the control group in which it was started, so \
-             that its counters lack what they used, and its limits do not hold for them. CPU time, \
-             memory and threads of this step are unknown. Start the server itself instead of by a \
-             service manager or container engine, or have it not write to `cgroup.procs`."
+             its counters lack their use, and its limits do not apply to them. CPU time, memory \
+             and threads of this step are unknown. Start the server itself instead of by a service \
+             manager or container engine, or have it not write to `cgroup.procs`."
         );
         Caveat::new(Code::LeftGroup, Severity::Warning, message, json!({"processes": strays}))
     })

@@ -15,7 +15,7 @@ pub const STEAL: f64 = 0.02;
 pub const SERVER_IDLE: f64 = 0.75;
 
 /// Share of what a network device can carry from which on it counts as full: small frames fill it
-/// before that with the gaps between them, which nobody counts.
+/// before that with the gaps between them, which are not counted.
 pub const LINK_FULL: f64 = 0.9;
 
 /// Share of the periods of a CPU quota in which a server may be throttled without that being its

@@ -77,7 +77,7 @@ pub(super) fn gc(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// 4.2.3.2).
 pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     has_room(server)?;
-    // Of few responses there is no percentile.
+    // Few responses have no percentile.
     let service = load.service_time_us.p50.or(load.service_time_us.mean)?;
     let rate = load.throughput_rps / f64::from(load.config.connections.max(1));
     let within = |value: f64, (low, high): (f64, f64)| (low..=high).contains(&value);
@@ -103,8 +103,8 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
         let sentence = format!(
             "Nagle's algorithm against delayed acknowledgements: each connection gets {rate:.0} \
              answers per second{written}, half of them after {:.0} ms, which is how long Linux \
-             delays an acknowledgement. The server is to set TCP_NODELAY, or to write each answer \
-             at once.",
+             delays an acknowledgement. Set TCP_NODELAY in the server, or write each answer at \
+             once.",
             service / 1e3
         );
         let evidence = json!({
@@ -150,8 +150,8 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
     verdict(Resource::AcceptQueue, confidence, sentence, evidence)
 }
 
-/// Connections that waited to be accepted when the sockets were looked at. `None`: they were fewer
-/// than half of the requests in flight, or are not known.
+/// Connections in the accept queue when the sockets were sampled. `None`: they were fewer than half
+/// of the requests in flight, or are not known.
 fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
     let queued: u64 =
         server.sockets.as_ref()?.listeners.iter().map(|listener| listener.queued).sum();
@@ -204,16 +204,12 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let sentence = format!("A lock: the server's {wait} waiting for each other (futex)");
     let holders = wait.at_work(server);
     let (confidence, advice) = if !wait.is_each_with_a_request() {
-        (
-            Confidence::Medium,
-            " It may also be work that they wait for, which something that dyno does not watch \
-             holds up.",
-        )
+        (Confidence::Medium, " They may also wait for work that an unmonitored service holds up.")
     } else if holders < MOST_OF_TIME {
         (
             Confidence::Medium,
-            " No thread is seen that holds it: it may also be an answer that they wait for, of \
-             something that dyno does not watch.",
+            " No thread is seen that holds it: they may also wait for an answer of an unmonitored \
+             service.",
         )
     } else if holders > ONE_HOLDER {
         (
@@ -223,7 +219,8 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     } else if wait.working.steady_workers > 0 {
         (
             Confidence::Medium,
-            " The same thread was at work all the time: it may also be a worker that they wait for.",
+            " The same thread was at work all the time: it may also be a worker that they wait \
+             for.",
         )
     } else {
         (Confidence::High, "")
@@ -242,7 +239,7 @@ pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
         Resource::Workers,
         confidence,
         &sentence,
-        " More of them would serve more, or none that sleep.",
+        " More workers would serve more, or workers that do not sleep.",
     )
 }
 
@@ -263,15 +260,15 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     wait.verdict(Resource::Concurrency, confidence, &sentence, "")
 }
 
-/// How many waits for a futex ended because their time was over, so that they are sleep:
-/// `Thread.sleep` and condition variables with a time-out wait like that.
+/// Share of futex waits that ended by time-out, which count as sleep: `Thread.sleep` and condition
+/// variables with a time-out wait like that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timed {
     /// Most of them.
     Most,
     /// Fewer, but as many as responses came: each request sleeps once, and waits for other threads.
     OncePerResponse,
-    /// So few that requests have none, or they were not counted.
+    /// Too few to be in requests, or they were not counted.
     Few,
 }
 
@@ -289,8 +286,8 @@ impl Timed {
     }
 }
 
-/// Threads that serve and were asleep, at a time on average: those that wait for each other, too,
-/// where sleep waits like that. `None`: thread states were not observed.
+/// Average number of serving threads that were asleep at a time. Where sleep is a futex wait, it
+/// includes threads that wait for each other. `None`: thread states were not observed.
 pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
     let working = server.working.as_ref()?;
     let waiting = match Timed::of(server) {

@@ -39,7 +39,7 @@ const IN_CPU: f64 = 0.5;
 /// makes about one.
 const POLLS: f64 = 3.0;
 
-/// Who else was loaded on a server's CPUs.
+/// Other loads on a server's CPUs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AlsoLoaded<'a> {
     None,
@@ -86,15 +86,15 @@ fn still_warming(
     if means == StillWarming::Measured {
         let message = format!(
             "The server got warmer: within the measured window {seen}. That is what is measured \
-             here (`warmup = \"measured\"` under `[load]`): its numbers are of this stage of its \
-             life, and a warm server's are others."
+             here (`warmup = \"measured\"` under `[load]`): its numbers describe this stage, and a \
+             warm server's differ."
         );
         return Some(Caveat::new(Code::StillWarming, Severity::Info, message, evidence));
     }
     let message = format!(
-        "The server was still warming up: within the measured window {seen}. Its numbers are of a \
-         server that is not there yet. Warm it until it is steady (`warmup = \"auto\"` under \
-         `[load]`, with a higher `warmup_limit` if that was reached), or longer."
+        "The server was still warming up: within the measured window {seen}. These numbers are \
+         from before steady state. Warm it until it is steady (`warmup = \"auto\"` under `[load]`, \
+         with a higher `warmup_limit` if that was reached), or longer."
     );
     Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
 }
@@ -109,7 +109,7 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, company: AlsoLoaded<'
     let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let used: Vec<Option<f64>> =
         window.iter().map(|i| server.cpu_within((i.start_s, i.end_s))).collect();
-    if !tells_of_work(server, &used) {
+    if !shows_work(server, &used) {
         return None;
     }
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
@@ -120,30 +120,33 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, company: AlsoLoaded<'
     match company {
         // Among others a server gets faster where they get slower.
         AlsoLoaded::AtOnce => growth(&throughput, cheapness.as_deref(), By::CpuAlone),
-        AlsoLoaded::None => growth(&throughput, cheapness.as_deref(), told_by(load, &throughput)?),
+        AlsoLoaded::None => {
+            growth(&throughput, cheapness.as_deref(), growth_measure(load, &throughput)?)
+        }
         AlsoLoaded::InTurns { round_s, pace } => {
-            let own = growth(&throughput, cheapness.as_deref(), told_by(load, &throughput)?)?;
+            let own =
+                growth(&throughput, cheapness.as_deref(), growth_measure(load, &throughput)?)?;
             let opens_s = window.first()?.start_s;
             let others =
                 |i: &&IntervalResult| pace.get(((i.start_s - opens_s) / round_s + 1e-6) as usize);
-            let beside: Option<Vec<f64>> =
+            let multiples: Option<Vec<f64>> =
                 window.iter().map(|i| Some(i.throughput_rps / others(i)?)).collect();
-            beside.map_or(Some(own), |beside| beyond_others(own, &beside))
+            multiples.map_or(Some(own), |multiples| beyond_others(own, &multiples))
         }
     }
 }
 
-/// The growth of a server that is its own. Where all who take turns get faster together, the
-/// machine does. `beside`: its throughput as a multiple of the others'.
-fn beyond_others(own: f64, beside: &[f64]) -> Option<f64> {
-    growth_over_thirds(beside).map(|beyond| own.min(beyond))
+/// The growth of a server that is its own. Where all servers that take turns get faster together,
+/// the machine does. `multiples`: its throughput as a multiple of the others'.
+fn beyond_others(own: f64, multiples: &[f64]) -> Option<f64> {
+    growth_over_thirds(multiples).map(|beyond| own.min(beyond))
 }
 
-/// Whether the CPU time of a server says how much its requests need. One that polls uses all of its
-/// CPU whatever it is asked, so that a request costs less the more of them come. It shows in system
+/// Whether the CPU time of a server shows the cost of its requests. A server that polls uses all of
+/// its CPU at any load, so that a request costs less the more of them come. It shows in system
 /// calls that return nothing; where these were not counted, a server that is full all the time may
 /// be such a one, which matters if others used the machine meanwhile.
-fn tells_of_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
+fn shows_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
     let allowed = server.cpu_allowed_s.map(|allowed_s| allowed_s / server.window_s);
     let is_full =
         |used: &Option<f64>| used.zip(allowed).is_some_and(|(used, all)| used >= SERVER_FULL * all);
@@ -171,10 +174,10 @@ fn idle_calls(calls: &Calls) -> Option<f64> {
     calls.by_name.iter().filter_map(idle).reduce(|a, b| a + b)
 }
 
-/// Which numbers can show that this load's server gets faster; `None`: none. On any server CPU time
-/// per request depends on the rate, so where that changes over the window a warm server may look as
-/// if it were warming up.
-fn told_by(load: &LoadResult, throughput: &[f64]) -> Option<By> {
+/// Returns the numbers that can show growth of this load's server; `None`: no numbers can. On any
+/// server CPU time per request depends on the rate. Where the rate changes over the window, a warm
+/// server may look as if it were warming up.
+fn growth_measure(load: &LoadResult, throughput: &[f64]) -> Option<By> {
     if is_ramped(load) {
         return is_one_rate(throughput).then_some(By::CpuAlone);
     }
@@ -204,7 +207,7 @@ fn is_one_rate(rates: &[f64]) -> bool {
     })
 }
 
-/// Which numbers show whether a server gets faster.
+/// The numbers that show whether a server gets faster.
 #[derive(Clone, Copy, Debug)]
 enum By {
     /// Throughput and CPU time per request.
@@ -257,12 +260,12 @@ fn limit_reached(warmup: &WarmUp) -> Option<Caveat> {
     };
     let message = format!(
         "The warm-up of this start ended after {seconds:.1} s without the server being steady: \
-         {seen}. Raise `warmup_limit`, or look at what keeps it from being steady."
+         {seen}. Raise `warmup_limit`, or find what keeps it from being steady."
     );
     Some(Caveat::new(Code::WarmupLimit, Severity::Warning, message, json!({"took_s": seconds})))
 }
 
-/// What kept a server from being steady when the limit came.
+/// Describes why a server was not steady at the limit.
 fn not_steady(state: State) -> String {
     match state {
         State::Faster(growth) => {
@@ -277,7 +280,7 @@ fn not_steady(state: State) -> String {
             format!("its compiler (JIT) still used {} of its CPU time", percent(share))
         }
         State::Unanswered => "nothing was answered any more".into(),
-        State::Early | State::Steady => "there were too few slices to tell".into(),
+        State::Early | State::Steady => "there were too few slices to decide".into(),
     }
 }
 
@@ -286,8 +289,8 @@ fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
     (by == JudgedBy::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
             Code::WarmupWithoutCpu,
-            "When the server was warm was judged by its throughput alone: of fewer than half of \
-             the last rounds the CPU time is known.",
+            "The server was judged to be warm by its throughput alone: the CPU time is known of \
+             fewer than half of the last rounds.",
         )
     })
 }
@@ -371,7 +374,7 @@ mod tests {
             by: By::Both,
             warming: false,
         },
-        // nginx and fasthttp beside noisy neighbours.
+        // nginx and fasthttp with noisy neighbours.
         Case {
             name: "noise of three",
             rps: &[61e3, 101e3, 90e3],
@@ -467,17 +470,17 @@ mod tests {
     #[test]
     fn cpu_of_a_polling_server_tells_nothing_of_its_work() {
         let full = [Some(1.0), Some(0.99), Some(1.0)];
-        let is_told = |waits, others| tells_of_work(&full_server(waits, others), &full);
-        assert!(!is_told(Some(40_000), 0.0), "polls");
-        assert!(is_told(Some(1000), 0.8), "waits once per response, so that it works all the time");
-        assert!(!is_told(None, 0.8), "may poll, and others were there");
-        assert!(is_told(None, 0.0), "a full server that is alone gets faster by itself");
+        let is_used = |waits, others| shows_work(&full_server(waits, others), &full);
+        assert!(!is_used(Some(40_000), 0.0), "polls");
+        assert!(is_used(Some(1000), 0.8), "waits once per response, so that it works all the time");
+        assert!(!is_used(None, 0.8), "may poll, and others were there");
+        assert!(is_used(None, 0.0), "a full server that is alone gets faster by itself");
         let partly = [Some(1.0), Some(0.5), Some(1.0)];
         assert!(
-            tells_of_work(&full_server(Some(40_000), 0.8), &partly),
+            shows_work(&full_server(Some(40_000), 0.8), &partly),
             "it is not full all the time"
         );
-        assert!(tells_of_work(&full_server(Some(40_000), 0.8), &[None, None, None]));
+        assert!(shows_work(&full_server(Some(40_000), 0.8), &[None, None, None]));
     }
 
     #[test]
@@ -496,7 +499,7 @@ mod tests {
         assert!(growth(&rps, Some(&[1000.0, 1010.0, 990.0]), By::Both).is_none());
         assert!(growth(&rps, Some(&[1000.0, 1300.0, 1490.0]), By::Both).is_none());
         assert!(growth(&rps, Some(&[1000.0, 1300.0, 1510.0]), By::Both).is_some());
-        // At an offered rate only the CPU time tells.
+        // At an offered rate only the CPU time shows growth.
         assert!(growth(&[1e3; 3], Some(&[3600.0, 9000.0, 34_800.0]), By::CpuAlone).is_some());
         assert!(growth(&rps, Some(&[1000.0; 3]), By::CpuAlone).is_none());
     }

@@ -1,6 +1,6 @@
-//! Whether the counts of a load agree with each other. A load is counted several times over: in its
-//! books, in its intervals, in the distributions of its times, and by request. People read each of
-//! these, so an archive in which two of them differ is refused.
+//! Checks that the counts of a load agree with each other. A load is counted several times: in its
+//! totals, in its intervals, in the distributions of its times, and by request. An archive in which
+//! two of them differ is refused.
 
 use super::Checked;
 use crate::load::Unanswered;
@@ -32,8 +32,8 @@ fn no_more(what: &str, n: u64, other: &str, most: u64) -> Checked {
     if n <= most { Ok(()) } else { Err(format!("{what} are {n}, and {other} are only {most}")) }
 }
 
-/// The intervals of the warm-up reach from the beginning of the load to its window, and those of
-/// the window cover it exactly. Only drains overlap: workers come to their end apart.
+/// Checks that the intervals of the warm-up reach from the beginning of the load to its window, and
+/// those of the window cover it exactly. Only drains overlap: workers come to their end apart.
 fn coverage(load: &LoadRecord) -> Checked {
     let (opens, closes) = load.window_ns;
     let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));
@@ -86,7 +86,7 @@ fn interval(interval: &Interval) -> Checked {
     }
     no_more(&at("times of first bytes"), times.first_byte.count(), "its correct responses", ok)?;
     no_more(&at("kernel's stamps"), interval.kernel_response.count(), "its correct responses", ok)?;
-    // Interim responses, the first class, complete nothing.
+    // Interim responses, the first class, complete no exchange.
     let statuses =
         [&interval.outcomes, &interval.carried].into_iter().flat_map(|o| &o.statuses[1..]).sum();
     equal(&at("statuses"), statuses, "its complete responses", interval.answers())?;
@@ -117,7 +117,7 @@ fn outcomes(load: &LoadRecord) -> Checked {
     equal("the failures in its intervals", failed, "those in its books", load.books.failed)
 }
 
-/// Whatever ended without a correct response has an age, under the name of its outcome.
+/// Checks that every exchange without a correct response has an age, under the name of its outcome.
 fn ages(load: &LoadRecord) -> Checked {
     let ages = &load.unanswered.ages;
     let of = |name: &str| ages.get(name).map_or(0, Times::count);

@@ -1,6 +1,5 @@
-//! Whether counters of the kernel only grow from sample to sample. A counter belongs to one thread,
-//! one control group, one network or one machine: one that falls was changed, or belongs to
-//! something else.
+//! Checks that kernel counters only grow from sample to sample. A counter belongs to one thread,
+//! one control group, one network or one machine: a falling one was changed, or belongs to another.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -98,7 +97,7 @@ fn devices(before: &HostUse, now: &HostUse) -> Checked {
         .try_for_each(|(name, [before, now])| none_falls(name, before, now, 0))
 }
 
-/// Whether every counter has fallen, or is still nothing.
+/// Returns whether every counter has fallen, or is still zero.
 fn is_anew(before: &Counters<'_>, now: &Counters<'_>) -> bool {
     let mut all = before.iter().zip(now);
     !before.is_empty() && all.all(|((_, before), (_, now))| now < before || *now == Some(0))
@@ -143,7 +142,7 @@ impl<'a> Latest<'a> {
         used.threads.iter().try_for_each(|thread| self.see_thread(at_ns, thread))
     }
 
-    /// A process that ends while it is read shows nothing but zeros (`do_task_stat` in the kernel's
+    /// A process that ends while it is read shows only zeros (`do_task_stat` in the kernel's
     /// fs/proc/array.c, once its signals are gone).
     fn see_process(&mut self, now: &'a ProcessUse) -> Checked {
         let Some(before) = self.processes.insert((now.pid, now.began_ticks), now) else {
@@ -215,8 +214,8 @@ fn of_process(process: &ProcessUse) -> Counters<'static> {
     ]
 }
 
-/// What a probe has seen of a thread is left out: it forgets a thread that ends, while `/proc`
-/// still lists it.
+/// Returns the counters of a thread without those of probes: a probe forgets a thread that ends,
+/// while `/proc` still lists it.
 fn of_thread(thread: &ThreadUse) -> Counters<'static> {
     vec![
         ("run_ns", Some(thread.run_ns)),

@@ -1,4 +1,4 @@
-//! Whether what was measured is what was planned, and could be measured on the machine.
+//! Checks that the measurements match the plan, and are possible on the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use crate::plan::{Arrivals, Plan, Trial};
 use crate::search::SearchLoad;
 use crate::{Facts, LoadRecord, Sample, TrialRecord};
 
-/// How far the number of scheduled requests may be from the rate times the window, in standard
-/// deviations of Poisson arrivals. Of constant rates it is off by one for each worker.
+/// Allowed deviation of the number of scheduled requests from the rate times the window, in
+/// standard deviations of Poisson arrivals. Constant rates are off by at most one for each worker.
 const DEVIATIONS: f64 = 6.0;
 
 /// Checks that each block starts each arm once, and loads it as the other blocks do: repeats are

@@ -1,8 +1,8 @@
-//! Plans of before there were arms: each subject ran under the conditions of the whole plan.
+//! Plans from before there were arms: each subject ran under the conditions of the whole plan.
 
 use serde_json::{Map, Value, json};
 
-/// Makes an arm of each subject, and says of launches and trials whose they are.
+/// Makes an arm of each subject, and assigns launches and trials to arms.
 pub(super) fn of_plan(plan: &mut Value) {
     let Some(plan) = plan.as_object_mut().filter(|plan| !plan.contains_key("arms")) else { return };
     let limits = plan.remove("limits").unwrap_or_default();
@@ -34,7 +34,7 @@ pub(super) fn of_plan(plan: &mut Value) {
     plan.insert("arms".into(), arms.into());
 }
 
-/// Says of each arm that its start was in the machine's network, where nobody said otherwise.
+/// Records for each arm without a network that its start was in the machine's network.
 pub(super) fn conditions(plan: &mut Value) {
     for arm in plan.get_mut("arms").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(conditions) = arm.get_mut("conditions").and_then(Value::as_object_mut) {
@@ -70,7 +70,7 @@ fn launches(plan: &mut Map<String, Value>) -> Vec<Value> {
     of_launch.collect()
 }
 
-/// How a subject is told from others, which its only arm is called as well.
+/// Returns the id of a subject, which is also the name of its only arm.
 fn id(subject: &Map<String, Value>) -> String {
     let text = |key: &str| subject.get(key).and_then(Value::as_str);
     let name = text("name").unwrap_or_default();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duet_is_of_all_but_controls_where_nobody_said_of_whom() {
+    fn unspecified_duet_includes_all_but_controls() {
         let plan = |duet: bool, controls: [bool; 3]| {
             json!({
                 "duet": duet, "subjects": controls.map(|control| json!({"control": control})),
@@ -137,7 +137,7 @@ mod tests {
                     "X": "1",
                 }), json!(["Y"])), arm("b/fast", 1, json!({}), json!([]))],
                 "launches": [{"arms": [1], "block": 0}, {"arms": [0], "block": 0}],
-                // The last one's launch is not there, which the check of the archive tells.
+                // The last one's launch does not exist; the check of the archive reports that.
                 "trials": [{"launch": 0, "arm": 1}, {"launch": 1, "arm": 0}, {"launch": 7}]
             })
         );

@@ -1,4 +1,4 @@
-//! Keys that were added within a version, each with what their absence meant. Keys that may be
+//! Keys that were added within a version, each with the meaning of its absence. Keys that may be
 //! `null` need no entry.
 
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn http2() -> Value {
 }
 
 fn subject(subject: &mut Value) {
-    // Whoever refused every connection was taken for a server that fails.
+    // A control that refused every connection was taken for a server that fails.
     fill(subject, &[("refuses", json!(false))]);
     if let Some(build) = subject.get_mut("build") {
         fill(build, &[("environment", json!({}))]);
@@ -93,7 +93,7 @@ pub(super) fn of_trial(trial: &mut Value) {
     each(trial.get_mut("checks")).for_each(check);
     let Some(load) = trial.get_mut("load") else { return };
     fill(load, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
-    // Nobody could look inside.
+    // These versions had no probes.
     fill(load, &[("probes", json!({"attached": [], "refused": []})), ("runtime", json!([]))]);
     if let Some(client) = load.get_mut("client") {
         fill(client, &[("priority", json!("normal"))]);
@@ -107,14 +107,14 @@ pub(super) fn of_trial(trial: &mut Value) {
     each(load.get_mut("samples")).filter_map(|sample| sample.get_mut("host")).for_each(devices);
 }
 
-/// What was counted of all disks, and of all links, is now of each.
+/// Converts the counts of all disks and all links to counts of each.
 fn devices(host: &mut Value) {
     let Some(host) = host.as_object_mut() else { return };
     for (all, each) in [("disk", "disks"), ("traffic", "links")] {
         if let Some(Value::Object(mut of_all)) = host.remove(all) {
             of_all.insert("name".into(), json!("all"));
-            // It was that of the disk which had been busy the longest since the machine began: of
-            // no use.
+            // It was the value of the disk with the longest busy time since the boot, which is
+            // useless.
             of_all.remove("disk_busy_ns");
             host.insert(each.into(), json!([of_all]));
         }
@@ -136,7 +136,7 @@ fn interval(interval: &mut Value) {
         "connections_open",
     ];
     fill(interval, &counts.map(|key| (key, json!(0))));
-    // A distribution of nothing.
+    // An empty distribution.
     fill(
         interval,
         &["window_stall", "page", "intended_gap", "send_gap", "kernel_response"]
@@ -151,7 +151,7 @@ fn interval(interval: &mut Value) {
     }
 }
 
-/// Adds what is missing. Leaves what is no object as it is: whoever reads it says so.
+/// Adds missing members. Leaves a value that is no object as it is: its reader reports it.
 fn fill(object: &mut Value, gaps: &[(&str, Value)]) {
     let Some(object) = object.as_object_mut() else { return };
     for (key, meaning) in gaps {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_that_nobody_told_apart_are_one() {
+    fn undistinguished_devices_are_one() {
         let mut host =
             json!({"busy_ns": 1, "disk": {"bytes_read": 7, "disk_busy_ns": 2}, "traffic": null});
         devices(&mut host);

@@ -1,8 +1,8 @@
-//! Trials of before loads had a record of their own: its keys stood in the trial.
+//! Trials from before loads had a separate record: its keys were in the trial.
 
 use serde_json::{Map, Value};
 
-/// What is of the trial, and not of its load.
+/// Keys of the trial, not of its load.
 const OF_TRIAL: [&str; 3] = ["trial", "start", "checks"];
 
 /// Moves what is of the load into it.

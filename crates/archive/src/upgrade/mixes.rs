@@ -1,4 +1,5 @@
-//! Workloads of before mixes: there was one request, and its keys stood in the workload.
+//! Workloads from before there were mixes: there was one request, and its keys were in the
+//! workload.
 
 use serde_json::{Map, Value, json};
 
@@ -69,7 +70,12 @@ mod tests {
             "warmup_ns": 0, "duration_ns": 1, "interval_ns": 1, "timeout_ns": 1,
             "connect_timeout_ns": 1,
             "requests_per_connection": null, "threads": 1, "driver": "epoll",
-            "steps": [{"connections": 1, "streams": 1, "pipeline": 1, "arrivals": {"model": "poisson", "rate": 5.0}}]
+            "steps": [{
+                "connections": 1,
+                "streams": 1,
+                "pipeline": 1,
+                "arrivals": {"model": "poisson", "rate": 5.0},
+            }]
         });
         assert!(serde_json::from_value::<Load>(old.clone()).is_err(), "a key is missing");
         let load: Load =

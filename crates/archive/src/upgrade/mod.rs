@@ -1,8 +1,8 @@
-//! What archives of before said, in today's words: value by value, before they are read.
+//! Upgrades of older archives to the present format: value by value, before they are read.
 //!
-//! Each file of a run is a JSON value that is brought up to date here, oldest change first,
-//! whatever version it is of: keys were added within versions, too. Today's types know nothing of
-//! yesterday's gaps.
+//! Each file of a run is a JSON value that is upgraded here, oldest change first, for any version:
+//! keys were added within versions, too. The present types need no defaults for missing keys of
+//! older versions.
 
 mod arms;
 mod gaps;
@@ -14,7 +14,7 @@ mod times;
 
 use serde_json::Value;
 
-/// A run's header, of any version that is read.
+/// Returns a run's header, of any version that is read.
 pub(crate) fn header(mut header: Value) -> Value {
     if let Some(plan) = header.get_mut("plan") {
         mixes::of_plan(plan);
@@ -29,7 +29,7 @@ pub(crate) fn header(mut header: Value) -> Value {
     header
 }
 
-/// One start.
+/// Returns one start.
 pub(crate) fn start(mut start: Value) -> Value {
     parties::of_start(&mut start);
     gaps::of_start(&mut start);
@@ -37,7 +37,7 @@ pub(crate) fn start(mut start: Value) -> Value {
     start
 }
 
-/// One trial of a run of this version.
+/// Returns one trial of a run of this version.
 pub(crate) fn trial(version: u32, mut trial: Value) -> Value {
     if version < 3 {
         trial = times::trial_of_2(trial);

@@ -1,9 +1,9 @@
-//! Starts and samples of before there were parties: a start had one process, and a sample the
+//! Starts and samples from before there were parties: a start had one process, and a sample the
 //! subject and the generator.
 
 use serde_json::{Map, Value, json};
 
-/// What is of a start, and not of its only part.
+/// Keys of a start, not of its only part.
 const OF_START: [&str; 5] = ["start", "launch", "resumed", "parts", "failure"];
 
 /// Makes the process of a start its only part.
@@ -14,7 +14,7 @@ pub(super) fn of_start(start: &mut Value) {
     let (own, mut part): (Map<String, Value>, Map<String, Value>) =
         std::mem::take(record).into_iter().partition(|(key, _)| OF_START.contains(&key.as_str()));
     part.insert("party".into(), json!({"subject": 0}));
-    // Whose it was, the launch says.
+    // The launch has its name.
     part.insert("name".into(), json!(""));
     *record = own;
     record.insert("parts".into(), json!([part]));

@@ -1,5 +1,5 @@
-//! Runs of before contracts were files and back ends could be asked for: expectations had no
-//! expressions, checks one text for all, and every subject came from one folder.
+//! Runs from before there were contract files and back ends: expectations had no expressions,
+//! checks one text for all, and every subject came from one folder.
 
 use serde_json::{Map, Value, json};
 
@@ -119,7 +119,9 @@ mod tests {
             json!({
                 "subjects_folders": ["subjects"], "arms": [{"name": "a", "backends": []}],
                 "backends": [{"name": "db", "of": "db", "title": "db"}],
-                "workloads": [{"requests": [{"expect": {"status": 200, "headers_match": [], "json_match": []}}]}]
+                "workloads": [{"requests": [{
+                    "expect": {"status": 200, "headers_match": [], "json_match": []},
+                }]}]
             })
         );
         let mut start = json!({

@@ -1,4 +1,4 @@
-//! Percentiles of before: what got no right answer stood among the times of what did.
+//! Percentiles of older archives, which included exchanges without a correct answer.
 
 use serde_json::{Value, json};
 
@@ -6,9 +6,9 @@ use crate::load::Unanswered;
 use crate::outcome::Outcome;
 use crate::times::Times;
 
-/// A trial of `dyno.run/2` or before. There response times held right answers, time-outs at no less
-/// than their limit, and, apart, the ages of what was in flight at the end; nothing else that had
-/// waited was kept.
+/// Returns a trial of `dyno.run/2` or before. Its response times held correct answers, and
+/// time-outs at no less than their limit. The ages of requests in flight at the end were separate.
+/// No other waiting times were kept.
 pub(super) fn trial_of_2(mut trial: Value) -> Value {
     let Some(record) = trial.as_object_mut() else { return trial };
     let at_end = record.get_mut("unanswered").map(Value::take).unwrap_or_default();
@@ -42,14 +42,15 @@ fn take_time_outs_out(interval: &mut Value) -> Times {
         take_longest(share.get_mut("response"), n);
         take_longest(share.get_mut("service"), n);
     }
-    // Those of an earlier phase had no times here.
+    // Time-outs of an earlier phase had no times here.
     let of_phase = timed_out(&interval["outcomes"]);
     let _service = take_longest(interval.pointer_mut("/times/service"), of_phase);
     let response = take_longest(interval.pointer_mut("/times/response"), of_phase);
     if interval["phase"] == "warmup" { Times::new() } else { response }
 }
 
-/// Takes the `n` longest off. Leaves what is no distribution as it is: whoever reads it says so.
+/// Removes the `n` longest times. Leaves a value that is no distribution as it is: its reader
+/// reports it.
 fn take_longest(times: Option<&mut Value>, n: u64) -> Times {
     let Some(times) = times.filter(|_| n > 0) else { return Times::new() };
     let Ok(all) = serde_json::from_value::<Times>(times.clone()) else { return Times::new() };

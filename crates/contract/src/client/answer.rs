@@ -1,4 +1,4 @@
-//! An answer, and how much of it is kept.
+//! A response, and the part of its body that is kept.
 
 use std::io;
 
@@ -10,7 +10,7 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Whether the connection could be used again.
+    /// Whether the connection can be reused.
     pub reusable: bool,
 }
 
@@ -20,7 +20,7 @@ impl Answer {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 
-    /// The answer in the form in which a report shows it.
+    /// Returns the response in the form in which a report shows it.
     #[must_use]
     pub fn shown(&self) -> String {
         let headers: String = self.headers.iter().map(|(n, v)| format!("{n}: {v}\n")).collect();
@@ -37,8 +37,8 @@ impl Answer {
         };
         if keep == Keep::Whole && data.len() > room {
             return Err(io::Error::other(format!(
-                "the answer is longer than {} MiB, and dyno compares none that long outside of a \
-                 load; let a shorter one be asked for",
+                "the answer is longer than {} MiB, which is too long to compare outside of a load; \
+                 request a shorter one",
                 BODY_BYTES >> 20
             )));
         }
@@ -47,11 +47,11 @@ impl Answer {
     }
 }
 
-/// How much of an answer's body is kept. A server may send without end.
+/// Part of a response's body that is kept. A server may send without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// All of it; it is an error if it is longer than [`BODY_BYTES`].
+    /// The whole body; more than [`BODY_BYTES`] is an error.
     Whole,
-    /// As much as [`Answer::shown`] shows. The rest is read, and forgotten.
+    /// As much as [`Answer::shown`] shows. The rest is read and discarded.
     Beginning,
 }

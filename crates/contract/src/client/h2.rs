@@ -1,4 +1,4 @@
-//! Questions over one connection of HTTP/2, one after the other.
+//! Requests over one HTTP/2 connection, one after the other.
 
 use std::io::{self, Error};
 
@@ -42,8 +42,7 @@ impl<'a> Asked<'a> {
 }
 
 impl Session {
-    /// Begins to speak on a connection on which nothing has been said. `traffic`: what will be
-    /// asked.
+    /// Starts HTTP/2 on a new connection. `traffic`: the requests that will be sent.
     pub(super) fn new(transport: Transport, traffic: &Traffic) -> Session {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
@@ -51,7 +50,7 @@ impl Session {
         Session { transport, client, out, counts }
     }
 
-    /// Asks, and reads the whole answer.
+    /// Sends a request, and reads the whole answer.
     pub(super) fn ask(&mut self, asked: Asked<'_>, keep: Keep) -> io::Result<Answer> {
         let mut answer =
             Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
@@ -90,7 +89,7 @@ impl Session {
         true
     }
 
-    /// Reads what has come. Returns whether the answer is complete.
+    /// Processes received bytes. Returns whether the answer is complete.
     fn take(&mut self, mut bytes: &[u8], keep: Keep, answer: &mut Answer) -> io::Result<bool> {
         loop {
             let mut io = Io { out: &mut self.out, counts: &mut self.counts };
@@ -113,7 +112,7 @@ impl Session {
                 Event::GoAway { code } if code != Code::NoError => return Err(refused(code)),
                 Event::Malformed { why, .. } => return Err(malformed(why)),
                 Event::Window | Event::Settings => {
-                    // What windows held back of the request may go on.
+                    // A part of the request that flow control held back may now be sent.
                     self.client.resume(&mut io, &mut |()| {});
                     None
                 }

@@ -22,7 +22,7 @@ use transport::{Transport, closed};
 
 pub use answer::{Answer, Keep};
 
-/// A connection with the answers still to be read on it.
+/// A connection, and the kinds of requests whose answers are still due.
 #[derive(Debug)]
 pub struct Connection {
     transport: Transport,
@@ -31,12 +31,12 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// `timeout` is for everything that is done on this connection.
+    /// Wraps a stream. `timeout`: deadline of all operations on this connection.
     pub fn new(stream: TcpStream, timeout: Duration) -> io::Result<Connection> {
         Ok(Connection::on(Transport::new(stream, None, timeout)?))
     }
 
-    /// Waits for so many bytes behind the last answer, and shows all that have come there.
+    /// Waits for `bytes` bytes after the last answer, and returns all that have arrived.
     pub fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
         while self.unread.len() < bytes {
             let mut buffer = [0; 4096];
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Waits for what the peer does next, until this connection's deadline.
+    /// Waits for the peer's next action, until this connection's deadline.
     pub fn does_next(&mut self) -> Next {
         if !self.unread.is_empty() {
             return Next::Sends;
@@ -96,14 +96,14 @@ impl Connection {
     }
 }
 
-/// What a peer does after its answer.
+/// A peer's action after its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The peer closes the connection, in order or with a reset.
     Closes,
-    /// The peer sends bytes that nobody asked for.
+    /// The peer sends unsolicited bytes.
     Sends,
-    /// The peer does nothing, in the time there was.
+    /// The peer did nothing until the deadline.
     Waits,
 }
 
@@ -135,7 +135,7 @@ fn take(
     }
 }
 
-/// An answer that breaks the rules of its protocol.
+/// Returns the error for an answer that violates its protocol.
 fn malformed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
@@ -155,7 +155,7 @@ pub struct ProbeClient {
     tls: Option<Tls>,
 }
 
-/// A connection on which questions are asked one after the other.
+/// A connection with one request at a time.
 #[derive(Debug)]
 pub struct Session(Speaks);
 
@@ -166,8 +166,8 @@ enum Speaks {
 }
 
 impl Session {
-    /// Asks, and reads the whole answer. An error of the kind `InvalidData` is an answer that
-    /// breaks its protocol's rules.
+    /// Sends a request, and reads the whole answer. An error of the kind `InvalidData` is an answer
+    /// that violates its protocol.
     pub fn ask(&mut self, request: &CompiledRequest, keep: Keep) -> io::Result<Answer> {
         match &mut self.0 {
             Speaks::H1(connection) => {
@@ -179,7 +179,7 @@ impl Session {
     }
 }
 
-/// The bytes of a request over HTTP/1.1.
+/// Returns the bytes of a request over HTTP/1.1.
 pub(crate) fn bytes_of(request: &CompiledRequest) -> io::Result<&[u8]> {
     match &request.template {
         Template::Fixed(bytes) => Ok(bytes),
@@ -189,7 +189,7 @@ pub(crate) fn bytes_of(request: &CompiledRequest) -> io::Result<&[u8]> {
 
 impl ProbeClient {
     /// # Errors
-    /// A sentence: the listener's authority cannot be read.
+    /// The listener's authority cannot be read; as a sentence.
     pub fn new(listener: &Listener) -> Result<ProbeClient, String> {
         let tls = listener.tls().map(|options| options.configure()).transpose()?;
         Ok(ProbeClient { listener: listener.clone(), tls })
@@ -200,10 +200,10 @@ impl ProbeClient {
         &self.listener
     }
 
-    /// Requests as they are sent to the listener.
+    /// Compiles requests for the listener.
     ///
     /// # Errors
-    /// One cannot be sent; as a sentence.
+    /// A request cannot be sent; as a sentence.
     pub fn compile(&self, requests: Vec<Request>) -> Result<Traffic, String> {
         let protocol = self.listener.protocol;
         let workload = Workload {
@@ -218,12 +218,12 @@ impl ProbeClient {
         })
     }
 
-    /// Connects within `timeout`, which is for everything that is done on the connection, too.
+    /// Connects. `timeout`: deadline of the connection and of all operations on it.
     pub fn session(&self, traffic: &Traffic, timeout: Duration) -> io::Result<Session> {
         self.session_on(TcpStream::connect_timeout(&self.listener.addr, timeout)?, traffic, timeout)
     }
 
-    /// A plain connection, or one over TLS, for a look at the bytes of HTTP/1.1.
+    /// Connects, with or without TLS, for a check of HTTP/1.1 bytes.
     pub fn connection(&self, timeout: Duration) -> io::Result<Connection> {
         let stream = TcpStream::connect_timeout(&self.listener.addr, timeout)?;
         Ok(Connection::on(Transport::new(stream, self.tls.as_ref(), timeout)?))
@@ -237,7 +237,7 @@ impl ProbeClient {
     ) -> io::Result<Session> {
         let transport = Transport::new(stream, self.tls.as_ref(), timeout)?;
         Ok(Session(match self.listener.protocol {
-            // An upgrade begins so, and a server that declines it answers.
+            // An upgrade begins with HTTP/1.1, and a server that declines it answers.
             Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => {
                 Speaks::H1(Connection::on(transport))
             }
@@ -277,7 +277,7 @@ mod tests {
 
     use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
 
-    /// The answer to one question whose body has this many bytes.
+    /// Returns the answer to one request, with a body of this many bytes.
     fn answer(bytes: usize, keep: Keep) -> io::Result<Answer> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -285,7 +285,7 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.read(&mut [0; 1024]);
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n");
-            // Who asks may have had enough before its end.
+            // The client may close the connection before the end of the body.
             let _ = stream
                 .write_all(head.as_bytes())
                 .and_then(|()| stream.write_all(&vec![b'x'; bytes]));

@@ -15,18 +15,19 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// `timeout` is for everything that is done on this connection, a handshake included.
+    /// Wraps a stream. `timeout`: deadline of all operations on this connection, a handshake
+    /// included.
     pub(super) fn new(
         stream: TcpStream,
         tls: Option<&Tls>,
         timeout: Duration,
     ) -> io::Result<Transport> {
         stream.set_nodelay(true)?;
-        // No result is a time here: it only ends what takes too long.
+        // This clock is no measurement: it only limits the duration.
         let socket = Socket { stream, deadline: Instant::now() + timeout };
         let Some(tls) = tls else { return Ok(Transport::Plain(socket)) };
         let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
-        // The handshake is made with the first write.
+        // The first write performs the handshake.
         Ok(Transport::Tls(Box::new(StreamOwned::new(
             connection.map_err(io::Error::other)?,
             socket,
@@ -50,8 +51,8 @@ impl Transport {
     }
 }
 
-/// A connected socket that ends whatever is done on it at a deadline: a peer that takes or gives a
-/// byte now and then does not hold it up.
+/// A connected socket whose operations end at a deadline, even if the peer reads or sends a byte
+/// now and then.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: TcpStream,
@@ -59,7 +60,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Does something on the stream, in the time that is left. `wait`: sets how long it may take.
+    /// Runs an operation on the stream in the time that is left. `wait`: sets its time-out.
     fn in_time<T>(
         &mut self,
         wait: fn(&TcpStream, Option<Duration>) -> io::Result<()>,
@@ -72,8 +73,8 @@ impl Socket {
             }
             wait(&self.stream, Some(left))?;
             return match act(&mut self.stream) {
-                // A ring of a load that has just ended is still being taken down, which interrupts
-                // this thread.
+                // The io_uring of a load that has just ended is still being torn down, which
+                // interrupts this thread.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(late()),
                 done => done,
@@ -98,7 +99,7 @@ impl Write for Socket {
     }
 }
 
-/// An error of TLS in words, without rustls's own debug forms.
+/// Returns a TLS error in words, without the debug forms of rustls.
 fn in_words(error: io::Error) -> io::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(inner) => io::Error::new(error.kind(), format!("TLS: {}", tls_words(inner))),
@@ -110,7 +111,7 @@ fn late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
 }
 
-/// The error of a connection that is closed without an answer.
+/// Returns the error of a connection that is closed without an answer.
 pub(super) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
 }
@@ -123,7 +124,7 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    /// A peer that reads a byte now and then never lets a write wait as long as the whole may take.
+    /// With a peer that reads a byte now and then, no single write waits until the deadline.
     #[test]
     fn a_write_ends_at_the_deadline_whatever_the_peer_takes() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

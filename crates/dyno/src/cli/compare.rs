@@ -28,7 +28,7 @@ pub struct CompareArgs {
     /// Folder of a run, or RUN:SUBJECT; with --rev the suite file.
     #[arg(value_name = "A")]
     pub a: String,
-    /// What is set against it: folder of a run, or RUN:SUBJECT; not with --rev.
+    /// The run to compare with: folder of a run, or RUN:SUBJECT; not with --rev.
     #[arg(value_name = "B", required_unless_present = "rev", conflicts_with = "rev")]
     pub b: Option<String>,
     /// Measure the suite's server as it is in this revision, and in that of a second --rev, or,

@@ -12,21 +12,21 @@ use clap::{Args, ValueEnum};
                         difference.html\n\nA run has profiles where its suite says `profile = \
                         true` under [observe], or with `dyno run --observe \
                         default,profile`.\n\nExit status: 0 it is written, 2 wrong usage, no run, \
-                        or no such profile, 141 nobody read it to its end.")]
+                        or no such profile, 141 the output pipe was closed.")]
 pub struct ProfileArgs {
     /// Folder of the run. Without more, a list of its profiles.
     pub run: PathBuf,
     /// The trial after which it was taken, by its number in the list.
     #[arg(long, value_name = "N")]
     pub trial: Option<usize>,
-    /// Where threads waited, instead of where they ran.
+    /// Stacks of waiting threads (off CPU) instead of running ones.
     #[arg(long)]
     pub off_cpu: bool,
-    /// Set it beside a profile of this run: of the trial of the same number, or of
-    /// `--beside-trial`. As a page, or as stacks with two counts.
+    /// Compare with a profile of this run: of the trial of the same number, or of
+    /// `--beside-trial`. Needs the format `html`, or `collapsed` for stacks with two counts.
     #[arg(long, value_name = "RUN")]
     pub beside: Option<PathBuf>,
-    /// Set it beside the profile of this trial, of the same run unless there is `--beside`.
+    /// Compare with the profile of this trial, of the same run unless there is `--beside`.
     #[arg(long, value_name = "N")]
     pub beside_trial: Option<usize>,
     /// For which tool [default: collapsed].
@@ -38,7 +38,7 @@ pub struct ProfileArgs {
 }
 
 impl ProfileArgs {
-    /// Whether any of this is about one profile.
+    /// Whether any option is about a single profile.
     pub fn asks_for_one(&self) -> bool {
         self.off_cpu
             || self.beside.is_some()
@@ -52,7 +52,7 @@ impl ProfileArgs {
 pub enum ProfileFormat {
     /// A line for each stack, as FlameGraph, inferno and speedscope read them.
     Collapsed,
-    /// For `go tool pprof` and whatever reads the same.
+    /// For `go tool pprof` and other readers of its format.
     Pprof,
     /// For speedscope.
     Speedscope,

@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 #[command(after_help = "Examples:\n  dyno report runs/hello-20260102-030405\n  dyno report \
                         runs/hello-20260102-030405 --format csv -o trials.csv\n\nExit status: that \
                         of the run: 0 it is valid, 1 some of it is not, 3 the machine or a subject \
-                        failed, or it was ended early; 2 wrong usage or no run, 141 nobody read \
-                        the report to its end.")]
+                        failed, or it was ended early; 2 wrong usage or no run, 141 the \
+                        output pipe was closed.")]
 pub struct ReportArgs {
     /// Folder of the run.
     pub run: PathBuf,

@@ -12,9 +12,9 @@ use super::{Ns, PlanFormat, duration};
     after_help = "Examples:\n  dyno watch --port 8080\n  dyno watch --pid 4711 --duration 30s \
                   --report server.html\n  dyno watch --cgroup \
                   /sys/fs/cgroup/system.slice/nginx.service --format json\n\nIt changes nothing of \
-                  the server: it may be loaded by whomever, as it is.\n\nExit status: 0 it was \
-                  watched, 2 wrong usage or no such server, 3 it ended meanwhile, 141 nobody read \
-                  the result to its end."
+                  the server, and any client may load it.\n\nExit status: 0 it was watched, 2 \
+                  wrong usage or no such server, 3 it ended meanwhile, 141 the output pipe was \
+                  closed."
 )]
 pub struct WatchArgs {
     #[command(flatten)]
@@ -43,10 +43,10 @@ pub struct WatchArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Whom {
-    /// This process, and whatever it starts.
+    /// This process, and its child processes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// The processes that take connections at this port of this machine, and whatever they start.
+    /// The processes that listen on this port of this machine, and their child processes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
     /// The control group of this folder, and those below it.

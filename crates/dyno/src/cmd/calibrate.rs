@@ -101,7 +101,7 @@ fn probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
 /// Says what was lost of an interrupted calibration besides its end.
 fn told_unkept(error: CalibrationError) -> anyhow::Error {
     if let CalibrationError::Interrupted { unkept: Some(unkept) } = error {
-        exit::tell(&unkept.into());
+        exit::print_error(&unkept.into());
         return CalibrationError::Interrupted { unkept: None }.into();
     }
     error.into()

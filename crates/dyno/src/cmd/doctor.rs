@@ -1,4 +1,4 @@
-//! `dyno doctor`: what this machine can and cannot measure, and how to mend it.
+//! `dyno doctor`: checks what this machine can measure, and how to fix what it cannot.
 
 use dyno_archive::Facts;
 use dyno_archive::facts::CgroupVersion;
@@ -26,8 +26,8 @@ struct Finding {
     good: bool,
     what: String,
     seen: String,
-    /// How to mend it, if it is not good.
-    mend: String,
+    /// How to fix it, if it is not good.
+    hint: String,
 }
 
 pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
@@ -37,7 +37,7 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     }
     let findings = findings(&facts, subjects, &Guard::start()?);
     let style = terminal::style();
-    let told: String = findings.iter().map(|finding| describe(finding, style)).collect();
+    let lines: String = findings.iter().map(|finding| describe(finding, style)).collect();
     let end = match findings.iter().filter(|f| !f.good).count() {
         0 => "This machine can measure everything that this version of dyno knows of.".into(),
         n => format!(
@@ -47,7 +47,7 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
         ),
     };
     print_text(&format!(
-        "dyno {} on {}\n\n{told}\n{end}\n",
+        "dyno {} on {}\n\n{lines}\n{end}\n",
         here::VERSION,
         here::machine_name(&facts)
     ))?;
@@ -61,15 +61,15 @@ fn describe(f: &Finding, style: Style) -> String {
         (false, Style::Plain) => "-- ".into(),
         (false, Style::Colour) => "\x1b[33m--\x1b[0m ".into(),
     };
-    let mend = |(number, text): (usize, &str)| {
+    let hint_line = |(number, text): (usize, &str)| {
         let arrow = if number == 0 { "→ " } else { "  " };
         format!("     {:<40} {arrow}{}\n", "", line(text))
     };
-    let mend: String = match f.good {
+    let hint: String = match f.good {
         true => String::new(),
-        false => f.mend.lines().enumerate().map(mend).collect(),
+        false => f.hint.lines().enumerate().map(hint_line).collect(),
     };
-    format!("  {mark} {:<40} {}\n{mend}", f.what, line(&f.seen))
+    format!("  {mark} {:<40} {}\n{hint}", f.what, line(&f.seen))
 }
 
 fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Finding> {
@@ -90,7 +90,7 @@ fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Findi
             good: false,
             what: missing.what.clone(),
             seen: missing.why.clone(),
-            mend: missing.mend.clone(),
+            hint: missing.hint.clone(),
         });
     }
     all.push(Finding {
@@ -101,7 +101,7 @@ fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Findi
             Some(false) => "measured".into(),
             None => "not known".into(),
         },
-        mend: "Boot with `nohz_full=` for the measured CPUs if the split matters to you.".into(),
+        hint: "Boot with `nohz_full=` for the measured CPUs if the split matters to you.".into(),
     });
     all
 }
@@ -115,7 +115,7 @@ fn driver() -> Finding {
             None => "usable, with multishot receive and provided buffers".into(),
             Some(error) => format!("not usable ({error}); loads go over {}", kind.name()),
         },
-        mend: "Linux 6.0 or later, with kernel.io_uring_disabled = 0; containers often forbid it \
+        hint: "Linux 6.0 or later, with kernel.io_uring_disabled = 0; containers often forbid it \
                by seccomp."
             .into(),
     }
@@ -128,14 +128,14 @@ fn inside() -> Finding {
         what: "system calls and waits of servers".into(),
         seen: match &refusal {
             None => "may be looked at from within the kernel; `dyno run --help` lists the probes \
-                     (--observe), `dyno calibrate --probes` tells the price"
+                     (--observe), `dyno calibrate --probes` measures the price"
                 .into(),
             Some(refusal) if dyno_observer::probes::counts_calls() => {
                 format!("calls may be counted by name, and nothing else: {}", refusal.why)
             }
             Some(refusal) => refusal.why.clone(),
         },
-        mend: refusal.map_or(String::new(), |refusal| refusal.mend.into()),
+        hint: refusal.map_or(String::new(), |refusal| refusal.hint.into()),
     }
 }
 
@@ -151,7 +151,7 @@ fn stacks() -> Finding {
             }
             Some(refusal) => refusal.why.clone(),
         },
-        mend: refusal.map_or(String::new(), |refusal| refusal.mend.into()),
+        hint: refusal.map_or(String::new(), |refusal| refusal.hint.into()),
     }
 }
 
@@ -164,7 +164,7 @@ fn networks() -> Finding {
             Ok(()) => "may be made: `isolation = \"netns\"` under `[suite]`".into(),
             Err(why) => why.clone(),
         },
-        mend: "Run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN), with `veth` in the kernel and \
+        hint: "Run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN), with `veth` in the kernel and \
                /proc/sys writable."
             .into(),
     }
@@ -175,7 +175,7 @@ fn cpus(facts: &Facts) -> Finding {
         good: facts.cpus >= 2,
         what: "CPUs apart for server and load".into(),
         seen: format!("{} may be used", facts.cpus),
-        mend:
+        hint:
             "Measure on a machine with two CPUs or more: server and generator slow each other on \
              one."
                 .into(),
@@ -197,11 +197,11 @@ fn groups(facts: &Facts) -> Finding {
                 version.name()
             ),
         },
-        mend: facts.missing.iter().find(|m| m.what.starts_with("CPU and memory limits")).map_or(
+        hint: facts.missing.iter().find(|m| m.what.starts_with("CPU and memory limits")).map_or(
             "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p \
              Delegate=yes dyno run …`."
                 .into(),
-            |m| m.mend.clone(),
+            |m| m.hint.clone(),
         ),
     }
 }
@@ -212,7 +212,7 @@ fn files(facts: &Facts) -> Finding {
         good: limit >= 10_000,
         what: "open files".into(),
         seen: format!("{limit}: at most about {} connections", limit.saturating_sub(64)),
-        mend: "Raise it with `ulimit -n 65536`, or in /etc/security/limits.conf.".into(),
+        hint: "Raise it with `ulimit -n 65536`, or in /etc/security/limits.conf.".into(),
     }
 }
 
@@ -230,7 +230,7 @@ fn ports(facts: &Facts) -> Finding {
         good: ports.is_some_and(|p| p >= 20_000),
         what: "local ports".into(),
         seen: ports.map_or("not known".into(), |p| format!("{p} for connections to one address")),
-        mend: "Widen them: `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects get \
+        hint: "Widen them: `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects get \
                ports outside of that range."
             .into(),
     }
@@ -256,7 +256,7 @@ fn tracked(table: &Table) -> Finding {
             (Some(true), None) => "tracked (netfilter); how many fit is not shown here".into(),
             (None, None) => "not known: no connection over loopback could be opened".into(),
         },
-        mend: remedies,
+        hint: remedies,
     }
 }
 
@@ -289,20 +289,20 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
                         unmet.join(", ")
                     )
                 },
-                mend: "`dyno subjects list` says what each needs.".into(),
+                hint: "`dyno subjects list` says what each needs.".into(),
             }
         }
         Some(Err(error)) => Finding {
             good: false,
             what: "subjects".into(),
             seen: error.to_string(),
-            mend: "Mend that file.".into(),
+            hint: "Fix that file.".into(),
         },
         None => Finding {
             good: true,
             what: "subjects".into(),
             seen: "no folder `subjects` here or above; suites name theirs".into(),
-            mend: String::new(),
+            hint: String::new(),
         },
     }
 }

@@ -72,7 +72,7 @@ impl Choices {
 
 impl SubjectsPlace {
     /// The folders of the subjects: those of `--subjects`, or else of `DYNO_SUBJECTS`; the first
-    /// folder `subjects` beside or above the suite; that in or above the current folder.
+    /// folder `subjects` next to or above the suite; that in or above the current folder.
     fn find(&self, suite: Option<&Path>) -> anyhow::Result<Folders> {
         self.find_all(suite).map(|(folders, _)| folders)
     }
@@ -93,15 +93,15 @@ impl SubjectsPlace {
                 add(found
                     .map_err(|error| bad(format!("--subjects {}: {error}", folder.display())))?);
         }
-        let beside = suite
+        let suite_folder = suite
             .and_then(Path::parent)
             .map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
-        for place in beside.into_iter().chain([Path::new(".")]) {
+        for place in suite_folder.into_iter().chain([Path::new(".")]) {
             dyno_runner::suite::find_upwards(place, "subjects").map(&mut add);
         }
         if all.is_empty() {
             return Err(bad(
-                "there is no folder `subjects` beside or above the suite or the current folder; \
+                "there is no folder `subjects` next to or above the suite or the current folder; \
                  name it with `--subjects FOLDER`",
             ));
         }

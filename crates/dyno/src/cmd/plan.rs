@@ -134,11 +134,11 @@ fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
     let Some(run) = pilot else {
         let (_, errors) = standard_errors(Looks::of(plan), plan.repeats);
         if !errors.is_finite() {
-            return Some("no differences: one repeat tells no scatter; ask for 5 or more".into());
+            return Some("no differences: one repeat shows no scatter; ask for 5 or more".into());
         }
         return Some(format!(
             "differences {} times the scatter of pairs of repeats; after a run of this suite with \
-             {PILOT} repeats or more this line tells how much that is",
+             {PILOT} repeats or more this line says how much that is",
             number(errors / f64::from(plan.repeats).sqrt())
         ));
     };
@@ -192,14 +192,14 @@ fn describe_sharing(plan: &Plan) -> Option<String> {
     (!are_apart).then(|| format!("back ends and generator share CPUs: {first}"))
 }
 
-/// What follows the closed loops that tell a capacity.
+/// Describes the shares of capacity that are offered after the closed loops.
 fn describe_shares(shares: &[String]) -> String {
     if shares.is_empty() {
         return String::new();
     }
     format!(
-        "\n  This is what comes first, with 3 repeats at most: it tells what the slowest subject \
-         can do. The run itself offers {} of that, as an open loop, and takes about as long for \
+        "\n  This part comes first, with 3 repeats at most: it finds the capacity of the slowest \
+         subject. The run itself offers {} of that, as an open loop, and takes about as long for \
          each.\n",
         shares.join(", ")
     )
@@ -239,9 +239,9 @@ fn describe_blocks(plan: &Plan) -> String {
     format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")
 }
 
-/// What is known before anything is built.
+/// The availability of a subject, as far as it is known before a build.
 fn state(skipped: &Option<String>) -> String {
-    skipped.as_ref().map_or("can be had here".into(), |why| format!("skipped: {why}"))
+    skipped.as_ref().map_or("available".into(), |why| format!("skipped: {why}"))
 }
 
 /// `, quota 1.5 CPUs, memory 1024 bytes`; empty without limits.

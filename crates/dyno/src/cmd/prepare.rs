@@ -1,4 +1,4 @@
-//! What a new or a resumed run needs before its first start.
+//! Preparation of a new or resumed run before its first start.
 
 use std::path::Path;
 
@@ -24,6 +24,6 @@ pub(super) fn build_all(
     // `prepare` changes the plan meanwhile, so the progress reads a copy.
     let before = planned.plan.clone();
     Ok(prepare(planned, cache, supervision, &mut |event| {
-        progress.event(&before, &event, |_| None)
+        progress.event(&before, &event, |_| None);
     })?)
 }

@@ -1,4 +1,4 @@
-//! `dyno profile RUN`: stacks for other tools, and flame graphs beside each other.
+//! `dyno profile RUN`: stacks for other tools, and comparisons of two flame graphs.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -81,7 +81,7 @@ impl Chosen<'_> {
     }
 }
 
-/// What a trial is of, in words.
+/// Describes the arm, step and repeat of a trial.
 fn name(plan: &Plan, trial: usize) -> String {
     let of = &plan.trials[trial];
     let block = plan.launches[of.launch].block + 1;
@@ -90,7 +90,7 @@ fn name(plan: &Plan, trial: usize) -> String {
 
 fn list(run: &Run) -> String {
     let row = |profile: &ProfileRecord| {
-        let told = match &profile.failure {
+        let content = match &profile.failure {
             Some(why) => format!("none: {why}"),
             None => {
                 format!(
@@ -101,7 +101,7 @@ fn list(run: &Run) -> String {
             }
         };
         line(&format!(
-            "--trial {:<4} {}: {told}",
+            "--trial {:<4} {}: {content}",
             profile.trial + 1,
             name(&run.header.plan, profile.trial)
         )) + "\n"
@@ -144,9 +144,9 @@ fn html(here: &Chosen<'_>, there: Option<&Chosen<'_>>, side: Side) -> anyhow::Re
     let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };
     if side == Side::Waiting {
         return Err(bad(
-            "where threads waited cannot be set beside another profile as a page: one long wait is \
-             many samples, and nothing tells a difference from chance; `--format collapsed` has \
-             the counts of both",
+            "profiles of waiting threads cannot be compared as a page: one long wait is many \
+             samples, so a difference cannot be distinguished from chance; `--format collapsed` \
+             has the counts of both",
         ));
     }
     let difference = difference(here.profile, there.profile, side).ok_or_else(none)?;

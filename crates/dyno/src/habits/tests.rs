@@ -132,10 +132,10 @@ fn options_of_every_tool_are_answered() {
             let is_here = has(&load, typed) || tool.spelling == Spelling::Go && has(&load, &dashed);
             assert!(here != SAME || is_here, "{name} {typed}: there is no such option here");
             if !has(&load, typed) && here != SAME {
-                let told = error(&["http://127.0.0.1:1/", typed]);
-                let text = told.to_string();
+                let failure = error(&["http://127.0.0.1:1/", typed]);
+                let text = failure.to_string();
                 assert!(text.contains(here) && text.contains(name), "{name} {typed}: {text}");
-                assert_eq!(told.exit_code(), 2, "{name} {typed}");
+                assert_eq!(failure.exit_code(), 2, "{name} {typed}");
             }
         }
     }
@@ -183,7 +183,7 @@ fn no_word_of_another_tool_ends_without_a_load_and_status_0() {
 
 #[test]
 fn options_that_mean_another_thing_here_are_told() {
-    let told = |words: &[&str]| error(&[&["http://h/"], words].concat()).to_string();
+    let message = |words: &[&str]| error(&[&["http://h/"], words].concat()).to_string();
     for (words, parts) in [
         (["-m", "POST"], ["-m, which is --streams here", "use -X METHOD (hey, oha"]),
         (["-t", "30s"], ["-t, which is --threads here", "use --timeout"]),
@@ -196,7 +196,7 @@ fn options_that_mean_another_thing_here_are_told() {
         (["-body", "x"], ["--body-file FILE", "(vegeta)"]),
         (["http://b/", "-k"], ["http://b/ is a second URL", "--import FILE"]),
     ] {
-        let text = told(&words);
+        let text = message(&words);
         assert!(parts.iter().all(|part| text.contains(part)), "{words:?}: {text}");
     }
 }

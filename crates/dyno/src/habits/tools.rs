@@ -412,7 +412,8 @@ pub static TOOLS: [Tool; 12] = [
             ("f", BODY_FILE),
             (
                 "s stream",
-                "not available: bodies are sent with Content-Length; --stream is for intervals here",
+                "not available: bodies are sent with Content-Length; --stream is for intervals \
+                 here",
             ),
             ("a disableKeepAlives", NO_KEEPALIVE),
             ("fasthttp", HTTP1),
@@ -478,7 +479,8 @@ pub static TOOLS: [Tool; 12] = [
         spelling: Spelling::Gnu,
         options: &[
             (
-                "X H k header insecure cacert cert key resolve unix-socket connect-timeout o output",
+                "X H k header insecure cacert cert key resolve unix-socket connect-timeout o \
+                 output",
                 SAME,
             ),
             ("request", METHOD),

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// What has come from the terminal since the last look.
+/// Input from the terminal since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     Nothing,
@@ -63,7 +63,7 @@ impl Keyboard {
     }
 }
 
-/// What can be done with a terminal now.
+/// The access to a terminal at present.
 enum State {
     Idle,
     Ready,

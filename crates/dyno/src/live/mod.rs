@@ -29,7 +29,7 @@ use self::view::Palette;
 /// Room for one screen, so that it reaches the terminal in one write.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Whether a [`Live`] holds the terminal. It is given back once, by whoever comes first.
+/// Whether a [`Live`] holds the terminal. It is given back once, by the first caller.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal while a load runs: the alternate screen on standard error, in raw mode. Given back
@@ -52,7 +52,7 @@ impl Live {
         if !io::stderr().is_terminal() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "standard error is not a terminal; let plain lines tell the progress",
+                "standard error is not a terminal; use plain lines to show the progress",
             ));
         }
         let keyboard = Keyboard::open()?;
@@ -103,7 +103,7 @@ impl Live {
         self.terminal.draw(|frame| view::draw(frame, model, &self.palette)).map(drop)
     }
 
-    /// What has come from the terminal since this was last asked. Does not wait.
+    /// Returns input from the terminal since the last call. Does not wait.
     ///
     /// In raw mode the terminal sends no SIGINT for Ctrl-C, so the caller must act on it.
     pub fn input(&mut self) -> Input {
@@ -128,7 +128,7 @@ impl Drop for Live {
 }
 
 /// Gives the terminal back if a [`Live`] holds it: for code that ends this process without
-/// unwinding. Errors are ignored, because nobody is left to see them.
+/// unwinding. Errors are ignored, because they cannot be shown.
 pub fn give_back() {
     if SHOWN.swap(false, Ordering::SeqCst)
         && Keyboard::open().is_ok_and(|keyboard| keyboard.is_ours())

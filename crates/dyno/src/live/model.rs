@@ -11,7 +11,7 @@ const LEAST_RATIO: f64 = 2.0;
 
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// What is loaded: `http://127.0.0.1:8080/plaintext`.
+    /// The URL that is loaded: `http://127.0.0.1:8080/plaintext`.
     pub title: String,
     /// How: `h1 · 64 connections · closed loop · io_uring × 1`.
     pub subtitle: String,

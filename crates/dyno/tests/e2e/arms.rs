@@ -63,7 +63,7 @@ fn one_subject_runs_under_the_conditions_of_each_of_its_arms() {
     rows.sort_unstable();
     assert_eq!(rows, ["front", "stamped"]);
     let page = dyno_report::html::render(&report);
-    assert!(page.contains("front, stamped"), "the page tells it from the other arm by its name");
+    assert!(page.contains("front, stamped"), "the page distinguishes the arms by name");
 }
 
 #[test]

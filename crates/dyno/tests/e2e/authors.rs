@@ -1,4 +1,4 @@
-//! What those see who write subjects of their own: mistakes, output, ports, and several folders.
+//! Messages for authors of subjects: mistakes, output, ports, and several folders.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ fn several_folders_of_subjects_are_looked_through_and_dynos_own_stay_at_hand() {
     let [mine, yours] = ["mine", "yours"].map(|name| place.path().join(name));
     write(&mine, "one", &null_on("{port}", ""));
     write(&yours, "two", &null_on("{port}", ""));
-    // Of two of one name the first is meant.
+    // The first of two subjects with the same name is used.
     write(&yours, "one", &null_on("{port}", "").replace("\"Rust\"", "\"C\""));
     let listed =
         text(&place.dyno(&["subjects", "list", "--subjects", "mine", "--subjects", "yours"]));
@@ -91,7 +91,7 @@ fn several_folders_of_subjects_are_looked_through_and_dynos_own_stay_at_hand() {
 }
 
 #[test]
-fn a_server_with_a_port_of_its_own_is_asked_there_and_whoever_holds_it_is_named() {
+fn occupied_port_error_names_its_holder() {
     let place = Place::new();
     let (subjects, port) = (place.path().join("subjects"), free_port());
     write(&subjects, "own", &null_on(&port.to_string(), &format!("port = {port}\n")));
@@ -104,14 +104,14 @@ fn a_server_with_a_port_of_its_own_is_asked_there_and_whoever_holds_it_is_named(
     let holder = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let refused = text(&place.dyno(&["subjects", "check", "own"]));
     assert!(
-        refused.contains(&format!("port {port}, which own has of its own, is held by ")),
+        refused.contains(&format!("port {port}, the fixed port of own, is in use by ")),
         "{refused}"
     );
     drop(holder);
 }
 
 #[test]
-fn a_server_that_listens_elsewhere_is_told_so_with_what_it_printed() {
+fn wrong_port_error_names_port_and_shows_output() {
     let place = Place::new();
     let (subjects, port) = (place.path().join("subjects"), free_port());
     let command = format!("echo port {port} it is; exec {DYNO} serve-null --port {port}");
@@ -121,17 +121,17 @@ fn a_server_that_listens_elsewhere_is_told_so_with_what_it_printed() {
     );
     write(&subjects, "astray", &toml);
     let output = place.dyno(&["subjects", "check", "astray"]);
-    let told = text(&output);
-    assert_eq!(output.status.code(), Some(3), "{told}");
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
     assert!(
-        told.contains("nothing listened on port ")
-            && told.contains(&format!("; it listens on 127.0.0.1:{port}")),
-        "{told}"
+        printed.contains("nothing listened on port ")
+            && printed.contains(&format!("; it listens on 127.0.0.1:{port}")),
+        "{printed}"
     );
     assert!(
-        told.contains("the last lines that astray wrote:")
-            && told.contains(&format!("port {port} it is")),
-        "{told}"
+        printed.contains("the last lines that astray wrote:")
+            && printed.contains(&format!("port {port} it is")),
+        "{printed}"
     );
 }
 
@@ -142,12 +142,12 @@ fn a_build_that_fails_shows_how_it_ended() {
     write(&place.path().join("subjects"), "broken", &null_on("{port}", build));
     for command in ["build", "check"] {
         let output = place.dyno(&["subjects", command, "broken"]);
-        let told = text(&output);
+        let printed = text(&output);
         assert!(
             output.status.code() == Some(3)
-                && told.contains("exit status: 7")
-                && told.contains("far away"),
-            "{told}"
+                && printed.contains("exit status: 7")
+                && printed.contains("far away"),
+            "{printed}"
         );
     }
 }
@@ -170,10 +170,10 @@ fn an_import_runs_nothing_and_lists_the_steps() {
     fs::write(folder.join("x.c"), "int main(void) { return 0; }\n").unwrap();
     let import = ["subjects", "import", "techempower", "frameworks/quick"];
     let output = place.dyno(&import);
-    let told = text(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
     for line in docker.lines() {
-        assert!(told.contains(line), "{line}: {told}");
+        assert!(printed.contains(line), "{line}: {printed}");
     }
     assert!(text(&place.dyno(&import)).contains("--force replaces it"));
     let listed = place.dyno(&["subjects", "list", "quick", "--subjects", "frameworks"]);
@@ -216,8 +216,9 @@ fn an_import_reads_files_of_its_folder_alone() {
         text(&output)
     };
     std::os::unix::fs::symlink("/etc/passwd", &docker).unwrap();
-    let told = import("default");
-    assert!(told.contains("quick.dockerfile is a link") && !told.contains("root:"), "{told}");
+    let printed = import("default");
+    let is_refused = printed.contains("quick.dockerfile is a link");
+    assert!(is_refused && !printed.contains("root:"), "{printed}");
     fs::remove_file(&docker).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&docker).status().unwrap().success());
     assert!(import("default").contains("is no regular file"));
@@ -248,14 +249,14 @@ fn a_mistake_behind_one_subject_stops_no_other_check() {
     )
     .unwrap();
     let output = place.dyno(&["subjects", "check", "behind", "null"]);
-    let told = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{printed}");
     let row = |name: &str| {
-        told.lines().rfind(|line| line.starts_with(name)).unwrap_or_default().to_string()
+        printed.lines().rfind(|line| line.starts_with(name)).unwrap_or_default().to_string()
     };
     assert!(
         row("behind").contains("not started: ") && row("behind").contains("in a circle"),
-        "{told}"
+        "{printed}"
     );
-    assert!(row("null ").contains("all right"), "{told}");
+    assert!(row("null ").contains("all right"), "{printed}");
 }

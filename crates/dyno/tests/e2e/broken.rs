@@ -1,6 +1,6 @@
-//! A server that breaks every rule a known number of times, between right answers: each must be
-//! told apart, each counted exactly, and the books must balance. Over keep-alive, pipelined and
-//! TLS, on both drivers.
+//! A server that breaks every rule a known number of times, between correct answers. Each fault
+//! must be classified and counted exactly, and the books must balance: over keep-alive, pipelined
+//! and TLS, on both drivers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::drive::{Place, Server};
 
-/// What each thing that the server does must end as.
+/// Expected outcome of each class of the server.
 const OUTCOMES: &[(&str, &str)] = &[
     ("good", "ok"),
     ("good_chunked", "ok"),
@@ -79,7 +79,7 @@ fn keep_alive() {
         let result = load(&place, &url, n, &["-c", "8", "--driver", driver]);
         let counts = counts(&server);
         assert_each_known_number_of_times(&counts, n, PLAIN_PERIOD);
-        assert_told_apart(&result, &counts, n);
+        assert_classified(&result, &counts, n);
     }
 }
 
@@ -99,7 +99,7 @@ fn over_tls() {
         let port = server.port;
         let counts = counts_over_tls(port, &paths[0]);
         assert_each_known_number_of_times(&counts, n, TLS_PERIOD);
-        assert_told_apart(&result, &counts, n);
+        assert_classified(&result, &counts, n);
         let errors = &result["tls"]["errors"];
         for (words, class) in TLS_KINDS {
             assert_eq!(sum_of(errors, words), counts[*class], "{words}: {errors}");
@@ -108,9 +108,9 @@ fn over_tls() {
     }
 }
 
-/// What is behind a fault on its connection is lost with it, so how often the server does what
-/// depends on the cuts: its own counts are the truth. Requests behind a closing answer are left
-/// out, for whether there are any is chance.
+/// Requests behind a fault are lost with its connection, so the number of faults depends on the
+/// cuts: the server's own counts are the reference. Requests behind a closing answer are excluded,
+/// because their number is random.
 #[test]
 fn pipelined() {
     for driver in ["uring", "epoll"] {
@@ -241,7 +241,7 @@ fn assert_each_known_number_of_times(counts: &BTreeMap<String, u64>, n: u64, per
     }
 }
 
-fn assert_told_apart(result: &Value, counts: &BTreeMap<String, u64>, n: u64) {
+fn assert_classified(result: &Value, counts: &BTreeMap<String, u64>, n: u64) {
     let outcomes = &result["outcomes"];
     for (outcome, seen) in outcomes.as_object().unwrap() {
         if !outcome.starts_with("status_") {

@@ -43,7 +43,7 @@ fn define(place: &Path) {
     assert!(copied.unwrap().success());
 }
 
-/// How the command line of a PostgreSQL of ours begins, and of nobody else's.
+/// Start of the command line of this test's PostgreSQL, and of no other process.
 fn cluster() -> String {
     format!("postgres -D {}", std::env::temp_dir().join("dyno-").display())
 }
@@ -78,7 +78,7 @@ fn postgresql_behind_a_server_is_started_seeded_reset_watched_and_stopped() {
 }
 
 #[test]
-fn postgresql_that_is_killed_is_told_as_that() {
+fn killed_postgresql_is_reported() {
     if !are_here() {
         return;
     }
@@ -116,13 +116,13 @@ fn postgresql_that_is_killed_is_told_as_that() {
 /// It takes connections all the while, as the kernel does that: the command that said it was ready
 /// says that it is not.
 #[test]
-fn postgresql_that_hangs_is_told_as_that() {
+fn hanging_postgresql_is_reported() {
     if !are_here() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
     define(place.path());
-    // Stopped processes do not stop when they are told to.
+    // Suspended processes (SIGSTOP) do not end on SIGTERM.
     let file = place.path().join("backends/postgres/backend.toml");
     let hasty =
         fs::read_to_string(&file).unwrap().replace("deadline = \"20s\"", "deadline = \"100ms\"");
@@ -137,7 +137,7 @@ fn postgresql_that_hangs_is_told_as_that() {
         &mut |event| {
             if left > 0 && matches!(event, Event::Interval { .. }) {
                 left -= 1;
-                // Its children first, while it can still be told from others by its command line.
+                // Its children first, while its command line still identifies it.
                 let script = "pid=$(pgrep -of \"$0\") && pkill -STOP -P $pid; kill -STOP $pid";
                 assert!(
                     Command::new("sh").args(["-c", script, &cluster()]).status().unwrap().success()

@@ -26,8 +26,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 pub const DYNO: &str = env!("CARGO_BIN_EXE_dyno");
 
-/// `nobody` on Debian.
-const NOBODY: u32 = 65534;
+/// User ID without privileges (65534 on Debian).
+const USER: u32 = 65534;
 
 pub fn am_root() -> bool {
     // SAFETY: no memory is involved.
@@ -48,7 +48,7 @@ pub fn unruly() -> PathBuf {
     example("unruly")
 }
 
-/// A program of `crates/dyno/examples`, built beside dyno.
+/// Path of a program of `crates/dyno/examples`, next to dyno's.
 pub fn example(name: &str) -> PathBuf {
     Path::new(DYNO).parent().expect("it lies in a folder").join("examples").join(name)
 }
@@ -179,12 +179,12 @@ impl Place {
         command.args(arguments).env("HOME", self.path());
         if am_root() {
             let script =
-                format!("chown -R {NOBODY}:{NOBODY} {0}; chmod 755 {0}", self.path().display());
+                format!("chown -R {USER}:{USER} {0}; chmod 755 {0}", self.path().display());
             assert!(
                 Command::new("sh").args(["-ec", &script]).status().unwrap().success(),
                 "{script}"
             );
-            command.uid(NOBODY).gid(NOBODY);
+            command.uid(USER).gid(USER);
         }
         command.output().unwrap()
     }
@@ -220,8 +220,8 @@ impl Place {
         self.assert_nothing_is_left();
     }
 
-    /// What is there of this place's own: other dynos on this machine, and other tests, leave
-    /// things of theirs.
+    /// Remains of this place's runs only: other dynos on this machine, and other tests, may leave
+    /// their own.
     fn left(&self) -> Vec<String> {
         [self.processes_left(), self.folders_left(), self.groups_left()].concat()
     }
@@ -279,7 +279,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect()
 }
 
-/// What `look` finds at last, or `None` if that does not come about within all patience.
+/// Polls `look` and returns its first result, or `None` after a long time without one.
 pub fn soon<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();
     loop {

@@ -51,7 +51,7 @@ fn define(place: &Path) {
 }
 
 #[test]
-fn elasticsearch_that_is_killed_in_mid_run_is_told_as_that_and_others_results_stand() {
+fn killed_elasticsearch_is_reported_and_other_results_stand() {
     if !are_here() {
         return;
     }

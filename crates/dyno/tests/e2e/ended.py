@@ -1,4 +1,4 @@
-"""A server with a thread or a process for each connection. Each request costs at least 400 µs of CPU time in it."""
+"""A server with a thread or a process per connection. Each request costs at least 400 µs of CPU."""
 import os
 import signal
 import socket

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::drive::{Place, am_root, not_run, text};
 
-/// What a request costs such a server at least, by how it is written, µs.
+/// Lowest CPU time of a request on such a server, by its construction, µs.
 const COSTS_US: f64 = 400.0;
 
 fn add(place: &Place, kind: &str) {
@@ -46,7 +46,8 @@ fn has_caveat(trial: &Value, code: &str) -> bool {
     trial["caveats"].as_array().unwrap().iter().any(|caveat| caveat["code"] == code)
 }
 
-/// What is told of the server is true or unknown, and what is unknown limits nothing.
+/// Asserts that each reported fact about the server is true or unknown, and that no unknown
+/// resource is named as the limit.
 fn assert_honest(trial: &Value) {
     let server = &trial["server"];
     let is_unread = has_caveat(trial, "counters_unread");

@@ -12,7 +12,7 @@ use crate::drive::{Place, Server, text};
 /// dyno's own responder, with twenty microseconds of work more per answer: several times what an
 /// answer costs.
 #[test]
-fn a_toggle_is_told_with_its_reason_and_a_twin_is_no_change() {
+fn toggle_has_effect_with_reason_and_twin_has_none() {
     let place = Place::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 5\ntwin = \"null, DYNO_NULL_WORK 0\"\n\
                  [experiment]\nkind = \"toggle\"\nfactor = \"work\"\n\
@@ -86,8 +86,8 @@ fn the_size_of_a_body_is_a_dose() {
     {
         let trial = trials.iter().find(|trial| trial["subject_id"] == arm).expect(arm);
         let of = |key: &str| trial["load"]["bytes"][key].as_u64().unwrap();
-        // Beside the body there is a head; what is under way at an edge of the window is a few
-        // requests of many.
+        // Each answer has a head besides its body. Only a few of the many requests are in flight at
+        // an edge of the window.
         let per_answer = of("sent") / of("responses");
         assert!((least..least + 400).contains(&per_answer), "{arm}: {per_answer}");
         let caveats = trial["caveats"].as_array().unwrap();
@@ -155,7 +155,7 @@ fn commit_twice(repository: &Path, folder: &Path) {
     git(&["branch", "before"]);
     write(40_000);
     git(&["commit", "--quiet", "--all", "--message", "dearer"]);
-    // What is not committed is measured only where no second revision is named.
+    // Uncommitted changes are measured only if no second revision is named.
     write(8_000);
     // Hooks and monitors of files are part of the user's own work.
     for program in ["hooks/post-checkout", "monitor"] {
@@ -335,7 +335,7 @@ fn a_capacity_is_a_bracket_that_loads_decided() {
     let (kept, missed) = (found["kept_rps"].as_f64(), found["missed_rps"].as_f64());
     let is_confirmed = found["settled"] == true && found["confirmed"] == true;
     let is_answer = is_confirmed && found["limited_by_generator"] == false;
-    // What was kept is known to hold for the longer load, or it says for how long.
+    // Each kept rate holds for the longer load, or the report says for how long.
     let holds_s = found["holds_s"].as_f64();
     assert_eq!(kept.is_some(), holds_s.is_some(), "{found:#}");
     assert!(!is_confirmed || holds_s.unwrap() > 3.5, "{found:#}");
@@ -390,7 +390,7 @@ fn a_run_ends_when_it_is_answered_and_its_report_says_so() {
     let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("when it was known what was asked"), "{said}");
     let run = place.run_folder().unwrap().display().to_string();
-    // It is no run that was cut off: there is nothing to go on with, and the status is that of its
+    // The run was not interrupted: there is nothing to resume, and the exit status is that of its
     // steps.
     assert!([0, 1].contains(&output.status.code().unwrap()), "{}", text(&output));
     let trials = report["trials"].as_array().unwrap().len();
@@ -489,7 +489,7 @@ fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
         (bracket["kept_rps"].as_f64().unwrap(), bracket["missed_rps"].as_f64().unwrap());
     assert!(kept < missed, "{bracket}");
     assert!(text(&output).contains("errors<1% is kept by slow up to"), "{}", text(&output));
-    // What was searched is in the archive: without it the report has nothing of it.
+    // The search is in the archive: without it the report has no search.
     let run = place.run_folder().unwrap();
     let again = place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]);
     assert!(text(&again).contains("What was missed there"), "{}", text(&again));
@@ -516,13 +516,13 @@ impl Drop for Burners {
 }
 
 #[test]
-fn a_trial_beside_which_others_used_the_machine_is_done_again_once_and_both_are_kept() {
+fn contaminated_trial_is_rerun_once_and_both_are_kept() {
     let place = Place::new();
     let burners = Burners::start();
     let (_, report) = place.run(&["null"], "");
     let run = place.run_folder().unwrap();
     let kept = || fs::read_dir(run.join("contaminated")).map_or(0, Iterator::count);
-    // Two steps, of which two may be done again; the second time counts although it was no better.
+    // Two steps, of which two may be re-run; the re-run counts although it was no better.
     assert_eq!((report["trials"].as_array().unwrap().len(), kept()), (2, 2));
     let caveats = report["caveats"].as_array().unwrap();
     let again = caveats.iter().find(|caveat| caveat["code"] == "done_again").unwrap();

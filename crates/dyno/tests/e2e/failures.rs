@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::drive::{Place, not_run, refused_for, text};
 
-/// Runs an unruly subject beside the null responder and returns the report, after what holds for
-/// all of them.
-fn beside_null(arguments: &[&str], extra: &str) -> Value {
-    beside_null_within("60s", arguments, extra)
+/// Runs an unruly subject together with the null responder, checks what holds for all such runs,
+/// and returns the report.
+fn run_unruly(arguments: &[&str], extra: &str) -> Value {
+    run_unruly_within("60s", arguments, extra)
 }
 
 /// The same with a subject that does not start, which is known after this `deadline`.
-fn beside_null_within(deadline: &str, arguments: &[&str], extra: &str) -> Value {
+fn run_unruly_within(deadline: &str, arguments: &[&str], extra: &str) -> Value {
     let place = Place::new();
     place.add_unruly_within(deadline, "bad", arguments, "");
     let (status, report) = place.run(&["bad", "null"], extra);
@@ -81,7 +81,7 @@ fn a_real_server_and_the_null_responder_are_measured() {
 }
 
 #[test]
-fn a_port_where_nobody_listens_refuses_and_that_is_no_fault() {
+fn closed_port_refusals_do_not_fail_run() {
     let place = Place::new();
     let (status, report) = place.run(&["closed-port"], "");
     assert_eq!(status, 0, "{:#}", report["run"]);
@@ -95,8 +95,8 @@ fn a_port_where_nobody_listens_refuses_and_that_is_no_fault() {
 }
 
 #[test]
-fn wrong_answers_before_the_load_are_told() {
-    let report = beside_null(&["--mode", "wrong"], "");
+fn wrong_answers_before_load_are_reported() {
+    let report = run_unruly(&["--mode", "wrong"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "wrong_answers");
     assert!(message.contains("Hello, Wrong!"), "the answer is shown: {message}");
@@ -105,7 +105,7 @@ fn wrong_answers_before_the_load_are_told() {
 
 #[test]
 fn wrong_answers_under_load_refuse_the_step() {
-    let report = beside_null(&["--mode", "wrong", "--after", "200"], "");
+    let report = run_unruly(&["--mode", "wrong", "--after", "200"], "");
     assert_eq!(failure(&report).0, "wrong_answers");
     let trials = trials(&report, "bad");
     let refused = trials.iter().find(|t| t["valid"] == false).expect("a step is refused");
@@ -115,7 +115,7 @@ fn wrong_answers_under_load_refuse_the_step() {
 
 #[test]
 fn a_crash_under_load_is_a_crash() {
-    let report = beside_null(&["--mode", "crash", "--after", "300"], "");
+    let report = run_unruly(&["--mode", "crash", "--after", "300"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "crashed");
     assert!(message.contains("exit status: 9"), "{message}");
@@ -125,8 +125,8 @@ fn a_crash_under_load_is_a_crash() {
 }
 
 #[test]
-fn a_deaf_server_is_told_from_a_crashed_one() {
-    let report = beside_null(&["--mode", "deaf", "--after", "300"], "");
+fn hanging_server_differs_from_crashed_server() {
+    let report = run_unruly(&["--mode", "deaf", "--after", "300"], "");
     assert_eq!(failure(&report).0, "deaf");
     let trials = trials(&report, "bad");
     assert!(trials.iter().any(|t| t["valid"] == false));
@@ -134,14 +134,14 @@ fn a_deaf_server_is_told_from_a_crashed_one() {
 
 #[test]
 fn a_server_that_never_listens_never_gets_ready() {
-    let (kind, message) = failure(&beside_null_within("2s", &["--mode", "never"], ""));
+    let (kind, message) = failure(&run_unruly_within("2s", &["--mode", "never"], ""));
     assert_eq!(kind, "never_ready");
     assert!(message.contains("nothing listened on port"), "{message}");
 }
 
 #[test]
 fn a_server_that_ends_at_once_says_why() {
-    let report = beside_null(&["--mode", "exit-at-once"], "");
+    let report = run_unruly(&["--mode", "exit-at-once"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "never_ready");
     assert!(message.contains("exit status: 7"), "{message}");
@@ -153,7 +153,7 @@ fn a_server_that_ends_at_once_says_why() {
 #[test]
 fn a_server_that_listens_on_one_of_two_ports_is_not_ready() {
     let report =
-        beside_null_within("2s", &["--mode", "one-port", "--second-port", "{tls_port}"], "");
+        run_unruly_within("2s", &["--mode", "one-port", "--second-port", "{tls_port}"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "never_ready");
     assert!(message.contains("nothing listened on port"), "{message}");
@@ -177,12 +177,12 @@ fn a_server_that_ignores_the_signal_is_killed() {
 }
 
 #[test]
-fn a_server_beyond_its_memory_limit_is_told_so() {
+fn memory_limit_kill_is_reported() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        not_run("this user may not make control groups, so there is no memory limit to run out of");
+        not_run("this user may not create control groups, so there is no memory limit");
         return;
     }
-    let report = beside_null(&["--mode", "hog", "--after", "100"], "[limits]\nmemory = \"96MiB\"");
+    let report = run_unruly(&["--mode", "hog", "--after", "100"], "[limits]\nmemory = \"96MiB\"");
     assert_eq!(failure(&report).0, "out_of_memory");
     let limits = report["subjects"][0]["limits"].as_array().unwrap();
     let memory = limits.iter().find(|l| l["name"] == "memory").unwrap();
@@ -192,7 +192,7 @@ fn a_server_beyond_its_memory_limit_is_told_so() {
 #[test]
 fn a_cpu_quota_is_kept_and_named_as_the_limit() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        not_run("this user may not make control groups, so there is no quota");
+        not_run("this user may not create control groups, so there is no quota");
         return;
     }
     let place = Place::new();
@@ -254,7 +254,7 @@ fn a_wrong_suite_is_status_2_and_names_the_place() {
     assert_eq!(place.dyno(&["frobnicate"]).status.code(), Some(2));
 }
 
-/// What a terminal would obey, in none of what was printed.
+/// Asserts that the output contains no sequence that a terminal would obey.
 fn assert_nothing_to_obey(output: &Output, shown: &str) {
     let printed = text(output);
     let obeyed: Vec<char> =

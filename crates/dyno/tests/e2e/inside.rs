@@ -1,4 +1,4 @@
-//! What is seen inside servers: their system calls, and what their threads wait for.
+//! Observations inside servers: their system calls, and the waits of their threads.
 
 use std::fs;
 use std::process::Stdio;
@@ -62,7 +62,7 @@ fn h2o_makes_three_system_calls_per_request_and_writes_what_the_generator_gets()
     let read = number(calls, "/by_name/read/returned_mean");
     assert!((read - per_response("sent")).abs() < 1.0, "{read}");
     let sockets = &trial["server"]["sockets"];
-    // The generator's, and at times one that checks the contract beside them.
+    // The generator's connections, and at times one more that checks the contract.
     assert!((64.0..68.0).contains(&number(sockets, "/connections")), "{sockets:#}");
     assert!(number(sockets, "/nodelay") == 1.0, "{sockets:#}");
     assert!(number(sockets, "/listeners/0/backlog") > 0.0, "{sockets:#}");
@@ -75,7 +75,7 @@ fn h2o_makes_three_system_calls_per_request_and_writes_what_the_generator_gets()
 }
 
 #[test]
-fn what_threads_wait_for_tells_the_limit() {
+fn thread_waits_reveal_the_limit() {
     if let Some(why) = refusal() {
         return not_run(&format!("what threads wait for: {why}"));
     }
@@ -84,19 +84,19 @@ fn what_threads_wait_for_tells_the_limit() {
     {
         let place = Place::new();
         place.add_unruly(mode, &["--mode", mode], "");
-        // Where other programs took the CPUs nothing tells what the server waited for, and the
-        // verdict says that.
-        let mut told =
+        // If other programs took the CPUs, the server's bottleneck is unknown, and the verdict says
+        // so.
+        let mut found =
             (0..TRIES).map(|_| trial_of(&place, mode, connections, "")["limiter"].clone());
-        let Some(told) = told.find(|told| !is_robbed(told)) else {
+        let Some(found) = found.find(|found| !is_robbed(found)) else {
             return not_run(&format!(
                 "what threads of {mode} wait for: other programs took the CPUs"
             ));
         };
-        let seen = told["resource"].as_str().unwrap();
+        let seen = found["resource"].as_str().unwrap();
         // With one connection a slow machine may be at its CPU.
         let may_be = seen == "server_cpu" && mode == "good";
-        assert!(seen == limiter || may_be, "{mode}: {told:#}");
+        assert!(seen == limiter || may_be, "{mode}: {found:#}");
     }
 }
 
@@ -104,23 +104,23 @@ fn what_threads_wait_for_tells_the_limit() {
 const TRIES: usize = 4;
 
 /// Whether a verdict is that others took CPUs of the server or the generator.
-fn is_robbed(told: &Value) -> bool {
-    let evidence = &told["evidence"];
+fn is_robbed(found: &Value) -> bool {
+    let evidence = &found["evidence"];
     let above = |key: &str, least: f64| evidence[key].as_f64().is_some_and(|value| value > least);
     let is_starved = above("server_run_delay_s", 0.1)
         || above("steal_share", 0.02)
         || evidence["generator_starved"] == true;
-    match told["resource"].as_str() {
+    match found["resource"].as_str() {
         Some("other_programs") => true,
         Some("unknown") => is_starved,
-        // It is a guess where others had a part of its CPUs.
-        Some("generator") => told["confidence"] == "low",
+        // The verdict is a guess if other programs used a part of its CPUs.
+        Some("generator") => found["confidence"] == "low",
         _ => false,
     }
 }
 
 #[test]
-fn nothing_is_looked_at_where_nobody_asks() {
+fn probes_off_collect_nothing() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     let trial = trial_of(&place, "good", 4, "[observe]\nsyscalls = false\nstates = false\n");
@@ -129,8 +129,9 @@ fn nothing_is_looked_at_where_nobody_asks() {
         (&Value::Null, &Value::Null)
     );
     let caveats = trial["caveats"].as_array().unwrap();
-    let told = caveats.iter().find(|c| c["code"] == "syscalls_not_measured").expect("a caveat");
-    assert!(told["message"].as_str().unwrap().contains("nobody asked"), "{told}");
+    let found = caveats.iter().find(|c| c["code"] == "syscalls_not_measured").expect("a caveat");
+    let message = found["message"].as_str().unwrap();
+    assert!(message.contains("`--observe` did not include them"), "{found}");
     let output = place.dyno(&["run", "suite.toml", "--observe", "stats"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("did you mean \"states\"?"), "{}", text(&output));
@@ -212,7 +213,7 @@ fn a_profile_names_functions_of_servers_and_of_the_kernel() {
             "{subject}"
         );
         let run = place.run_folder().unwrap();
-        let told = |more: &[&str]| {
+        let page_of = |more: &[&str]| {
             let output =
                 place.dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], more].concat());
             assert!(output.status.success(), "{}", text(&output));
@@ -227,17 +228,17 @@ fn a_profile_names_functions_of_servers_and_of_the_kernel() {
         );
         let which = place.dyno(&["profile", run.to_str().unwrap(), "--format", "html"]);
         assert_eq!(which.status.code(), Some(2), "{}", text(&which));
-        let stacks = String::from_utf8(told(&[])).unwrap();
+        let stacks = String::from_utf8(page_of(&[])).unwrap();
         assert!(stacks.lines().any(|line| line.contains(";tcp_sendmsg_[k]")), "{stacks}");
-        let alike = String::from_utf8(told(&["--beside-trial", "1"])).unwrap();
+        let alike = String::from_utf8(page_of(&["--beside-trial", "1"])).unwrap();
         assert!(alike.lines().all(|line| {
             let counts: Vec<&str> = line.rsplitn(3, ' ').collect();
             counts[0] == counts[1]
         }));
-        let page = String::from_utf8(told(&["--off-cpu", "--format", "html"])).unwrap();
+        let page = String::from_utf8(page_of(&["--off-cpu", "--format", "html"])).unwrap();
         assert!(page.contains("dyno.profile/1") && page.contains("data-side=\"waiting\""));
         let file = place.path().join("profile.pb.gz");
-        told(&["--format", "pprof", "-o", file.to_str().unwrap()]);
+        page_of(&["--format", "pprof", "-o", file.to_str().unwrap()]);
         assert!(fs::read(&file).unwrap().starts_with(&[0x1f, 0x8b]), "it is compressed");
     }
 }
@@ -262,7 +263,7 @@ fn in_a_container_calls_are_counted_all_the_same_and_what_they_return_is_unknown
     let suite = "subjects = [\"h2o\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
          [load]\nconnections = 16\nwarmup = \"200ms\"\nduration = \"2s\"\n";
     fs::write(place.path().join("suite.toml"), suite).unwrap();
-    // Where processes have other numbers no program of ours can tell whose calls it sees.
+    // In another PID namespace, the program in the kernel cannot identify the processes.
     let mut container = place.command("unshare".as_ref());
     container.args(["--pid", "--fork", "--mount-proc", DYNO, "run", "suite.toml"]);
     let output = container.output().unwrap();
@@ -286,7 +287,7 @@ fn in_a_container_calls_are_counted_all_the_same_and_what_they_return_is_unknown
 }
 
 #[test]
-fn a_runtime_tells_of_itself_unless_nobody_wants_to_know() {
+fn runtime_values_are_read_only_on_request() {
     let is_here = std::process::Command::new("node").arg("--version").output().is_ok();
     if !is_here {
         return not_run("what Node.js says of itself: no node");
@@ -297,15 +298,15 @@ fn a_runtime_tells_of_itself_unless_nobody_wants_to_know() {
         place.copy_subject("node-http");
         trial_of(&place, "node-http", 16, rest)
     };
-    let told = trial_of_node("")["server"]["runtime"].clone();
-    let busy = number(&told, "/utilisation/event_loop");
-    assert!((0.1..=1.0).contains(&busy), "{told:#}");
+    let found = trial_of_node("")["server"]["runtime"].clone();
+    let busy = number(&found, "/utilisation/event_loop");
+    assert!((0.1..=1.0).contains(&busy), "{found:#}");
     assert!(
-        number(&told, "/highest/heap_bytes") > 1e6 && number(&told, "/readings") >= 2.0,
-        "{told:#}"
+        number(&found, "/highest/heap_bytes") > 1e6 && number(&found, "/readings") >= 2.0,
+        "{found:#}"
     );
     let trial = trial_of_node("[observe]\nruntime = false\n");
     assert_eq!(trial["server"]["runtime"], Value::Null);
     let messages = trial["caveats"].to_string();
-    assert!(!messages.contains("runtime"), "who does not ask is told nothing: {messages}");
+    assert!(!messages.contains("runtime"), "no caveat without the probe: {messages}");
 }

@@ -50,7 +50,7 @@ fn one_ctrl_c_keeps_what_is_finished_and_the_run_can_be_resumed() {
     assert!((1..80).contains(&before), "{before} trials");
     let report = place.report();
     assert_eq!(report["run"]["trials_done"].as_u64().unwrap() as usize, before);
-    // That the user ended the run is no failure of a server.
+    // An interrupt by the user is no failure of a server.
     for subject in report["subjects"].as_array().unwrap() {
         assert_eq!(subject["failures"].as_array().unwrap().len(), 0, "{}", subject["failures"]);
     }
@@ -140,10 +140,10 @@ fn a_killed_dyno_leaves_nothing_and_loses_no_finished_trial() {
     assert_eq!(report["trials"].as_array().unwrap().len(), finished(&place));
 }
 
-/// A back end that has begun to put its data back stays on the safe side: nothing is measured, and
-/// nobody is to blame.
+/// An interrupt while a back end restores its data: nothing is measured, and no subject counts as
+/// failed.
 #[test]
-fn ctrl_c_while_data_is_put_back_blames_nobody_and_the_run_can_be_resumed() {
+fn ctrl_c_during_data_restore_allows_resume() {
     let place = Place::new();
     let store = place.path().join("backends/store");
     std::fs::create_dir_all(&store).unwrap();
@@ -177,8 +177,8 @@ fn ctrl_c_while_data_is_put_back_blames_nobody_and_the_run_can_be_resumed() {
     );
 }
 
-/// What only lacked a back end's build takes part once that succeeds, and is no other experiment
-/// for it.
+/// A subject that lacked only a back end's build takes part once that succeeds, and the experiment
+/// stays the same.
 #[test]
 fn a_resumed_run_takes_in_a_subject_whose_back_end_can_be_built_now() {
     let place = Place::new();

@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::drive::{DYNO, Place, am_root, copy_program, repository, send_signal, soon, text};
 
 /// Servers whose waits last much longer than those for a CPU on a busy machine.
-const CERTAIN: &str = "wait-epoll,wait-nanosleep,wait-condition,lock-sleep,workers-sleep,backend-event-loop,connection-pool-one,nagle,offered-rate,stall";
+const CERTAIN: &str = "wait-epoll,wait-nanosleep,wait-condition,lock-sleep,workers-sleep,\
+                       backend-event-loop,connection-pool-one,nagle,offered-rate,stall";
 
 /// Calibrates with a cache of the repository: the server is built once, not once per test.
 fn calibrate(place: &Place, extra: &[&str]) -> Command {
@@ -46,7 +47,7 @@ fn known_servers_get_no_wrong_verdict_with_high_confidence() {
 const UNSEEN: [(&str, [&[&str]; 2]); 10] = [
     // A mutex that is held for 4 ms, and what else looks like it from outside.
     ("go-mutex", [&["lock", "concurrency", "elsewhere"], &["lock", "elsewhere"]]),
-    // Two connections to a back end that nobody watches, which takes 3 ms.
+    // Two connections to an unmonitored back end, which takes 3 ms.
     ("go-dbpool", [&["concurrency", "backend", "elsewhere"], &["backend", "workers", "elsewhere"]]),
     // Four workers that wait 5 ms each.
     ("java-pool4", [&["concurrency", "workers", "elsewhere"], &["workers", "elsewhere"]]),
@@ -75,7 +76,7 @@ const UNSEEN: [(&str, [&[&str]; 2]); 10] = [
     ("c/busypoll", [&["concurrency"], &["concurrency"]]),
 ];
 
-/// Whatever else runs on the machine, a verdict with high confidence is right.
+/// A verdict with high confidence is correct, even if other programs run on the machine.
 #[test]
 fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
     let place = Place::new();
@@ -113,7 +114,7 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
         let (verdict, confidence) =
             (&trial["limiter"]["resource"], &trial["limiter"]["confidence"]);
         let is_right = right.iter().any(|name| verdict == name)
-            // What others did is judged apart.
+            // The effect of other programs is judged separately.
             || verdict == "other_programs";
         let is_judged = trial["valid"] == true;
         assert!(is_right || confidence != "high" || !is_judged, "{trial}");

@@ -37,7 +37,7 @@ fn daemon_of_an_ordinary_users_server_is_its_own_and_is_ended() {
 }
 
 #[test]
-fn server_that_makes_itself_a_daemon_is_told_to_stay() {
+fn daemonizing_server_error_asks_for_foreground() {
     let place = Place::new();
     add(&place, "x", &format!("{DAEMON}; exit 0"), "");
     let all = [
@@ -128,7 +128,7 @@ fn run_in_another_pid_namespace_is_left_alone() {
         return not_run("two PID namespaces: only root makes them");
     }
     let place = Place::new();
-    // The number of the run in there is nobody's out here.
+    // No process outside the namespace has the PID of the run inside it.
     let is_free =
         |pid: &u32| (0..20).all(|next| !Path::new(&format!("/proc/{}", pid + next)).exists());
     let last = (20_000..32_000).step_by(50).find(is_free).unwrap();

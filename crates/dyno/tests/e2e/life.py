@@ -1,4 +1,4 @@
-"""A server with a store behind it, and with the fault that its first argument names, if it names one."""
+"""A server that needs a store, with the fault that its first argument names, if any."""
 import http.client
 import os
 import signal

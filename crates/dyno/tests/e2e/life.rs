@@ -129,7 +129,7 @@ fn a_server_that_keeps_its_promises_is_asked_for_them_once() {
         "{got}"
     );
     let (asked, expected, got) = words("stops");
-    assert_eq!(asked, "GET /item, under way as it is asked to end");
+    assert_eq!(asked, "GET /item, in flight when it is asked to end");
     assert_eq!(expected, "status 200 to 399; then it ends by itself within 3 s");
     assert!(got.starts_with("200, ") && got.contains("and then it ended after "), "{got}");
     assert!(
@@ -239,7 +239,7 @@ fn a_stop_with_nothing_under_way_is_no_promise_kept() {
     let stops = of_life(&run, 0).into_iter().find(|check| check.name == "stops").unwrap();
     assert!(!stops.ok && !stops.answered, "{stops:?}");
     assert!(
-        stops.got.contains("nothing was under way as it was asked to end: 200"),
+        stops.got.contains("no request was in flight when it was asked to end: 200"),
         "{}",
         stops.got
     );

@@ -151,8 +151,8 @@ fn wrong_answers_and_refused_connections_are_not_valid() {
     assert_eq!(result["outcomes"]["status_4xx"], result["exchanges"]["completed"]);
     assert_eq!(result["throughput_rps"], 0.0);
 
-    let nobody = format!("http://127.0.0.1:{}/", free_port());
-    let (status, result) = load(&place, &nobody, &["-c", "2", "-d", "200ms"]);
+    let closed = format!("http://127.0.0.1:{}/", free_port());
+    let (status, result) = load(&place, &closed, &["-c", "2", "-d", "200ms"]);
     assert_eq!(status, 1);
     assert!(result["outcomes"]["connect_refused"].as_u64().unwrap() > 0);
     assert_eq!(result["exchanges"]["completed"], 0);

@@ -1,4 +1,4 @@
-//! What `dyno load` writes beside its result: the stream, the histograms, the metrics, CSV, plain
+//! Output of `dyno load` besides its result: the stream, the histograms, the metrics, CSV, plain
 //! lines.
 
 use std::fs;
@@ -10,33 +10,20 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, Server, free_port, soon, text};
 
+/// Options of a load of 500 requests in 1 s, after 100 in its warm-up, that writes every output.
+#[rustfmt::skip]
+const ALL_OUTPUTS: &[&str] = &[
+    "-r", "500", "-d", "1s", "-w", "200ms", "--interval", "200ms",
+    "--stream", "stream.ndjson", "--hgrm", "times.hgrm", "--hlog", "times.hlog",
+    "--format", "csv", "-o", "intervals.csv",
+];
+
 #[test]
 fn every_interval_is_streamed_and_every_histogram_is_whole() {
     let place = Place::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
-    let output = place.dyno(&[
-        "load",
-        &url,
-        "-r",
-        "500",
-        "-d",
-        "1s",
-        "-w",
-        "200ms",
-        "--interval",
-        "200ms",
-        "--stream",
-        "stream.ndjson",
-        "--hgrm",
-        "times.hgrm",
-        "--hlog",
-        "times.hlog",
-        "--format",
-        "csv",
-        "-o",
-        "intervals.csv",
-    ]);
+    let output = place.dyno(&[&["load", &url][..], ALL_OUTPUTS].concat());
     // 1 on a machine too busy for numbers to be of use; what was written is whole all the same.
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
@@ -152,7 +139,7 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
         "{}",
         text(&output)
     );
-    // What is kept quotes the ceiling of then, whatever is measured later.
+    // The saved result quotes the ceiling at its time, not one that is measured later.
     fs::remove_dir_all(place.path().join("cache")).unwrap();
     let kept = fs::read_dir(place.path().join("kept")).unwrap().next().unwrap().unwrap().path();
     let output = place.dyno(&["report", kept.to_str().unwrap(), "--format", "json"]);

@@ -15,8 +15,7 @@ fn the_report_of_a_real_run_works_in_chromium() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     place.add_unruly("crashing", &["--mode", "crash", "--after", "400"], "");
-    // Two workloads with the same steps: what is chosen by step must be told apart by workload,
-    // too.
+    // Two workloads with the same steps: a choice by step must be one by workload, too.
     place.run(&["good", "null", "crashing"], "[[workloads]]\npath = \"/json\"\n");
     passes_in_chromium("viewer", &place.run_folder().unwrap().join("report.html"));
 }

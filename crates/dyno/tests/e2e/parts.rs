@@ -33,13 +33,13 @@ fn define_store(place: &Path, more: &str) {
     fs::write(folder.join("backend.toml"), text).unwrap();
 }
 
-/// What happened to the store, without process numbers.
+/// Events of the store, without process numbers.
 fn journal(place: &Path) -> Vec<String> {
     let text = fs::read_to_string(place.join("journal")).unwrap();
     text.lines().map(|line| line.split(' ').next().unwrap().to_string()).collect()
 }
 
-/// Runs `front`, which is told where the store is, and `alone`, which is not.
+/// Runs `front`, which gets the address of the store, and `alone`, which does not.
 fn run(place: &Path, suite: &str, on: &mut dyn FnMut(Event<'_>)) -> Run {
     let subjects = place.join("subjects");
     define(&subjects, "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
@@ -56,7 +56,7 @@ fn a_back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_
     let run = run(place.path(), suite, &mut |_| {});
     let [start, of_alone] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     assert_eq!((&start.failure, &of_alone.failure), (&None, &None));
-    // Its data is loaded once per start, and put back before each trial.
+    // Its data is loaded once per start, and restored before each trial.
     assert_eq!(journal(place.path()), ["start", "data", "reset", "reset", "stop"]);
     let parts: Vec<(Party, &str)> =
         start.parts.iter().map(|p| (p.party, p.name.as_str())).collect();
@@ -76,7 +76,7 @@ fn a_back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_
     );
     let files = store.limits.iter().find(|l| l.kind.name() == "open files").unwrap();
     assert_eq!(files.read_back.as_deref(), Some("512"), "its own limits hold");
-    // The subject is told where it is, and it alone is checked.
+    // The subject gets the store's address, and only the subject is checked.
     assert!(front.environment["STORE"].starts_with("127.0.0.1:"), "{:?}", front.environment);
     assert!(store.checks_before.is_empty() && front.checks_before.iter().all(|check| check.ok));
     let planned = &run.header.plan.backends[0];
@@ -118,7 +118,7 @@ fn in_a_network_of_its_own_a_start_keeps_its_counters_to_itself() {
     assert_eq!(journal(place.path()), ["start", "data", "reset", "stop"]);
     let trial = &dyno_analysis::report::report(&run).trials[0];
     assert!(trial.load.exchanges.completed > 100, "{:?}", trial.load.exchanges);
-    // What it sends is all that is sent there: each answer once, and what opens and closes
+    // Only the store sends there: each answer once, and the packets that open and close
     // connections.
     let sent = trial.server.network.as_ref().unwrap().segments_out.unwrap() as f64;
     let answered = trial.load.exchanges.completed as f64;
@@ -128,7 +128,7 @@ fn in_a_network_of_its_own_a_start_keeps_its_counters_to_itself() {
 }
 
 #[test]
-fn a_back_ends_share_of_the_cost_is_reported_beside_the_subjects() {
+fn back_end_cost_is_reported_separately() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "");
     let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
@@ -148,7 +148,7 @@ fn a_back_ends_share_of_the_cost_is_reported_beside_the_subjects() {
 }
 
 #[test]
-fn a_back_end_that_is_killed_in_mid_run_is_told_as_that_and_others_results_stand() {
+fn killed_back_end_is_reported_and_other_results_stand() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "");
     let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 2\norder = \"fixed\"\n";
@@ -178,7 +178,7 @@ fn a_back_end_that_is_killed_in_mid_run_is_told_as_that_and_others_results_stand
 }
 
 #[test]
-fn a_back_end_that_does_not_come_up_is_told_as_that() {
+fn back_end_that_does_not_start_is_reported() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "");
     let file = place.path().join("backends/store/backend.toml");
@@ -245,11 +245,11 @@ fn a_subject_whose_back_end_cannot_be_built_does_not_take_part() {
     );
 }
 
-/// Its first process lives on: what became of the others is known from its group alone.
+/// Its first process survives: only its group shows the end of the others.
 #[test]
-fn a_back_end_that_loses_processes_to_its_memory_limit_is_told_as_that() {
+fn back_end_memory_limit_kill_is_reported() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        not_run("this user may not make control groups, so there is no memory limit to run out of");
+        not_run("this user may not create control groups, so there is no memory limit");
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -274,7 +274,7 @@ fn a_back_end_that_loses_processes_to_its_memory_limit_is_told_as_that() {
     assert!(failure.message.contains("back end store goes on without them"), "{failure:?}");
 }
 
-/// The subject goes on without it: nobody but its own sign of life says so.
+/// The subject keeps working without the part: only the part's own health check shows its failure.
 #[test]
 fn a_back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_ready() {
     let place = tempfile::tempdir().unwrap();
@@ -299,7 +299,7 @@ fn a_back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_re
 
 /// A command that cannot be repeated says nothing of a server that is killed for another's sake.
 #[test]
-fn a_subject_that_ends_of_itself_is_not_told_as_its_back_ends_failure() {
+fn subject_exit_is_not_blamed_on_back_end() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "[ready]\ncommand = \"mkdir {work}/once\"\n");
     let subjects = place.path().join("subjects");

@@ -1,4 +1,4 @@
-//! What `dyno load` does with connections and requests, seen from the server's side.
+//! Connections and requests of `dyno load`, seen from the server.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -26,7 +26,7 @@ fn server_counts(server: &Server) -> Value {
 }
 
 #[test]
-fn a_mix_reaches_the_server_in_its_proportions_and_is_told_apart_by_name() {
+fn mix_keeps_its_proportions_and_is_reported_by_name() {
     for driver in DRIVERS {
         let place = Place::new();
         let server = Server::broken(&[]);
@@ -92,7 +92,7 @@ fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
         // Each of the four slots may end with a connection that is not used up.
         let opened = result["connections"]["opened"].as_u64().unwrap();
         assert!((20..=23).contains(&opened), "{opened}");
-        // The server also saw whoever waited for it to listen, and whoever asks for the counts.
+        // The server also counts the readiness check's connection, and that of the counts' client.
         assert_eq!(server_counts(&server)["connections"], opened + 2);
 
         let server = Server::broken(&[]);
@@ -235,7 +235,10 @@ fn imports_send_what_was_recorded_and_list_changes() {
     let url = format!("http://{}/post", listener.local_addr().unwrap());
     let har = serde_json::json!({"log": {"entries": [{"request": {
         "method": "POST", "url": url,
-        "headers": [{"name": "Content-Type", "value": "application/x-www-form-urlencoded"}, {"name": "TE", "value": "trailers"}],
+        "headers": [
+            {"name": "Content-Type", "value": "application/x-www-form-urlencoded"},
+            {"name": "TE", "value": "trailers"}
+        ],
         "postData": {"mimeType": "application/x-www-form-urlencoded",
                      "params": [{"name": "field%5B1%5D", "value": "value%5B1%5D"}]}}}]}});
     fs::write(place.path().join("form.har"), har.to_string()).unwrap();
@@ -264,14 +267,14 @@ fn imports_send_what_was_recorded_and_list_changes() {
         request.ends_with("\r\n\r\nfield%5B1%5D=value%5B1%5D") && !request.contains("TE:"),
         "{request}"
     );
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     for line in [
         "import: 1 headers left out",
         ": te",
         "import: 1 bodies made from postData.params",
         "(taken as encoded)",
     ] {
-        assert!(told.contains(line), "{line}: {told}");
+        assert!(printed.contains(line), "{line}: {printed}");
     }
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let kinds: Vec<&Value> = result["config"]["import_changes"]
@@ -328,11 +331,11 @@ fn ten_thousand_connections() {
     }
 }
 
-/// A server that listens and never takes a connection up: its queue fills, and then nothing answers
-/// at all. The first few connect, for the kernel does that; the others must be told from those, and
-/// from refusals.
+/// A server that listens and never accepts a connection: its queue fills, and then nothing answers
+/// at all. The kernel completes the first few connects. The others must be distinguished from them,
+/// and from refusals.
 #[test]
-fn attempts_to_connect_that_nobody_answers_time_out() {
+fn unanswered_connects_time_out() {
     for driver in DRIVERS {
         let place = Place::new();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -363,7 +366,7 @@ fn shorten_queue(listener: &std::net::TcpListener) {
     assert_eq!(ok, 0);
 }
 
-/// Answers so many connections once each, and tells from which addresses they came.
+/// Answers so many connections once each, and returns their source addresses.
 fn sources_of(connections: usize, arguments: &[&str]) -> Vec<String> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! What dyno promises about the user's files, environment and processes, and about whose numbers
-//! stand in one report.
+//! Promises about the user's files, environment and processes, and about the sources of the numbers
+//! in one report.
 
 use std::fs;
 use std::path::Path;
@@ -91,7 +91,7 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
         let text = fs::read_to_string(path).unwrap();
         let mut names: Vec<_> =
             text.lines().filter_map(|l| Some(l.split_once('=')?.0.to_string())).collect();
-        // What the shell itself sets.
+        // Variables that the shell itself sets.
         names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(&name.as_str()));
         names.sort();
         names
@@ -124,7 +124,7 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
     let pwd = fs::read_to_string(seen.join("pwd")).unwrap();
     let name = pwd.trim().rsplit('/').next().unwrap();
     assert_eq!(fs::read_to_string(seen.join("mode")).unwrap().trim(), "700");
-    // dyno, its number, the start's, and what nobody can guess.
+    // `dyno`, its PID, the number of the start, and an unguessable part.
     assert!(name.splitn(4, '-').nth(3).is_some_and(|rest| rest.len() >= 12), "{name}");
     place.assert_nothing_is_left();
 }
@@ -149,7 +149,7 @@ fn groups_that_a_subject_makes_go_with_it() {
     let output = place.dyno(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     let Ok(made) = fs::read_to_string(&made) else {
-        not_run("this user may not make control groups, so a subject has none to make others in");
+        not_run("this user may not create control groups, so a subject has none to make others in");
         return;
     };
     assert!(!is_running("sleep 86423"));
@@ -174,8 +174,8 @@ fn secrets_among_a_builds_options_are_in_no_record() {
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     let record = fs::read_to_string(place.run_folder().unwrap().join("run.json")).unwrap();
     assert!(!record.contains("hunter2"));
-    let environment = &serde_json::from_str::<Value>(&record).unwrap()["plan"]["subjects"][0]["build"]
-        ["environment"];
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let environment = &record["plan"]["subjects"][0]["build"]["environment"];
     for name in ["GRADLE_OPTS", "http_proxy", "BUNDLE_GEMS__X__COM"] {
         assert_eq!(environment[name], "(not recorded)", "{name}");
     }
@@ -337,6 +337,6 @@ fn an_archive_of_another_format_is_not_gone_on_with() {
     for more in [&[][..], &["--anyway"]] {
         let output = resume(&place, more);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains("an archive holds one format"), "{}", text(&output));
+        assert!(text(&output).contains("it was written in format"), "{}", text(&output));
     }
 }

@@ -27,8 +27,8 @@ fn json_report(place: &Place, archive: &Path) -> (Option<i32>, Value) {
     (status, serde_json::from_str(&report).unwrap())
 }
 
-/// The load of the only trial, as `dyno load` would tell it: there with its whole address, which
-/// plans do not have.
+/// The load of the only trial as `dyno load` reports it: with the whole address, which plans do not
+/// have.
 fn load_of(report: &Value, url: &str) -> Value {
     assert_eq!(report["trials"].as_array().unwrap().len(), 1);
     let mut load = report["trials"][0]["load"].clone();
@@ -52,20 +52,20 @@ fn a_report_of_a_kept_load_says_what_the_load_said() {
         let mut arguments = vec!["load", &url, "--format", "json", "--save", &kept];
         arguments.extend(shape);
         let output = place.dyno(&arguments);
-        let told: Value = serde_json::from_slice(&output.stdout)
+        let printed: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{shape:?}: {error}: {}", text(&output)));
         let archive = only_in(&place, &kept);
         assert!(text(&output).contains(&format!("dyno report {kept}/load-")), "{}", text(&output));
         let (status, report) = json_report(&place, &archive);
         assert_eq!(status, output.status.code(), "{shape:?}");
-        assert_eq!(load_of(&report, &url), told, "{shape:?}");
+        assert_eq!(load_of(&report, &url), printed, "{shape:?}");
         let trial = &report["trials"][0];
         assert_eq!(
             (&trial["valid"], &trial["caveats"]),
-            (&told["valid"], &told["caveats"]),
+            (&printed["valid"], &printed["caveats"]),
             "{shape:?}"
         );
-        // Nobody watched the server, which is no use of nothing.
+        // The server was not monitored: its usage is unknown, not zero.
         assert!(
             trial["server"]["cpu_utilisation"].is_null() && trial["server"]["rss_bytes"].is_null()
         );
@@ -74,7 +74,7 @@ fn a_report_of_a_kept_load_says_what_the_load_said() {
 }
 
 #[test]
-fn every_form_of_the_report_tells_that_nothing_is_known_of_the_server() {
+fn every_report_form_says_server_was_not_monitored() {
     let place = Place::new();
     let server = Server::null();
     let output =
@@ -144,12 +144,12 @@ fn a_load_that_is_ended_early_is_kept_as_far_as_it_came() {
         trial["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "cut_short"),
         "{trial}"
     );
-    // That the user ended it is no failure of the server.
+    // An interrupt by the user is no failure of the server.
     assert_eq!(report["subjects"][0]["failures"].as_array().unwrap().len(), 0);
 }
 
 #[test]
-fn what_cannot_be_kept_is_told_before_the_load() {
+fn unwritable_archive_is_reported_before_load() {
     let place = Place::new();
     let server = Server::start(&[]);
     fs::write(place.path().join("file"), "mine").unwrap();
@@ -180,17 +180,18 @@ fn a_load_of_a_server_that_answers_wrongly_leaves_the_reason() {
     let output = place.dyno(&[&["load", &server.url("/plaintext")][..], &wrong].concat());
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let archive = only_in(&place, "kept");
-    let told = text(&output);
+    let printed = text(&output);
     assert!(
-        told.contains("Why the load did not begin is kept.")
-            && told.contains("dyno report kept/load-"),
-        "{told}"
+        printed.contains("Why the load did not begin is kept.")
+            && printed.contains("dyno report kept/load-"),
+        "{printed}"
     );
     let (status, report) = json_report(&place, &archive);
     assert_eq!((status, report["trials"].as_array().unwrap().len()), (Some(3), 0));
     let failure = &report["subjects"][0]["failures"][0];
     let message = failure["message"].as_str().unwrap();
-    assert!(message.contains("tried once before the load") && told.contains(message), "{failure}");
+    assert!(message.contains("tried once before the load"), "{failure}");
+    assert!(printed.contains(message), "{failure}");
 }
 
 #[test]
@@ -209,10 +210,7 @@ fn a_killed_load_leaves_a_run_without_a_result() {
     assert!(begun.is_some(), "nothing was kept before the load");
     let (status, report) = report(&place, &only_in(&place, "kept"), "text");
     assert_eq!(status, Some(3), "{report}");
-    assert!(
-        report.contains("There is no result: it ended before the first one, or goes on."),
-        "{report}"
-    );
+    assert!(report.contains("No results yet."), "{report}");
 }
 
 #[test]
@@ -285,7 +283,7 @@ fn a_calibration_looks_first_whether_its_outputs_can_be_written() {
 }
 
 #[test]
-fn every_output_that_failed_is_told() {
+fn every_failed_output_is_reported() {
     let place = Place::new();
     let server = Server::null();
     fs::create_dir(place.path().join("out")).unwrap();
@@ -331,5 +329,5 @@ fn a_kept_load_is_not_resumed() {
     let archive = only_in(&place, "kept");
     let output = place.dyno(&["run", "--resume", archive.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("there is nothing to go on with"), "{}", text(&output));
+    assert!(text(&output).contains("is not a run of a suite"), "{}", text(&output));
 }

@@ -183,7 +183,7 @@ fn small_windows_of_ours_hold_the_server_up_and_lose_nothing() {
 /// A server that chooses HTTP/1.1 is loaded so, and the result says that this is not what was asked
 /// for.
 #[test]
-fn falling_back_is_told() {
+fn protocol_fallback_is_reported() {
     let place = Place::new();
     let server = Server::start(&[]);
     let (status, result) =

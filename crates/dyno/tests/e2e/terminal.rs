@@ -97,7 +97,7 @@ fn lost_terminal_ends_the_live_view_and_keeps_the_result() {
         while !(shown.contains(SECOND_SCREEN) && shown.contains("measured")) {
             shown.push_str(&pieces.recv().expect("the live view is shown"));
         }
-        // The reader ends with the next piece, and then nobody holds the window.
+        // The reader ends with the next piece, which releases the window.
         drop((pieces, window));
         let status = ended(&mut child).expect("dyno ends");
         assert_eq!(status.code(), Some(3));

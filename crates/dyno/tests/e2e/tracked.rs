@@ -19,8 +19,8 @@ const CREATE_ENTRY: u16 = 1 << 8;
 /// Most entries that a test makes: each takes some 300 bytes of the kernel's memory.
 const MOST_ENTRIES: u64 = 1 << 20;
 
-const RULES: &str = "table inet tracked \
-                     { chain in { type filter hook input priority 0; ct state established accept; }; }";
+const RULES: &str = "table inet tracked { chain in { type filter hook input priority 0; \
+                     ct state established accept; }; }";
 
 fn setting(name: &str) -> Option<u64> {
     fs::read_to_string(format!("/proc/sys/net/netfilter/{name}")).ok()?.trim().parse().ok()
@@ -147,11 +147,12 @@ fn dropped_packets(caveats: &Value) -> Option<&Value> {
 fn step_that_fills_the_table_is_invalid_by_the_machine() {
     let place = Place::new();
     let Some((output, report)) = with_room(300, || run_null(&place, "20s")) else { return };
-    let told = text(&output);
+    let printed = text(&output);
     let facts = &report["run"]["facts"];
     assert_eq!(facts["loopback_tracked"], true, "{facts}");
-    assert!(told.contains("the kernel tracks connections over loopback (netfilter)"), "{told}");
-    assert!(told.contains("notrack"), "{told}");
+    let tracks = "the kernel tracks connections over loopback (netfilter)";
+    assert!(printed.contains(tracks), "{printed}");
+    assert!(printed.contains("notrack"), "{printed}");
     let all = report["trials"].as_array().unwrap();
     let is_full = |trial: &&Value| {
         let drops = &trial["machine"]["drops"];
@@ -193,11 +194,12 @@ fn load_of_more_connections_than_fit_is_invalid_by_the_machine() {
         output
     };
     let Some(output) = with_room(500, load) else { return };
-    let told = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("which fills the table"), "1,500 connections are known before: {told}");
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    let is_expected = printed.contains("which fills the table");
+    assert!(is_expected, "1,500 connections are known before: {printed}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let dropped = dropped_packets(&result["caveats"]).unwrap_or_else(|| panic!("{told}"));
+    let dropped = dropped_packets(&result["caveats"]).unwrap_or_else(|| panic!("{printed}"));
     assert_eq!(dropped["severity"], "invalid");
     assert!(dropped["message"].as_str().unwrap().contains("`dyno doctor`"), "{dropped}");
 }
@@ -216,7 +218,7 @@ fn start_with_a_full_table_fails_by_the_machine() {
 }
 
 #[test]
-fn doctor_tells_of_tracking_and_leaves_no_hooks() {
+fn doctor_reports_tracking_and_leaves_no_hooks() {
     let place = Place::new();
     let clean = || {
         let output = place.dyno(&["doctor"]);
@@ -225,14 +227,14 @@ fn doctor_tells_of_tracking_and_leaves_no_hooks() {
         (text(&output), setting("nf_conntrack_count"))
     };
     let Ok(network) = Network::pair() else { return not_run("doctor in a network of its own") };
-    let (told, entries) =
+    let (printed, entries) =
         thread::scope(|scope| scope.spawn(|| network.as_server(clean).unwrap()).join().unwrap());
-    assert!(told.contains("netfilter does not track them"), "{told}");
+    assert!(printed.contains("netfilter does not track them"), "{printed}");
     assert_eq!(entries.unwrap_or(0), 0, "nothing is tracked after dyno has looked");
-    let Some(told) = with_room(1000, || text(&place.dyno(&["doctor"]))) else { return };
-    assert!(told.contains("tracked (netfilter), which costs time per packet"), "{told}");
+    let Some(printed) = with_room(1000, || text(&place.dyno(&["doctor"]))) else { return };
+    assert!(printed.contains("tracked (netfilter), which costs time per packet"), "{printed}");
     for (_, command) in dyno_runner::tracking::REMEDIES {
-        assert!(told.contains(command), "{told}");
+        assert!(printed.contains(command), "{printed}");
     }
 }
 
@@ -244,12 +246,12 @@ fn remedies_exempt_loopback() {
             let output = Command::new("sh").args(["-c", command]).output().unwrap();
             (output.status.success(), text(&output), dyno_observer::tracking::is_loopback_tracked())
         };
-        let Some((ok, told, is_tracked)) = with_room(1 << 17, run) else { return };
+        let Some((ok, printed, is_tracked)) = with_room(1 << 17, run) else { return };
         if !ok {
-            not_run(&format!("the remedy by {name}: {told}"));
+            not_run(&format!("the remedy by {name}: {printed}"));
             continue;
         }
-        assert_eq!(is_tracked, Some(false), "{name}: {told}");
+        assert_eq!(is_tracked, Some(false), "{name}: {printed}");
     }
     let tracked = with_room(1 << 17, dyno_observer::tracking::is_loopback_tracked);
     assert!(tracked.is_none_or(|tracked| tracked == Some(true)), "without a remedy it is tracked");

@@ -69,19 +69,20 @@ fn one_that_crashes_leaves_the_other_its_trial() {
     assert_eq!(bad["failures"][0]["kind"], "crashed");
 }
 
-/// Runs two subjects of a duet with a control beside them, one step of 600 ms each.
+/// Two subjects of a duet and a control, with one step of 600 ms each.
+const DUET: &str = "subjects = [\"one\", \"null\", \"other\"]\n[suite]\nrepeats = 2\n\
+    order = \"duet\"\nseed = 7\ncontaminated = \"counts\"\n\
+    [[workloads]]\npath = \"/plaintext\"\n\
+    expect = { status = 200, body = \"Hello, World!\" }\n\
+    [load]\nconnections = [4]\nwarmup = \"200ms\"\nduration = \"600ms\"\n\
+    interval = \"100ms\"\ntimeout = \"5s\"\n";
+
 #[test]
-fn a_duet_is_loaded_at_the_same_time_and_tells_what_a_request_costs() {
+fn duet_run_reports_cost_per_request() {
     let place = Place::new();
     place.add_unruly("one", &[], "");
     place.add_unruly("other", &[], "");
-    let suite = "subjects = [\"one\", \"null\", \"other\"]\n[suite]\nrepeats = 2\n\
-         order = \"duet\"\nseed = 7\ncontaminated = \"counts\"\n\
-         [[workloads]]\npath = \"/plaintext\"\n\
-         expect = { status = 200, body = \"Hello, World!\" }\n\
-         [load]\nconnections = [4]\nwarmup = \"200ms\"\nduration = \"600ms\"\n\
-         interval = \"100ms\"\ntimeout = \"5s\"\n";
-    fs::write(place.path().join("duet.toml"), suite).unwrap();
+    fs::write(place.path().join("duet.toml"), DUET).unwrap();
     let output = place.dyno(&["run", "duet.toml"]);
     assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
     place.assert_nothing_is_left();
@@ -90,27 +91,7 @@ fn a_duet_is_loaded_at_the_same_time_and_tells_what_a_request_costs() {
         let both = ["one", "other"].map(|subject| trials(&report, subject)[block]);
         let began = both.map(|trial| trial["duet"]["began_ns"].as_u64().unwrap());
         assert_eq!(began[0], began[1], "they were loaded at the same time");
-        for trial in both {
-            assert_eq!(
-                (&trial["duet"]["loads"], &trial["load"]["duration_s"]),
-                (&Value::from(2), &Value::from(1.2))
-            );
-            assert_eq!(
-                trial["duet"]["rounds"].as_array().unwrap().len(),
-                2,
-                "of half a second or more"
-            );
-            let codes: Vec<&str> = trial["caveats"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|c| c["code"].as_str().unwrap())
-                .collect();
-            assert!(
-                codes.contains(&"at_once") && !codes.contains(&"generator_starved"),
-                "{codes:?}"
-            );
-        }
+        both.into_iter().for_each(assert_loaded_at_once);
         let alone = trials(&report, "null")[block];
         assert_eq!(
             (&alone["duet"], alone["load"]["duration_s"].as_f64()),
@@ -143,4 +124,17 @@ fn a_duet_is_loaded_at_the_same_time_and_tells_what_a_request_costs() {
     assert_eq!(compared, ["server_cpu_us_per_request", "server_memory_bytes"]);
     let page = fs::read_to_string(place.run_folder().unwrap().join("report.html")).unwrap();
     assert!(page.contains("Side by side"));
+}
+
+/// Asserts that a trial of [`DUET`] shared its time with the other subject.
+fn assert_loaded_at_once(trial: &Value) {
+    assert_eq!(
+        (&trial["duet"]["loads"], &trial["load"]["duration_s"]),
+        (&Value::from(2), &Value::from(1.2))
+    );
+    let rounds = trial["duet"]["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 2, "of half a second or more");
+    let caveats = trial["caveats"].as_array().unwrap();
+    let codes: Vec<&str> = caveats.iter().map(|c| c["code"].as_str().unwrap()).collect();
+    assert!(codes.contains(&"at_once") && !codes.contains(&"generator_starved"), "{codes:?}");
 }

@@ -23,7 +23,7 @@ fn the_short_demo_runs_as_an_ordinary_user() {
     let place = Place::new();
     let root = repository();
     let here = place.path().display();
-    // Builds are made once, with the rights of whoever runs the tests, and then belong to the
+    // Builds are made once, with the rights of the user who runs the tests, and then belong to the
     // ordinary user.
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects");
     let built = Command::new(DYNO)
@@ -50,7 +50,7 @@ fn the_short_demo_runs_as_an_ordinary_user() {
     let output = place.dyno_as_ordinary_user(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     place.assert_nothing_is_left();
-    // What this user's tools cannot build is skipped, and nothing else.
+    // Only subjects that this user's tools cannot build are skipped.
     let list =
         String::from_utf8(place.dyno_as_ordinary_user(&["subjects", "list"]).stdout).unwrap();
     let unmet: Vec<&str> =
@@ -86,7 +86,7 @@ fn check(report: &Value, unmet: &[&str]) {
         for trial in trials {
             assert!(trial["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{name}");
             assert!(trial["server"]["rss_bytes"].as_u64().unwrap() > 0, "{name}");
-            // What may not be looked at is empty, and says why.
+            // Values that this user may not read are empty, with the reason.
             if trial["server"]["calls"].is_null() {
                 let caveats = trial["caveats"].as_array().unwrap();
                 let why = caveats

@@ -69,7 +69,7 @@ fn a_cold_server_is_warmed_with_all_workloads_before_it_is_measured() {
 }
 
 #[test]
-fn a_server_that_compiles_for_ever_is_refused_and_the_limit_is_told() {
+fn endless_compilation_is_refused_with_the_limit() {
     let place = Place::new();
     let (status, said, report) = run(&place, &["--mode", "compiling"], "warmup_limit = \"2s\"\n");
     assert_eq!(status, Some(1), "{said}");

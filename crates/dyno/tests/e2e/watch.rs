@@ -1,4 +1,4 @@
-//! `dyno watch`: a server that somebody else loads.
+//! `dyno watch`: a running server under load from another program.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -50,7 +50,7 @@ fn a_server_is_watched_by_its_port_while_somebody_loads_it() {
 }
 
 #[test]
-fn the_last_look_is_a_page_of_openmetrics_and_a_server_that_ends_is_told() {
+fn watch_ends_with_openmetrics_and_reports_server_exit() {
     let (server, place) = (Server::null(), Place::new());
     let (port, metrics) = (server.port.to_string(), free_port());
     let mut watch: Command = place.command(DYNO.as_ref());
@@ -145,11 +145,11 @@ fn a_page_of_nothing_is_not_left_behind() {
 }
 
 #[test]
-fn what_is_not_there_is_told_by_name() {
+fn missing_target_is_reported_by_name() {
     let place = Place::new();
     let port = free_port().to_string();
     for (asked, says) in [
-        (vec!["--port", &port], "nobody that may be seen takes connections"),
+        (vec!["--port", &port], "no visible process listens"),
         (vec!["--pid", "4194304"], "there is no process 4194304"),
         (vec!["--cgroup", "/tmp"], "no folder of a control group"),
         (vec![], "--port"),

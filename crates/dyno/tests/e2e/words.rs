@@ -1,5 +1,4 @@
-//! What dyno says by its exit status, what it refuses, and what it leaves alone of what others
-//! wrote.
+//! Exit statuses, refused options, and files of the user that dyno must not change.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::drive::{DYNO, Place, Server, free_port, not_run, send_signal, soon, text, unruly};
 
-/// The writing end of a pipe that nobody reads.
+/// Writing end of a pipe whose reading end is closed.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -72,7 +71,7 @@ fn a_har_is_sent_as_it_was_recorded_and_reads_no_file() {
     assert!(sent.contains("X-Text: {rand} {rand:1..9}\r\n"), "{sent}");
     assert!(sent.ends_with(&format!("\r\n\r\n{body}")), "{sent}");
 
-    // Who asks for it gets placeholders, and still no files.
+    // With the option there are placeholders, but still no files.
     fs::write(place.path().join("t.har"), har(port, "{seq}", 200).replace("{rand} ", "")).unwrap();
     let asked = ["load", "--import", "t.har", "--import-templates", "-c", "1", "-n", "1"];
     assert!(place.dyno(&asked).status.code().is_some_and(|code| code <= 1));
@@ -124,13 +123,13 @@ fn files_are_read_only_where_the_user_put_them() {
     assert_eq!(
         output.status.code(),
         Some(1),
-        "nobody listens, but the file was read: {}",
+        "the port is closed, but the file was read: {}",
         text(&output)
     );
 }
 
 #[test]
-fn a_suite_reads_files_beside_itself_and_nowhere_else() {
+fn suite_reads_only_files_in_its_folder() {
     let place = Place::new();
     let suites = place.path().join("suites");
     fs::create_dir_all(&suites).unwrap();
@@ -144,10 +143,13 @@ fn a_suite_reads_files_beside_itself_and_nowhere_else() {
         fs::write(suites.join("s.toml"), suite).unwrap();
         place.dyno(&["plan", "suites/s.toml"])
     };
-    let beside = plan("body_file = \"body.json\"");
-    assert_eq!(beside.status.code(), Some(0), "{}", text(&beside));
+    let inside_folder = plan("body_file = \"body.json\"");
+    assert_eq!(inside_folder.status.code(), Some(0), "{}", text(&inside_folder));
     for (workload, words) in [
-        ("body_file = \"../secret\"", "leaves its folder; put what it names beside this file"),
+        (
+            "body_file = \"../secret\"",
+            "leaves its folder; put the file into the folder of this file",
+        ),
         (
             "body_file = \"/etc/passwd\"",
             "is absolute; paths here are relative to the folder of this file",
@@ -185,7 +187,7 @@ fn a_plan_says_which_differences_it_finds() {
             .to_string()
     };
     assert_eq!(suite(5, "fixed"), "", "which compares nothing");
-    assert!(suite(1, "random").starts_with("no differences: one repeat tells no scatter"));
+    assert!(suite(1, "random").starts_with("no differences: one repeat shows no scatter"));
     let unknown = suite(3, "random");
     assert!(unknown.contains("times the scatter of pairs of repeats"), "{unknown}");
     let output = place.dyno(&["run", "suite.toml"]);
@@ -219,7 +221,7 @@ fn a_recorded_status_is_the_expectation_unless_another_is_given() {
 }
 
 #[test]
-fn nobody_who_reads_is_never_a_valid_result() {
+fn closed_output_is_never_a_valid_result() {
     let place = Place::new();
     let server = Server::start(&[]);
     let url = server.url("/nothing");
@@ -238,17 +240,17 @@ fn nobody_who_reads_is_never_a_valid_result() {
 }
 
 #[test]
-fn progress_that_nobody_reads_ends_nothing() {
+fn closed_progress_output_ends_nothing() {
     let place = Place::new();
     let server = Server::start(&[]);
     let mut command = place.command(Path::new(DYNO));
-    // The address of the metrics is told on standard error before the load begins.
+    // The address of the metrics is printed to standard error before the load begins.
     command.args(["load", &server.url("/nothing"), "-n", "10", "--metrics", "127.0.0.1:0"]);
     command.args(["--format", "json", "-o", "result.json"]).stderr(closed_pipe());
     assert_eq!(
         command.status().unwrap().code(),
         Some(1),
-        "wrong answers are not valid, whoever listens"
+        "wrong answers are not valid, even if standard output is closed"
     );
     let result = fs::read_to_string(place.path().join("result.json")).unwrap();
     assert!(result.contains("\"valid\": false"), "{result}");
@@ -290,7 +292,6 @@ fn options_that_would_do_nothing_are_refused() {
     let run = run.to_str().unwrap();
     let header = &*format!("{run}/run.json");
     fs::write(place.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
-    const URL: &str = "http://127.0.0.1:1/";
     for (arguments, said) in [
         (&["run", "--resume", run, "--driver", "epoll"][..], "--driver"),
         (&["run", "--resume", run, "--runs", "x"], "--runs"),
@@ -323,7 +324,17 @@ fn options_that_would_do_nothing_are_refused() {
         (&["load", URL, "-b", "x", "--import-format", "har"], "--import-format"),
         (&["load", "http://me:secret@127.0.0.1:1/"], "Authorization"),
         (&["load", URL, "-p", "4000000000"], "at most"),
-        (&["load", URL, "-k"], "--insecure (-k) is for TLS"),
+    ] {
+        assert_refused(&place, arguments, said);
+    }
+}
+
+#[test]
+fn load_options_without_effect_are_refused() {
+    let place = Place::new();
+    fs::write(place.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
+    for (arguments, said) in [
+        (&["load", URL, "-k"][..], "--insecure (-k) is for TLS"),
         (&["load", URL, "--cacert", "/no/such"], "--cacert is for TLS"),
         (&["load", URL, "--cert", "/no", "--key", "/no"], "--cert is for TLS"),
         (&["load", URL, "--tls-resumption", "off"], "--tls-resumption is for TLS"),
@@ -356,10 +367,17 @@ fn options_that_would_do_nothing_are_refused() {
         (&["load", URL, "-H", "content-length: 5"], "which dyno writes itself"),
         (&["load", URL, "--stream", "-", "--format", "json"], "both go to standard output"),
     ] {
-        let output = place.dyno(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
-        assert!(text(&output).contains(said), "{arguments:?}: {}", text(&output));
+        assert_refused(&place, arguments, said);
     }
+}
+
+/// An address at which no server listens.
+const URL: &str = "http://127.0.0.1:1/";
+
+fn assert_refused(place: &Place, arguments: &[&str], said: &str) {
+    let output = place.dyno(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
+    assert!(text(&output).contains(said), "{arguments:?}: {}", text(&output));
 }
 
 #[test]
@@ -389,7 +407,7 @@ fn a_plan_takes_what_a_run_takes() {
     assert_eq!(plan["subjects"].as_array().unwrap().len(), 1);
     let output = place.dyno(&["plan", "suite.toml", "--only", "gin"]);
     assert_eq!(text(&output).matches("node-http").count(), 1, "{}", text(&output));
-    // Where the option stands is all the same.
+    // The position of the option makes no difference.
     let elsewhere = place.path().join("elsewhere");
     fs::rename(place.path().join("subjects"), &elsewhere).unwrap();
     for arguments in [
@@ -423,16 +441,16 @@ fn a_stream_on_standard_output_has_it_for_itself() {
 }
 
 #[test]
-fn a_load_of_nobody_ends_at_once_and_says_so() {
+fn load_of_closed_port_fails_at_once() {
     let place = Place::new();
     let url = format!("http://127.0.0.1:{}/", free_port());
     let output = place.dyno(&["load", &url, "-d", "1h", "--interval", "100ms", "--no-tui"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("nobody listens there"), "{}", text(&output));
+    assert!(text(&output).contains("nothing listens there"), "{}", text(&output));
 }
 
 #[test]
-fn more_threads_than_cpus_are_told_before_the_load() {
+fn more_threads_than_cpus_are_reported_before_load() {
     let place = Place::new();
     let server = Server::start(&[]);
     let url = server.url("/plaintext");
@@ -472,10 +490,10 @@ fn checks_that_were_interrupted_are_not_passed() {
     place.assert_nothing_is_left();
 }
 
-/// Who runs these tests in the background may have a shell that makes them ignore it, and what they
-/// start.
-fn heed_ctrl_c(command: &mut Command) {
-    let heed = || {
+/// Restores the default action of SIGINT: a shell that runs the tests in the background may make
+/// them and their children ignore it.
+fn restore_ctrl_c(command: &mut Command) {
+    let restore = || {
         // SAFETY: a system call without memory, of those that may be made between fork and exec.
         #[allow(unsafe_code)]
         let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
@@ -484,7 +502,7 @@ fn heed_ctrl_c(command: &mut Command) {
     // SAFETY: the closure makes one such call.
     #[allow(unsafe_code)]
     unsafe {
-        command.pre_exec(heed);
+        command.pre_exec(restore);
     }
 }
 
@@ -529,7 +547,7 @@ fn a_ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut command = place.command(Path::new(DYNO));
     command.args(["load", "http://127.0.0.1:1/", "--stream", pipe.to_str().unwrap()]);
-    heed_ctrl_c(&mut command);
+    restore_ctrl_c(&mut command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let said = said_by(&mut child);
     let note =
@@ -543,7 +561,7 @@ fn a_ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_told_before_the_load() {
+fn unwritable_output_is_reported_before_load() {
     let place = Place::new();
     let at = |name: &str| place.path().join(name).to_str().unwrap().to_string();
     let _socket = UnixListener::bind(at("socket")).unwrap();
@@ -591,7 +609,7 @@ fn three_ctrl_c_do_not_lose_the_result_of_a_load() {
     assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
 }
 
-/// Takes so many connections, reads a request on each, and says so each time. Nobody gets an
+/// Accepts so many connections, reads a request on each, and reports each read. No client gets an
 /// answer.
 fn hanging(connections: usize) -> (u16, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

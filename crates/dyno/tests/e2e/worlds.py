@@ -1,4 +1,4 @@
-"""A server with PostgreSQL behind it: a row of the table world for each request, by the wire protocol itself."""
+"""A server that uses PostgreSQL: one row of the table world per request, by the wire protocol."""
 import json
 import socket
 import struct

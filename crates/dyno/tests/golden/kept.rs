@@ -1,4 +1,4 @@
-//! What is kept of golden runs, and the first line in which what is made now differs from it.
+//! Stored output of golden runs, and the first line in which the current output differs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dyno_analysis::Report;
 use dyno_report::Format;
 
-/// Where a golden run is kept.
+/// Folder of a golden run.
 pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
 }

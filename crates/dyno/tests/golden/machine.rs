@@ -47,7 +47,7 @@ pub struct Machine {
 pub struct Shows {
     /// Codes of caveats above `info`, of the run and of trials.
     pub caveats: Vec<String>,
-    /// What limited steps.
+    /// Limiters of steps.
     pub limiters: Vec<String>,
     pub invalid_trials: usize,
 }
@@ -162,7 +162,7 @@ impl Machine {
             planned.version = Some(format!("{} 1.0", planned.name));
             planned.build = server.build.as_ref().map(Built::as_kept);
             planned.build_failed.clone_from(&server.build_fails);
-            // It depends on modes that whoever checked the files out has set.
+            // It depends on file modes, which differ between checkouts.
             planned.definition = None;
         }
         plan
@@ -253,7 +253,7 @@ impl Server {
         Model { faults, max_streams: self.max_streams, ..Model::new(service, queue) }
     }
 
-    /// What it is seen to have used after so many answers.
+    /// Sample of its use after so many answers.
     fn sample(&self, at_ns: u64, answers: u64) -> Sample {
         let cpu_ns = (answers as f64 * self.cpu_us * 1e3) as u64;
         let generator_ns = answers * GENERATOR_NS;

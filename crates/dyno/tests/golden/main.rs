@@ -46,22 +46,25 @@ fn golden(name: &str) -> PathBuf {
     kept::folder("hello").join(name)
 }
 
-/// A fast server, a slow one that errs, and one that cannot take part.
 const SEED: u64 = 7;
 
-fn plan() -> Plan {
-    let subject = |name: &str, title: &str, control: bool| Subject {
+/// A fast server, a slow one that errs, and one that cannot take part.
+fn subjects() -> Vec<Subject> {
+    let subject = |name: &str, title: &str| Subject {
         name: name.into(),
         title: title.into(),
         language: "Sim".into(),
         description: format!("{title} of the simulated world."),
         version: Some(format!("{name} 1.0")),
-        control,
         ..Subject::default()
     };
-    let mut absent = subject("absent", "Absent", false);
+    let mut absent = subject("absent", "Absent");
     absent.skipped = Some("unobtainium is missing. Dig deeper.".into());
-    let subjects = vec![subject("fast", "Fast <1>", false), subject("slow", "Slow", false), absent];
+    vec![subject("fast", "Fast <1>"), subject("slow", "Slow"), absent]
+}
+
+fn plan() -> Plan {
+    let subjects = subjects();
     let launches: Vec<Launch> =
         (0..3).flat_map(|block| [1, 0, 2].map(|arm| Launch::alone(arm, block))).collect();
     let trials = (0..launches.len())
@@ -240,7 +243,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     }
 }
 
-/// What is kept of a load, beside a server that was busy for so many milliseconds a second.
+/// Record of a load on a server that was busy for `busy` milliseconds per second.
 fn record(played: sim::Played, busy: u64) -> LoadRecord {
     let report = played.report;
     LoadRecord {
@@ -272,7 +275,7 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         unexpected: report.unexpected,
         connection_failures: report.connection_failures,
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
-        runtime: [150, 600, 1050].map(|ms| told(ms, busy)).into(),
+        runtime: [150, 600, 1050].map(|ms| runtime_reading(ms, busy)).into(),
         probes: ProbesUse {
             attached: [dyno_archive::probe::Probe::Syscalls, dyno_archive::probe::Probe::States]
                 .into(),
@@ -287,8 +290,8 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
     }
 }
 
-/// What a runtime tells so many milliseconds after the load began.
-fn told(ms: u64, busy: u64) -> RuntimeReading {
+/// Reading of a runtime `ms` milliseconds after the load began.
+fn runtime_reading(ms: u64, busy: u64) -> RuntimeReading {
     let seconds = |share: f64| ms as f64 / 1e3 * share;
     let active = busy as f64 / 1e3;
     let values = [
@@ -532,7 +535,7 @@ fn the_archive_gives_every_form_of_the_report_byte_for_byte() {
     kept::hold_every_form("hello", &report);
 }
 
-/// The golden run with nobody looking inside servers, as it was before version 6.
+/// The golden run without probes inside servers, as before version 6.
 fn outside() -> Run {
     let mut run = kept();
     for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
@@ -548,7 +551,7 @@ fn outside() -> Run {
     run
 }
 
-/// As it would be read from an archive of a version that kept no silences.
+/// The same run, as read from an archive of a version without silences.
 fn without_silences(mut run: Run) -> Run {
     run.trials.iter_mut().for_each(|trial| trial.load.silences = None);
     run
@@ -597,7 +600,7 @@ fn archives_of_earlier_formats_are_read() {
         let detail = |s: &dyno_analysis::subject::SubjectResult| -> Vec<(String, bool, String)> {
             s.checks.iter().map(|c| (c.name.clone(), c.ok, c.detail.clone())).collect()
         };
-        // Parts had no names, so that nobody knows whose a log is.
+        // Parts had no names, so the owner of a log is unknown.
         let failures = |s: &dyno_analysis::subject::SubjectResult| -> Vec<_> {
             s.failures.iter().map(|f| (f.repeat, f.failure.clone(), f.log_tail.clone())).collect()
         };
@@ -606,17 +609,17 @@ fn archives_of_earlier_formats_are_read() {
             (detail(now), &now.startup_ms, failures(now))
         );
     }
-    // Of the version before, checks said nothing of what was asked and expected.
+    // Checks of the version before had no request and no expectation.
     let fourth = dyno_analysis::report::report(&earlier("archive-v4", "dyno.run/4"));
     assert!(
         fourth.trials == now.trials && fourth.subjects.len() == now.subjects.len(),
         "nothing was lost with it"
     );
-    // Of the version before, nobody looked inside servers.
+    // The version before had no probes inside servers.
     let fifth = earlier("archive-v5", "dyno.run/5");
     let seen = without_lags(without_silences(outside()));
     assert!(Run { header: seen.header.clone(), ..fifth } == seen, "nothing was lost with it");
-    // Of the version before, nobody took turns.
+    // The version before had no turns.
     let sixth = earlier("archive-v6", "dyno.run/6");
     let kept = without_lags(without_silences(kept()));
     assert!(Run { header: kept.header.clone(), ..sixth } == kept, "nothing was lost with it");

@@ -1,5 +1,5 @@
 //! Small worlds: `tests/golden/NAME/suite.toml` is planned, loaded and reported on the machine of
-//! `world.toml` beside it.
+//! `world.toml` next to it.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn hold(name: &str) {
     let report = dyno_analysis::report::report(&machine.run(&folder));
     let shows = &machine.shows;
     assert_eq!(
-        told(&report),
+        reported_codes(&report),
         shows.caveats.iter().map(String::as_str).collect(),
         "caveats of {name}"
     );
@@ -26,7 +26,7 @@ fn hold(name: &str) {
 }
 
 /// Codes that speak against something.
-fn told(report: &Report) -> BTreeSet<&'static str> {
+fn reported_codes(report: &Report) -> BTreeSet<&'static str> {
     let of_trials = report.trials.iter().flat_map(|trial| &trial.caveats);
     let all = report.caveats.iter().chain(of_trials);
     all.filter(|c: &&Caveat| c.severity > Severity::Info).map(|c| c.code.name()).collect()
@@ -38,10 +38,10 @@ fn a_clean_world_is_valid_without_a_warning() {
     hold("clean");
 }
 
-/// HTTP/2 over TLS beside HTTP/1.1; one server does not speak it, and one allows fewer streams than
-/// are asked for.
+/// HTTP/2 over TLS compared with HTTP/1.1. One server does not support it, and one allows fewer
+/// streams than are asked for.
 #[test]
-fn http2_over_tls_is_set_beside_http1() {
+fn http2_over_tls_is_compared_with_http1() {
     hold("http2");
 }
 
@@ -53,7 +53,7 @@ fn an_open_loop_may_be_more_than_a_server_can() {
 
 /// A mix of requests, some of which are answered wrongly.
 #[test]
-fn a_mix_is_told_apart_by_request() {
+fn mix_is_reported_per_request() {
     hold("mix");
 }
 
@@ -66,6 +66,6 @@ fn pages_are_loaded_one_after_the_other() {
 /// A server that crashes, one that cannot be built, one that this machine cannot run, and one that
 /// goes on.
 #[test]
-fn servers_that_fail_are_told_of() {
+fn failing_servers_are_reported() {
     hold("failing");
 }

@@ -31,7 +31,7 @@ pub struct Net {
     pub refuse: f64,
 }
 
-/// Time taken from the generator by somebody else on its CPU.
+/// Time taken from the generator by another program on its CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Theft {
     /// When it may begin, nanoseconds on the world's clock.
@@ -124,7 +124,7 @@ pub struct SimDriver {
     completed: VecDeque<(Completion, Delivery)>,
     current: Vec<u8>,
     thefts: VecDeque<Theft>,
-    /// What thefts took so far.
+    /// CPU time that thefts took so far.
     stolen_ns: u64,
     /// Bytes that have left, on all connections.
     sent_bytes: u64,
@@ -454,7 +454,7 @@ impl Driver for SimDriver {
     }
 
     fn thread_use(&self) -> ThreadUse {
-        // The simulated generator uses no CPU time at all, and waits for a CPU while somebody else
+        // The simulated generator uses no CPU time at all, and waits for a CPU while a program
         // has stolen it.
         ThreadUse { run_delay_ns: Some(self.stolen_ns), ..ThreadUse::default() }
     }

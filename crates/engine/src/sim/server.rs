@@ -10,14 +10,14 @@ use dyno_wire::talk::Talk;
 
 use crate::rng::Rng;
 
-/// How long serving one request takes.
+/// Service time of one request.
 #[derive(Clone, Copy, Debug)]
 pub enum Service {
     Fixed { ns: u64 },
     Exponential { mean_ns: f64 },
 }
 
-/// Which requests wait for which others.
+/// Queueing discipline of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// One request at a time, first come, first served: with Poisson arrivals and exponential
@@ -164,7 +164,7 @@ impl Model {
     }
 }
 
-/// What the server did, for comparison with what the generator says.
+/// Ground truth of the simulated server, for comparison with the generator's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     /// Bodies that came before the 100 that they should have waited for.
@@ -216,7 +216,7 @@ pub(super) enum Act {
         /// The request whose right answer is complete with these bytes.
         answers: Option<Identity>,
     },
-    /// Goes on with a stream of HTTP/2: [`Server::finish`] is to be called then.
+    /// Work on a stream of HTTP/2. [`Server::finish`] must be called at its end.
     Work { until_ns: u64, stream: u32 },
 }
 
@@ -244,7 +244,7 @@ pub(super) struct Peer {
 #[derive(Debug)]
 struct Streams {
     wire: h2::Server,
-    /// Bodies of requests that are under way.
+    /// Bodies of requests in flight.
     bodies: BTreeMap<u32, Vec<u8>>,
     /// The identities of the requests by stream, answered ones among them.
     asking: BTreeMap<u32, Identity>,
@@ -435,7 +435,7 @@ impl Server {
 
 // HTTP/2: each stream is answered when its work is done.
 impl Server {
-    /// `out`: what is to be said before anything else.
+    /// `out`: bytes to send first.
     fn receive_frames(
         &mut self,
         peer: &mut Peer,
@@ -560,7 +560,7 @@ impl Server {
 }
 
 impl Streams {
-    /// Begins a connection, and sends it away at once where chance has it so.
+    /// Begins a connection, and closes it immediately in a random share of cases.
     fn begin(model: &Model, rng: &mut Rng, out: &mut Vec<u8>) -> Streams {
         let settings =
             ServerSettings { max_streams: model.max_streams, stream_window: model.request_window };
@@ -582,7 +582,7 @@ impl Streams {
         self.leaving = true;
     }
 
-    /// How the connection goes on.
+    /// Returns the next state of the connection.
     fn then(&self) -> Then {
         if self.leaving && self.wire.open() == 0 { Then::Close } else { Then::KeepOpen }
     }

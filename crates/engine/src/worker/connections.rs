@@ -14,7 +14,7 @@ use crate::slot::{State, Talk, Upgrade};
 use crate::tls::{Session, reason};
 use crate::{Instant, limits};
 
-/// How the peer closed.
+/// Kind of the peer's close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// In good order: the close may end a body.
@@ -39,7 +39,7 @@ impl Worker {
             }
             // Without the notice that TLS ends with, the end may have been cut off (RFC 8446 §6.1).
             What::Eof if self.slots[conn as usize].tls.is_some() => {
-                self.eof(conn, Ending::Cut, now, driver)
+                self.eof(conn, Ending::Cut, now, driver);
             }
             What::Eof => self.eof(conn, Ending::Clean, now, driver),
             What::Reset => {
@@ -93,7 +93,7 @@ impl Worker {
         if protocol == Protocol::H2c || alpn == Some("h2") {
             return self.greet(conn, now, driver);
         }
-        // Asked for HTTP/2, the server chose something else: told, and never passed over.
+        // The server was asked for HTTP/2 and chose something else. That is always reported.
         self.frames.fallen_back += u64::from(protocol == Protocol::H2);
         self.slots[conn as usize].may_speak_h2 = protocol == Protocol::H2cUpgrade;
         if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
@@ -185,7 +185,7 @@ impl Worker {
         if failed_to_connect || !lost.is_empty() {
             *self.connection_failures.entry(first.name().into()).or_default() += 1;
         }
-        // What is only assigned goes to the next connection, but not in an endless hurry.
+        // Assigned requests go to the next connection, but not in a tight loop.
         let slot = &mut self.slots[conn as usize];
         slot.failures +=
             u32::from(failed_to_connect || !lost.is_empty() || !slot.assigned.is_empty());
@@ -233,8 +233,8 @@ impl Worker {
             }
         }
         driver.close(conn);
-        // What was to be said on this connection must not go to another, nor its broken session be
-        // held against the next.
+        // Queued bytes of this connection must not go to another one, and its broken session must
+        // not count against the next one.
         self.out.clear();
         self.broken.retain(|broken| *broken != conn);
         self.slots[conn as usize].disconnected();

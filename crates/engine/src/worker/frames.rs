@@ -17,13 +17,13 @@ pub(super) struct Frames {
     pub(super) fallen_back: u64,
     /// Requests to upgrade that the server answered without doing so.
     pub(super) declined: u64,
-    /// How often bytes were received on these connections.
+    /// Number of receives on these connections.
     pub(super) receives: u64,
     /// Whole answers on these connections.
     pub(super) responses: u64,
     /// TLS records with data in them.
     pub(super) tls_records: u64,
-    /// Requests that were sent again because the server had not dealt with them.
+    /// Requests that were sent again because the server had not processed them.
     pub(super) retried: u64,
     /// The fewest streams that a server allowed on a connection; `None`: no limit was announced.
     pub(super) granted: Option<u32>,

@@ -132,7 +132,7 @@ pub enum Spin {
     Always,
 }
 
-/// What a worker reports at its end, beside its intervals.
+/// The report of a worker at its end, besides its intervals.
 #[derive(Clone, Debug)]
 pub struct WorkerReport {
     pub books: Books,
@@ -146,14 +146,14 @@ pub struct WorkerReport {
     pub cpu: ThreadUse,
     pub edges: Edges,
     pub unanswered: Unanswered,
-    /// How often an answer broke the protocol, by how it did.
+    /// Number of protocol violations in answers, by kind.
     pub protocol_errors: BTreeMap<String, u64>,
-    /// How often a full check found a fault, by the fault in words.
+    /// Number of faults found by full checks, by the fault in words.
     pub unexpected: BTreeMap<String, u64>,
     /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on
     /// them.
     pub connection_failures: BTreeMap<String, u64>,
-    /// How far the responses had come that timed out.
+    /// Progress of the responses that timed out.
     pub timeouts: Timeouts,
     /// `None` unless requests expect 100 (Continue).
     pub continues: Option<Continues>,
@@ -215,14 +215,14 @@ enum Stage {
     Finished,
 }
 
-/// What this thread waited for a CPU in others' slices: it wakes there now and then, and finds the
-/// load that has its turn on that CPU. That is no want of its own load. Read when the thread has
-/// run again, so that the wait for its first wake-up in an own slice is left out, and the one for
-/// that which ends the slice is in.
+/// Time that this thread waited for a CPU in other loads' slices: it wakes there now and then while
+/// the load whose turn it is uses that CPU. Such waits are not due to its own load. The counter is
+/// read when the thread has run again. So the wait for the first wake-up in an own slice is left
+/// out, and the wait for the wake-up that ends the slice is included.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
     /// All its waiting up to when the present rest began; `None`: the slice is its own, or the
-    /// kernel does not tell.
+    /// kernel does not report it.
     since_ns: Option<u64>,
     /// Waiting of the rests of the measured window that are over.
     waited_ns: u64,

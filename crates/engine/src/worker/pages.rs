@@ -18,7 +18,7 @@ const DOCUMENT: u16 = 0;
 pub(super) struct Pages {
     /// Connections of each visitor.
     each: u32,
-    /// How many resources a page has.
+    /// Number of resources of a page.
     resources: u16,
     visitors: Vec<Visitor>,
     /// Exchanges that ended and have not been looked at: the connection, the request, and whether
@@ -28,7 +28,7 @@ pub(super) struct Pages {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Visitor {
-    /// When the present page was intended; `None`: there is none.
+    /// Intended start of the present page; `None`: no page is loading.
     began: Option<Instant>,
     /// When the page's resources were intended.
     continued: Instant,
@@ -74,7 +74,7 @@ impl Pages {
 }
 
 impl Worker {
-    /// Goes on with the pages after something changed on a connection.
+    /// Advances the pages after a change on a connection.
     pub(super) fn refill_page<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.place_assigned(conn, now, driver);
         self.push_out(conn, driver);

@@ -46,14 +46,14 @@ impl Worker {
         self.push_out(conn, driver);
     }
 
-    /// The server has changed over to HTTP/2: the request that asked for it goes on as stream 1.
+    /// The server has switched to HTTP/2: the request that asked for it continues as stream 1.
     pub(super) fn upgraded(&mut self, conn: ConnId, now: Instant) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let request = self.config.traffic.request(exchange.request);
         let asked = (request.kind, wants_fields(request, &exchange));
-        // It has been sent whole.
+        // The request has been sent whole.
         let (blocked_since, holds_body) = (Instant::NEVER, false);
         let stream = Stream { exchange, answer: Answer::default(), blocked_since, holds_body };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
@@ -67,7 +67,7 @@ impl Worker {
             self.next_timeout_check.min(now.after(self.config.policy.connect_timeout_ns));
     }
 
-    /// Tells the server, if HTTP/2 is spoken, that the connection is about to be closed, and why.
+    /// Announces to an HTTP/2 server that the connection is about to be closed, with the reason.
     pub(super) fn say_go_away<D: Driver>(&mut self, conn: ConnId, code: Code, driver: &mut D) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         h2.client.go_away(code, &mut Io { out: &mut self.out, counts: &mut self.frames.counts });
@@ -240,7 +240,7 @@ impl Worker {
         };
         let (exchange, blocked_since) = (*exchange, *blocked_since);
         let verdict = answer.judge(&self.config.traffic.request(exchange.request).expect);
-        // What windows hold up, and what the kernel has not sent yet.
+        // Bytes that windows hold up, and bytes that the kernel has not sent yet.
         let unsent =
             h2.client.unsent_bytes(key) as u64 + exchange.ends_at.saturating_sub(self.left);
         h2.client.finish(key, &mut Io { out: &mut self.out, counts: &mut self.frames.counts });
@@ -252,7 +252,7 @@ impl Worker {
         self.end_exchange(conn, &exchange, verdict, now, received_at);
     }
 
-    /// Goes on with bodies that windows held up.
+    /// Resumes bodies that windows held up.
     fn resume_streams(&mut self, conn: ConnId, now: Instant) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
@@ -448,7 +448,7 @@ fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
     }))
 }
 
-/// Whether the fields of an answer will be looked at.
+/// Whether the fields of an answer will be checked.
 fn wants_fields(request: &CompiledRequest, exchange: &Exchange) -> bool {
     request.expect.may_be_coded || (exchange.in_full && !request.expect.deep.is_empty())
 }

@@ -30,7 +30,7 @@ impl Worker {
             Spin::Never | Spin::Near => Instant::NEVER,
         };
         let until = if spin_from == Instant(0) && self.config.spin == Spin::Near {
-            // Nothing came: back to sleep.
+            // No completion arrived: back to sleep.
             until.min(self.last_handed.after(limits::SPIN_AFTER_NS))
         } else {
             until
@@ -49,7 +49,7 @@ impl Worker {
 
     /// When to wake if nothing completes before.
     fn deadline(&self) -> Instant {
-        // What is handed over only in the coming turn can be overdue no earlier than its limit.
+        // A request that is handed over in the coming turn cannot be overdue before its limit.
         let mut deadline =
             self.next_timeout_check.min(self.woke.after(self.config.policy.soonest_timeout_ns()));
         if self.continues.is_some() {
@@ -99,7 +99,7 @@ impl Worker {
             self.recorder.own_use(self.config.worker).spun_ns += turn.spun_ns;
         }
         if turn.woke >= self.recorder.closes() {
-            // What fell due before the end belongs to the window, however late the worker woke.
+            // Arrivals due before the end belong to the window, however late the worker woke.
             self.fire_arrivals(Instant(self.recorder.closes().0 - 1), driver);
         }
         if self.recorder.is_over(turn.woke) {
@@ -176,7 +176,7 @@ impl Worker {
         self.check_finished(now, driver);
     }
 
-    /// Whether the load goes on in slices of its own alone.
+    /// Whether the load runs only in its own slices.
     fn takes_turns(&self) -> bool {
         self.slice.1 != Instant::NEVER
     }
@@ -265,12 +265,12 @@ impl Worker {
                 match self.check_streams(conn, now) {
                     Checked::Alive(due) => {
                         next = next.min(due);
-                        // What was cancelled made room, or was the last that could happen on the
-                        // connection.
+                        // The cancelled stream made room, or was the last activity that was
+                        // possible on the connection.
                         self.go_on(conn, now, driver);
                     }
                     Checked::Silent(outcome) => {
-                        self.give_up(conn, outcome, Outcome::Cancelled, now, driver)
+                        self.give_up(conn, outcome, Outcome::Cancelled, now, driver);
                     }
                     Checked::Shut => {
                         let refused = Outcome::StreamRefused;
@@ -301,7 +301,7 @@ impl Worker {
                 self.fail(conn, outcome, rest, now, driver);
             }
         }
-        // What starts from now on can be due no earlier than a full limit away.
+        // A request that starts from now on cannot be overdue before a full limit has passed.
         let mut soonest = policy.soonest_timeout_ns();
         if self.continues.is_some() {
             soonest = soonest.min(limits::CONTINUE_NS);
@@ -338,7 +338,7 @@ impl Worker {
         let asked_for_all = self.config.total.is_some_and(|total| ran_out || self.begun >= total);
         match self.stage {
             Stage::Warmup | Stage::Measured if asked_for_all && answered => {
-                self.recorder.close_window(now)
+                self.recorder.close_window(now);
             }
             Stage::Drain if answered || now >= self.drain_ends => self.finish(now, driver),
             _ => {}

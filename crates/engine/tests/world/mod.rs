@@ -1,4 +1,4 @@
-//! What the tests in simulated worlds share.
+//! Helpers of the tests in simulated worlds.
 #![allow(dead_code, reason = "each of them uses a part")]
 
 pub mod secured;

@@ -168,7 +168,7 @@ pub struct Seen {
     pub intervals: Vec<dyno_archive::Interval>,
     /// When each of them was handed over, nanoseconds since the load began.
     pub sealed_ns: Vec<u64>,
-    /// What was asked of the driver.
+    /// Calls of the driver.
     pub calls: Value,
 }
 

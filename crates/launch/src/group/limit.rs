@@ -11,7 +11,7 @@ use dyno_observer::cgroup::Group;
 /// Length of the period of a CPU quota, the kernel's default.
 const PERIOD_US: u64 = 100_000;
 
-/// Sets the limits of a group and reads each back. `why_not` says why where there is no group.
+/// Sets the limits of a group and reads each back. `why_not`: the reason if there is no group.
 #[must_use]
 pub fn limit(
     group: &Group,
@@ -78,8 +78,8 @@ fn set_memory(group: &Group, bytes: u64) -> io::Result<String> {
     Ok(format!("{read} bytes"))
 }
 
-/// Sets the CPUs of a group. `cpus` may name some that are not there: the kernel has a second file
-/// for those that count.
+/// Sets the CPUs of a group. `cpus` may include CPUs that do not exist: the kernel has a second
+/// file for the effective ones.
 fn set_cpuset(group: &Group, cpus: &str) -> io::Result<String> {
     let (folder, effective) = match &group.v2 {
         Some(folder) => (folder.clone(), "cpuset.cpus.effective"),

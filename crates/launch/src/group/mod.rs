@@ -1,4 +1,4 @@
-//! Control groups of subjects: making them, limiting them, reading the limits back, removing them.
+//! Control groups of subjects: creates them, limits them, reads the limits back and removes them.
 
 mod limit;
 mod ours;
@@ -24,25 +24,25 @@ use v2::Changed;
 pub use limit::limit;
 pub(crate) use v2::{put_back, take_back};
 
-/// v1 controllers that a subject's group uses, as far as they exist.
+/// v1 controllers of a subject's group, if they exist.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
 
-/// v2 controllers that a subject's group uses, as far as they exist.
+/// v2 controllers of a subject's group, if they exist.
 const CONTROLLERS_V2: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
-/// Makes groups for the subjects of one run.
+/// Factory of the groups of one run's subjects.
 #[derive(Debug)]
 pub struct Groups {
     layout: Layout,
-    /// `Err`: why no group can be made here.
+    /// `Err`: the reason why no group can be created here.
     usable: Result<(), String>,
     /// In version 2, what was changed so that groups can be made; undone on drop.
     _changed: Changed,
 }
 
 impl Groups {
-    /// Looks at what this machine and this user allow. In version 2 it moves dyno itself out of the
-    /// way, into a group below its own, because a group with processes hands no controllers down.
+    /// Checks what this machine and this user allow. In version 2 it moves dyno itself into a group
+    /// below its own, because a group with processes cannot enable controllers for its children.
     #[must_use]
     pub fn prepare(mut layout: Layout, guard: &Guard) -> Groups {
         let mut changed = Changed::default();
@@ -55,7 +55,7 @@ impl Groups {
         Groups { layout, usable, _changed: changed }
     }
 
-    /// Why there are no groups here.
+    /// The reason if there are no groups here.
     #[must_use]
     pub fn unusable(&self) -> Option<&str> {
         self.usable.as_ref().err().map(String::as_str)
@@ -67,7 +67,7 @@ impl Groups {
         self.bases().into_iter().map(|base| base.join(name)).collect()
     }
 
-    /// The folders in which groups are made.
+    /// The folders in which groups are created.
     fn bases(&self) -> Vec<&PathBuf> {
         match self.layout.version() {
             _ if self.usable.is_err() => Vec::new(),
@@ -76,8 +76,8 @@ impl Groups {
         }
     }
 
-    /// A sentence on what is left of the groups of a start that has ended. `None`: nothing, as it
-    /// should be.
+    /// A sentence about remaining groups of a start that has ended. `None`: nothing is left, as
+    /// expected.
     #[must_use]
     pub fn left_of(&self, start: usize) -> Option<String> {
         let name = format!("dyno-{}-{start}-", std::process::id());
@@ -103,7 +103,7 @@ impl Groups {
         }
     }
 
-    /// Makes a group; an empty one where none can be made.
+    /// Creates a group, or a group without folders if none can be created.
     pub fn make(&self, name: &str) -> io::Result<Group> {
         let mut group = Group::default();
         if self.usable.is_err() {
@@ -129,9 +129,9 @@ impl Groups {
         Ok(group)
     }
 
-    /// Removes what an earlier dyno, which no longer runs, has left behind: its subjects' groups
-    /// with what is in them, and the group into which it moved others, who go back where they were.
-    /// Called before we make any group of our own.
+    /// Removes the remains of an earlier dyno that no longer runs: its subjects' groups with their
+    /// processes, and the group into which it moved other processes, which return to their old
+    /// group. Called before dyno creates its own groups.
     pub fn sweep(&self) {
         let bases = self.layout.v1.values().chain(self.layout.v2.iter().map(|v2| &v2.folder));
         sweep(bases.map(PathBuf::as_path));
@@ -152,14 +152,14 @@ fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
     }
     // All at once: what cannot be removed is waited for once, and not once per controller.
     destroy(&of_folders(subjects), SWEEP);
-    // Held by nobody, they keep no controllers from being taken back.
+    // Without a holder, these groups do not keep controllers from being disabled again.
     drop(seized);
     neighbours.iter().for_each(|folder| put_back(folder));
 }
 
 fn may_make(layout: &Layout) -> Result<(), String> {
     let may = dyno_observer::facts::may_make_groups(layout);
-    may.then_some(()).ok_or_else(|| "this user may not make control groups".into())
+    may.then_some(()).ok_or_else(|| "this user may not create control groups".into())
 }
 
 /// A group known by its folders only, of whatever controllers.
@@ -192,8 +192,8 @@ pub fn destroy(group: &Group, patience: Duration) -> bool {
 
 fn kill_all(group: &Group) {
     for folder in group.folders() {
-        // In version 2 the kernel does it (Linux 5.14), and nobody escapes by starting another.
-        // Elsewhere there is no such file, and none is to be made.
+        // In version 2 the kernel kills all (Linux 5.14), and no process escapes by forking.
+        // Elsewhere there is no such file, and none must be created.
         let file = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
         let _ = file.and_then(|mut file| file.write_all(b"1"));
     }

@@ -1,4 +1,4 @@
-//! Groups of dyno's, this one's and others': by their names they tell whose they are.
+//! Control groups of this dyno and of others. Their names identify the owner.
 
 use std::fs;
 use std::io;
@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use crate::limits::{GROUP_GLANCE, HOLDS};
 use crate::lock;
 
-/// The owner of the processes in a group that a dyno has made, with the process number of that
-/// dyno.
+/// Owner of the processes in a group that a dyno has created, with the PID of that dyno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// A subject's: `dyno-PID-START-…`. They are dyno's to end.
+    /// Processes of a subject: `dyno-PID-START-…`. dyno ends them.
     Subject(u32),
-    /// The user's: `dyno-PID-self-…`. They are nobody's to end.
+    /// Processes of the user: `dyno-PID-self-…`. dyno must not end them.
     Neighbours(u32),
 }
 
@@ -46,7 +45,7 @@ pub(super) fn others_live(folder: &Path) -> bool {
     ours_below(folder).iter().any(|(whose, folder)| lock::is_of_another(whose.owner(), folder))
 }
 
-/// Makes a group's folder and holds it, and names it if it cannot be made.
+/// Creates and locks a group's folder. An error names the folder.
 pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", folder.display()));
     for _ in 0..HOLDS {

@@ -68,7 +68,7 @@ fn groups_that_a_subject_makes_below_its_own_go_with_it() {
 }
 
 #[test]
-fn what_cannot_be_removed_is_told_of() {
+fn removal_failure_is_reported() {
     let base = tempfile::tempdir().unwrap();
     let v2 = V2 { folder: base.path().into(), controllers: vec!["cpu".into()] };
     let layout = Layout { v2: Some(v2), ..Layout::default() };
@@ -133,7 +133,7 @@ struct Scope {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What one takes back at its end, another may need: one scope at a time.
+/// Lock for one scope at a time: the controllers that one disables at its end, another may need.
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Scope {
@@ -197,23 +197,23 @@ impl Drop for Scope {
 #[test]
 fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
     let Some(mut scope) = Scope::make("moved") else { return };
-    let (guard, told) = Guard::that_writes_down();
+    let (guard, record) = Guard::with_record();
     let mut changed = Changed::default();
     let wanted = scope.wanted.clone();
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
     let own = format!("dyno-{}-self-", std::process::id());
     assert!(scope.home().starts_with(&own));
     assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
-    // What the guard was told is enough to undo it all, had we been killed here: then the locks are
-    // free.
-    let watched = told.watched();
+    // The guard's record suffices to undo everything if this process were killed here, which would
+    // free the locks.
+    let watched = record.watched();
     lock::release(&scope.v2.folder.join(scope.home()));
     assert_eq!(watched.len(), 2, "{watched:?}");
     end_all(&watched);
     scope.is_as_before();
     drop(changed);
     scope.is_as_before();
-    assert!(told.watched().is_empty());
+    assert!(record.watched().is_empty());
 
     let mut changed = Changed::default();
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
@@ -225,7 +225,7 @@ fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
 #[test]
 fn a_sweep_puts_strays_back_and_ends_subjects_only() {
     let Some(mut scope) = Scope::make("swept") else { return };
-    // Nobody has this number: it is above what any kernel gives.
+    // No process has this number: it is above the highest PID of any kernel.
     let own = scope.v2.folder.join("dyno-4194999-self");
     fs::create_dir(&own).unwrap();
     move_all(&scope.v2.folder, &own);
@@ -256,7 +256,7 @@ fn a_sweep_puts_strays_back_and_ends_subjects_only() {
 fn what_another_dyno_uses_is_left_to_it() {
     let Some(mut scope) = Scope::make("shared") else { return };
     let mut changed = Changed::default();
-    let (guard, wanted) = (Guard::that_writes_down().0, scope.wanted.clone());
+    let (guard, wanted) = (Guard::with_record().0, scope.wanted.clone());
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
     // A dyno in another PID namespace: no process here has its number, and its lock, which is
     // another process's there, is held.

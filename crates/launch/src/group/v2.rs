@@ -1,5 +1,5 @@
-//! Version 2: a group with processes hands no controllers down, so that dyno and its neighbours are
-//! moved out of the way, and back in the end.
+//! Version 2: a group with processes cannot enable controllers for its children. dyno and its
+//! neighbours are therefore moved to another group, and back at the end.
 
 use std::fs;
 use std::io;
@@ -46,8 +46,8 @@ pub(super) fn prepare(
     handed.down()
 }
 
-/// Leaves the group of an earlier dyno that was killed, guard and all: whoever started us may stand
-/// in it. All its processes go back to where that dyno took them from.
+/// Leaves the group of an earlier dyno that was killed together with its guard: the process that
+/// started this dyno may be in it. All its processes go back to the group that they came from.
 pub(super) fn leave_what_is_left(v2: &mut V2) {
     while let Some(Whose::Neighbours(owner)) =
         v2.folder.file_name().and_then(|n| Whose::of(&n.to_string_lossy()))
@@ -118,8 +118,8 @@ struct Moved {
 
 impl Moved {
     fn out_of_the_way(v2: &V2, guard: &Guard) -> io::Result<Moved> {
-        // The instant tells it from one of a dyno in another PID namespace, which may have our
-        // number.
+        // The instant distinguishes it from the group of a dyno in another PID namespace, which may
+        // have the same PID.
         let name = format!("dyno-{}-self-{:x}", std::process::id(), monotonic_ns());
         let own = v2.folder.join(name);
         guard.watch_moved(&own);
@@ -133,7 +133,7 @@ impl Moved {
 impl Drop for Moved {
     fn drop(&mut self) {
         put_back(&self.own);
-        // What is left even so stays in the guard's mind, which tries again when we end.
+        // The guard still has the groups that are left, and tries again when dyno ends.
         if !self.own.exists() {
             self.guard.forget_moved(&self.own);
         }

@@ -21,27 +21,27 @@ use netlink_sys::{Socket, SocketAddr};
 
 use super::settings;
 
-/// Both ends are called so, each in its network.
+/// Name of both ends, each in its network.
 const NAME: &str = "wire";
 
-/// The number of either end in its network: far above those that a kernel gives out of its own.
+/// Index of either end in its network: far above those that a kernel assigns.
 const WIRE: u32 = 1000;
 
-/// The number of the loopback device, which is the first of every network.
+/// Index of the loopback device, the first device of every network.
 const LOOPBACK: u32 = 1;
 
-/// Bytes of a packet at most, as on Ethernet.
+/// Largest packet in bytes (MTU), as on Ethernet.
 const MTU: u32 = 1500;
 
-/// Addresses of the wire, of the block that is kept for measurements of networks (RFC 2544 §C.2.2).
+/// Addresses of the wire, from the block for network benchmarks (RFC 2544 §C.2.2).
 const SERVERS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const PREFIX: u8 = 16;
 
-/// All of these addresses are the clients', for those who wear the ports of one out: 198.18.1.0/24.
+/// Addresses of the clients, 198.18.1.0/24: many, because one address may run out of ports.
 const MORE: [u8; 3] = [198, 18, 1];
 
-/// The first addresses of those that clients may come from.
+/// The first source addresses of clients.
 pub fn client_addresses(n: u8) -> impl Iterator<Item = IpAddr> {
     let [a, b, c] = MORE;
     (1..=n).map(move |d| Ipv4Addr::new(a, b, c, d).into())
@@ -68,13 +68,13 @@ fn end(network: BorrowedFd<'_>) -> LinkMessage {
     end
 }
 
-/// Sets up the end where the servers are, and their loopback.
+/// Sets up the servers' end, and their loopback.
 pub(super) fn open_servers_end() -> Result<(), String> {
     bring_up(LOOPBACK)?;
     open_end(SERVERS)
 }
 
-/// Sets up the end where the clients are, and their way to the servers' loopback.
+/// Sets up the clients' end, and their route to the servers' loopback.
 pub(super) fn open_clients_end() -> Result<(), String> {
     open_end(CLIENTS)?;
     let [a, b, c] = MORE;
@@ -144,9 +144,9 @@ fn bring_up(index: u32) -> Result<(), String> {
     ask("a device of a network", RouteNetlinkMessage::SetLink(message), 0)
 }
 
-/// Asks the kernel for something in the network of this thread, and waits for its answer.
+/// Sends a request to the kernel in this thread's network, and waits for its answer.
 fn ask(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), String> {
-    try_ask(message, flags).map_err(|error| format!("{what} cannot be had: {error}"))
+    try_ask(message, flags).map_err(|error| format!("{what} is not available: {error}"))
 }
 
 fn try_ask(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

@@ -1,11 +1,11 @@
-//! Networks of a start's own (network_namespaces(7)): the servers in one, whoever asks them in
+//! Network namespaces of one start (network_namespaces(7)): the servers in one, the clients in
 //! another, and a wire between the two (veth(4)).
 //!
-//! Both networks are held by file descriptors and by the processes in them, and the wire by the
-//! networks: whatever becomes of dyno, nothing of them stays.
+//! File descriptors and the processes inside hold both networks, and the networks hold the wire.
+//! Nothing of them stays, however dyno ends.
 //!
-//! Servers listen at 127.0.0.1, as they do elsewhere, and are found there: the clients' network has
-//! no loopback of its own, but a route to it over the wire, whose ends may carry such addresses
+//! Servers listen on 127.0.0.1, as they do elsewhere, and clients reach them there: the clients'
+//! network has a route to it over the wire instead of a loopback. The wire may carry such addresses
 //! (`route_localnet`, Documentation/networking/ip-sysctl.rst).
 
 mod link;
@@ -21,10 +21,10 @@ use std::thread;
 use crate::sys;
 pub use link::client_addresses;
 
-/// The network of a start. Clones are the same one.
+/// Network of a start. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub enum Network {
-    /// This machine's, which servers and clients share.
+    /// The machine's network, which servers and clients share.
     #[default]
     OfMachine,
     /// One for the servers and one for their clients.
@@ -62,7 +62,7 @@ impl Network {
     /// The thread cannot go there.
     ///
     /// # Panics
-    /// It cannot come back: whatever it did next would happen in a wrong network.
+    /// The thread cannot return: its next actions would happen in the wrong network.
     pub fn as_server<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         match self {
             Network::OfMachine => Ok(work()),
@@ -89,7 +89,7 @@ fn in_a_new_network(
     let make = || {
         let made = sys::unshare_network().and_then(|()| of_this_thread());
         let network =
-            made.map_err(|error| format!("a network of its own cannot be made: {error}"))?;
+            made.map_err(|error| format!("cannot create a network namespace: {error}"))?;
         set_up(network.as_fd())?;
         Ok(network)
     };
@@ -104,7 +104,7 @@ fn within<T>(network: BorrowedFd<'_>, work: impl FnOnce() -> T) -> io::Result<T>
     Ok(done)
 }
 
-/// The way back to a network, which is gone however the work ends.
+/// Returns to a network when dropped, however the work ends.
 struct Back(OwnedFd);
 
 impl Drop for Back {

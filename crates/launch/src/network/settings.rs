@@ -1,10 +1,9 @@
-//! How TCP is set up in a network (`/proc/sys/net`), which a new one has of the kernel's own
-//! defaults.
+//! Settings of TCP in a network (`/proc/sys/net`). A new network has the kernel's defaults.
 
 use std::fs;
 
-/// What a server or its clients can feel. Some of them a new network inherits, which of them
-/// differs between kernels.
+/// Settings that affect a server or its clients. A new network inherits some of them; which ones
+/// depends on the kernel.
 const FELT: [&str; 31] = [
     "core/somaxconn",
     "ipv4/ip_local_port_range",
@@ -39,13 +38,12 @@ const FELT: [&str; 31] = [
     "ipv6/conf/all/disable_ipv6",
 ];
 
-/// The settings of the network that this thread is in: name and value. Those that this kernel lacks
-/// are left out.
+/// Settings of this thread's network: name and value. Settings that this kernel lacks are left out.
 pub(super) fn of_here() -> Vec<(&'static str, String)> {
     FELT.into_iter().filter_map(|name| Some((name, read(name)?))).collect()
 }
 
-/// Makes the settings of this thread's network such.
+/// Applies settings to this thread's network.
 pub(super) fn apply(settings: &[(&'static str, String)]) -> Result<(), String> {
     let differs = |(name, value): &&(&str, String)| read(name).is_some_and(|here| here != *value);
     settings.iter().filter(differs).try_for_each(|(name, value)| write(name, value))

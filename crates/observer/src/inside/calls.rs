@@ -13,7 +13,7 @@ const FUTEX: usize = 500;
 /// A call whose number is not among those that are counted.
 const UNKNOWN: usize = CALLS - 1;
 
-/// What futex calls are for, by their command.
+/// Names of futex calls, by their command.
 const FUTEX_COMMANDS: [&str; 11] = [
     "futex(wait)",
     "futex(wake)",
@@ -37,12 +37,12 @@ pub(super) fn name(number: usize) -> &'static str {
     }
 }
 
-/// What a thread waits for in each call, in the order of their numbers.
+/// States of threads that wait in each call, in the order of the calls' numbers.
 pub(super) fn waits() -> impl Iterator<Item = State> {
     (0..CALLS).map(|number| wait(name(number)))
 }
 
-/// What a thread waits for that sleeps in this call.
+/// State of a thread that sleeps in this call.
 fn wait(call: &str) -> State {
     let is_any = |calls: &[&str]| calls.contains(&call);
     if call.starts_with("futex") || is_any(LOCK) {
@@ -58,7 +58,7 @@ fn wait(call: &str) -> State {
     }
 }
 
-/// A lock, or another thread's work: nobody can tell the two apart from here.
+/// Calls that wait for a lock or for another thread's work: the kernel cannot distinguish the two.
 const LOCK: &[&str] = &["flock", "semop", "semtimedop", "fcntl"];
 
 /// A peer: what a server waits in for requests and for answers of others. `read` and `write` wait
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_told_apart_by_their_calls() {
+    fn waits_are_classified_by_call() {
         let all: Vec<State> = waits().collect();
         assert_eq!(all.len(), CALLS);
         assert_eq!(

@@ -1,7 +1,6 @@
-//! Counting of system calls without a program in the kernel: by counters of its tracepoints
-//! (perf_event_open(2)), one per name and thread. For where a program cannot be had: in a PID
-//! namespace, or on another architecture. It knows how often a call was made, and not what it
-//! returned.
+//! Counts of system calls without a program in the kernel: counters of its tracepoints
+//! (perf_event_open(2)), one per name and thread. Used where a program is not available: in a PID
+//! namespace, or on another architecture. They show how often a call was made, but not its result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -57,9 +56,9 @@ const NAMED: [&str; 30] = [
     "writev",
 ];
 
-/// In each of so many times that a party's counters are opened all names are counted, and in the
-/// others those that were seen: to open and to close a counter that nobody else has costs the whole
-/// machine a moment.
+/// All names are counted once in so many openings of a party's counters, and in the others only the
+/// names that were seen. To open or close a counter with no other user stalls the whole machine for
+/// a moment.
 const ALL_NAMES_EVERY: u32 = 16;
 
 /// The name of all calls that are not counted by theirs.
@@ -70,13 +69,13 @@ const OTHER: &str = "other";
 pub(super) struct Events {
     /// The tracepoint of all calls.
     all: u64,
-    /// Those of some, by name.
+    /// Tracepoints of some calls, by name.
     named: BTreeMap<&'static str, u64>,
     /// `None`: the place is free.
     parties: [Option<Watched>; PARTIES as usize],
-    /// What is open while calls are counted: of which party, of what, and the counter.
+    /// Open counters: the party, the call's name (`None`: all calls), and the counter.
     open: Vec<(u64, Option<&'static str>, Counter)>,
-    /// What closed counters had counted: by party, and by name.
+    /// Counts of closed counters: by party, and by name.
     sums: BTreeMap<(u64, Option<&'static str>), u64>,
 }
 
@@ -114,7 +113,7 @@ impl Events {
             open: Vec::new(),
             sums: BTreeMap::new(),
         };
-        // Of this thread: whether it may.
+        // A counter of this thread shows whether counting is allowed.
         counter(all, 0).map_err(Error::new)?;
         Ok(events)
     }
@@ -145,8 +144,8 @@ impl Events {
         for (party, name, counter) in &mut closed {
             *self.sums.entry((*party, *name)).or_default() += counter.read().map_err(Error::new)?;
         }
-        // The kernel waits for every CPU with each that is the last of its name, 30 ms and more:
-        // whoever samples is not to wait as well.
+        // To close the last counter of a name, the kernel waits for every CPU, 30 ms and more: the
+        // sampling thread must not wait as well.
         if !closed.is_empty() {
             thread::spawn(move || drop(closed));
         }
@@ -211,14 +210,14 @@ fn rest(sums: &BTreeMap<Option<&'static str>, u64>) -> u64 {
 }
 
 fn counted(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> Counted {
-    let untold = |count| CallUse { count, errors: None, again: None, returned: None };
+    let only_count = |count| CallUse { count, errors: None, again: None, returned: None };
     let named = sums.iter().filter_map(|(name, n)| Some(((*name)?, *n)));
     let mut by_name: BTreeMap<String, CallUse> =
-        named.filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), untold(n))).collect();
+        named.filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), only_count(n))).collect();
     if other > 0 {
-        by_name.insert(OTHER.into(), untold(other));
+        by_name.insert(OTHER.into(), only_count(other));
     }
-    // On which CPUs they were made nobody knows: as if all had been on one.
+    // The CPUs of the calls are unknown: all are counted on one.
     Counted { by_name, of_cpus: vec![sums.get(&None).copied().unwrap_or(0)] }
 }
 
@@ -233,7 +232,7 @@ fn counter(id: u64, tid: u32) -> io::Result<Counter> {
 /// The kernel's list of its tracepoints.
 struct Tracepoints {
     folder: PathBuf,
-    /// What the folder is in, if nobody has it but dyno: gone once this is closed.
+    /// Mount that only dyno has, if the folder is in one: gone once this is closed.
     _mount: Option<OwnedFd>,
 }
 
@@ -243,7 +242,7 @@ impl Tracepoints {
             PLACES.iter().map(PathBuf::from).find(|place| place.join("raw_syscalls").exists());
         match usual {
             Some(folder) => Ok(Tracepoints { folder, _mount: None }),
-            // Where nothing has mounted it, as in containers, nobody else need see it.
+            // Not mounted, as in containers: dyno's own mount stays invisible to other processes.
             None => Tracepoints::of_own(),
         }
     }
@@ -269,7 +268,7 @@ fn tids(pid: u32) -> BTreeSet<u32> {
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// What the kernel says of a thread that is not there.
+/// The kernel's error for a thread that does not exist.
 const ENDED: i32 = rustix::io::Errno::SRCH.raw_os_error();
 
 #[cfg(test)]

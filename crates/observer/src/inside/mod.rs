@@ -1,9 +1,8 @@
-//! Looking inside processes from the kernel: which system calls they make, and what their threads
-//! do with their time.
+//! System calls of processes, and states of their threads over time, observed in the kernel.
 //!
 //! A small program runs at the kernel's tracepoints (`bpf/inside.bpf.c`, loaded by `program`) and
-//! adds up; nothing is written per event. `calls` knows the numbers of system calls, `slices` when
-//! to count them. Where no program can be had, `events` counts calls.
+//! adds up; nothing is written per event. `calls` has the numbers of system calls, and `slices`
+//! decides when to count them. Where no program is available, `events` counts calls.
 
 mod calls;
 mod events;
@@ -22,7 +21,7 @@ use events::Events;
 use program::{Counted, PARTIES, Program};
 use slices::{Price, Slices};
 
-/// What can be looked at.
+/// Selection of observations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// States of threads, wake-ups, migrations, threads that end.
@@ -53,7 +52,7 @@ const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF a
                          CONFIG_FTRACE_SYSCALLS, as distributions build theirs; containers may \
                          forbid bpf(2).";
 
-/// What looks, for any number of parties. Clones share it; it is gone with the last of them.
+/// Observer of any number of parties. Clones share it; dropping the last one detaches it.
 #[derive(Clone)]
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct Inside {
@@ -152,7 +151,7 @@ impl Inside {
             }
             Err(refusal) => refusal,
         };
-        // Whoever wants no calls, or may not count them either, has the reason for the better way.
+        // If calls are not asked for or not allowed, the reason of the better method is kept.
         let events =
             Some(()).filter(|()| wanted.calls != Calls::None).and_then(|()| Events::load().ok());
         let events = events.ok_or_else(|| refusal.clone())?;
@@ -179,25 +178,24 @@ impl Inside {
         let mut looks = self.lock();
         let party = looks
             .place()
-            .ok_or_else(|| format!("no more than {PARTIES} parties can be watched at once"))?;
+            .ok_or_else(|| format!("at most {PARTIES} parties can be monitored at once"))?;
         let begun = looks.watch(party, pid).and_then(|()| looks.calls(party));
         let base = match begun {
             Ok(base) => base,
             Err(error) => {
                 looks.forget(party);
-                return Err(format!("it cannot be watched: {}", error.message));
+                return Err(format!("it cannot be monitored: {}", error.message));
             }
         };
         drop(looks);
         Ok(Watching { inside: self.clone(), party, base, counted: Mutex::default() })
     }
 
-    /// Has everything that runs in the kernel run, or not. For those who want to know what it
-    /// costs: what is told of threads after that counts the time without as if they had gone on
-    /// with what they did.
+    /// Attaches or detaches all programs in the kernel, so that their cost can be measured. Times
+    /// of threads that are read afterwards count the detached time as the state before it.
     ///
     /// # Errors
-    /// The kernel refused; in words.
+    /// The kernel's refusal, as a sentence.
     pub fn attach(&self, on: bool) -> Result<(), String> {
         self.lock().attach(on).map_err(|error| error.message)
     }
@@ -235,7 +233,7 @@ impl Watching {
         &self.inside
     }
 
-    /// Adds processes that were there before, or that the kernel did not tell of.
+    /// Adds processes that existed before, or that the kernel did not report.
     pub fn add(&self, pids: &[u32]) {
         let mut looks = self.inside.lock();
         for pid in pids {
@@ -269,7 +267,7 @@ impl Watching {
     fn fill_threads(&self, used: &mut PartyUse, now_ns: u64) {
         let looks = self.inside.lock();
         let Looks::Program(program) = &*looks else { return };
-        // Of a thread for which there was no room nobody knows where it was.
+        // The states of a thread for which there was no room are unknown.
         let knows_all = program.lost() == 0;
         for thread in &mut used.threads {
             let seen = program.thread(thread.tid, now_ns);
@@ -281,9 +279,9 @@ impl Watching {
         used.ended = Some(program.ended(self.party));
     }
 
-    /// Adds what was counted in a slice, in which so many answers came. Where nobody counts
-    /// answers, each slice stands for the stretch of time that it ends: idle times are counted from
-    /// end to end and busy ones in slices, and would weigh more than these.
+    /// Adds the counts of a slice in which so many answers came. Without a count of answers, each
+    /// slice stands for the stretch of time that it ends: idle times are counted from end to end
+    /// and busy ones in slices, so idle times would otherwise weigh more.
     fn sliced(&self, before: &Counted, now: &Counted, slice: Length, answers: Option<u64>) {
         let mut counted = lock(&self.counted);
         counted.slices += 1;
@@ -322,7 +320,7 @@ fn unmoved(pid: u32, tid: u32, ns: u64) -> Seen {
 /// the generator, if it runs here, would just then be behind with the answers that it has.
 const SETTLES: Duration = Duration::from_millis(1);
 
-/// Complete answers of a load so far, by its number; `None`: nobody counts them.
+/// Complete answers of a load so far, by its number; `None`: they are not counted.
 type AnswersOf<'a> = dyn Fn(usize) -> Option<u64> + 'a;
 
 /// The length of a slice, and of the stretch of time that it stands for: from the end of the slice
@@ -333,9 +331,8 @@ struct Length {
     stretch_ns: u64,
 }
 
-/// Counts the system calls of parties: calls, and answers, of the same stretches of time. There is
-/// one switch in the kernel for all that are watched, so whoever counts at the same time counts
-/// together.
+/// Counter of the system calls of parties: calls and answers of the same stretches of time. The
+/// kernel has one switch for all monitored processes, so concurrent counters share their slices.
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct Counting {
     inside: Inside,
@@ -351,7 +348,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Of the parties of loads that go on at the same time, load by load. `None`: their calls are
+    /// Creates a counter for the parties of concurrent loads, load by load. `None`: their calls are
     /// not to be counted, or there are no parties.
     #[must_use]
     pub fn new(of_loads: Vec<Vec<Arc<Watching>>>) -> Option<Counting> {
@@ -366,16 +363,16 @@ impl Counting {
         let slices = Slices::new(inside.wanted.calls == Calls::Every, inside.lock().price());
         let mut counting =
             Counting { inside, watched, slices, rate: None, counted: Vec::new(), ended_ns: None };
-        // What was counted before is nothing of this.
+        // Earlier counts are not part of this.
         counting.counted = counting.read().ok()?;
         Some(counting)
     }
 
-    /// Counts until `wait` says so. `answers`: complete answers of a load so far, `None` if nobody
-    /// counts them. `wait` sleeps; true: it is time to end.
+    /// Counts until `wait` returns true. `answers`: complete answers of a load so far, `None` if
+    /// they are not counted. `wait` sleeps.
     ///
     /// # Errors
-    /// The kernel does not count any more; in words.
+    /// The kernel does not count any more; as a sentence.
     pub fn run(
         &mut self,
         answers: &AnswersOf<'_>,

@@ -1,5 +1,5 @@
-//! The program in the kernel, `bpf/inside.bpf.c`: loaded, its maps read and written. The layouts of
-//! its values are told in both places.
+//! The program in the kernel, `bpf/inside.bpf.c`: loads it, and reads and writes its maps. Both
+//! files define the layouts of its values.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{Calls, Wanted};
 use crate::clock::monotonic_ns;
 use crate::kernel::{Error, map};
 
-/// Parties that can be watched at once.
+/// Most parties that can be monitored at once.
 pub(super) const PARTIES: u64 = 16;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/inside.bpf.o");
@@ -31,7 +31,7 @@ const THREADS: [(&str, &str); 3] = [
     ("inside_migrate", "sched_migrate_task"),
 ];
 
-/// Programs that tell user time from system time.
+/// Programs that distinguish user time from system time.
 const MODES: [(&str, &str); 2] = [("inside_enter", "sys_enter"), ("inside_leave", "sys_exit")];
 
 /// The program that counts system calls.
@@ -73,7 +73,7 @@ pub(super) struct Program {
     calls: PerCpuArray<MapData, PartyCalls>,
     facts: Array<MapData, u64>,
     counts: Option<BtfTracePointLinkId>,
-    /// What runs all the time, with the programs' names.
+    /// Links of the programs that run all the time, with their names.
     always: Vec<(&'static str, BtfTracePointLinkId)>,
     wanted: Wanted,
     /// Which places of parties are taken.
@@ -112,8 +112,8 @@ impl Program {
         Ok(program)
     }
 
-    /// Attaches what runs all the time, or takes it off. What threads did meanwhile counts as what
-    /// they did before.
+    /// Attaches or detaches the programs that run all the time. The detached time of threads counts
+    /// as the state before it.
     pub(super) fn attach(&mut self, on: bool) -> Result<(), Error> {
         for (name, link) in self.always.drain(..) {
             tracepoint(&mut self.ebpf, name)?.detach(link).map_err(Error::new)?;
@@ -134,7 +134,7 @@ impl Program {
 
     /// Watches a process, and those that it starts from now on, as a party's.
     pub(super) fn watch(&mut self, party: u64, pid: u32) -> Result<(), Error> {
-        // From now on: time before is nobody's.
+        // Time is counted from now on; earlier time is not.
         self.watched.insert(pid, [party, monotonic_ns()], 0).map_err(Error::new)
     }
 
@@ -217,7 +217,7 @@ impl Program {
         Ok(counted)
     }
 
-    /// What is known of a thread up to `now`; `None`: it has not been seen yet.
+    /// State times of a thread up to `now`; `None`: it has not been seen yet.
     pub(super) fn thread(&self, tid: u32, now: u64) -> Option<Seen> {
         const TRIES: usize = 8;
         for _ in 0..TRIES {
@@ -227,7 +227,7 @@ impl Program {
             if done == begun {
                 let mut seen = self.seen(sums);
                 let state = State::ALL.get(*state as usize).copied().unwrap_or(State::Other);
-                // What lasts since its last change counts up to now.
+                // The state since the last change counts up to now.
                 seen.states.add(state, now.saturating_sub(*since));
                 if let Some(modes) = seen.modes.as_mut().filter(|_| state == State::Running) {
                     let ns = now.saturating_sub(*mode_since);

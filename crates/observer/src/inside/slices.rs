@@ -7,12 +7,12 @@
 
 use std::time::Duration;
 
-/// What counting costs, in nanoseconds. Measured with h2o on Linux 6.18 in a virtual machine.
+/// Cost of counting, in nanoseconds. Measured with h2o on Linux 6.18 in a virtual machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Price {
-    /// Of a call.
+    /// Cost per call.
     call_ns: f64,
-    /// Of beginning and ending a slice.
+    /// Cost of beginning and ending a slice.
     slice_ns: f64,
 }
 

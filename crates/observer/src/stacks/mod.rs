@@ -52,7 +52,7 @@ pub struct Sampling {
 struct Seen {
     doing: Doing,
     pid: u32,
-    /// Of the process's first thread.
+    /// Whether it is the process's first thread.
     first: bool,
     thread: String,
     /// Addresses, the innermost first; those behind a call lie in it.
@@ -82,7 +82,7 @@ pub struct Sampled {
     pub waiting: Stacks,
 }
 
-/// Why nobody can take stacks here; `None`: one can.
+/// Why stacks are not available here; `None`: they are.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
     Sampling::load().err()

@@ -12,17 +12,17 @@ use dyno_archive::profile::{Frame, FrameKind};
 use super::unwind::Unwinder;
 use crate::kept;
 
-/// What addresses stand for: a function, and those that were inlined into it, the outermost first.
+/// Functions of addresses: a function and those inlined into it, the outermost first.
 pub(super) type Named = HashMap<u64, Vec<Frame>>;
 
 /// Longer names are cut: templates have some of thousands of characters.
 const MOST_LETTERS: usize = 400;
 
-/// Names addresses of the kernel. Those of which the kernel does not tell, as to users without
-/// privilege, have no name.
+/// Names addresses of the kernel. Addresses that the kernel hides, as from users without privilege,
+/// have no name.
 pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> Named {
-    // An image of the kernel would tell of inlined functions; few machines have one, and it takes
-    // long to read.
+    // An image of the kernel would show inlined functions, but few machines have one, and reading
+    // it takes long.
     let source = Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() });
     let mut all = named(symbolizer, &source, Input::AbsAddr(addresses), None);
     for address in addresses {
@@ -64,7 +64,7 @@ pub(super) fn of_process(
             addresses.iter().filter_map(|(address, at)| Some((*address, named.get(at)?.clone()))),
         );
     }
-    // Of what lies in no file the kernel's own page of functions (vDSO) has names.
+    // The kernel's page of functions (vDSO) has names, although it is in no file.
     let process = Process { perf_map: false, map_files: false, ..Process::new(Pid::from(pid)) };
     all.extend(named(
         symbolizer,
@@ -93,7 +93,7 @@ pub(super) fn of_process(
     all
 }
 
-/// Those addresses that have names. `module`: the file that they are of; `None`: the kernel.
+/// Names of the addresses that have one. `module`: their file; `None`: the kernel.
 fn named(
     symbolizer: &Symbolizer,
     source: &Source<'_>,

@@ -1,5 +1,5 @@
-//! The program in the kernel, `bpf/stacks.bpf.c`: loaded, attached, its stacks read. The layouts of
-//! its values are told in both places.
+//! The program in the kernel, `bpf/stacks.bpf.c`: loads it, attaches it and reads its stacks. Both
+//! files define the layouts of its values.
 
 use std::io::Read as _;
 
@@ -28,7 +28,7 @@ const ROOM: usize = 32 * 1024 * 1024 / RECORD;
 /// Keys of `counts`: of running threads, and of the others.
 const LOST: [u32; 2] = [1, 3];
 
-/// What a thread did when its stack was taken: `kind` of `struct stack`.
+/// State of a thread when its stack was taken: `kind` of `struct stack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Doing {
     Running,
@@ -43,7 +43,7 @@ pub(super) struct Raw<'a> {
     pub(super) doing: Doing,
     pub(super) pid: u32,
     pub(super) tid: u32,
-    /// Of the thread, 15 bytes at most and then NUL.
+    /// Name of the thread, 15 bytes at most and then NUL.
     pub(super) name: &'a [u8],
     /// Registers as the thread left user space.
     pub(super) ip: u64,

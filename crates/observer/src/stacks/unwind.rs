@@ -58,7 +58,7 @@ pub(super) struct Unwinder {
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
 }
 
-/// What a process consists of.
+/// Unwinder and mapped files of a process.
 #[derive(Default)]
 struct Known {
     unwinder: UnwinderNative<Section, framehop::MayAllocateDuringUnwind>,
@@ -68,7 +68,7 @@ struct Known {
 /// A file that is mapped as code.
 struct Loaded {
     addresses: Range<u64>,
-    /// How far its addresses are from those that the file tells of.
+    /// Offset of its addresses from those in the file.
     base: u64,
     name: String,
     /// Where it can be read.
@@ -188,7 +188,7 @@ impl Mapping<'_> {
     }
 }
 
-/// The code that `/proc/PID/maps` tells of and that files hold (proc_pid_maps(5)).
+/// Mappings of code from files, as listed in `/proc/PID/maps` (proc_pid_maps(5)).
 fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
     maps.lines().filter_map(|line| {
         let path = line.get(line.find('/')?..)?;
@@ -252,11 +252,13 @@ fn load(
     Some((loaded, Module::new(mapping.path.into(), addresses, base, sections)))
 }
 
-/// How far the addresses of a mapping are from those that its file tells of: by the segment that it
-/// is of.
+/// Offset of a mapping's addresses from those in its file, computed from the segment that it maps.
 fn base(mapping: &Mapping<'_>, elf: &object::File<'_>) -> Option<u64> {
     const PAGE: u64 = 4096;
-    let is_code = |s: &object::Segment<'_, '_>| matches!(s.flags(), object::SegmentFlags::Elf { p_flags, .. } if p_flags & object::elf::PF_X != 0);
+    let is_code = |s: &object::Segment<'_, '_>| match s.flags() {
+        object::SegmentFlags::Elf { p_flags, .. } => p_flags & object::elf::PF_X != 0,
+        _ => false,
+    };
     // Mappings begin with pages, segments anywhere in them.
     let holds = |s: &object::Segment<'_, '_>| {
         let (from, bytes) = s.file_range();

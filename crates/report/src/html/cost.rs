@@ -22,10 +22,30 @@ pub(super) fn cost(report: &Report) -> Markup {
     html! {
         (figure("cpu", "Server CPU per request", noise(report, CPU.key).trim_start(), &cpu(report)))
         (price(report))
-        (figure("split", "User and system CPU per request", &format!("{SPLIT}{}", noise(report, CPU.key)), &split(report)))
-        (figure("cpus", "CPUs used", &format!("{CPUS}{}", noise(report, "server_cpus")), &cpus(report)))
-        (figure("memory", "Memory", &format!("{MEMORY}{}", noise(report, metric::MEMORY.key)), &memory(report)))
-        (figure("memory-time", "Memory × time per request", &format!("{MEMORY_TIME}{}", noise(report, metric::MEMORY_TIME.key)), &memory_time(report)))
+        (figure(
+            "split",
+            "User and system CPU per request",
+            &format!("{SPLIT}{}", noise(report, CPU.key)),
+            &split(report),
+        ))
+        (figure(
+            "cpus",
+            "CPUs used",
+            &format!("{CPUS}{}", noise(report, "server_cpus")),
+            &cpus(report),
+        ))
+        (figure(
+            "memory",
+            "Memory",
+            &format!("{MEMORY}{}", noise(report, metric::MEMORY.key)),
+            &memory(report),
+        ))
+        (figure(
+            "memory-time",
+            "Memory × time per request",
+            &format!("{MEMORY_TIME}{}", noise(report, metric::MEMORY_TIME.key)),
+            &memory_time(report),
+        ))
         (lifetimes(report))
         (backends(report))
     }
@@ -38,7 +58,7 @@ const CPUS: &str = "CPU time per second of the measured window: how many CPUs we
 const MEMORY: &str = "Anonymous and shared memory, of the control group if there is one; page \
                       cache, and what the kernel holds for the server, are apart.";
 const MEMORY_TIME: &str = "The memory that the server held, times the time between two answers: \
-                           what a request took of a machine whose memory is paid for by the second.";
+                           the share of a request in memory that is paid for by the second.";
 
 fn cpu(report: &Report) -> Markup {
     step_table(
@@ -118,14 +138,14 @@ fn memory_time(report: &Report) -> Markup {
     )
 }
 
-/// What each start used over its whole life. A sentence where nothing tells.
+/// Resources that each start used over its whole life; a sentence where they are unknown.
 fn lifetimes(report: &Report) -> Markup {
     let lived: Vec<&SubjectResult> =
         report.subjects.iter().filter(|s| !s.lifetimes.starts.is_empty()).collect();
     if lived.is_empty() {
         return note(
-            "What requests cost a server over its whole life, start-up and warm-up included, is \
-             not known here: only control groups tell the CPU time of processes and threads that \
+            "The cost of requests over a server's whole life, start-up and warm-up included, is \
+             unknown here: only control groups count the CPU time of processes and threads that \
              have ended. In the JSON, lifetimes are empty.",
         );
     }
@@ -147,10 +167,10 @@ const LIFETIMES: &str = "Right answers over CPU time, both counted from exec: a 
                          with a dot when it was ready, when it was warm, and after each trial. \
                          Steeper is cheaper. Start-up, warm-up and what was compiled meanwhile are \
                          in it, which CPU time per request in a step leaves out. A start without a \
-                         control group has no line, and none in the JSON's lifetimes: nothing else \
-                         tells the CPU time of what has ended.";
+                         control group has no line, and none in the JSON's lifetimes: only control \
+                         groups count the CPU time of processes that have ended.";
 
-/// What back ends used in each trial. Empty if there are none.
+/// Resources that back ends used in each trial. Empty if there are none.
 fn backends(report: &Report) -> Markup {
     type BehindTrial<'a> = (&'a TrialResult, &'a BackendUse);
     let rows: Vec<BehindTrial<'_>> =
@@ -182,8 +202,8 @@ fn backends(report: &Report) -> Markup {
     }
 }
 
-/// The price of a billion requests, at prices that the reader may change. Empty if nobody knows
-/// what a request takes.
+/// The price of a billion requests, at prices that the reader may change. Empty if the cost of a
+/// request is unknown.
 fn price(report: &Report) -> Markup {
     if report.overview.iter().all(|row| row.paid.is_none()) {
         return Markup::default();
@@ -241,16 +261,27 @@ fn between(row: &OverviewRow) -> Markup {
     html! { (priced(low, ends.0)) "–" (priced(high, ends.1)) }
 }
 
-/// Where the reader sets prices; the viewer shows it.
+/// The form in which the reader sets prices; the viewer shows it.
 fn prices(cost: Option<Cost>) -> Markup {
     let input = |name: &str, label: &str, value: Option<f64>, most: Option<u32>| {
-        html! { label { (label) " " input type="number" name=(name) min="0" max=[most] step="any" value=[value]; } " " }
+        html! {
+            label {
+                (label) " "
+                input type="number" name=(name) min="0" max=[most] step="any" value=[value];
+            }
+            " "
+        }
     };
     html! {
         form id="prices" hidden {
             (input("cpu", "Price of a vCPU, an hour", cost.map(|cost| cost.per_vcpu_hour), None))
             (input("gib", "of a GiB, an hour", cost.and_then(|cost| cost.per_gib_hour), None))
-            (input("utilisation", "share of the CPUs that is used", cost.and_then(|cost| cost.utilisation), Some(1)))
+            (input(
+                "utilisation",
+                "share of the CPUs that is used",
+                cost.and_then(|cost| cost.utilisation),
+                Some(1),
+            ))
         }
         "\n"
     }

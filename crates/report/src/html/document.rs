@@ -32,7 +32,9 @@ pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String
             body {
                 main { (PreEscaped(shown(&main.0))) }
                 @if !data.is_empty() {
-                    script type="application/json" id="dyno-data" { (PreEscaped(inside_script(data))) }
+                    script type="application/json" id="dyno-data" {
+                        (PreEscaped(inside_script(data)))
+                    }
                     script { (PreEscaped(js)) }
                 }
             }

@@ -1,4 +1,4 @@
-//! What a suite's experiment changes, and what twins differ by.
+//! The effects of a suite's experiment, and differences between twins.
 
 use dyno_analysis::experiment::{Dose, Effect};
 use dyno_analysis::report::Report;
@@ -20,8 +20,18 @@ pub(super) fn section(report: &Report) -> Markup {
     let experiment = report.experiment.as_ref();
     let body = html! {
         @if let Some(experiment) = experiment {
-            (figure("effects", &title(experiment.factor.as_deref()), EFFECTS, &rows(&experiment.effects)))
-            ul { @for effect in &experiment.effects { li { (effect.to) " against " (effect.from) ": " (effect.reason()) } } } "\n"
+            (figure(
+                "effects",
+                &title(experiment.factor.as_deref()),
+                EFFECTS,
+                &rows(&experiment.effects),
+            ))
+            ul {
+                @for effect in &experiment.effects {
+                    li { (effect.to) " against " (effect.from) ": " (effect.reason()) }
+                }
+            }
+            "\n"
             (doses(&experiment.doses))
         }
         @if !report.duets.is_empty() {
@@ -78,7 +88,7 @@ fn rows(effects: &[Effect]) -> Markup {
     table("sortable", &head, &all.map(row).collect::<Vec<Row>>())
 }
 
-/// What doubling a dose does. Empty without a dose.
+/// The effect of doubling a dose. Empty without a dose.
 fn doses(doses: &[Dose]) -> Markup {
     if doses.is_empty() {
         return Markup::default();

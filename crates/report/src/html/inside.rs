@@ -1,4 +1,4 @@
-//! What was seen inside a server, for its card: system calls by name, and its threads by role.
+//! Probe results from inside a server, for its card: system calls by name, and its threads by role.
 
 use dyno_analysis::inside::{CallSummary, Inside, RoleSummary, RuntimeSummary};
 use dyno_analysis::machine::{MachineResult, OtherCpu};
@@ -13,9 +13,9 @@ use crate::format::{css_percent, micros, number, percent, quantity};
 /// System calls that are shown before one asks for all.
 const SHOWN: usize = 8;
 
-/// `beside`: the reference, with its title.
-pub(super) fn inside(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {
-    html! { (calls(here, beside)) (roles(here)) (runtime(here)) }
+/// `reference`: the one to compare with, and its title.
+pub(super) fn inside(here: &Inside, reference: Option<(&str, &Inside)>) -> Markup {
+    html! { (calls(here, reference)) (roles(here)) (runtime(here)) }
 }
 
 /// The USE table of a step: utilisation, saturation and errors of every resource.
@@ -40,7 +40,7 @@ pub(super) fn use_table(rows: &[UseRow]) -> Markup {
     )
 }
 
-/// What the machine did in the same repeat, beside serving and loading.
+/// Activity of the machine in the same repeat besides serving and loading.
 pub(super) fn machine(of: &MachineResult) -> Markup {
     let share = |value: Option<f64>, of: &str| value.map(|v| format!("{} {of}", percent(v)));
     let rate = |value: Option<f64>| value.map(|v| quantity(Unit::PerSecond, v));
@@ -77,15 +77,15 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
         return Markup::default();
     }
     let row = |(name, value): &(&str, Option<String>)| -> Row {
-        vec![text(name), text(value.as_deref().unwrap_or("– (not told here)"))].into()
+        vec![text(name), text(value.as_deref().unwrap_or("– (unavailable here)"))].into()
     };
     let rows: Vec<Row> = facts.iter().map(row).collect();
     more("What the machine did meanwhile", &table("counters", &["The machine", "Meanwhile"], &rows))
 }
 
-fn calls(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {
-    let all = here.calls_beside(beside.map(|(_, inside)| inside));
-    let there = beside.map(|(title, _)| format!("#{title}"));
+fn calls(here: &Inside, reference: Option<(&str, &Inside)>) -> Markup {
+    let all = here.calls_beside(reference.map(|(_, inside)| inside));
+    let there = reference.map(|(title, _)| format!("#{title}"));
     let head: Vec<&str> = ["System calls", "#Here"]
         .into_iter()
         .chain(there.as_deref())
@@ -93,7 +93,7 @@ fn calls(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {
         .collect();
     let row = |call: &dyno_analysis::inside::CallBeside<'_>| -> Row {
         let mut cells = vec![text(call.name), often(call.here)];
-        if beside.is_some() {
+        if reference.is_some() {
             cells.push(often(call.there));
         }
         cells.push(returned(call.here));
@@ -111,7 +111,7 @@ fn often(call: Option<&CallSummary>) -> Cell {
     value(call.and_then(|call| call.per_response.median), number)
 }
 
-/// What a call returned on average.
+/// The average return value of a call.
 fn returned(call: Option<&CallSummary>) -> Cell {
     value(call.and_then(|call| call.returned_mean.median), number)
 }
@@ -128,17 +128,19 @@ fn roles(here: &Inside) -> Markup {
     };
     let rows: Vec<Row> = here.roles().iter().map(row).collect();
     html! {
-        @if !rows.is_empty() { (table("counters", &["Threads", "#Alive", "#CPU", "What they did"], &rows)) }
+        @if !rows.is_empty() {
+            (table("counters", &["Threads", "#Alive", "#CPU", "What they did"], &rows))
+        }
     }
 }
 
-/// What the runtime says of itself.
+/// Metrics that the runtime reports of itself.
 fn runtime(here: &Inside) -> Markup {
-    let row = |told: &RuntimeSummary| -> Row {
+    let row = |metric: &RuntimeSummary| -> Row {
         vec![
-            text(told.name.replace('_', " ")),
-            value(told.value.median, |v| quantity(told.unit, v)),
-            text(of_runtime(told.unit)),
+            text(metric.name.replace('_', " ")),
+            value(metric.value.median, |v| quantity(metric.unit, v)),
+            text(of_runtime(metric.unit)),
         ]
         .into()
     };
@@ -148,7 +150,7 @@ fn runtime(here: &Inside) -> Markup {
     }
 }
 
-/// What a value of a runtime is a value of.
+/// The reference of a runtime's value.
 const fn of_runtime(unit: Unit) -> &'static str {
     match unit {
         Unit::Share => "the time",
@@ -167,7 +169,9 @@ fn states(role: &RoleSummary) -> Markup {
     html! {
         @if shares.is_empty() { "–" } @else {
             span.states aria-hidden="true" {
-                @for (state, share) in &shares { i class=(state) style=(format!("--w:{}", css_percent(*share))) {} }
+                @for (state, share) in &shares {
+                    i class=(state) style=(format!("--w:{}", css_percent(*share))) {}
+                }
             }
             small { (words.join(", ")) }
         }

@@ -45,7 +45,7 @@ pub(super) fn life(report: &Report) -> Markup {
     }
 }
 
-/// What the programs are, and what they take without being asked. Empty if nobody looked.
+/// The programs, and what they use when idle. Empty if they were not inspected.
 fn programs(report: &Report) -> Markup {
     let looked: Vec<&SubjectResult> =
         report.subjects.iter().filter(|s| s.binary.is_some() || s.idle.is_some()).collect();
@@ -198,7 +198,8 @@ fn failures(report: &Report) -> Markup {
 fn failure(s: &SubjectResult, f: &SubjectFailure) -> Markup {
     html! {
         p.bad {
-            b { (s.title) } ", repeat " (f.repeat) ": " (f.failure.kind.name()) ": " (f.failure.message)
+            b { (s.title) } ", repeat " (f.repeat) ": " (f.failure.kind.name()) ": "
+            (f.failure.message)
         }
         "\n"
         @if let Some(log) = &f.log_tail {

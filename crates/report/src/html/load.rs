@@ -31,7 +31,12 @@ pub(super) fn under_load(report: &Report) -> Markup {
         ],
     );
     html! {
-        (figure("throughput", "Throughput", &format!("{LEGEND}{}", noise(report, THROUGHPUT.key)), &throughput))
+        (figure(
+            "throughput",
+            "Throughput",
+            &format!("{LEGEND}{}", noise(report, THROUGHPUT.key)),
+            &throughput,
+        ))
         (figure("over-time", "Throughput over time", OVER_TIME, &over_time(report)))
         (errors(report))
         (scaling(report))
@@ -81,7 +86,12 @@ fn scaling(report: &Report) -> Markup {
     };
     html! {
         h3 { "How throughput grows" } "\n"
-        (table_of("sortable", &[&named[..], &telling(report, &varied), &figures].concat(), &curves, of))
+        (table_of(
+            "sortable",
+            &[&named[..], &telling(report, &varied), &figures].concat(),
+            &curves,
+            of,
+        ))
         (note("Knee: the number of requests in flight above which throughput hardly rises. It is \
                empty if the bend is within the noise, or if the server may have done more in \
                repeats at or above it that do not count. The Universal Scalability Law, λn / (1 + \
@@ -143,7 +153,7 @@ fn objective(report: &Report) -> Markup {
 }
 
 const LEGEND: &str = "A dot per repeat, a line through the medians of valid steps, or, of a single \
-                      step, a bar. The shape of a dot tells what limited the step: ● its CPU, ▲ \
+                      step, a bar. The shape of a dot shows what limited the step: ● its CPU, ▲ \
                       too few requests in flight, ■ the generator, ▼ something else that it waits \
                       for, ◆ anything else. Steps that are not valid are crossed and never joined; \
                       hover for the reason. Grey: the control, the most that this machine, the \

@@ -30,13 +30,20 @@ pub(super) fn explorer(report: &Report) -> Markup {
         p {
             label {
                 "Trial "
-                select id="trial" { @for (i, t) in report.trials.iter().enumerate() { (option(report, i, t)) } }
+                select id="trial" {
+                    @for (i, t) in report.trials.iter().enumerate() { (option(report, i, t)) }
+                }
             }
         }
         "\n"
         div id="trial-caveats" {}
         "\n"
-        (figure("explorer", "One trial over time", "Warm-up is shaded. Drag the slider to zoom.", &all))
+        (figure(
+            "explorer",
+            "One trial over time",
+            "Warm-up is shaded. Drag the slider to zoom.",
+            &all,
+        ))
         (every_metric(report))
     }
 }
@@ -80,7 +87,9 @@ fn metric_row(of: &[Of], row: &metrics::Row) -> Markup {
     html! {
         tr {
             td { (row.title) }
-            @for (of, shown) in of.iter().zip(&row.cells) { td.n data-subject=[of.subject] { (shown) } }
+            @for (of, shown) in of.iter().zip(&row.cells) {
+                td.n data-subject=[of.subject] { (shown) }
+            }
         }
         "\n"
     }
@@ -89,7 +98,8 @@ fn metric_row(of: &[Of], row: &metrics::Row) -> Markup {
 fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {
     html! {
         option value=(index) {
-            (t.subject_id) " · " (step_in_words(report, &t.workload, t.step.shape())) " · repeat " (t.repeat)
+            (t.subject_id) " · " (step_in_words(report, &t.workload, t.step.shape()))
+            " · repeat " (t.repeat)
             @if t.fell_short() { " (not valid)" }
         }
     }
@@ -110,13 +120,13 @@ const TRIALS: [Column<'_, TrialResult>; 10] = [
     ("Caveats", &|t| text(codes(t))),
 ];
 
-/// What throughput did within the window.
+/// Levels of throughput within the window.
 fn levels(t: &TrialResult) -> String {
     let Some(steadiness) = &t.steadiness else {
         return if t.duet.is_some() {
-            "not told beside others"
+            "unknown under co-runners"
         } else {
-            "not told by so few intervals"
+            "unknown with so few intervals"
         }
         .into();
     };
@@ -125,7 +135,7 @@ fn levels(t: &TrialResult) -> String {
     format!("{}{counted}", in_words(steadiness.pattern, rates))
 }
 
-/// What the CPU time of an answer did meanwhile.
+/// Change of the CPU time per answer within the window.
 fn costs(t: &TrialResult) -> String {
     let cost = t.steadiness.as_ref().and_then(|steadiness| steadiness.cost.as_ref());
     cost.map_or("–".into(), |cost| {
@@ -153,8 +163,8 @@ pub(super) fn valid(t: &TrialResult) -> &'static str {
 }
 
 fn codes(t: &TrialResult) -> String {
-    let told = t.caveats.iter().filter(|c| c.severity > Severity::Info);
-    told.map(|c| c.code.in_words()).collect::<Vec<String>>().join(" ")
+    let shown = t.caveats.iter().filter(|c| c.severity > Severity::Info);
+    shown.map(|c| c.code.in_words()).collect::<Vec<String>>().join(" ")
 }
 
 pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
@@ -170,14 +180,19 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         (nuisance(report))
         (limits(report))
         h3 { "What could not be measured here" } "\n"
-        ul { @for m in &run.facts.missing { li { b { (m.what) } ": " (m.why) ". " (m.mend) } } } "\n"
+        ul {
+            @for m in &run.facts.missing { li { b { (m.what) } ": " (m.why) ". " (m.hint) } }
+        }
+        "\n"
         (probe(report))
         h3 { "What each caveat means" } "\n"
         (glossary(report))
         h3 { "Run it again" } "\n"
         pre { (shell::again(&run.command, run.seed)) } "\n"
         @if let Some(said) = redact::said(withheld) { (note(&said)) }
-        @if !run.suite_source.is_empty() { (more("The suite file", &html! { pre { (run.suite_source) } })) }
+        @if !run.suite_source.is_empty() {
+            (more("The suite file", &html! { pre { (run.suite_source) } }))
+        }
         p.downloads {} "\n"
     }
 }
@@ -219,7 +234,7 @@ fn machine(report: &Report) -> Vec<Row> {
     rows.into_iter().chain(own).map(|(what, seen)| vec![text(what), text(seen)].into()).collect()
 }
 
-/// What requests have of a subject, by name.
+/// Values of a subject in requests, by name.
 fn own_values(values: &BTreeMap<String, Option<String>>) -> String {
     let one = |(name, value): (&String, &Option<String>)| {
         format!("{name} {}", value.as_deref().unwrap_or("(withheld)"))
@@ -250,7 +265,7 @@ fn placement(placement: &Placement) -> String {
     }
 }
 
-/// What starts differ by beside what they are of.
+/// Variance between starts of one subject, by factor.
 fn nuisance(report: &Report) -> Markup {
     let row = |of: &Nuisance, share: &Share| -> Row {
         let shown = if share.p < ALPHA { "shown" } else { "not shown" };
@@ -269,8 +284,8 @@ fn nuisance(report: &Report) -> Markup {
     html! {
         h3 { "What starts differ by" } "\n"
         (note(&format!(
-            "Starts of one subject scatter: {}. How much of that variance goes with what nobody \
-             asks about, each alone; pairs of one block have most of it in common.",
+            "Starts of one subject scatter: {}. The share of that variance that each nuisance \
+             factor explains alone; pairs of one block have most of it in common.",
             spreads.collect::<Vec<_>>().join(", ")
         )))
         (table("", &["Metric", "With", "#Share of the variance", "Beyond chance"], &all))
@@ -326,7 +341,7 @@ fn probe(report: &Report) -> Markup {
     }
 }
 
-/// What looking inside cost each subject.
+/// The cost of the probes for each subject.
 fn prices(report: &Report) -> Markup {
     let priced: Vec<(&SubjectResult, &PriceResult)> =
         report.subjects.iter().filter_map(|s| Some((s, s.probe_price.as_ref()?))).collect();
@@ -336,7 +351,7 @@ fn prices(report: &Report) -> Markup {
             @if looked {
                 (note("What the probes cost the subjects was not measured in this run: `price = \
                        true` under `[observe]` has the first block of a suite measure it, and \
-                       `dyno calibrate --probes` tells it of this machine."))
+                       `dyno calibrate --probes` measures it on this machine."))
             }
         };
     }
@@ -360,7 +375,7 @@ fn prices(report: &Report) -> Markup {
     }
 }
 
-/// What each caveat means, and at length of those that the report has.
+/// The meaning of each caveat, at length for those that the report has.
 fn glossary(report: &Report) -> Markup {
     let of_trials = report.trials.iter().flat_map(|t| t.caveats.iter().chain(&t.load.caveats));
     let all: Vec<Code> = report.caveats.iter().chain(of_trials).map(|caveat| caveat.code).collect();
@@ -385,7 +400,12 @@ fn glossary(report: &Report) -> Markup {
         }
         "\n"
         @for section in &shown {
-            (more(section.title, &html! { div id=(anchor(&section.name())) { (PreEscaped(section.html(&shown))) } }))
+            (more(
+                section.title,
+                &html! {
+                    div id=(anchor(&section.name())) { (PreEscaped(section.html(&shown))) }
+                },
+            ))
         }
     }
 }

@@ -123,14 +123,14 @@ fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
     }
 }
 
-/// What repeats of what a chart shows differ by, to stand below it, and of whom it shows nothing.
-/// Empty if there is nothing to say.
+/// The note below a chart: the scatter of repeats of its metric, and the servers that it omits.
+/// Empty if there is neither.
 fn noise(report: &Report, metric: &str) -> String {
-    let untold = untold(report, metric);
-    let Some(floor) = report.noise.get(metric) else { return untold };
+    let omitted = omitted_note(report, metric);
+    let Some(floor) = report.noise.get(metric) else { return omitted };
     let of = if metric == STARTUP { "subject" } else { "step" };
     let seen = format!(
-        "{untold} Noise: repeats of one {of} lie {} apart (standard deviation, the median of {})",
+        "{omitted} Noise: repeats of one {of} differ by {} (standard deviation, the median of {})",
         percent(floor.scatter),
         plural(floor.steps as u64, of)
     );
@@ -144,9 +144,9 @@ fn noise(report: &Report, metric: &str) -> String {
     }
 }
 
-/// Why a chart of a metric that holds the wait for CPUs shows nothing of servers that waited for
-/// each other's. Empty if it is no such metric, or there are no such servers.
-fn untold(report: &Report, metric: &str) -> String {
+/// The reason why a chart of a metric that includes the wait for CPUs omits servers that waited for
+/// each other. Empty for other metrics, and without such servers.
+fn omitted_note(report: &Report, metric: &str) -> String {
     let waits = METRICS.iter().any(|known| known.key == metric && known.waits);
     match report.run.at_once.as_slice() {
         [first @ .., last] if waits => format!(
@@ -166,7 +166,7 @@ fn note(text: &str) -> Markup {
 fn prose(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
     // A backtick without its counterpart is one of foreign text.
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return html! { (text) };
     }
     html! {
@@ -227,13 +227,13 @@ fn trial_table<T>(
     table_of("sortable", &columns, rows, |t| Of::cell(report, trial(t).cell))
 }
 
-/// A column that tells steps apart, and in which steps it says anything.
+/// A column that distinguishes steps, and whether it has content for a step.
 type Varied<'a, T> = (fn(&Summary) -> bool, Column<'a, T>);
 
-/// The columns that say something of any step: a thousand times "1" says nothing.
+/// The columns that have content for any step: a column full of "1" is left out.
 fn telling<'a, T>(report: &Report, columns: &[Varied<'a, T>]) -> Vec<Column<'a, T>> {
-    let tells = |is: &fn(&Summary) -> bool| report.summaries.iter().any(is);
-    columns.iter().filter(|(is, _)| tells(is)).map(|(_, column)| *column).collect()
+    let has_content = |is: &fn(&Summary) -> bool| report.summaries.iter().any(is);
+    columns.iter().filter(|(is, _)| has_content(is)).map(|(_, column)| *column).collect()
 }
 
 /// A count, thousands separated.

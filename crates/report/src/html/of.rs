@@ -8,13 +8,14 @@ use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 
 /// The subject, the workloads and the step that a part of the page is of, by their indices in the
-/// plan. What is `None` tells nothing: then the part is shown whatever the reader chooses.
+/// plan. `None` in a field: the part is shown under every choice of
+/// the reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Of {
     pub(super) subject: Option<usize>,
     pub(super) workloads: Option<String>,
     pub(super) step: Option<usize>,
-    /// It is of a control, beside which others are still to be told apart.
+    /// It is of a control: the scale must still distinguish the other subjects.
     pub(super) control: bool,
 }
 

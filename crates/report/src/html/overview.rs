@@ -40,7 +40,9 @@ pub(super) fn header(report: &Report) -> Markup {
                 " · Linux " (facts.kernel.as_deref().unwrap_or("of unknown version")) " · "
                 (plural(report.run.repeats.into(), "repeat")) " · seed " (report.run.seed)
             }
-            nav aria-label="Sections" { @for (id, name) in sections { a href={ "#" (id) } { (name) } } }
+            nav aria-label="Sections" {
+                @for (id, name) in sections { a href={ "#" (id) } { (name) } }
+            }
         }
         "\n"
         div.legend id="legend" hidden {}
@@ -228,11 +230,13 @@ fn peak_cell(r: &OverviewRow) -> Cell {
     value(peak.median, shown).with_small(format!("{}, at {at}", spread(peak, number)))
 }
 
-/// Caveats as marks beside a number: each links to its meaning, and shows its message on hover.
+/// Caveats as marks next to a number: each links to its meaning, and shows its message on hover.
 pub(super) fn marks(caveats: &[StepCaveat]) -> Markup {
     html! {
         @for c in caveats {
-            a class={ "mark " (severity(c.severity)) } href={ "#caveat-" (c.code) } title=(c.message) {
+            a class={ "mark " (severity(c.severity)) }
+                href={ "#caveat-" (c.code) }
+                title=(c.message) {
                 (c.code.in_words())
             }
             " "
@@ -261,7 +265,7 @@ pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'st
     match resource {
         R::Failure => "failure",
         R::DroppedPackets => "dropped packets",
-        R::Refusal => "nobody, as it is to be",
+        R::Refusal => "nothing listens, as intended",
         R::OtherPrograms => "other programs",
         R::Generator => "the generator",
         R::Jit => "its JIT compiler",

@@ -17,7 +17,9 @@ pub(super) fn profiles(report: &Report) -> Markup {
         @if !report.profiles.is_empty() {
             h3 { "Where the time goes, function by function" } "\n"
             (note(NOTE))
-            @for (index, profile) in report.profiles.iter().enumerate() { (one(report, index, profile)) }
+            @for (index, profile) in report.profiles.iter().enumerate() {
+                (one(report, index, profile))
+            }
         }
     }
 }
@@ -32,12 +34,28 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
     let title = &report.subjects[profile.cell.arm].title;
     let id = &report.subjects[profile.cell.arm].id;
     html! {
-        details.profile data-subject=[subject] data-workload=[workloads] data-step=[step] open[is_busiest(report, profile.cell)] {
-            summary { (swatch(report, id)) (title) " at " (at(report, profile.cell)) (told(profile)) } "\n"
-            @for failure in &profile.failures { p.note { "There is no profile of some trial: " (failure) "." } "\n" }
-            @for why in &profile.unnamed { p.note { "Code compiled just in time may lack names: " (why) "." } "\n" }
+        details.profile
+            data-subject=[subject]
+            data-workload=[workloads]
+            data-step=[step]
+            open[is_busiest(report, profile.cell)] {
+            summary {
+                (swatch(report, id)) (title) " at " (at(report, profile.cell)) (describe(profile))
+            }
+            "\n"
+            @for failure in &profile.failures {
+                p.note { "There is no profile of some trial: " (failure) "." } "\n"
+            }
+            @for why in &profile.unnamed {
+                p.note { "Code compiled just in time may lack names: " (why) "." } "\n"
+            }
             @if let Some(flame) = &profile.running { (figure_of(index, Side::Running, flame)) }
-            @if let Some(share) = profile.sampled_share { (note(&format!("The samples stand for {} of the CPU time that the server used meanwhile.", percent(share)))) }
+            @if let Some(share) = profile.sampled_share {
+                (note(&format!(
+                    "The samples stand for {} of the CPU time that the server used meanwhile.",
+                    percent(share)
+                )))
+            }
             @if let Some(flame) = &profile.waiting { (figure_of(index, Side::Waiting, flame)) }
         }
         "\n"
@@ -58,7 +76,7 @@ fn at(report: &Report, cell: CellKey) -> String {
 }
 
 /// The most that there is to say of it in a few words.
-fn told(profile: &ProfileResult) -> String {
+fn describe(profile: &ProfileResult) -> String {
     let Some(running) = &profile.running else { return String::new() };
     let origins: Vec<String> = running
         .by_origin

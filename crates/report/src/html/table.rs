@@ -1,4 +1,4 @@
-//! Tables of a page: rows that tell what they are of, and cells with a sort key, a hint on hover
+//! Tables of a page: rows that name what they are of, and cells with a sort key, a hint on hover
 //! and a bar for the eye.
 
 use maud::{Markup, Render, html};
@@ -15,7 +15,10 @@ pub(super) fn table(class: &str, head: &[&str], rows: &[Row]) -> Markup {
                 tbody {
                     "\n"
                     @for Row { of, cells } in rows {
-                        tr data-subject=[of.subject] data-workload=[&of.workloads] data-step=[of.step] data-control[of.control] {
+                        tr data-subject=[of.subject]
+                            data-workload=[&of.workloads]
+                            data-step=[of.step]
+                            data-control[of.control] {
                             @for (cell, name) in cells.iter().zip(head) { (cell.show(name)) }
                         }
                         "\n"
@@ -33,7 +36,7 @@ pub(super) struct Row {
     cells: Vec<Cell>,
 }
 
-/// A row that is shown whatever the reader chooses.
+/// A row that is shown under every selection of the reader.
 impl From<Vec<Cell>> for Row {
     fn from(cells: Vec<Cell>) -> Row {
         Row { of: Of::default(), cells }

@@ -50,14 +50,18 @@ fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> Markup 
     }
 }
 
-/// What limited the busiest step of a workload, and the counters there.
+/// The limiter of the busiest step of a workload, and the counters there.
 fn reason(report: &Report, workload: usize, steps: &[&Summary]) -> Markup {
     let own = steps.iter().filter(|s| s.cell.workload == workload);
     let Some(busiest) = own.max_by(|a, b| rate(a).total_cmp(&rate(b))) else {
         return Markup::default();
     };
     let said = html! {
-        p { "At " (step_in_words(report, &busiest.workload, busiest.shape())) ": " (busiest.limiter_sentence) } "\n"
+        p {
+            "At " (step_in_words(report, &busiest.workload, busiest.shape())) ": "
+            (busiest.limiter_sentence)
+        }
+        "\n"
         (counters(report, busiest))
         (use_table(&busiest.use_table))
         (machine(&busiest.machine))
@@ -75,8 +79,12 @@ fn rate(s: &Summary) -> f64 {
 fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
     let Of { workloads, step, .. } = Of::cell(report, s.cell);
     html! {
-        li class=(s.limiter.name()) data-workload=[workloads] data-step=[step] title=(s.limiter_sentence) {
-            b { (step_label(report, s)) } " " (resource(s.limiter)) (s.limiter_confidence.mark(s.limiter))
+        li class=(s.limiter.name())
+            data-workload=[workloads]
+            data-step=[step]
+            title=(s.limiter_sentence) {
+            b { (step_label(report, s)) } " "
+            (resource(s.limiter)) (s.limiter_confidence.mark(s.limiter))
         }
     }
 }
@@ -100,8 +108,8 @@ pub(super) fn step_in_words(report: &Report, workload: &str, at: Shape) -> Strin
     format!("{}{workload}", label_in_words(at))
 }
 
-/// Counters at the busiest step, beside those of the reference arm at the same step of the same
-/// workload.
+/// Counters at the busiest step, compared with those of the reference arm at the same step of the
+/// same workload.
 fn counters(report: &Report, busiest: &Summary) -> Markup {
     let is_baseline = |r: &&OverviewRow| {
         r.baseline
@@ -123,12 +131,13 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
         cells.into()
     };
     let rows: Vec<Row> = COUNTERS.iter().map(row).collect();
-    let beside = table(
+    let counters = table(
         "counters",
         &["Per response", "#Here", &format!("#{}", baseline.title), "#Ratio of pairs"],
         &rows,
     );
-    html! { (beside) (inside(&busiest.inside, base.map(|base| (baseline.title.as_str(), &base.inside)))) }
+    let reference = base.map(|base| (baseline.title.as_str(), &base.inside));
+    html! { (counters) (inside(&busiest.inside, reference)) }
 }
 
 /// A metric under a name that is short enough for a card.

@@ -1,4 +1,4 @@
-//! What went over the wire: protocol, streams, frames and segments.
+//! Traffic on the wire: protocol, streams, frames and segments.
 
 use std::collections::{BTreeMap, BTreeSet};
 

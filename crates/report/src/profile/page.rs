@@ -8,14 +8,14 @@ use crate::format::micros;
 use crate::html::{Viewer, document, figure_of};
 use crate::{VIEWER_CSS, VIEWER_JS};
 
-/// Another profile that one is set beside.
+/// Another profile to compare one with.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside<'a> {
     pub title: &'a str,
     pub difference: &'a Difference,
 }
 
-/// A page with one flame graph; beside another, coloured by what differs.
+/// Renders a page with one flame graph. With another profile, colours show the differences.
 #[must_use]
 pub fn page(title: &str, side: Side, flame: &Flame, beside: Option<Beside<'_>>) -> String {
     let flame = beside.map_or(flame, |beside| &beside.difference.flame);
@@ -28,7 +28,7 @@ pub fn page(title: &str, side: Side, flame: &Flame, beside: Option<Beside<'_>>) 
         header {
             p.brand { "dyno" }
             h1 { (title) }
-            @if let Some(beside) = beside { p.lede { "beside " (beside.title) } }
+            @if let Some(beside) = beside { p.lede { "compared with " (beside.title) } }
         }
         (figure_of(0, side, flame))
         @if let Some(beside) = beside { (changes(&beside)) }
@@ -48,7 +48,8 @@ fn changes(beside: &Beside<'_>) -> Markup {
         let sign = if change.difference_us > 0.0 { "+" } else { "−" };
         html! {
             tr {
-                td { (change.function.name) } td { (change.function.module.as_deref().unwrap_or(change.function.kind.name())) }
+                td { (change.function.name) }
+                td { (change.function.module.as_deref().unwrap_or(change.function.kind.name())) }
                 td.n { (micros(change.here_us)) } td.n { (micros(change.there_us)) }
                 td.n { (sign) (micros(change.difference_us.abs())) }
             }
@@ -56,12 +57,22 @@ fn changes(beside: &Beside<'_>) -> Markup {
     };
     html! {
         p.note {
-            "A response took " (here_us) " here and " (micros(*there_us)) " there. Red calls take more time per response here, blue ones less; those without a colour differ by less than three times the error of sampling. Both are of one start each: other starts may differ more."
+            "A response took " (here_us) " here and " (micros(*there_us)) " there. Red calls take \
+             more time per response here, blue ones less; those without a colour differ by less \
+             than three times the error of sampling. Both are of one start each: other starts may \
+             differ more."
         }
         h2 { "Functions whose own time differs" }
-        @if changes.is_empty() { p { "None by more than three times the error of sampling." } } @else {
+        @if changes.is_empty() {
+            p { "None by more than three times the error of sampling." }
+        } @else {
             div.scroll { table {
-                thead { tr { th { "Function" } th { "Of" } th.n { "Here, per response" } th.n { "There" } th.n { "Difference" } } }
+                thead {
+                    tr {
+                        th { "Function" } th { "Of" }
+                        th.n { "Here, per response" } th.n { "There" } th.n { "Difference" }
+                    }
+                }
                 tbody { @for change in changes { (row(change)) } }
             } }
         }

@@ -112,10 +112,10 @@ impl Secrets {
             }
             Value::Array(all) => all.iter_mut().for_each(|value| self.json_fields(name, value)),
             Value::String(text) if is_secret(name) || is_credential(text) => {
-                *text = self.withhold(text)
+                *text = self.withhold(text);
             }
             Value::Number(number) if is_secret(name) => {
-                *value = self.withhold(&number.to_string()).into()
+                *value = self.withhold(&number.to_string()).into();
             }
             // A pointer may name an object of secrets: `/pin/value`.
             Value::String(_) | Value::Number(_) if name.split('/').any(is_secret_field) => {
@@ -147,7 +147,7 @@ impl Secrets {
             Value::Array(all) => all.iter_mut().for_each(|value| self.json_leaves(value)),
             Value::String(text) => *text = self.withheld_by(is_credential(text), true, text),
             Value::Number(number) => {
-                *value = self.withheld_by(false, true, &number.to_string()).into()
+                *value = self.withheld_by(false, true, &number.to_string()).into();
             }
             Value::Null | Value::Bool(_) => {}
         }

@@ -4,7 +4,7 @@ use dyno_archive::secret::{is_credential, is_secret, may_be_secret_header, witho
 
 use super::Secrets;
 
-/// What an option's value holds.
+/// The content of an option's value.
 #[derive(Clone, Copy)]
 enum Holds {
     /// `Name: value`.

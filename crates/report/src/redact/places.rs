@@ -1,4 +1,4 @@
-//! Where the texts of a report are.
+//! The places of texts in a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,7 +73,7 @@ pub(super) fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut Str
         .chain(cells)
 }
 
-/// What experiments come to.
+/// The results of experiments.
 fn effects_of(experiment: &mut Option<ExperimentResult>) -> impl Iterator<Item = &mut Effect> {
     experiment.iter_mut().flat_map(|experiment| &mut experiment.effects)
 }

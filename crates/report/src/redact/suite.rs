@@ -74,8 +74,8 @@ fn is_ended(after: &str) -> bool {
 fn secret_settings(source: &str) -> BTreeSet<String> {
     fn texts(value: &toml::Value, found: &mut BTreeSet<String>) {
         match value {
-            toml::Value::String(text) => {
-                drop(holds_secret(text).then(|| found.insert(text.clone())))
+            toml::Value::String(text) if holds_secret(text) => {
+                found.insert(text.clone());
             }
             toml::Value::Array(all) => all.iter().for_each(|one| texts(one, found)),
             toml::Value::Table(all) => all.values().for_each(|one| texts(one, found)),
@@ -94,7 +94,7 @@ fn secret_settings(source: &str) -> BTreeSet<String> {
                         .for_each(|inner| walk(inner, found));
                 }
                 toml::Value::String(text) if is_credential(text) => {
-                    drop(found.insert(text.clone()))
+                    found.insert(text.clone());
                 }
                 _ => {}
             }

@@ -1,5 +1,5 @@
-//! A calibration as a run: a plan in which each way to generate load is an arm of the null
-//! responder, and its archive.
+//! A calibration as a run: a plan in which each configuration of the generator is an arm of the
+//! null responder, and its archive.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,14 @@ use dyno_archive::{LoadRecord, Party, RunDir, StartRecord, TrialRecord};
 /// The null responder's name in archives, as in suites.
 const NULL: &str = "null";
 
-/// Whether a measurement is a trial of the plan. Requests to a port where nobody listens are not:
-/// they never reach the responder.
+/// Returns whether a measurement is a trial of the plan. Requests to a closed port are not: they
+/// never reach the responder.
 fn is_trial(of: &Measurement) -> bool {
     of.shows != Shows::Refusals
 }
 
-/// The plan of a calibration: a trial for each measurement of the null responder, in their order.
+/// Returns the plan of a calibration: a trial for each measurement of the null responder, in their
+/// order.
 #[must_use]
 pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
     let mut listed = Listed::default();
@@ -61,7 +62,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         }],
         backends: Vec::new(),
         workloads,
-        // What differs between arms, each of them says.
+        // Settings that differ between arms are part of each arm.
         load: Load { steps, ..usual },
         search: None,
         measured_first: None,
@@ -101,7 +102,7 @@ impl Listed {
     }
 }
 
-/// The index of an entry in a list; a new one is added.
+/// Returns the index of an entry in a list. A new entry is appended.
 fn place_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
     list.iter().position(|known| *known == entry).unwrap_or_else(|| {
         list.push(entry);
@@ -109,7 +110,7 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
     })
 }
 
-/// The arm of a measurement: its driver, how that waits, and whose time stamps are kept.
+/// Returns the arm of a measurement: its driver, its polling, and its source of time stamps.
 pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
     let (driver, spin) = (of.load.driver, of.load.spin);
     let observe: Vec<Probe> =
@@ -129,8 +130,7 @@ pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
     }
 }
 
-/// The archive of a calibration, written measurement by measurement until something cannot be
-/// written.
+/// The archive of a calibration, written measurement by measurement until a write fails.
 pub(super) struct Kept<'a> {
     dir: &'a RunDir,
     trials: std::iter::Enumerate<std::vec::IntoIter<Trial>>,
@@ -160,7 +160,7 @@ impl<'a> Kept<'a> {
         self.unkept = self.dir.write_trial(&record).err();
     }
 
-    /// Why the archive lacks measurements, if it does.
+    /// Returns why the archive lacks measurements, if it does.
     pub(super) fn end(self) -> Option<ArchiveError> {
         self.unkept
     }
@@ -174,7 +174,7 @@ mod tests {
     use crate::calibrate::{measurements, placement};
 
     #[test]
-    fn each_measurement_of_the_null_responder_is_a_trial_that_asks_the_same() {
+    fn each_measurement_of_the_null_responder_is_an_equal_trial() {
         let all = measurements(3_000_000_000);
         let plan = plan(&all, &placement(&[0, 1]));
         let asked: Vec<&Measurement> = all.iter().filter(|of| is_trial(of)).collect();

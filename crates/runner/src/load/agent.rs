@@ -1,4 +1,4 @@
-//! The agent of a load: its workers, each a thread with a driver of its own.
+//! The agent of a load: its workers, each a thread with its own driver.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,7 +27,7 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// For so many workers.
+    /// Returns the beginning for this number of workers.
     pub(super) fn of(threads: u32) -> Arc<Beginning> {
         Arc::new(Beginning {
             threads,
@@ -44,8 +44,8 @@ impl Beginning {
         self.closable.notify_all();
     }
 
-    /// Lets workers close their connections once the guard is dropped, on every way out of the
-    /// control thread: no worker waits for a control that is gone.
+    /// Lets workers close their connections once the guard is dropped, on every exit of the control
+    /// thread: no worker waits for a control that has ended.
     pub(super) const fn let_close_on_drop(&self) -> LetClose<'_> {
         LetClose(self)
     }
@@ -55,12 +55,13 @@ impl Beginning {
         drop(self.closable.wait_while(can_close, |can_close| !*can_close));
     }
 
-    /// The instant, once every worker is ready. The last to become ready sets it.
+    /// Returns the common begin; `None` until all workers are ready. The first call after that sets
+    /// it.
     fn agree(&self) -> Option<Instant> {
         if self.ready.load(Ordering::Acquire) < self.threads {
             return None;
         }
-        // Read once, by whoever is first: all workers count from the same instant.
+        // Set once, by the first worker: all workers count from the same instant.
         Some(*self.at.get_or_init(|| sys::now().after(AHEAD_NS)))
     }
 }
@@ -74,9 +75,9 @@ impl Drop for LetClose<'_> {
     }
 }
 
-/// An interval as a worker tells it.
+/// An interval as reported by a worker; `None`: the worker has finished.
 pub(super) struct Told {
-    /// Which of the loads that run together is the worker's.
+    /// Index of the worker's load among those that run together.
     pub(super) load: usize,
     pub(super) worker: u32,
     /// `None`: the worker has drained.
@@ -85,43 +86,43 @@ pub(super) struct Told {
 
 /// State shared by the workers of one load: when it begins, when it ends.
 pub(super) struct Shared {
-    /// Which it is of those that run together.
+    /// Index of the load among those that run together.
     load: usize,
     threads: u32,
     beginning: Arc<Beginning>,
-    /// Set once, by the first to ask for an end.
+    /// Set once, by the first request to end.
     cut: OnceLock<Stop>,
-    /// A worker was not given the priority that it asked for.
+    /// Whether a worker was refused the priority that it requested.
     is_refused: AtomicBool,
     /// Workers that have drained, or could not begin.
     drained: AtomicU32,
     answers: Arc<Answers>,
 }
 
-/// Complete answers so far of each worker of a load, right or wrong, for those who count something
-/// else over the same time.
+/// Number of complete answers so far of each worker of a load, correct or not. Other counts over
+/// the same time are divided by it.
 #[derive(Debug)]
 pub struct Answers(Vec<OfWorker>);
 
-/// Apart from the others: who writes one does not take the line of another from its CPU.
+/// A counter in its own cache line, so that a write does not invalidate another worker's line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct OfWorker(AtomicU64);
 
 impl Answers {
-    /// For a load of up to so many workers.
+    /// Returns counters for up to this many workers.
     #[must_use]
     pub fn new(workers: u32) -> Arc<Answers> {
         Arc::new(Answers((0..workers).map(|_| OfWorker::default()).collect()))
     }
 
-    /// All workers' answers. Behind by what they got in their present turns.
+    /// Returns the sum over all workers, without the answers of their current iterations.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().map(|worker| worker.0.load(Ordering::Relaxed)).sum()
     }
 
-    fn tell(&self, worker: u32, answers: u64) {
+    fn record(&self, worker: u32, answers: u64) {
         if let Some(of) = self.0.get(worker as usize) {
             of.0.store(answers, Ordering::Relaxed);
         }
@@ -129,7 +130,7 @@ impl Answers {
 }
 
 impl Shared {
-    /// `load`: which it is of those that run together.
+    /// `load`: index of the load among those that run together.
     pub(super) fn new(
         load: usize,
         threads: u32,
@@ -151,27 +152,27 @@ impl Shared {
         self.threads
     }
 
-    /// The common beginning; `None` until it is agreed on.
+    /// Returns the common begin; `None` until it is set.
     pub(super) fn begun(&self) -> Option<Instant> {
         self.beginning.at.get().copied()
     }
 
-    /// The priority that all workers were given.
+    /// Returns the priority that all workers have.
     pub(super) fn priority(&self, asked: Priority) -> Priority {
         if self.is_refused.load(Ordering::Acquire) { Priority::Normal } else { asked }
     }
 
-    /// Whether none of its workers sends or awaits anything any more.
+    /// Returns whether all its workers have drained.
     pub(super) fn is_drained(&self) -> bool {
         self.drained.load(Ordering::Acquire) >= self.threads
     }
 
-    /// How the load ends before its time; `None`: so far it does not.
+    /// Returns how the load ends early; `None`: no early end so far.
     pub(super) fn cut(&self) -> Option<Stop> {
         self.cut.get().copied()
     }
 
-    /// Ends the load for all; false if that was decided before.
+    /// Ends the load for all workers. Returns false if its end was already decided.
     pub(super) fn end(&self, stop: Stop) -> bool {
         self.cut.set(stop).is_ok()
     }
@@ -211,7 +212,7 @@ fn start_worker(
     shared: &Shared,
     to: &mpsc::Sender<Told>,
 ) -> Result<WorkerReport, String> {
-    // Spread over the CPUs one by one; more workers than CPUs share them.
+    // Workers are distributed over the CPUs in turn; with more workers than CPUs they share.
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
     if let Some(&cpu) = cpu {
         set_affinity(&[cpu])
@@ -237,8 +238,8 @@ fn start_worker(
     }
 }
 
-/// The priority that workers ask for. Two of real time on one CPU would wait for each other, so
-/// there it is refused.
+/// Returns the priority that workers request. Two real-time workers on one CPU would wait for each
+/// other, so that real time is refused there.
 fn priority(spec: &Spec, shared: &Shared) -> Priority {
     let share_cpus = !spec.cpus.is_empty() && shared.threads as usize > spec.cpus.len();
     if spec.load.priority == Priority::Realtime && share_cpus {
@@ -262,7 +263,8 @@ fn drive<D: Driver>(
         if !std::mem::replace(&mut counted, true) {
             shared.beginning.ready.fetch_add(1, Ordering::AcqRel);
         }
-        // Not before all workers are ready: who waits here could keep others from their CPU.
+        // Not before all workers are ready: a waiting real-time thread could keep others from their
+        // CPU.
         shared.beginning.agree().inspect(|_| {
             if priority == Priority::Realtime
                 && !std::mem::replace(&mut asked, true)
@@ -273,24 +275,24 @@ fn drive<D: Driver>(
         })
     };
     let stop = |answers| {
-        shared.answers.tell(k, answers);
+        shared.answers.record(k, answers);
         shared.cut().unwrap_or(Stop::No)
     };
     // The control thread lives as long as the workers do.
-    let tell = |interval| drop(to.send(Told { load: shared.load, worker: k, interval }));
+    let send = |interval| drop(to.send(Told { load: shared.load, worker: k, interval }));
     dyno_engine::run_until_drained(&mut worker, &mut driver, begin, stop, |interval| {
-        tell(Some(interval))
+        send(Some(interval));
     });
     shared.drained.fetch_add(1, Ordering::AcqRel);
-    tell(None);
-    // Threads of a server that end with their connections would take their counters with them.
+    send(None);
+    // The counters of a server's threads that end with their connections would be lost.
     shared.beginning.wait_until_closable();
     worker.close(&mut driver);
     worker.report()
 }
 
-/// The endpoint for worker `k` of `of`. Source addresses are dealt in turn to the connections of
-/// all workers, so each begins where the worker before it ends.
+/// Returns the endpoint for worker `k` of `of`. Source addresses are dealt in turn to the
+/// connections of all workers, so each begins where the worker before it ends.
 fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
     let mut endpoint = Endpoint { sources: sources(spec), ..spec.endpoint.clone() };
     let each = spec.page_connections.unwrap_or(1);
@@ -304,8 +306,8 @@ fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
     endpoint
 }
 
-/// The addresses from which connections come: those that were asked for, or, of a load that wears
-/// its machine's own ports out, [`LOOPBACK_SOURCES`] of them. Empty: the kernel chooses.
+/// Returns the source addresses of connections: the requested ones, or [`LOOPBACK_SOURCES`] for a
+/// load that would exhaust the local ports. Empty: the kernel chooses.
 fn sources(spec: &Spec) -> Vec<IpAddr> {
     let asked = &spec.endpoint.sources;
     let is_ours =

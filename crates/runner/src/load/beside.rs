@@ -1,12 +1,13 @@
-//! What loads that take turns tell each other's records.
+//! Exchanges resource use between the records of loads that take turns.
 
 use std::collections::BTreeSet;
 
 use dyno_archive::sample::{BesideUse, PartyUse};
 use dyno_archive::{LoadRecord, Party, Sample};
 
-/// Adds to the samples of each load what the servers of the others used, read at about the same
-/// instant: else theirs would look like a stranger's. One load alone stays as it is.
+/// Adds to the samples of each load the resource use of the other loads' servers, read at about the
+/// same instant. Without it their CPU time would be attributed to unrelated processes. A single
+/// load is unchanged.
 pub fn see_each_other(records: &mut [LoadRecord]) {
     let all: Vec<Vec<(u64, BesideUse)>> = records
         .iter()
@@ -28,10 +29,10 @@ pub fn see_each_other(records: &mut [LoadRecord]) {
     }
 }
 
-/// The sum of what each used at the sample nearest to an instant.
-fn sum(of: &[&Vec<(u64, BesideUse)>], at_ns: u64) -> BesideUse {
+/// Adds up the resource use of each at the sample nearest to an instant.
+fn sum(all: &[&Vec<(u64, BesideUse)>], at_ns: u64) -> BesideUse {
     let nearest =
-        of.iter().map(|samples| samples.iter().min_by_key(|(own_ns, _)| own_ns.abs_diff(at_ns)));
+        all.iter().map(|samples| samples.iter().min_by_key(|(own_ns, _)| own_ns.abs_diff(at_ns)));
     let none = BesideUse { cpu_ns: Some(0), pids: BTreeSet::new() };
     nearest.fold(none, |sum, used| BesideUse {
         cpu_ns: sum.cpu_ns.zip(used.and_then(|(_, used)| used.cpu_ns)).map(|(a, b)| a + b),
@@ -43,7 +44,7 @@ fn sum(of: &[&Vec<(u64, BesideUse)>], at_ns: u64) -> BesideUse {
     })
 }
 
-/// What all parties of a start but the generator used.
+/// Returns the resource use of all parties of a start but the generator.
 fn used(sample: &Sample) -> BesideUse {
     let parties =
         || sample.parties.iter().filter(|used| !matches!(used.party, Party::Generator(_)));

@@ -1,5 +1,5 @@
-//! The control of a load: merges the workers' intervals, and says when the server is to be sampled.
-//! It is a pure state machine, so that simulated loads go through it too; its caller has the clock.
+//! The control of a load: merges the workers' intervals, and decides when the server is sampled. It
+//! is a pure state machine without a clock, so that simulated loads use it too.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use dyno_engine::{Instant, Window};
 use super::Edge;
 use crate::limits::{GLANCE, INTERVALS, SAMPLES, UNTIL_BEGUN};
 
-/// The merged intervals of all workers and the samples of the server, as many as a record keeps
-/// however long the load is.
+/// The merged intervals of all workers and the samples of the server. Their number is limited for
+/// loads of any length.
 #[derive(Debug)]
 pub(super) struct Control {
     window: Window,
@@ -19,15 +19,15 @@ pub(super) struct Control {
     /// End of each worker's latest interval, nanoseconds since the load began.
     progress: Vec<u64>,
     /// Number of merged intervals that every worker has reported.
-    told: usize,
+    reported: usize,
     samples: Vec<Sample>,
     /// Index of the sample that was taken as the window opened.
     opened_with: Option<usize>,
     /// When the next sample is due, nanoseconds since the load began; `None`: there are no more.
     next_sample_ns: Option<u64>,
-    /// The turns of the load; `None`: it has all the time.
+    /// The turns of the load; `None`: it does not take turns.
     slices: Option<Slices>,
-    /// When the load ended, if that was before its time; nanoseconds since it began.
+    /// End of a load that ended early, nanoseconds since it began.
     ended_ns: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Control {
             window,
             merged: Vec::new(),
             progress: vec![0; workers as usize],
-            told: 0,
+            reported: 0,
             samples: Vec::new(),
             opened_with: None,
             next_sample_ns: Some(0),
@@ -46,16 +46,17 @@ impl Control {
         }
     }
 
-    /// The same of a load that takes turns. Its server is sampled where each own turn begins and
-    /// ends, and about some turns also an interval before, when it still rests, and an interval
-    /// after, when what was under way is answered.
+    /// Returns the control of a load that takes turns. Its server is sampled at the beginning and
+    /// end of each own turn. Around some turns it is also sampled one interval before, when it is
+    /// idle, and one after, when requests in flight are answered.
     pub(super) fn taking(self, slices: Option<Slices>) -> Control {
         Control { slices, ..self }
     }
 
-    /// Whether a sample is due at an instant. Reading takes the generator's CPU from the load that
-    /// has the turn, so that what a server does in others' turns is seen in two rounds of eight. In
-    /// some rounds a load has both its turns together, and then the gap to the next round shows it.
+    /// Returns whether a sample is due at an instant. Sampling takes generator CPU time from the
+    /// load whose turn it is. A server is therefore sampled in others' turns in only two rounds of
+    /// eight. In some rounds a load has both its turns in a row; the gap to the next round is then
+    /// sampled.
     fn is_wanted(&self, at_ns: u64) -> bool {
         const EVERY: u64 = 8;
         const SEEN: u64 = 2;
@@ -77,9 +78,8 @@ impl Control {
         })
     }
 
-    /// How long to sleep until the next sample is due, or until it is time to look again.
-    /// `begin`: of the load, at most [`crate::limits::AHEAD_NS`] from now; `None`: it is not known
-    /// yet.
+    /// Returns the time to sleep until the next sample, or until the next check. `begin`: begin of
+    /// the load, at most [`crate::limits::AHEAD_NS`] from now; `None`: not known yet.
     pub(super) fn until_next_sample(&self, begin: Option<Instant>, now: Instant) -> Duration {
         match (begin, self.next_sample()) {
             // The opening sample is due as the load begins.
@@ -91,8 +91,8 @@ impl Control {
         }
     }
 
-    /// When the next sample is due, nanoseconds since the load began, and where in the load that
-    /// is.
+    /// Returns when the next sample is due, nanoseconds since the load began, and its position in
+    /// the load.
     pub(super) fn next_sample(&self) -> Option<(u64, Edge)> {
         let due = self.next_sample_ns?;
         let opens = self.window.warmup_ns;
@@ -108,8 +108,8 @@ impl Control {
         Some((due, edge))
     }
 
-    /// The load is drained at this time since it began: the closing sample is due now, if it was
-    /// not taken and the window had opened.
+    /// Handles the drain of the load at this time since it began. The closing sample is due now,
+    /// unless it was taken or the window never opened.
     pub(super) fn close_early(&mut self, since_ns: u64) {
         if since_ns > self.window.warmup_ns
             && self.next_sample_ns.is_some()
@@ -120,7 +120,7 @@ impl Control {
         }
     }
 
-    /// Whether the load ended before its time, or had none.
+    /// Returns whether the load ended before its time, or had none.
     pub(super) const fn has_ended_early(&self) -> bool {
         self.ended_ns.is_some()
     }
@@ -131,7 +131,7 @@ impl Control {
         self.ended_ns.or(planned_ns)
     }
 
-    /// Whether the measured window is over at this time since the load began.
+    /// Returns whether the measured window is over at this time since the load began.
     pub(super) fn is_window_over(&self, since_ns: u64) -> bool {
         self.closes_ns().is_some_and(|closes| since_ns >= closes)
     }
@@ -145,13 +145,14 @@ impl Control {
         }
         self.thin_samples();
         if edge == Edge::Closes {
-            // It may have been taken at any instant, from which no steps lead to an own slice.
+            // The sample was at an arbitrary instant, from which whole steps may never reach an own
+            // slice.
             self.next_sample_ns = None;
             return;
         }
         let step = self.window.interval_ns;
         let mut next = due + step;
-        // Every round has own slices, and the next one is never far.
+        // Every round has own slices, so that this loop is short.
         while !self.is_wanted(next) {
             next += step;
         }
@@ -160,23 +161,22 @@ impl Control {
         self.next_sample_ns = Some(ends_phase.map_or(next, |end| next.min(end)));
     }
 
-    /// Takes an interval of worker `k`. Calls `tell` with each interval that is complete now: all
+    /// Takes an interval of worker `k`. Calls `report` with each interval that is complete now: all
     /// workers have reported it.
-    pub(super) fn merge(&mut self, k: u32, interval: &Interval, mut tell: impl FnMut(&Interval)) {
+    pub(super) fn merge(&mut self, k: u32, interval: &Interval, mut report: impl FnMut(&Interval)) {
         let same = |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
-        // From the end: other workers' parts of this interval came last.
+        // From the end: other workers' parts of this interval are the most recent.
         match self.merged.iter_mut().rev().find(same) {
             Some(known) => known.merge(interval),
             None => self.merged.push(interval.clone()),
         }
-        // Whoever drains has nothing more to say of the window, and the others are not to wait for
-        // it.
+        // A draining worker reports no more of the window, and the others must not wait for it.
         self.progress[k as usize] =
             if interval.phase == Phase::Drain { u64::MAX } else { interval.end_ns };
         let reported = self.progress.iter().copied().min().unwrap_or(0);
-        while let Some(next) = self.merged.get(self.told).filter(|i| i.end_ns <= reported) {
-            tell(next);
-            self.told += 1;
+        while let Some(next) = self.merged.get(self.reported).filter(|i| i.end_ns <= reported) {
+            report(next);
+            self.reported += 1;
         }
         self.make_room();
     }
@@ -184,12 +184,12 @@ impl Control {
     /// Joins complete intervals two by two when there are too many: memory does not grow with a
     /// load's length.
     fn make_room(&mut self) {
-        if self.told < INTERVALS {
+        if self.reported < INTERVALS {
             return;
         }
-        let told: Vec<Interval> = self.merged.drain(..self.told).collect();
-        let joined = join_pairs(told);
-        self.told = joined.len();
+        let complete: Vec<Interval> = self.merged.drain(..self.reported).collect();
+        let joined = join_pairs(complete);
+        self.reported = joined.len();
         self.merged.splice(..0, joined);
     }
 
@@ -201,7 +201,7 @@ impl Control {
         }
     }
 
-    /// All intervals in order of time, and all samples.
+    /// Returns all intervals in order of time, and all samples.
     pub(super) fn finish(mut self) -> (Vec<Interval>, Vec<Sample>) {
         self.merged.sort_by_key(|i| (i.start_ns, i.phase));
         (self.merged, self.samples)
@@ -246,8 +246,8 @@ mod tests {
     use super::*;
     use crate::limits::AHEAD_NS;
 
-    /// Three loads in slices of 400, with intervals of 100: where each own slice begins and ends,
-    /// and in the first two rounds of the window 100 before and after that.
+    /// Three loads in slices of 400, with intervals of 100: samples are due at the beginning and
+    /// end of each own slice, and in the first two rounds of the window also 100 before and after.
     #[test]
     fn a_load_is_sampled_about_the_edges_of_its_turns() {
         let (round, rounds) = (2400, 7);
@@ -269,7 +269,7 @@ mod tests {
             let edges = slices.within(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
             let seen = slices.within(round, 3 * round);
             let around = seen.into_iter().flat_map(|(start, end)| [start - 100, end + 100]);
-            // Both ends of the window are there in any turn.
+            // Both ends of the window are sampled in any turn.
             let mut wanted: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
             wanted.sort_unstable();
             wanted.dedup();
@@ -294,8 +294,8 @@ mod tests {
         }
     }
 
-    /// A load without a warm-up begins with a notice, which comes at any instant of the sleep
-    /// before.
+    /// A load without a warm-up begins with a notice, which may arrive at any instant of the
+    /// preceding sleep.
     #[test]
     fn opening_sample_is_not_late() {
         let window = Window {
@@ -305,11 +305,11 @@ mod tests {
             drain_ns: 0,
         };
         let control = Control::new(window, 1);
-        let told = Instant(5_000_000_000);
-        let begin = told.after(AHEAD_NS);
-        let longest = control.until_next_sample(None, told).as_nanos() as u64;
+        let noticed = Instant(5_000_000_000);
+        let begin = noticed.after(AHEAD_NS);
+        let longest = control.until_next_sample(None, noticed).as_nanos() as u64;
         for slept_on in [0, 1, longest / 2, longest] {
-            let woken = told.after(slept_on);
+            let woken = noticed.after(slept_on);
             let wait = control.until_next_sample(Some(begin), woken);
             assert_eq!(
                 woken.after(wait.as_nanos() as u64),
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Workers come to their end apart, and the list of intervals is full just then.
+    /// Workers end at different times, while the list of intervals is full.
     #[test]
     fn drains_that_overlap_are_joined() {
         const SECOND: u64 = 1_000_000_000;
@@ -371,7 +371,7 @@ mod tests {
         }
     }
 
-    /// The instant at which a load has drained is in no relation to its slices.
+    /// The end of a load's drain is unrelated to its slices.
     #[test]
     fn drained_load_in_turns_is_sampled_once_more() {
         let window =

@@ -2,7 +2,7 @@
 //! clock.
 //!
 //! `agent` runs the workers, `control` merges their intervals, `record` makes the record. This
-//! module drives them by a real clock, `simulated` by a simulated one.
+//! module runs them with a real clock, `simulated` with a simulated one.
 
 mod agent;
 mod beside;
@@ -52,13 +52,13 @@ pub struct Spec {
     /// The step of this load.
     pub step: Step,
     /// Send instants of a recorded schedule, nanoseconds since it began; empty unless the step
-    /// plays one.
+    /// replays one.
     pub trace: Arc<[u64]>,
-    /// The slices of time that this load takes where it alternates with others, a closed loop like
-    /// it; `None`: it has all the time.
+    /// Time slices of this load if it alternates with others, all of them closed loops; `None`: it
+    /// does not take turns.
     pub slices: Option<Slices>,
-    /// How many loads run at the same time against servers on the same CPUs, this one among them;
-    /// `None`: it is alone on them, or takes turns.
+    /// Number of loads, including this one, that run at the same time against servers on the same
+    /// CPUs; `None`: it is alone on them, or takes turns.
     pub at_once: Option<u32>,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
@@ -68,20 +68,20 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Connections in all.
+    /// Returns the total number of connections.
     #[must_use]
     pub fn connections(&self) -> u32 {
         self.step.connections.saturating_mul(self.page_connections.unwrap_or(1))
     }
 
-    /// Worker threads.
+    /// Returns the number of worker threads.
     #[must_use]
     pub fn threads(&self) -> u32 {
         self.load.threads.clamp(1, self.step.connections.max(1))
     }
 
-    /// The same as a closed loop without a ramp and without polling, whose drain nobody waits for
-    /// long: to keep a server busy where response times are not what is asked.
+    /// Returns the same load as a closed loop without ramp or polling and with a short drain. It
+    /// keeps a server busy where response times are not measured.
     #[must_use]
     pub fn kept_busy(self) -> Spec {
         let drain_ns = self.load.timeout_ns.min(limits::DRAIN_NS);
@@ -116,9 +116,9 @@ impl Spec {
     }
 }
 
-/// Has loads take turns, in slices of this length, so that each has as much time as it would have
-/// had alone: phases last for all of them, in whole rounds, and an interval is a quarter of a
-/// slice. One load alone stays as it is.
+/// Makes loads take turns, in slices of this length. Phases are extended to whole rounds, so that
+/// each load has as much time as it would have alone. An interval is a quarter of a slice. A single
+/// load is unchanged.
 pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
     let (of, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
     if of < 2 {
@@ -135,22 +135,21 @@ pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
     }
 }
 
-/// Has loads run at the same time, for so long that each server has as much time of its CPUs as it
-/// would have had alone. One whose others are not there is marked all the same: its numbers are no
-/// repeat of those beside others.
+/// Extends loads that run at the same time, so that each server has as much CPU time as it would
+/// have alone. A load whose partners are missing is marked as well: its numbers are no repeat of
+/// those measured with partners.
 pub fn share_cpus(specs: &mut [Spec]) {
     let of = specs.len() as u32;
     for spec in specs {
         spec.load.warmup_ns = spec.load.warmup_ns.saturating_mul(u64::from(of));
         spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(of));
-        // Each is one of several generators on its CPUs: who polls there takes them from the
-        // others.
+        // Several generators share these CPUs: polling would take CPU time from the others.
         spec.spin = Spin::Never;
         spec.at_once = Some(of);
     }
 }
 
-/// The default load, from which suites, the command line and dyno's own checks begin.
+/// Returns the default load, the base for suites, the command line and dyno's own checks.
 #[must_use]
 pub fn usual() -> plan::Load {
     const S: u64 = 1_000_000_000;
@@ -180,12 +179,11 @@ pub fn usual() -> plan::Load {
     }
 }
 
-/// One answer in this many is checked in full, unless the user says otherwise.
+/// Default interval of full checks: one in this many answers.
 pub const CHECK_ONE_IN: u64 = 100;
 
-/// Length of the drain after the window, for a time-out. Requests in flight are waited for as long
-/// as their time-out allows: the last one sent has as much time as the first, and the server's
-/// count agrees with ours.
+/// Returns the length of the drain after the window, for a time-out. It lasts for the full time-out
+/// of the last request, so that the server's count of requests agrees with dyno's.
 #[must_use]
 pub const fn drain_ns(timeout_ns: u64) -> u64 {
     if timeout_ns > limits::DRAIN_NS { timeout_ns } else { limits::DRAIN_NS }
@@ -221,7 +219,7 @@ pub trait Watch {
         None
     }
 
-    /// Where workers are to tell how many answers they have, if anybody asks.
+    /// Counter to which workers report their number of responses; `None`: unused.
     fn answers(&self) -> Option<Arc<Answers>> {
         None
     }
@@ -229,7 +227,7 @@ pub trait Watch {
     /// Takes an interval that has ended, all workers merged.
     fn interval(&mut self, _interval: &Interval) {}
 
-    /// A reason to end the load now. Called many times a second.
+    /// Returns a reason to end the load now. Called many times a second.
     fn stop(&mut self) -> Option<Reason>;
 }
 
@@ -245,7 +243,7 @@ impl<F: FnMut() -> bool> Watch for StopWhen<F> {
 /// Why a load ends before its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The watch had it stopped; the result stands for what was measured.
+    /// The watch stopped it; the result is valid for the measured part.
     Stopped,
     /// The server failed, in words.
     ServerFailed(String),
@@ -257,18 +255,18 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     Ok(records.remove(0))
 }
 
-/// A load and who watches it.
+/// A load and its watch.
 #[allow(missing_debug_implementations)] // A watch has none.
 pub struct Watched<'a> {
     pub spec: &'a Spec,
     pub watch: &'a mut dyn Watch,
 }
 
-/// Runs loads that begin at the same instant. If one of them ends before its time, so do all: what
-/// is compared was loaded for equally long. Returns their records in the order of the loads.
+/// Runs loads that begin at the same instant. If one of them ends early, all do, so that compared
+/// servers were loaded for equally long. Returns their records in the order of the loads.
 ///
 /// # Errors
-/// One of them could not begin, as a sentence with the way out; then none has begun.
+/// One of them could not begin, as a sentence with a hint; then none has begun.
 pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String> {
     preflight::check(loads)?;
     let beginning = Beginning::of(loads.iter().map(|load| load.spec.threads()).sum());
@@ -294,7 +292,7 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
             .enumerate()
             .flat_map(|(load, of)| (0..of.threads()).map(move |k| (load, k)));
         let workers: Vec<_> = all.map(start).collect::<Result<_, _>>().inspect_err(|_| {
-            // The threads that did start must not wait for those that did not.
+            // The started threads must not wait for those that could not start.
             shared.iter().for_each(|load| {
                 load.end(Stop::At(Instant(0)));
             });
@@ -311,8 +309,8 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
     })
 }
 
-/// Follows loads until their workers have told everything. Connections are closed once the closing
-/// samples of all loads were taken: each sample holds the counters of the servers of all.
+/// Follows loads until their workers have reported everything. Connections are closed once the
+/// closing samples of all loads were taken: each sample holds the counters of all servers.
 ///
 /// Watches are asked whether to stop once per [`GLANCE`], not with each message: they make system
 /// calls for each server, and workers in turns send hundreds of messages a second.
@@ -362,7 +360,7 @@ fn follow(
 /// its watch says so.
 struct Follower<'a> {
     driver: DriverKind,
-    /// As it was asked for.
+    /// Requested priority.
     priority: plan::Priority,
     shared: &'a Shared,
     control: Control,
@@ -384,8 +382,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Ends the load if its watch says so. Asked even after the end was decided: a watch also draws
-    /// its screen then.
+    /// Ends the load if its watch requests it. The watch is called even after the end was decided:
+    /// it also updates the screen.
     fn end_if_asked(&mut self, watch: &mut dyn Watch) {
         if let Some(reason) = watch.stop()
             // Ahead of now, so that all workers learn of it in time.
@@ -399,7 +397,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Ends the load as another ends that runs together with it.
+    /// Ends the load because another one that runs together with it ends.
     fn end_with(&mut self, cut: Stop) {
         if self.shared.end(cut) {
             self.cut_short = !self.is_window_over();
@@ -410,21 +408,20 @@ impl<'a> Follower<'a> {
         self.since_begin().is_some_and(|since| self.control.is_window_over(since))
     }
 
-    /// Nanoseconds since the load began; `None`: it has not.
+    /// Returns the nanoseconds since the load began; `None`: it has not begun.
     fn since_begin(&self) -> Option<u64> {
-        // Read as it is asked: whether something is due, and what is over, are questions of the
-        // present.
+        // Read at each call: decisions about due samples need the present time.
         let now = sys::now();
         self.shared.begun().filter(|begin| now >= *begin).map(|begin| now.since(begin))
     }
 
     fn until_next_sample(&self) -> Duration {
-        // Read once it sleeps next: the wait counts from then.
+        // Read immediately before the sleep, from which the wait counts.
         self.control.until_next_sample(self.shared.begun(), sys::now())
     }
 
-    /// Has the closing sample taken at once if the load ended before its time, or has no time: its
-    /// connections wait to be closed. Of a server that failed there is nothing to read.
+    /// Makes the closing sample due at once if the load ended early, or has no set length: its
+    /// connections wait to be closed. A failed server has no counters to read.
     fn close_if_drained(&mut self) {
         if self.shared.is_drained()
             && self.failure.is_none()
@@ -434,7 +431,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Whether the closing sample was taken, or will not be.
+    /// Returns whether the closing sample was taken, or will never be.
     fn is_sampled(&self) -> bool {
         self.shared.is_drained() || self.control.next_sample().is_none()
     }
@@ -452,7 +449,7 @@ impl<'a> Follower<'a> {
             Edge::Closes if !self.control.has_ended_early() => self.machine.close(),
             Edge::Closes | Edge::Warmup | Edge::Within => {}
         }
-        // The counters are read at the edge; the sample keeps the instant at which that really was.
+        // The counters are read at the edge; the sample records the actual instant of the reading.
         self.control.sampled(watch.sample(edge));
     }
 

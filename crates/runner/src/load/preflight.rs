@@ -13,7 +13,7 @@ use super::{Spec, StopWhen, Watched, run};
 use crate::limits::OTHER_FILES;
 
 /// Sends each request once whose answers are only sampled under load, and checks the answer in
-/// full. `Err`: the answer was wrong, or none came.
+/// full. `Err`: a wrong answer, or none.
 pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
     for (i, request) in spec.traffic.requests().iter().enumerate() {
         if request.expect.deep.is_empty() {
@@ -54,7 +54,7 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
         let why = why.map_or(String::new(), |why| format!(": {why}"));
         let words = format!(
             "request {} was tried once before the load, and its answer is not as expected \
-             ({outcome}{why}); mend the server or the expectation",
+             ({outcome}{why}); fix the server or the expectation",
             i + 1
         );
         return Err(Mismatch { answered: record.books.completed > 0, words });
@@ -62,15 +62,15 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// Why a load is not begun.
+/// Reason why a load is not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Whether a whole answer came, which was not the expected one.
+    /// Whether there was a complete answer, other than the expected one.
     pub answered: bool,
     pub words: String,
 }
 
-/// Checks that loads can begin on this machine at the same time. `Err`: why not, with the way out.
+/// Checks that loads can begin on this machine at the same time. `Err`: why not, with a hint.
 pub(super) fn check(loads: &[Watched<'_>]) -> Result<(), String> {
     let connections = loads.iter().map(|load| u64::from(load.spec.connections())).sum();
     check_open_files(connections)?;
@@ -80,7 +80,7 @@ pub(super) fn check(loads: &[Watched<'_>]) -> Result<(), String> {
     })
 }
 
-/// Open files that each of these loads may keep besides those that it needs.
+/// Returns the number of open files that each of these loads may use besides those that it needs.
 pub(crate) fn spare_files<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> usize {
     let (mut connections, mut loads) = (0, 0);
     for spec in specs {
@@ -123,7 +123,7 @@ fn check_sources(spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that there are local ports enough: one per connection, from the kernel's range at each
+/// Checks that there are enough local ports: one per connection, from the kernel's range at each
 /// source address.
 fn check_ports(spec: &Spec) -> Result<(), String> {
     let Peer::Tcp(_) = spec.endpoint.peer else { return Ok(()) };

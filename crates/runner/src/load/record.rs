@@ -16,11 +16,11 @@ pub(super) struct Driven {
     /// Begin of the load on the samples' clock, nanoseconds; 0: it never began.
     pub(super) began_ns: u64,
     pub(super) driver: DriverKind,
-    /// That all workers were given.
+    /// Priority that all workers have.
     pub(super) priority: Priority,
     pub(super) rss_peak_bytes: Option<u64>,
     pub(super) machine: Option<MachineUse>,
-    /// Why the server failed under the load; `None`: it did not.
+    /// Failure of the server under the load; `None`: it did not fail.
     pub(super) failure: Option<String>,
     pub(super) cut_short: bool,
 }

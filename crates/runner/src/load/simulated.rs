@@ -12,9 +12,9 @@ use super::{Edge, Spec};
 /// Reads the simulated server's counters at an instant of the simulated clock.
 pub type Look<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
 
-/// Plays a load to its end. Each worker has a world of its own. `look` gives samples at the
-/// instants at which a real load takes them, nanoseconds on the world's clock; the load begins at
-/// `began_ns`. `Err`: the specification cannot be loaded, as a sentence.
+/// Simulates a load to its end. Each worker has its own simulated world. `look` returns samples at
+/// the instants at which a real load takes them, nanoseconds on the world's clock; the load begins
+/// at `began_ns`. `Err`: the specification cannot be loaded, as a sentence.
 pub fn simulate(
     spec: &Spec,
     began_ns: u64,
@@ -22,7 +22,7 @@ pub fn simulate(
     look: &mut Look<'_>,
 ) -> Result<LoadRecord, String> {
     if spec.load.set_duration_ns().is_none() {
-        return Err("a simulated load needs a duration: nobody ends it otherwise".into());
+        return Err("a simulated load needs a duration: it has no other end".into());
     }
     let workers = spec.threads();
     let mut control = Control::new(spec.window(), workers);

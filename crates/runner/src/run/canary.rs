@@ -1,5 +1,5 @@
-//! The canary: a fixed piece of work before each start, on the CPUs that the server will have. A
-//! machine that has become slower shows in it, and a server that is worse does not.
+//! The canary: a fixed piece of work before each start, on the CPUs that the server will have. It
+//! detects a machine that has become slower, independently of the server.
 
 use std::hint::black_box;
 use std::thread;
@@ -18,10 +18,10 @@ const STEPS: u32 = 1_000_000;
 /// Words of the buffer: 2 MiB, more than a CPU's first caches, which neighbours share less.
 const WORDS: usize = 1 << 18;
 
-/// Works on a CPU: of several, the one may be faster than the other. `None`: no thread can be bound
-/// to it.
+/// Runs the work on one CPU, because CPUs may differ in speed. `None`: no thread can be bound to
+/// it.
 pub(super) fn sing(cpu: u32) -> Option<Canary> {
-    // On a thread of its own, whose CPUs are nobody else's concern.
+    // On a separate thread, whose CPU affinity affects no other code.
     let singing = thread::spawn(move || {
         set_affinity(&[cpu]).ok()?;
         let mut words: Vec<u64> = (0..WORDS as u64).collect();
@@ -31,8 +31,8 @@ pub(super) fn sing(cpu: u32) -> Option<Canary> {
     singing.join().ok().flatten()
 }
 
-/// Times one piece: both clocks are read right before and right after it, so that nothing else is
-/// in it.
+/// Times one piece. Both clocks are read immediately before and after it, so that nothing else is
+/// included.
 fn piece(words: &mut [u64]) -> CanaryPiece {
     let (cpu_ns, wall_ns) = (thread_run_ns(), monotonic_ns());
     work(words);

@@ -1,5 +1,5 @@
-//! What only the first start of an arm is asked: what its program is, and what it does while nobody
-//! asks anything of it.
+//! Facts that only the first start of an arm provides: its program, and its resource use without
+//! requests.
 
 use std::thread;
 
@@ -13,7 +13,7 @@ use super::up::{Launched, Watched};
 use crate::limits::IDLE;
 
 impl Runner<'_> {
-    /// Looks at a subject that is ready, before its first load.
+    /// Inspects a subject that is ready, before its first load.
     pub(super) fn look_at_first(
         &self,
         launch: usize,
@@ -31,7 +31,7 @@ impl Runner<'_> {
             files: Files::default(),
         };
         let (before, cpu_before) = (watched.sample(Reads::All), sampler.cpu_ns());
-        // Nothing is asked meanwhile: what it uses is its own business.
+        // There are no requests meanwhile: all resource use is the server's own.
         thread::sleep(IDLE);
         let (after, cpu_after) = (watched.sample(Reads::All), sampler.cpu_ns());
         let woken = |sample: &Sample| sample.of(Party::SUBJECT).and_then(wakeups);
@@ -49,7 +49,7 @@ fn wakeups(used: &PartyUse) -> Option<u64> {
     used.threads.iter().map(|t| t.seen.map(|seen| seen.wakeups).or(t.switches_voluntary)).sum()
 }
 
-/// The process whose threads ran longest.
+/// Returns the process whose threads ran longest.
 fn busiest(used: &PartyUse) -> Option<u32> {
     let ran =
         |pid: u32| used.threads.iter().filter(|t| t.pid == pid).map(|t| t.run_ns).sum::<u64>();

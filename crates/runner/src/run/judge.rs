@@ -1,22 +1,22 @@
-//! Judges why a subject does not serve as it should, from what was observed and nothing else.
+//! Judges why a subject does not serve as it should, from observations only.
 
 use std::process::ExitStatus;
 
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 
-/// What a subject went through just before it is judged.
+/// The last event of a subject before it is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What<'a> {
     /// A failed check of its contract.
     Check(&'a CheckResult),
-    /// A load under which its process ended, with how in words.
+    /// A load under which its process exited, with the status in words.
     Load(&'a str),
     /// A load that ran to its end.
     Step,
 }
 
-/// Why a subject can be used no further. `None`: it serves.
+/// Returns why a subject can be used no further. `None`: it serves.
 ///
 /// `ended`: how its first process ended, if it has. `oom_kills`: processes of it that its memory
 /// limit killed. `answered`: the answer to a request that every living subject answers, or why
@@ -35,7 +35,7 @@ pub(super) fn judge(
     Some(memory_first(oom_kills, failure))
 }
 
-/// Wrong answers, or no server any more.
+/// Judges a failed check: wrong answers, or a dead server.
 fn after_check(
     ended: Option<ExitStatus>,
     answered: &Result<(), String>,
@@ -62,7 +62,7 @@ fn after_step(
 ) -> Option<Failure> {
     let error = match answered {
         Err(error) => error,
-        // A master that starts its killed workers again answers, but not as it was asked to.
+        // A master that restarts its killed workers answers, but breaks its contract.
         Ok(()) if oom_kills > 0 => "some of its processes were killed and started again",
         Ok(()) => return None,
     };
@@ -78,7 +78,7 @@ fn after_step(
     })
 }
 
-/// Blames the memory limit if that killed a process: every other symptom follows from it.
+/// Blames the memory limit if it killed a process: every other symptom follows from that.
 pub(super) fn memory_first(oom_kills: u64, failure: Failure) -> Failure {
     match oom_kills {
         0 => failure,
@@ -89,12 +89,12 @@ pub(super) fn memory_first(oom_kills: u64, failure: Failure) -> Failure {
     }
 }
 
-/// A failure of the machine or of dyno, not of the subject.
+/// Returns a failure of the machine or of dyno, not of the subject.
 pub(super) fn harness(message: String) -> Failure {
     Failure { kind: FailureKind::Harness, message }
 }
 
-/// A start that the user interrupted.
+/// Returns the failure of a start that the user interrupted.
 pub(super) fn interrupted() -> Failure {
     Failure { kind: FailureKind::Interrupted, message: "the user ended the run".into() }
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_check_is_told_with_what_became_of_the_server() {
+    fn failed_check_is_reported_with_the_state_of_the_server() {
         let check = CheckResult {
             of_life: false,
             name: "json".into(),
@@ -141,7 +141,7 @@ mod tests {
         for (ended, oom_kills, answered, kind, message) in [
             (None, 0, Ok(()), WrongAnswers, why.to_string()),
             (None, 0, Err("refused"), Deaf, format!("{deaf}; {why}")),
-            // Whoever answers in its place: it has ended.
+            // It has ended, even if another process answers in its place.
             (Some(9), 0, Ok(()), Crashed, format!("{killed}; {why}")),
             (Some(9), 0, Err("refused"), Crashed, format!("{killed}; {why}")),
             (None, 2, Ok(()), OutOfMemory, format!("{limit}; {why}")),

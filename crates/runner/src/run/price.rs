@@ -1,4 +1,4 @@
-//! What the probes cost a subject, told by its first start.
+//! Cost of the probes for a subject, measured in its first start.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::load_at;
 use crate::price::Priced;
 
 impl Runner<'_> {
-    /// Loads the subject with its probes on and off in turn, if the plan asks for it and this start
-    /// is of its first block. What goes wrong with that is no failure of the subject: there is no
-    /// price then.
+    /// Loads the subject with its probes alternately on and off, if the plan requires it and this
+    /// start is in the first block. An error is no failure of the subject; the cost is then
+    /// missing.
     pub(super) fn price(
         &mut self,
         launch: usize,
@@ -29,7 +29,7 @@ impl Runner<'_> {
         if !self.plan.probe_price || !self.plan.is_looked_at_first(launch) {
             return;
         }
-        // Of the first workload.
+        // The first workload is used.
         let first = pending.iter().map(|t| self.plan.trials[*t].workload).min();
         let Some(trial) = first.and_then(|workload| reference_trial(self.plan, pending, workload))
         else {
@@ -37,7 +37,7 @@ impl Runner<'_> {
         };
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
         let used = probes.used(observe);
-        // Stacks are taken apart from all else, and a runtime is asked while trials run.
+        // Profiles are taken separately, and runtime statistics are read during trials.
         let is_priced = |probe: &Probe| !matches!(probe, Probe::Profile | Probe::Runtime);
         let looks = used.attached.into_iter().filter(is_priced).collect();
         let mut price = ProbePrice { probes: looks, ..ProbePrice::default() };
@@ -48,7 +48,7 @@ impl Runner<'_> {
             return;
         };
         match self.priced(trial, launched, watched) {
-            // The user ended it, and the run with it.
+            // The user interrupted it, and the run.
             Ok(slices) if slices.len() < 2 * PRICE_PAIRS => return,
             Ok(slices) => price.slices = slices,
             Err(why) => price.failure = Some(why),

@@ -9,9 +9,8 @@ use crate::load_at;
 use crate::profile::Profiled;
 
 impl Runner<'_> {
-    /// Profiles the subject at the load of a trial whose window has ended, if that is asked for.
-    /// `None`: it is not. What goes wrong with it is no failure of the subject: there is no profile
-    /// then.
+    /// Profiles the subject at the load of a trial whose window has ended. `None`: no profile is
+    /// requested. An error is no failure of the subject; the profile is then missing.
     pub(super) fn profile(
         &mut self,
         trial: usize,

@@ -1,5 +1,5 @@
-//! Promises about a server's life, asked of starts of their own, while the back ends of the start
-//! that is to be measured are up.
+//! Checks of the promises about a server's life, in separate starts, while the back ends of the
+//! measured start are up.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -34,8 +34,8 @@ use super::judge::{harness, interrupted};
 use super::start::{Ports, Recipe, RunSetup, Spawned};
 use super::up::{CheckedListener, Part};
 
-/// How often something that is waited for is looked at. It costs next to nothing, and nothing is
-/// measured meanwhile.
+/// Interval between checks of an awaited condition. The cost is negligible, and nothing is measured
+/// meanwhile.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A start of a subject whose back ends are behind relays.
@@ -49,27 +49,27 @@ struct Stage {
 struct Behind {
     name: String,
     plain: Relay,
-    /// What goes through it is encrypted.
+    /// Relay of encrypted connections.
     tls: Relay,
 }
 
-/// How much a stage had printed, in bytes, and asked when a check began.
+/// Output of a stage in bytes, and its requests, at the begin of a check.
 struct Mark {
     printed: u64,
     asked: Vec<(Vec<usize>, Vec<usize>)>,
 }
 
-/// A start's subject, for those of its contract's promises that are about its life.
+/// A start's subject, for the promises about its life.
 struct Rehearsal<'a> {
     recipe: &'a Recipe<'a>,
-    /// What it is called in the report.
+    /// Its name in the report.
     name: &'a str,
     start: &'a StartRecord,
     setup: &'a RunSetup,
 }
 
 impl Runner<'_> {
-    /// Asks a subject for the promises about its life. `Err`: it cannot be asked.
+    /// Checks the promises about a subject's life. `Err`: they cannot be checked.
     pub(super) fn rehearse(
         &mut self,
         record: &StartRecord,
@@ -90,7 +90,7 @@ impl Runner<'_> {
             }
             let seen = match life.look {
                 _ if needs_a_back_end(life) && recipe.others.is_empty() => {
-                    Err(Problem::Wrong(NOBODY_BEHIND.into()))
+                    Err(Problem::Wrong(NO_BACKENDS.into()))
                 }
                 Look::Serves | Look::Stops => {
                     let up = match stage.take() {
@@ -112,14 +112,14 @@ impl Runner<'_> {
                     None => Err(Problem::Wrong(NO_ADDRESS.into())),
                 },
                 Look::RefusesUnreachable => {
-                    let others = nobody(recipe.others).map_err(harness)?;
+                    let others = unused_addresses(recipe.others).map_err(harness)?;
                     self.refuses(life, &rehearsal, &Recipe { others: &others, ..*recipe })?
                 }
             };
             results.push(result(check, definition, seen)?);
         }
         self.end(stage, definition);
-        // Whatever was seen while the user ended it is no verdict.
+        // A check that the user interrupted has no result.
         if self.interrupts.count() > 0 { Err(interrupted()) } else { Ok(results) }
     }
 
@@ -154,7 +154,7 @@ impl Runner<'_> {
                 .take()
                 .map_or(String::new(), |tail| format!("; it printed:\n{tail}"));
             let message = format!(
-                "in a start of its own, for the checks about its life: {}{tail}",
+                "in a separate start, for the checks about its life: {}{tail}",
                 failure.message
             );
             Failure { message, ..failure }
@@ -162,7 +162,7 @@ impl Runner<'_> {
         Ok(Stage { part, port: ports.plain, behind })
     }
 
-    /// Starts the subject so that it must not come up, and waits for its end.
+    /// Starts the subject so that it must not come up, and waits for its exit.
     fn refuses(
         &mut self,
         life: &Life,
@@ -170,8 +170,8 @@ impl Runner<'_> {
         recipe: &Recipe<'_>,
     ) -> Result<Result<String, Problem>, Failure> {
         let Spawned { mut process, ports, .. } = self.spawn(&mut of.scratch(), recipe, of.setup)?;
-        // Read right after exec: how long it took to end is told, and compared with what the
-        // contract allows.
+        // Read right after exec: the time to its end is reported and compared with the contract's
+        // limit.
         let began = Instant::now();
         let status = loop {
             if let Some(status) = process.ended() {
@@ -223,7 +223,7 @@ impl Runner<'_> {
                 thread::sleep(HELD);
                 hold(false);
             });
-            // Without a back end that could hold it up, the answer has come before the signal goes.
+            // Without a back end to delay it, the answer has arrived before the signal is sent.
             let answer = if is_under_way { Err(answer) } else { Ok(answer.join()) };
             let stopped = process.stop_and_see(signal, life.within.as_nanos() as u64, patience);
             let _ = release.join();
@@ -244,14 +244,14 @@ impl Runner<'_> {
     }
 }
 
-/// How long it took to end, in seconds, if it ended of itself and as it was asked to.
+/// Returns the time to its exit, seconds, if it exited by itself and as requested.
 fn stopped_well(
     stopped: Option<(Stop, Option<ExitStatus>)>,
     signal: Signal,
     within: Duration,
 ) -> Result<f64, Problem> {
     let Some((stop, status)) = stopped else {
-        return Err(Problem::Wrong("it had ended before it was asked to".into()));
+        return Err(Problem::Wrong("it exited before the signal".into()));
     };
     if stop.killed {
         let seconds = within.as_secs_f64();
@@ -259,7 +259,7 @@ fn stopped_well(
             "it was still up {seconds} s after the signal, and was killed"
         )));
     }
-    // Shells and virtual machines say 128 and the signal where it ended them.
+    // Shells and virtual machines exit with 128 plus the signal's number.
     let is_well = status.is_none_or(|status| {
         status.success()
             || status.signal() == Some(signal.number())
@@ -274,7 +274,7 @@ fn stopped_well(
 }
 
 impl Rehearsal<'_> {
-    /// A record of a start that no report shows.
+    /// Returns a record of a start that no report shows.
     fn scratch(&self) -> StartRecord {
         StartRecord {
             parts: vec![PartStart::new(Party::SUBJECT, self.name.into())],
@@ -283,29 +283,29 @@ impl Rehearsal<'_> {
     }
 }
 
-const NO_ADDRESS: &str = "the address of its back ends stands in no variable of its `env`, so that \
-                          it cannot be left out: the subject's file gives it otherwise";
+const NO_ADDRESS: &str = "no variable of its `env` holds the address of its back ends, so that \
+                          dyno cannot leave it out: the subject's file sets it in another way";
 
-const NOBODY_BEHIND: &str = "it has no back ends, and so nothing of this promise can be looked at";
+const NO_BACKENDS: &str = "it has no back ends, so that this promise cannot be checked";
 
-const NOTHING_UNDER_WAY: &str = "it answered without asking its back ends, so that nothing was \
-                                 under way as it was asked to end";
+const NOTHING_UNDER_WAY: &str = "it answered without requests to its back ends, so that no request \
+                                 was in flight when it was asked to end";
 
-/// Whether a promise is about what stands behind a server.
+/// Returns whether a promise is about a server's back ends.
 fn needs_a_back_end(life: &Life) -> bool {
     life.look.is_refusal() || !life.asks.is_empty()
 }
 
-/// The definition without the variables that hold the address of a back end; `None`: there are
-/// none.
+/// Returns the definition without the variables that hold the address of a back end; `None`: there
+/// are none.
 fn without_addresses(definition: &Definition) -> Option<Definition> {
     let mut without = definition.clone();
     without.start.env.retain(|_, value| backends_in(value).next().is_none());
     (without.start.env.len() < definition.start.env.len()).then_some(without)
 }
 
-/// Addresses at which nobody listens, in the place of back ends.
-fn nobody(others: &[(String, Ports)]) -> Result<Vec<(String, Ports)>, String> {
+/// Returns addresses without a listener, in place of those of the back ends.
+fn unused_addresses(others: &[(String, Ports)]) -> Result<Vec<(String, Ports)>, String> {
     let free = ports::free_ports(2 * others.len(), dyno_observer::monotonic_ns())?;
     let each = others.iter().zip(free.chunks(2));
     Ok(each
@@ -319,7 +319,7 @@ fn result(
     seen: Result<String, Problem>,
 ) -> Result<CheckResult, Failure> {
     let protocol = definition.protocols.first().copied().unwrap_or_default();
-    // The words for what was asked and expected do not depend on where.
+    // The words for request and expectation do not depend on the address.
     let listener =
         Listener { addr: (Ipv4Addr::LOCALHOST, 0).into(), protocol: Protocol::H1, authority: None };
     let words = ProbeClient::new(&listener).map_err(harness)?;
@@ -351,7 +351,7 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
     }
 }
 
-/// Asks the requests, and looks at what the server prints and asks.
+/// Sends the requests, and checks the server's output and its requests to back ends.
 fn serves(check: &Check, life: &Life, stage: &Stage) -> Result<String, Problem> {
     if let Some((name, _)) =
         life.asks.iter().find(|(name, _)| !stage.behind.iter().any(|b| b.name == *name))
@@ -394,7 +394,8 @@ fn serves(check: &Check, life: &Life, stage: &Stage) -> Result<String, Problem> 
     Ok(words.join(", "))
 }
 
-/// Waits for what is to be printed and asked; and where there must be no more of it, for that, too.
+/// Waits for expected output and requests. Where a promise has an upper limit, also waits for
+/// further ones.
 fn await_sightings(life: &Life, stage: &Stage, mark: &Mark) -> Result<(), Problem> {
     let log = stage.part.process.log();
     let is_missing = || -> Result<bool, Problem> {
@@ -406,7 +407,7 @@ fn await_sightings(life: &Life, stage: &Stage, mark: &Mark) -> Result<(), Proble
             .map(|(backend, s)| Ok(wants_more(s, &mark.asked_of(stage, backend)?, stage.port)));
         Ok(of_prints || of_asks.collect::<Result<Vec<bool>, Problem>>()?.contains(&true))
     };
-    // What goes wrong here is told by those who look next.
+    // Failures here are reported by the next check.
     is_soon(PRINTED, || !is_missing().unwrap_or(false));
     let all = life.prints.iter().chain(life.asks.iter().map(|(_, sighting)| sighting));
     if all.into_iter().any(|sighting| sighting.times.has_a_most()) {
@@ -427,7 +428,7 @@ impl Mark {
         Mark { printed, asked: behind.iter().map(|b| (b.plain.mark(), b.tls.mark())).collect() }
     }
 
-    /// What has been asked of a back end since. `Err`: that cannot be said.
+    /// Returns the requests to a back end since the mark. `Err`: they are unknown.
     fn asked_of(&self, stage: &Stage, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
         let behind = stage.behind.iter().zip(&self.asked);
         let Some((behind, (plain, tls))) = behind.into_iter().find(|(b, _)| b.name == backend)
@@ -436,18 +437,18 @@ impl Mark {
         };
         if behind.tls.asked_since(tls).iter().any(|asked| !asked.is_empty()) {
             return Err(Problem::Late(format!(
-                "it asked {backend} over TLS, into which nobody can look"
+                "it sent {backend} requests over TLS, which dyno cannot read"
             )));
         }
         if behind.plain.is_full() {
             return Err(Problem::Late(format!(
-                "it asked {backend} more than dyno keeps, so that nobody can say what"
+                "it sent {backend} more than dyno keeps, so that the requests are unknown"
             )));
         }
         Ok(behind.plain.asked_since(plain))
     }
 
-    /// Whether anything has been asked of any of them since.
+    /// Returns whether any back end has received requests since the mark.
     fn is_asked(&self, behind: &[Behind]) -> bool {
         let is_any = |relay: &Relay, mark: &[usize]| {
             relay.asked_since(mark).iter().any(|asked| !asked.is_empty())
@@ -462,17 +463,15 @@ impl Mark {
 fn client_of(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Problem> {
     let first = listeners.first().map(|listener| &listener.client);
     first.ok_or_else(|| {
-        Problem::Wrong(
-            "it says of no protocol that it speaks it, so that it cannot be asked".into(),
-        )
+        Problem::Wrong("it declares no protocol, so that it cannot be checked".into())
     })
 }
 
-/// The lines that were printed from a place of the log on, of which the first may have begun
-/// before.
+/// Returns the lines that were printed since a position of the log. The first line may have begun
+/// earlier.
 fn printed_since(log: &Log, place: u64) -> Result<Vec<Vec<u8>>, Problem> {
     let text = log.since(place).ok_or_else(|| {
-        Problem::Late("it printed more than dyno keeps, so that nobody can say what".into())
+        Problem::Late("it printed more than dyno keeps, so that the output is unknown".into())
     })?;
     Ok(text
         .split(|byte| *byte == b'\n')
@@ -510,10 +509,10 @@ fn all_sighted(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<(), 
     Ok(())
 }
 
-/// Lines that are shown of what a server printed or asked.
+/// Most lines that are shown of a server's output or requests.
 const SHOWN: usize = 20;
 
-/// The first lines of requests of HTTP; nothing else of what was asked, which may hold secrets.
+/// Returns the first lines of HTTP requests only, because the rest may hold secrets.
 fn shown_requests(asked: &[Vec<u8>]) -> String {
     static REQUEST: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?m)[A-Z]+ /\S* HTTP/1\.[01]\r?$").expect("it is an expression")
@@ -527,9 +526,9 @@ fn shown_requests(asked: &[Vec<u8>]) -> String {
     }
 }
 
-/// Waits until something is so; whether it came to be.
+/// Waits for a condition. Returns whether it was met.
 fn is_soon(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
-    // Read to end the wait, and for nothing else.
+    // This clock only limits the wait.
     let began = Instant::now();
     loop {
         if is_so() {

@@ -20,8 +20,8 @@ use crate::limits::{REST, SEARCH_INTERVALS, SEARCH_WARMUP_NS};
 use crate::load;
 use crate::load_at;
 
-/// The trials of a launch after which a rate is looked for that nobody has looked for yet; none
-/// over a protocol that its starts were refused for.
+/// Returns the trials of a launch after which a rate search is still due. A protocol for which its
+/// starts were refused has none.
 pub(super) fn due(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
     let searched: BTreeSet<usize> = run.searches.iter().map(|search| search.trial).collect();
     let refused = refused(run, launch);
@@ -36,21 +36,20 @@ pub(super) fn due(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
     if plan.search.is_some() { (0..plan.trials.len()).filter(is_due).collect() } else { Vec::new() }
 }
 
-/// The protocols over which the starts of a launch were refused.
+/// Returns the protocols over which the starts of a launch were refused.
 pub(super) fn refused(run: &Run, launch: usize) -> BTreeSet<Protocol> {
     let of_launch = run.starts.iter().filter(|start| start.launch == launch);
     of_launch.flat_map(|start| start.refused().into_keys()).collect()
 }
 
-/// Whether a trial is one that a search follows, where there are any. A control that refuses all
-/// has no rate.
+/// Returns whether a search follows a trial, if the plan has searches. A control that refuses all
+/// connections has no rate.
 pub(crate) fn is_followed(plan: &Plan, trial: usize) -> bool {
     let planned = &plan.trials[trial];
     plan.load.steps[planned.step].arrivals.is_closed() && !plan.subject_of(planned.arm).refuses
 }
 
-/// Whether a search is still to be made after a trial that was measured. None is where the subject
-/// itself has failed.
+/// Returns whether a measured trial still lacks its search. A failed subject needs none.
 #[must_use]
 pub fn is_missing(run: &Run) -> bool {
     let plan = &run.header.plan;
@@ -71,22 +70,22 @@ pub fn is_missing(run: &Run) -> bool {
 #[derive(Clone, Copy)]
 struct Asked {
     rate: f64,
-    /// It is longer than the others, to confirm what they found.
+    /// Whether it is a longer load that confirms the result.
     confirms: bool,
-    /// How many there were before it.
+    /// Number of loads before it.
     number: usize,
 }
 
 impl Runner<'_> {
-    /// Looks for the rates of a start, after all its trials: what was measured is of a server that
-    /// was not asked for more than it can do.
+    /// Searches for the rates of a start after all its trials: the server was then never overloaded
+    /// before a trial.
     pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), Stop> {
         if start.to_search.is_empty() {
             return Ok(());
         }
         let run = self.dir.read()?;
         for trial in std::mem::take(&mut start.to_search) {
-            // One that was not measured tells no rate to begin at.
+            // A trial that was not measured gives no rate to begin at.
             if let Some(closed) = run.trials.iter().find(|record| record.trial == trial) {
                 self.get_ready(start)?;
                 self.search(&run, closed, start)?;
@@ -95,14 +94,14 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Looks for the highest rate that keeps the plan's objective, over as many connections as a
-    /// trial in a closed loop had. What the user ended, or a fault that is not the subject's, is no
-    /// result: it is looked for again when the run is gone on with.
+    /// Searches for the highest rate that keeps the plan's objective, over as many connections as a
+    /// closed-loop trial had. An interrupt, or a fault that is not the subject's, is no result: the
+    /// search is repeated when the run is resumed.
     fn search(&mut self, run: &Run, closed: &TrialRecord, start: &mut Start) -> Result<(), Stop> {
         let trial = closed.trial;
         let mut record = SearchRecord { trial, ..SearchRecord::default() };
         let Some(mut search) = capacity::begin(run, closed) else {
-            record.failure = Some("nothing was answered right in the closed loop before it".into());
+            record.failure = Some("the preceding closed loop had no correct responses".into());
             return Ok(self.dir.write_search(&record)?);
         };
         let mut launched = Launched::of(&mut start.up);
@@ -117,7 +116,7 @@ impl Runner<'_> {
             }
             let asked = Asked { rate, confirms, number: record.loads.len() };
             let (load, served) = self.load_at_rate(trial, asked, &mut launched).map_err(harness)?;
-            // One that was cut short says nothing.
+            // A load that was cut short has no result.
             if self.interrupts.count() > 0 {
                 return Err(interrupted().into());
             }
@@ -139,7 +138,7 @@ impl Runner<'_> {
         Ok(self.dir.write_search(&record)?)
     }
 
-    /// A longer load is silent for long.
+    /// Announces a longer load, which prints nothing for a long time.
     fn say_it_confirms(&mut self, trial: usize, rate: f64) {
         let name = &self.plan.arms[self.plan.trials[trial].arm].name;
         let seconds = capacity::confirmation_ns(self.plan.load.duration_ns) as f64 / 1e9;
@@ -147,8 +146,8 @@ impl Runner<'_> {
         (self.on)(Event::Printed { name, line: &line });
     }
 
-    /// One load, with draws of its own, and whether the subject serves after it. `Err`: it could
-    /// not begin.
+    /// Runs one load with its own random numbers, and checks that the subject serves after it.
+    /// `Err`: it could not begin.
     fn load_at_rate(
         &self,
         trial: usize,
@@ -164,8 +163,7 @@ impl Runner<'_> {
                 step: Step { arrivals: arrivals.clone(), ..point.step },
                 load: Load {
                     warmup_ns: SEARCH_WARMUP_NS,
-                    // A rate that is missed while connections are still being opened says nothing
-                    // of the server.
+                    // A missed rate while connections are being opened is not the server's fault.
                     ramp_connections_ns: None,
                     duration_ns: length_ns(point.load.duration_ns),
                     interval_ns: point
@@ -185,7 +183,7 @@ impl Runner<'_> {
         };
         let mut watcher = Watcher { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher)?;
-        // What was too much for it is still on its way.
+        // Requests of the overload are still in flight.
         thread::sleep(REST);
         let served = if self.interrupts.count() > 0 {
             Ok(())

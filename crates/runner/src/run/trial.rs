@@ -1,4 +1,4 @@
-//! One trial: a workload at a step, with its samples and the checks beside it.
+//! One trial: a workload at a step, with its samples and the checks that run meanwhile.
 
 use std::cell::RefCell;
 use std::sync::{Arc, mpsc};
@@ -30,7 +30,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// As the archive has it.
+    /// Returns the record for the archive.
     pub(super) fn of(self, trial: usize, start: usize) -> TrialRecord {
         TrialRecord { trial, start, load: self.load, checks: self.checks, ceiling: None }
     }
@@ -60,14 +60,14 @@ impl Runner<'_> {
         let on = |event: Event<'_>| (screen.borrow_mut())(event);
         let (plan, interrupts) = (self.plan, self.interrupts);
         thread::scope(|scope| {
-            let mut besides = Vec::new();
+            let mut monitors = Vec::new();
             let mut watchers = Vec::new();
             let spare = load::spare_files(&specs);
             let answers: Vec<Arc<Answers>> =
                 specs.iter().map(|spec| Answers::new(spec.threads())).collect();
             let counter = count_all(scope, of.iter().map(|(_, launched)| launched), &answers);
             for ((trial, launched), answers) in of.iter_mut().zip(answers) {
-                besides.push(Beside::begin(scope, plan, *trial, launched));
+                monitors.push(Monitors::begin(scope, plan, *trial, launched));
                 watchers.push(Watcher {
                     peaks_of_window: Vec::new(),
                     has_seen_sockets: false,
@@ -89,7 +89,7 @@ impl Runner<'_> {
                 each.map(|(spec, watch)| load::Watched { spec, watch }).collect();
             let records = load::run_together(&mut loads);
             let counted = counter.map_or(Ok(()), Asking::end);
-            let ended: Vec<Seen> = besides.into_iter().map(Beside::end).collect();
+            let ended: Vec<Seen> = monitors.into_iter().map(Monitors::end).collect();
             let mut records = records?;
             load::see_each_other(&mut records);
             let each = records.into_iter().zip(ended).zip(tried).zip(trials);
@@ -101,7 +101,7 @@ impl Runner<'_> {
         })
     }
 
-    /// The load of a trial.
+    /// Returns the load of a trial.
     fn spec(&self, trial: usize, launched: &Launched<'_>) -> Result<load::Spec, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let listener = listener(&launched.subject.listeners, workload)?;
@@ -109,8 +109,8 @@ impl Runner<'_> {
     }
 }
 
-/// The threads that look at a server while it is under load, until they are told to end.
-struct Beside<'scope> {
+/// The threads that monitor a server under load, until they are stopped.
+struct Monitors<'scope> {
     prober: Asking<'scope, Vec<CheckResult>>,
     asker: Asking<'scope, Option<(Vec<RuntimeReading>, Option<Refused>)>>,
     has_runtime: bool,
@@ -147,14 +147,14 @@ fn count_all<'scope, 'a>(
     Some(Asking(to_counter, counter))
 }
 
-/// What those threads saw.
+/// Results of the monitoring threads.
 struct Seen {
     probed: Vec<CheckResult>,
     asked: Option<(Vec<RuntimeReading>, Option<Refused>)>,
     has_runtime: bool,
 }
 
-impl<'scope> Beside<'scope> {
+impl<'scope> Monitors<'scope> {
     fn begin(
         scope: &'scope thread::Scope<'scope, '_>,
         plan: &'scope Plan,
@@ -162,8 +162,8 @@ impl<'scope> Beside<'scope> {
         launched: &Launched<'_>,
     ) -> Self {
         let workload = &plan.workloads[plan.trials[trial].workload];
-        // Where subjects take turns, a check in others' turns is their burden: the more there are,
-        // the seldomer it comes.
+        // With turns, a check may disturb another subject's turn: with more subjects, checks are
+        // less frequent.
         let taken_ns = plan.slice_ns.map(|slice_ns| slice_ns * plan.arms.len() as u64);
         let pause = Duration::from_nanos(taken_ns.unwrap_or(plan.load.interval_ns));
         let listener =
@@ -175,7 +175,11 @@ impl<'scope> Beside<'scope> {
         let has_runtime = runtime.is_some();
         let (to_runtime, stop_runtime) = mpsc::channel();
         let asker = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
-        Beside { prober: Asking(to_prober, prober), asker: Asking(to_runtime, asker), has_runtime }
+        Monitors {
+            prober: Asking(to_prober, prober),
+            asker: Asking(to_runtime, asker),
+            has_runtime,
+        }
     }
 
     fn end(self) -> Seen {
@@ -191,20 +195,20 @@ impl Seen {
         probes: ProbesUse,
         counted: &Result<(), String>,
     ) -> Measured {
-        let (runtime, untold) = self.asked.unwrap_or_default();
+        let (runtime, refused_runtime) = self.asked.unwrap_or_default();
         load.probes = probes;
         if !self.has_runtime {
             load.probes.attached.remove(&Probe::Runtime);
         }
-        load.probes.refuse(untold);
+        load.probes.refuse(refused_runtime);
         load.probes.refused.extend(counted.clone().err().map(refused));
         load.runtime = runtime;
         Measured { load, checks: tried.into_iter().chain(self.probed).collect() }
     }
 }
 
-/// Tries in full what is only sampled under load. An answer that is not as expected is a failed
-/// check of the trial, which the load then goes on to count.
+/// Checks in full the answers that are only sampled under load. An unexpected answer is a failed
+/// check of the trial, whose load continues.
 fn tried(spec: &load::Spec) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
@@ -220,14 +224,18 @@ fn tried(spec: &load::Spec) -> Option<CheckResult> {
     })
 }
 
-/// Counting of system calls that ended before the load did.
+/// Returns the refusal of a count of system calls that ended before the load.
 fn refused(why: String) -> Refused {
-    Refused { probe: Probe::Syscalls, why, mend: "Run it again; if this stays so, tell us.".into() }
+    Refused {
+        probe: Probe::Syscalls,
+        why,
+        hint: "Re-run it; if this persists, report a bug.".into(),
+    }
 }
 
 /// Checks the contract while the load runs: one check per interval, in turn, on a connection of its
-/// own. Each trial begins elsewhere in the contract, so that short ones together go through all of
-/// it.
+/// own. Each trial begins at another check of the contract, so that several short trials cover all
+/// of it.
 fn probe(
     listener: &CheckedListener,
     trial: usize,
@@ -239,7 +247,7 @@ fn probe(
     for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                results.push(listener.run(check, Business::Loaded))
+                results.push(listener.run(check, Business::Loaded));
             }
             _ => break,
         }
@@ -264,7 +272,7 @@ impl Watch for Watcher<'_> {
         if edge == Edge::Opens {
             self.peaks_of_window = self.watched.reset_peaks();
         }
-        // What the whole machine did is the difference between the edges of the window.
+        // The use of the whole machine is the difference between the edges of the window.
         let is_edge = edge != Edge::Within || !self.takes_turns;
         let reads = if is_edge { Reads::All } else { Reads::WithoutNetworksAndDisks };
         let mut sample = self.watched.sample(reads);

@@ -1,5 +1,5 @@
-//! The running parts of a start: their listeners, whether each is alive, and what is wrong with
-//! one.
+//! The running parts of a start: their listeners, checks whether each is alive, and causes of
+//! failures.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
@@ -38,13 +38,13 @@ pub(super) struct Launched<'a> {
 }
 
 impl<'a> Launched<'a> {
-    /// Of the parts that are up, the subject last.
+    /// Wraps the parts that are up, the subject last.
     pub(super) fn of(up: &'a mut [Part]) -> Self {
         let (subject, backends) = up.split_last_mut().expect("the subject is the last part");
         Launched { backends, subject }
     }
-    /// Whether the subject still serves after a load; if not, the load's record says so too. If a
-    /// service that it needs does not live, the service is blamed.
+    /// Checks that the subject still serves after a load; a failure is also added to the load's
+    /// record. If a service that it needs has failed, the service is blamed.
     pub(super) fn after_load(
         &mut self,
         record: &mut LoadRecord,
@@ -65,15 +65,15 @@ impl<'a> Launched<'a> {
         });
         if let Err(failure) = &served {
             let words = format!("{}: {}", failure.kind.name(), failure.message);
-            // The server did not fail where the machine kept requests from it.
+            // It is no failure of the server if the machine dropped its requests.
             record.server_failure = Some(words).filter(|_| failure.kind != FailureKind::Harness);
         }
         served
     }
 
-    /// The failure of the subject; or of the back end that is the cause of it.
+    /// Returns the failure of the subject, or of the back end that caused it.
     pub(super) fn blame(&mut self, failure: Failure, supervision: &Supervision<'_>) -> Failure {
-        // A subject that ended did so of itself, unless what it needs has ended, too.
+        // A subject that exited did so by itself, unless a back end has exited, too.
         let is_silence = [FailureKind::Deaf, FailureKind::WrongAnswers].contains(&failure.kind);
         let silent = match is_silence {
             true => self.silent_backend(Some(&failure), Asks::Everything, supervision),
@@ -82,7 +82,7 @@ impl<'a> Launched<'a> {
         self.lost_backend(Some(&failure)).or(silent).unwrap_or(failure)
     }
 
-    /// The failure of a back end that is there and does not answer. `seen`: what became of the
+    /// Returns the failure of a running back end that does not answer. `seen`: failure of the
     /// subject.
     fn silent_backend(
         &mut self,
@@ -109,7 +109,7 @@ impl<'a> Launched<'a> {
         lost(self.backends, seen)
     }
 
-    /// Puts the data of all back ends back as it was.
+    /// Resets the data of all back ends.
     pub(super) fn reset(&self, supervision: &Supervision<'_>) -> Result<(), Failure> {
         let failed = |name: &str, why: String| Failure {
             kind: FailureKind::BackendFailed,
@@ -146,29 +146,29 @@ pub(super) struct Part {
     pub(super) party: Party,
     pub(super) name: String,
     pub(super) process: Process,
-    /// What looks inside its processes; `None`: nothing is to, or nothing can.
+    /// Probes inside its processes; `None`: not requested, or not available.
     pub(super) inside: Option<Arc<Watching>>,
     /// One per protocol that it speaks.
     pub(super) listeners: Vec<Arc<CheckedListener>>,
     pub(super) alive: Alive,
-    /// `None`: nobody can ask it, or nobody wants to.
+    /// Runtime statistics; `None`: not available, or not requested.
     pub(super) runtime: Option<Runtime>,
-    /// Puts its data back; `None`: it has none.
+    /// Command that resets its data; `None`: it has none.
     pub(super) reset: Option<OwnCommand>,
-    /// Has it write down what it compiled, for profiles; `None`: it need not be told.
+    /// Command by which it writes its list of compiled code, for profiles; `None`: none is needed.
     pub(super) list_compiled: Option<OwnCommand>,
 }
 
-/// How much may be asked of a back end.
+/// Cost of a check whether a back end is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
-    /// What costs next to nothing.
+    /// Only checks of negligible cost.
     AtNoCost,
-    /// Its command, too: something is wrong.
+    /// Also its command, because there was a failure.
     Everything,
 }
 
-/// Whether there were answers in the last part of a load.
+/// Returns whether there were answers in the last part of a load.
 fn is_answered_at_its_end(record: &LoadRecord) -> bool {
     let last = record.intervals.last();
     last.is_some_and(|interval| {
@@ -176,19 +176,19 @@ fn is_answered_at_its_end(record: &LoadRecord) -> bool {
     })
 }
 
-/// The sign by which a part is known to live on.
+/// Sign that a part is alive.
 pub(super) enum Alive {
-    /// Every listener answers GET of this path, whatever the answer is. `plain`: asked where it
-    /// says of none what it speaks.
+    /// Every listener answers GET of this path with any status. `plain`: client for a part that
+    /// declares no protocol.
     Answers { path: String, plain: Option<ProbeClient> },
     /// These ports take connections.
     Listens(Vec<u16>),
-    /// This command succeeds. It is run only where something is wrong: it takes from the CPUs of
-    /// all.
+    /// This command succeeds. It is run only after a failure, because it takes CPU time from all
+    /// parts.
     Says(OwnCommand),
 }
 
-/// The listener for a workload's protocol. `Err`: there is none, in words.
+/// Returns the listener for a workload's protocol. `Err`: there is none, in words.
 pub(super) fn listener<'a>(
     listeners: &'a [Arc<CheckedListener>],
     workload: &Workload,
@@ -201,8 +201,8 @@ pub(super) fn listener<'a>(
 }
 
 impl Part {
-    /// Runs the contract's checks at every listener. `None`: the user ended them. Stops at the
-    /// first failure of a part that does not answer any more.
+    /// Runs the contract's checks at every listener. `None`: the user interrupted them. Stops at
+    /// the first failure of a part that no longer answers.
     pub(super) fn check(&self, is_ended: impl Fn() -> bool) -> Option<Vec<CheckResult>> {
         let mut results = Vec::new();
         for listener in &self.listeners {
@@ -221,8 +221,8 @@ impl Part {
         Some(results)
     }
 
-    /// Judges failed checks: a failure if the part does not live, or if nothing is left to ask it.
-    /// `is_left`: whether anything is to be asked over a protocol.
+    /// Judges failed checks. They are a failure if the part is dead, or if no protocol is left for
+    /// its trials. `is_left`: whether a protocol has trials left.
     pub(super) fn after_checks(
         &mut self,
         results: &[CheckResult],
@@ -242,7 +242,8 @@ impl Part {
         }
     }
 
-    /// Whether the part still serves after a load; if not, the load's record says so too.
+    /// Checks that the part still serves after a load; a failure is also added to the load's
+    /// record.
     pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
         let failure = match &record.server_failure {
             Some(words) => judge(None, self.process.oom_kills(), &Ok(()), What::Load(words)),
@@ -255,13 +256,13 @@ impl Part {
 
     fn judge(&mut self, what: What<'_>) -> Option<Failure> {
         let answered = self.answers();
-        // Where nothing is wrong, nobody waits for an end.
+        // Without a failure there is no wait for its end.
         judge(None, self.process.oom_kills(), &answered, what)?;
         let ended = self.ended_by_now();
         judge(ended, self.process.oom_kills(), &answered, what)
     }
 
-    /// Looks whether it lives on, as far as that costs next to nothing.
+    /// Checks whether it is alive, at negligible cost.
     fn answers(&self) -> Result<(), String> {
         let connect = |port: &u16| {
             let addr = SocketAddr::from(([127, 0, 0, 1], *port));
@@ -280,13 +281,13 @@ impl Part {
         seen.map_err(|error| error.to_string())
     }
 
-    /// Why it is taken for silent, as the end of a sentence; `None`: its sign of life comes.
+    /// Returns why it counts as silent, as the end of a sentence; `None`: it is alive.
     fn silence(&self, how: Asks, supervision: &Supervision<'_>) -> Option<String> {
         match &self.alive {
             Alive::Says(command) if how == Asks::Everything => command
                 .run(supervision)
                 .err()
-                // A command that the user ended says nothing.
+                // A command that the user interrupted has no result.
                 .filter(|_| supervision.interrupts.count() == 0)
                 .map(|why| format!("its command for `ready`, run again, {why}")),
             Alive::Says(_) => None,
@@ -296,8 +297,8 @@ impl Part {
         }
     }
 
-    /// How the first process ended. Waits a moment for it: sockets close before the end of a
-    /// process can be seen.
+    /// Returns the exit status of the first process. Waits a moment for it: sockets close before
+    /// the exit of a process is visible.
     fn ended_by_now(&mut self) -> Option<ExitStatus> {
         for _ in 0..100 {
             if let Some(status) = self.process.ended() {
@@ -312,20 +313,20 @@ impl Part {
 /// The processes of a start while it is loaded.
 pub(super) struct Watched<'a> {
     pub(super) subject: &'a mut Process,
-    /// What looks inside the subject.
+    /// Probes inside the subject.
     pub(super) inside: Option<&'a Watching>,
     pub(super) backends: &'a mut [Part],
-    /// What stays open from one sample to the next.
+    /// Files that stay open from one sample to the next.
     pub(super) files: Files,
 }
 
 impl Watched<'_> {
-    /// The counters of all parts.
+    /// Reads the counters of all parts.
     pub(super) fn sample(&self, reads: Reads) -> Sample {
         dyno_observer::sample(&self.scopes().collect::<Vec<_>>(), reads, &self.files)
     }
 
-    /// The same without a look inside them, for those who want no more than what is always read.
+    /// Reads the counters of all parts without those of probes.
     pub(super) fn sample_outside(&self) -> Sample {
         let outside = self.scopes().map(|scope| Scope { inside: None, ..scope });
         dyno_observer::sample(&outside.collect::<Vec<_>>(), Reads::All, &self.files)
@@ -342,8 +343,7 @@ impl Watched<'_> {
         [subject].into_iter().chain(backends)
     }
 
-    /// Adds what the sockets of each part are set to, and how full the queues of their listeners
-    /// are.
+    /// Adds the socket options of each part, and the queue lengths of their listeners.
     pub(super) fn look_at_sockets(&self, sample: &mut Sample) {
         for scope in self.scopes() {
             sample.of_mut(scope.party).sockets = sockets::look(&scope.sampler.pids());
@@ -357,7 +357,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Has the kernel reset each part's memory peak; returns the parties whose it reset.
+    /// Makes the kernel reset each part's memory peak. Returns the parties for which it succeeded.
     pub(super) fn reset_peaks(&self) -> Vec<Party> {
         self.scopes()
             .filter(|scope| scope.sampler.group.reset_peak())
@@ -365,7 +365,7 @@ impl Watched<'_> {
             .collect()
     }
 
-    /// The part that has ended, and how, as the first half of a sentence.
+    /// Returns the part that has exited, and its status, as the first half of a sentence.
     pub(super) fn ended(&mut self) -> Option<String> {
         if let Some(status) = self.subject.ended() {
             return Some(format!("its process ended with {status}"));

@@ -1,4 +1,4 @@
-//! Walks a plan: each launch that is still to be made, from its start to its stop.
+//! Executes a plan: each launch that is still due, from its start to its stop.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -74,7 +74,7 @@ impl Runner<'_> {
         Ok(Ended::Complete)
     }
 
-    /// What is still to be done at a launch; `None`: nothing, or it cannot be made.
+    /// Returns the remaining work of a launch; `None`: nothing, or it cannot be made.
     fn due(&self, launch: usize, before: &Before<'_>) -> Option<Due> {
         let of_launch = || before.run.starts.iter().filter(|s| s.launch == launch);
         let refused = search::refused(before.run, launch);
@@ -92,20 +92,20 @@ impl Runner<'_> {
         (!is_over && takes_part).then_some(Due { launch, resumed, pending, to_search })
     }
 
-    /// Whether what was asked of the run is known by what is measured. Looked at between blocks
-    /// alone: within one some arms have a repeat more than others.
+    /// Returns whether the measurements answer the run's question. It is checked only between
+    /// blocks: within one, some arms have one repeat more than others.
     fn is_answered(&self) -> Result<bool, RunError> {
         if self.plan.stop.is_none() {
             return Ok(false);
         }
         let run = self.dir.read()?;
-        // A search that was interrupted is made first, whatever the trials beside it answer.
+        // An interrupted search is made first, whatever the results of the trials are.
         Ok(!search::is_missing(&run) && stopping::is_answered(&run, &report::report(&run)))
     }
 
-    /// The arm of a start whose subject kept all promises about its life; `None`: it did not, or
-    /// was not asked. One that it is let off is asked of each start, because each of its trials has
-    /// to say so.
+    /// Returns the arm of a start whose subject kept all promises about its life; `None`: it did
+    /// not, or they were not checked. A waived promise is checked at each start, because each trial
+    /// has to report it.
     fn lived(&self, start: &StartRecord) -> Option<usize> {
         let mut all =
             start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
@@ -113,23 +113,23 @@ impl Runner<'_> {
         (is_asked && all.all(|check| check.ok)).then(|| self.plan.launches[start.launch].arms[0])
     }
 
-    /// The protocol over which a trial's requests go.
+    /// Returns the protocol of a trial's requests.
     fn protocol_of(&self, trial: usize) -> Protocol {
         self.plan.workloads[self.plan.trials[trial].workload].protocol
     }
 
-    /// A back end that is up.
+    /// Returns a back end of the plan.
     pub(super) fn service(&self, index: usize) -> &Service {
         self.builds.backends[index]
             .as_ref()
-            .expect("no subject takes part whose back ends cannot be had")
+            .expect("no subject takes part whose back ends are unavailable")
     }
 
     pub(super) fn supervision(&self) -> Supervision<'_> {
         Supervision { guard: self.guard, interrupts: self.interrupts }
     }
 
-    /// What the machine does of a fixed piece of work on the first CPU of a launch's server.
+    /// Measures a fixed piece of work on the first CPU of a launch's server.
     fn canary(&self, launch: usize) -> Option<Canary> {
         let arm = *self.plan.launches[launch].arms.first()?;
         canary::sing(*self.plan.placement_in(launch, arm).subject.first()?)
@@ -153,8 +153,8 @@ impl Runner<'_> {
         wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
-    /// Makes starts that are up at once, in the network that their arms ask for. What asks the
-    /// servers is where their clients are: this thread, and those that it starts.
+    /// Makes starts that are up at once, in the network of their arms. This thread and its
+    /// children, which are the servers' clients, run in the clients' network.
     fn launch(
         &mut self,
         starts: &mut [Start],
@@ -175,7 +175,7 @@ impl Runner<'_> {
         setup: &RunSetup,
         lived: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
-        // All before the first server is up, which may be busy at rest.
+        // All before the first server is up, which may use CPU time even when idle.
         for start in &mut *starts {
             start.record.canary = self.canary(start.record.launch);
         }
@@ -184,19 +184,19 @@ impl Runner<'_> {
             self.keep_to_own_cpus(start.record.launch)?;
             let drops = DropWatch::begin();
             let is_up = self.bring_up(network, start, setup, lived);
-            self.heed(is_up.map_err(|stop| stop.explained(drops)), start, setup)?;
+            self.stop_on_error(is_up.map_err(|stop| stop.explained(drops)), start, setup)?;
         }
         while let Some(next) = starts.iter().find_map(|start| start.pending.first().copied()) {
             self.measure(self.side_by_side(next, starts), setup)?;
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
             let searched = self.search_all(start);
-            self.heed(searched, start, setup)?;
+            self.stop_on_error(searched, start, setup)?;
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
             let drops = DropWatch::begin();
             let proved = self.prove(start);
-            self.heed(proved.map_err(|stop| stop.explained(drops)), start, setup)?;
+            self.stop_on_error(proved.map_err(|stop| stop.explained(drops)), start, setup)?;
         }
         starts
             .iter_mut()
@@ -204,7 +204,8 @@ impl Runner<'_> {
             .try_for_each(|start| self.conclude(start, setup))
     }
 
-    /// The starts at which the same is still to be measured as in a trial, each with its own trial.
+    /// Returns the starts that still have a trial of the same workload and step, each with its own
+    /// trial.
     fn side_by_side<'s>(
         &self,
         trial: usize,
@@ -216,8 +217,8 @@ impl Runner<'_> {
         starts.iter_mut().filter_map(|start| Some((alike(start)?, start))).collect()
     }
 
-    /// Ends a start that is not to be used any further, and says why.
-    fn heed(
+    /// Ends a failed start, and records its failure.
+    fn stop_on_error(
         &mut self,
         used: Result<(), Stop>,
         start: &mut Start,
@@ -248,8 +249,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// What a process keeps in `/tmp` for profiles and tools, to be removed once it has ended: one
-    /// that was killed leaves it.
+    /// Returns the files that a process keeps in `/tmp` for profiles and tools. They are removed
+    /// after its exit, because a killed process leaves them.
     pub(super) fn kept_by(&self, process: &Process) -> Kept {
         let is_profiled =
             self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
@@ -286,11 +287,11 @@ impl Runner<'_> {
             return Err(up::lost(up, Some(&failure)).unwrap_or(failure).into());
         }
         let mut launched = Launched::of(up);
-        // What has proved nothing yet is begun anew when the run is gone on with.
+        // A start without completed checks is started anew when the run is resumed.
         let checks = launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted)?;
         part_of(record, Party::SUBJECT).checks_before.extend(checks);
         let checks = part_of(record, Party::SUBJECT).checks_before.clone();
-        // From here on a crash of ours loses no fact about this start.
+        // From here on a crash of dyno loses no fact about this start.
         self.dir.write_start(record)?;
         let is_left = |broken: &BTreeSet<Protocol>| {
             pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.protocol_of(*t)))
@@ -321,16 +322,16 @@ impl Runner<'_> {
     fn prove(&mut self, start: &mut Start) -> Result<(), Stop> {
         let interrupts = self.interrupts;
         let mut launched = Launched::of(&mut start.up);
-        // What was measured is to be proved, unless the user is in a hurry.
+        // The measurements need this check, unless the user interrupts twice.
         let checks = launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted)?;
         part_of(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
-        // What was refused before is no news; anything else that is broken now was right then.
+        // A check that failed before is no new failure; any other one passed before the trials.
         let is_news = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
         let judged = launched.subject.after_checks(&checks, is_news);
         judged.map_err(|failure| launched.blame(failure, &self.supervision()).into())
     }
 
-    /// Runs trials side by side, one of each start, and writes their records. Those that end early
+    /// Runs trials side by side, one of each start, and writes their records. Trials that end early
     /// because another's server failed stay pending.
     fn measure(
         &mut self,
@@ -341,7 +342,7 @@ impl Runner<'_> {
         for (trial, start) in of.drain(..) {
             match self.get_ready(start) {
                 Ok(()) => ready.push((trial, start)),
-                unready => self.heed(unready, start, setup)?,
+                unready => self.stop_on_error(unready, start, setup)?,
             }
         }
         if ready.is_empty() {
@@ -359,7 +360,7 @@ impl Runner<'_> {
             Err(why) => {
                 let mut all = ready.into_iter();
                 return all.try_for_each(|(_, start)| {
-                    self.heed(Err(harness(why.clone()).into()), start, setup)
+                    self.stop_on_error(Err(harness(why.clone()).into()), start, setup)
                 });
             }
         };
@@ -368,7 +369,7 @@ impl Runner<'_> {
             .map(|((trial, start), measured)| measured.of(*trial, start.record.start))
             .collect();
         let after = |((_, start), record): (&mut (usize, &mut Start), &mut TrialRecord)| {
-            // A load that was cut short is no trial, and its server is asked nothing.
+            // A load that was cut short is no trial, and its server is not checked.
             if record.load.cut_short {
                 return Ok(());
             }
@@ -381,14 +382,14 @@ impl Runner<'_> {
         }
         for (((_, start), record), served) in ready.into_iter().zip(records).zip(served) {
             let kept = self.keep(start, &record, served);
-            self.heed(kept, start, setup)?;
+            self.stop_on_error(kept, start, setup)?;
         }
         Ok(())
     }
 
-    /// Keeps trials apart that are to be measured again: something else used the machine while they
-    /// were measured, this is their first time, and the plan allows it. What was measured side by
-    /// side is measured again so. Returns whether they are.
+    /// Queues trials for a re-run if another process used the machine during their first
+    /// measurement and the plan allows it. Trials that were measured together are re-run together.
+    /// Returns whether they are queued.
     fn put_aside(
         &mut self,
         of: &[(usize, &mut Start)],
@@ -407,7 +408,7 @@ impl Runner<'_> {
         let before = self.dir.trials_put_aside()?;
         let is_again =
             |record: &TrialRecord| before.iter().any(|(trial, _)| *trial == record.trial);
-        // Those that were loaded side by side began at the same instant, and count once.
+        // Trials that were loaded together began at the same instant, and count once.
         let begun: BTreeSet<u64> = before.iter().map(|(_, began_ns)| *began_ns).collect();
         if begun.len() >= self.plan.again as usize || records.iter().any(is_again) {
             return Ok(false);
@@ -419,18 +420,18 @@ impl Runner<'_> {
         Ok(true)
     }
 
-    /// Puts the data behind a start back as it was, before a trial.
+    /// Resets the data of a start's back ends before a trial.
     pub(super) fn get_ready(&self, start: &mut Start) -> Result<(), Stop> {
         if self.interrupts.count() > 0 {
             return Err(interrupted().into());
         }
         Launched::of(&mut start.up).reset(&self.supervision()).map_err(|failure| {
-            // A command that the user ended is no fault of the back end.
+            // A command that the user interrupted is no failure of the back end.
             if self.interrupts.count() > 0 { interrupted().into() } else { failure.into() }
         })
     }
 
-    /// Writes what a trial measured. `served`: whether its server still serves.
+    /// Writes the results of a trial. `served`: whether its server still serves.
     fn keep(
         &mut self,
         start: &mut Start,
@@ -449,7 +450,7 @@ impl Runner<'_> {
             return Err(interrupted().into());
         }
         let launched = Launched::of(&mut start.up);
-        // Before the trial is there: one that is run again is profiled again.
+        // Before the trial is written: a re-run trial is profiled again.
         let profile = served.is_ok().then(|| self.profile(trial, &launched)).flatten();
         profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
         self.dir.write_trial(record)?;
@@ -459,13 +460,13 @@ impl Runner<'_> {
     }
 }
 
-/// What was done of a run before it is gone on with.
+/// The completed part of a run that is resumed.
 struct Before<'a> {
     run: &'a Run,
     /// Trials that are measured.
     done: BTreeSet<usize>,
-    /// Launches that failed of themselves, which is a result; one that the user or a fault of ours
-    /// ended is not.
+    /// Launches that failed by themselves, which is a result. An interrupt or a failure of dyno is
+    /// none.
     settled: BTreeSet<usize>,
 }
 
@@ -482,10 +483,10 @@ impl<'a> Before<'a> {
     }
 }
 
-/// What is to be done at a launch.
+/// Remaining work of a launch.
 struct Due {
     launch: usize,
-    /// Whether it was begun before.
+    /// Whether it was started before.
     resumed: bool,
     pending: Vec<usize>,
     to_search: Vec<usize>,
@@ -504,9 +505,9 @@ pub(super) struct Start {
     record: StartRecord,
     /// Trials that are still to be measured.
     pending: Vec<usize>,
-    /// Trials after which a rate is still to be looked for.
+    /// Trials whose search for a rate is still due.
     pub(super) to_search: Vec<usize>,
-    /// Protocols over which nothing is asked of it, because it broke a promise over them.
+    /// Protocols without trials, because it broke a promise over them.
     refused: BTreeSet<Protocol>,
     /// The parts that came up, the subject last.
     pub(super) up: Vec<Part>,
@@ -518,17 +519,17 @@ impl Start {
     }
 }
 
-/// Why a start is not used any further.
+/// Reason why a start is not used any further.
 pub(super) enum Stop {
-    /// A failure of the subject or of dyno's surroundings of it, or an interruption: the start's
-    /// record says so, and the run goes on.
+    /// A failure of the subject or of its environment, or an interrupt: it is recorded in the
+    /// start, and the run continues.
     Subject(Failure),
-    /// The run cannot go on.
+    /// The run cannot continue.
     Ours(RunError),
 }
 
 impl Stop {
-    /// The same, with the machine as the cause if it dropped packets meanwhile.
+    /// Returns the reason, with the machine as the cause if it dropped packets meanwhile.
     fn explained(self, drops: DropWatch) -> Stop {
         match self {
             Stop::Subject(failure) if failure.kind == FailureKind::Deaf => {
@@ -551,18 +552,18 @@ impl From<ArchiveError> for Stop {
     }
 }
 
-/// The network for a launch.
+/// Returns the network for a launch.
 fn network_of(plan: &Plan, launch: usize) -> io::Result<Network> {
     let is_apart = plan.arms_of(launch).any(|arm| arm.conditions.isolation == Isolation::Netns);
     if is_apart { Network::pair().map_err(io::Error::other) } else { Ok(Network::OfMachine) }
 }
 
-/// The record of a part that is up.
+/// Returns the record of a part that is up.
 fn part_of(record: &mut StartRecord, party: Party) -> &mut PartStart {
     record.parts.iter_mut().find(|part| part.party == party).expect("what is up is in the record")
 }
 
-/// Keeps the last lines of every running part's log: any of them may say what went wrong.
+/// Keeps the last lines of every running part's log: any of them may show the cause.
 fn keep_logs(record: &mut StartRecord, up: &[Part]) {
     up.iter().for_each(|part| keep_log(record, part));
 }

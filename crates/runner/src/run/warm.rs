@@ -27,7 +27,8 @@ use crate::limits::{
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
 
-/// The shortest warm-up of a launch, in nanoseconds: its server is steady as early as can be seen.
+/// Returns the shortest warm-up of a launch, nanoseconds: its server is steady as early as can be
+/// detected.
 pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
     let of_launch: Vec<&Trial> = plan.trials.iter().filter(|t| t.launch == launch).collect();
     let workloads = workloads_of(&of_launch).len() as u64;
@@ -55,15 +56,15 @@ struct Turn {
     spec: load::Spec,
 }
 
-/// Why a warm-up ends early.
+/// Reason for an early end of a warm-up.
 enum Cut {
     Interrupted,
     Failed(Failure),
 }
 
 impl Runner<'_> {
-    /// Warms a start, if the plan asks for it, and records how. `Err`: the start is not used any
-    /// further.
+    /// Warms a start, if the plan requires it, and records the warm-up. `Err`: the start is not
+    /// used any further.
     pub(super) fn warm_up(
         &mut self,
         launch: usize,
@@ -76,7 +77,7 @@ impl Runner<'_> {
         if turns.is_empty() {
             return Ok(());
         }
-        // Before the first load: how long warming took is told with all its gaps.
+        // Before the first load: the reported length of the warm-up includes all its gaps.
         let began_ns = monotonic_ns();
         let mut warmup =
             WarmUp { took_ns: 0, ended: WarmUpEnd::CutShort, right_answers: 0, slices: Vec::new() };
@@ -105,7 +106,7 @@ impl Runner<'_> {
     ) -> Result<WarmUpEnd, Cut> {
         let mut slice_ns = slice_ns(turns.len() as u64);
         let mut of_turn = TURN_SLICES;
-        // Where the slices' own times count from.
+        // Origin of the slices' times.
         let began_ns = monotonic_ns();
         loop {
             let round = slices.iter().map(|s| s.round + 1).max().unwrap_or(0);
@@ -128,7 +129,7 @@ impl Runner<'_> {
                 State::Unanswered => return Ok(WarmUpEnd::Unanswered),
                 _ => {}
             }
-            // Read after each round of turns: whether there is time for one more.
+            // Read after each round of turns, to decide whether there is time for another.
             if monotonic_ns() - began_ns >= until.limit_ns {
                 return Ok(WarmUpEnd::Limit);
             }
@@ -140,8 +141,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Leaves a server alone for a moment whose compilers were at work: they run beside its own
-    /// threads, and get its CPUs when those rest.
+    /// Leaves a server without requests for a moment after its compilers were busy: they share the
+    /// CPUs with its other threads, and get them when those are idle.
     fn rest(&self) -> Result<(), Cut> {
         let mut left = REST;
         while !left.is_zero() {
@@ -177,7 +178,7 @@ impl Runner<'_> {
         let mut watcher = Watcher { watched, interrupts: self.interrupts };
         let mut record =
             load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
-        // A drain may be interrupted, too, and then no window was cut short.
+        // An interrupt during the drain cuts no window short.
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(Cut::Interrupted);
         }
@@ -194,8 +195,8 @@ fn while_warmed(failure: Failure) -> Cut {
     Cut::Failed(Failure { kind, message: format!("while it was warmed: {message}") })
 }
 
-/// The trial of a workload, of these, at whose step subjects are compared; `None`: none of them is
-/// of it.
+/// Returns the trial of a workload, among these, at whose step subjects are compared; `None`: there
+/// is none.
 pub(super) fn reference_trial(plan: &Plan, trials: &[usize], workload: usize) -> Option<usize> {
     let of = || trials.iter().copied().filter(|t| plan.trials[*t].workload == workload);
     let mut steps: Vec<usize> = of().map(|t| plan.trials[t].step).collect();
@@ -204,7 +205,7 @@ pub(super) fn reference_trial(plan: &Plan, trials: &[usize], workload: usize) ->
     of().find(|t| plan.trials[*t].step == step)
 }
 
-/// The workloads that take turns: those of trials still to be run.
+/// Returns the turns of the workloads whose trials are still to be run.
 fn turns(plan: &Plan, pending: &[usize], subject: &Part) -> Result<Vec<Turn>, String> {
     let all: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
     let turn = |workload: usize| {
@@ -217,13 +218,13 @@ fn turns(plan: &Plan, pending: &[usize], subject: &Part) -> Result<Vec<Turn>, St
     workloads_of(&all).into_iter().map(turn).collect()
 }
 
-/// A step's load for warming, with random draws of its own.
+/// Returns a step's load for warming, with its own random numbers.
 fn unmeasured(spec: load::Spec) -> load::Spec {
     let busy = spec.kept_busy();
     load::Spec { seed: !busy.seed, load: Load { warmup_ns: TURN_SETTLES_NS, ..busy.load }, ..busy }
 }
 
-/// The slices of a turn as readings; the first of them belongs to this round.
+/// Returns the slices of a turn as readings; the first of them belongs to this round.
 fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> Vec<WarmUpSlice> {
     let since_ns = |at_ns: u64| (record.began_ns + at_ns).saturating_sub(began_ns);
     let nearest = |at_ns: u64| {

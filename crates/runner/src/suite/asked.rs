@@ -1,4 +1,4 @@
-//! What is asked of a suite beside what it says itself.
+//! Requests of the command line that change a suite.
 
 use dyno_archive::plan::{Capacity, Experiment, ExperimentKind, Search};
 use dyno_workload::mistake::{Mistake, mistake};
@@ -9,24 +9,24 @@ use super::load::{RawLoad, of_load};
 use super::subjects::{self, SuiteSubject};
 use crate::revisions::Revised;
 
-/// How a suite is to be read.
+/// Way to read a suite.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked<'a> {
-    /// As it is written. Rates that are shares of a capacity are left out: the closed loop is read
-    /// that tells the capacity.
+    /// As it is written. Rates that are shares of a capacity are left out; a closed loop that
+    /// measures the capacity replaces them.
     AsWritten,
-    /// What revisions of one of its subjects differ in.
+    /// With revisions of one of its subjects.
     Across(&'a AcrossRevisions),
     /// With rates that are shares of these capacities.
     At(&'a [Capacity]),
 }
 
-/// What is asked of a suite in the place of what it asks: what revisions of a subject differ in.
+/// A comparison of revisions of a subject, which replaces the suite's own question.
 #[derive(Clone, Debug)]
 pub struct AcrossRevisions {
-    /// The suite's entry, by its place.
+    /// Index of the suite's entry.
     pub place: usize,
-    /// Each an arm, the first to be compared with.
+    /// Revisions, each of which is an arm. The first is the baseline.
     pub revised: Vec<Revised>,
 }
 
@@ -46,7 +46,7 @@ impl AcrossRevisions {
 }
 
 impl Asked<'_> {
-    /// The subjects, and what they differ in on purpose.
+    /// Returns the subjects, and the experiment.
     pub(super) fn arms(
         self,
         written: Vec<SuiteSubject>,
@@ -58,15 +58,15 @@ impl Asked<'_> {
             return Ok((subjects::with_twin(subjects, twin)?, experiment));
         };
         if experiment.is_some() {
-            let message = "the suite has an experiment of its own, and revisions are another; take \
-                           a suite without one";
+            let message = "the suite already has an experiment, and revisions are another; use a \
+                           suite without an experiment";
             return Err(mistake("experiment", message));
         }
         let (subjects, experiment) = revisions.arms(written);
         Ok((subjects, Some(experiment)))
     }
 
-    /// What is looked for.
+    /// Returns the search, if there is one.
     pub(super) fn search(self, written: Option<Search>) -> Result<Option<Search>, Mistake> {
         match (self, written) {
             (Asked::Across(_), Some(_)) => Err(of_load(mistake(
@@ -78,13 +78,12 @@ impl Asked<'_> {
         }
     }
 
-    /// The baseline that the suite names, where its subjects are those that it names.
+    /// Returns the suite's baseline, unless its subjects are replaced.
     pub(super) fn baseline(self, written: Option<String>) -> Option<String> {
         written.filter(|_| !matches!(self, Asked::Across(_)))
     }
 
-    /// Puts rates in the place of shares of a capacity. Returns the shares that are still to be
-    /// measured.
+    /// Replaces shares of a capacity by rates. Returns the shares that are still to be measured.
     pub(super) fn rates(
         self,
         load: &mut RawLoad,
@@ -115,7 +114,7 @@ impl Asked<'_> {
                     });
                     shaped.steps.rate = rates.map(Iterator::collect);
                 }
-                // A workload that nobody serves has no capacity, and no trials.
+                // A workload that no subject serves has no capacity and no trials.
                 load.rate = Some(OneOrMany::one(Rate::Number(1.0)));
                 Ok(Vec::new())
             }
@@ -123,7 +122,7 @@ impl Asked<'_> {
     }
 }
 
-/// The rates that are shares of a capacity, such as `25%`; empty: none is.
+/// Returns the rates that are shares of a capacity, such as `25%`; empty: there are none.
 fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     let all = load.rate.clone().map(OneOrMany::all).unwrap_or_default();
     let share = |(place, rate): (usize, &Rate)| match rate {
@@ -150,10 +149,10 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     Ok(found)
 }
 
-/// A rate with three digits that count.
+/// Rounds a rate to three significant digits.
 fn rounded(rate: f64) -> f64 {
     let unit = 10f64.powf(rate.log10().floor() - 2.0);
-    // Below 100 a second nobody reads fractions of a request.
+    // Below 100 a second, fractions of a request do not matter.
     (rate / unit.max(1.0)).round().max(1.0) * unit.max(1.0)
 }
 
@@ -181,7 +180,7 @@ mod tests {
              [[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"own\"\npath = \"/y\"\nrate = 7\n\
              [[workloads]]\nname = \"z\"\npath = \"/z\"\n",
         );
-        // A workload with a rate of its own is no closed loop, and needs no capacity.
+        // A workload with its own rate is no closed loop, and needs no capacity.
         let suite = suite.unwrap();
         assert_eq!(suite.shares, [0.25, 0.5]);
         assert_eq!(rates(&suite), [None, Some(7.0)]);
@@ -212,8 +211,8 @@ mod tests {
             "{objective}[[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"y\"\npath = \
              \"/y\"\nrate = 7\n"
         );
-        let beside = suite("rate = \"find\"\narrival = \"poisson\"", &own).unwrap();
-        let steps = &beside.load.decided().steps;
+        let mixed = suite("rate = \"find\"\narrival = \"poisson\"", &own).unwrap();
+        let steps = &mixed.load.decided().steps;
         assert!(matches!(steps[2].arrivals, Arrivals::Poisson { rate: 7.0 }), "{steps:?}");
         let all = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
         let page =
@@ -223,9 +222,9 @@ mod tests {
             ("rate = [\"find\", 100]", objective, "stands alone"),
             ("rate = \"find\"\nmodel = \"closed\"", objective, "open loops"),
             ("rate = \"find\"\nfind_width = \"0%\"", objective, "is no width"),
-            ("find_width = \"5%\"", objective, "nothing is looked for"),
+            ("find_width = \"5%\"", objective, "no search for a rate"),
             ("rate = \"find\"", &page, "no rate to look for"),
-            ("rate = \"find\"", &all, "a rate of its own"),
+            ("rate = \"find\"", &all, "its own rate"),
             (
                 "rate = \"find\"",
                 &format!("{objective}[suite]\norder = \"duet\"\n"),
@@ -259,6 +258,6 @@ mod tests {
         assert!(across(find).contains("leave `rate = \"find\"` out"));
         let experiment =
             "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { files = [64, 128] }";
-        assert!(across(experiment).contains("experiment of its own"));
+        assert!(across(experiment).contains("already has an experiment"));
     }
 }

@@ -7,9 +7,9 @@ use dyno_workload::mistake::{Mistake, mistake};
 
 use super::SuiteFile;
 
-/// Places of the arms that are loaded at the same time; none, or two and more. A control would take
-/// CPU time from the others: it is among them where the experiment is about its subject, or where
-/// nobody else is there to be loaded with.
+/// Returns the indexes of the arms that are loaded at the same time: none, or at least two. A
+/// control would take CPU time from the others. It is included only if the experiment varies it, or
+/// if there is no other partner.
 pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> BTreeSet<usize> {
     if !suite.duet {
         return BTreeSet::new();
@@ -28,10 +28,10 @@ pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> 
     [asked, here].into_iter().find(|some| some.len() > 1).unwrap_or_default()
 }
 
-/// Checks what is asked of those that are loaded at the same time.
+/// Checks the rates and the baseline of arms that are loaded at the same time.
 ///
 /// # Errors
-/// Their CPUs have not as much, or the baseline is none of them.
+/// Their rates exceed their CPUs, or the baseline is none of them.
 pub(crate) fn check_members(
     suite: &SuiteFile,
     members: &BTreeSet<usize>,
@@ -41,28 +41,27 @@ pub(crate) fn check_members(
     check_baseline(suite.report.baseline.as_deref(), members, of)
 }
 
-/// Checks that arms that are loaded at the same time are asked for no more than their CPUs have.
-/// `shares`: of what the slowest can do alone.
+/// Checks that the rates of arms that are loaded at the same time do not exceed their CPUs.
+/// `shares`: rates as shares of the slowest arm's capacity alone.
 ///
 /// # Errors
-/// They are.
+/// The rates exceed the CPUs.
 fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake> {
     let most = 1.0 / members.max(1) as f64;
     let Some(share) = shares.iter().find(|share| members > 1 && **share >= most) else {
         return Ok(());
     };
     let message = format!(
-        "each of {members} subjects that are loaded at the same time would be asked for {:.0}% of \
-         what the slowest can do alone, which is more than their CPUs have; ask for less than \
-         {:.0}%",
+        "each of {members} subjects that are loaded at the same time would get {:.0}% of the \
+         slowest subject's capacity alone, which exceeds their CPUs; use less than {:.0}%",
         share * 100.0,
         most * 100.0
     );
     Err(mistake("rate", message).within("load"))
 }
 
-/// Checks that the baseline is one of those that are loaded at the same time: what is loaded alone
-/// is compared with none of them.
+/// Checks that the baseline is one of the arms that are loaded at the same time: an arm that is
+/// loaded alone cannot be compared with them.
 ///
 /// # Errors
 /// It is loaded alone.
@@ -91,11 +90,10 @@ fn check_baseline(
     }
 }
 
-/// Checks that a suite asks nothing of subjects that are loaded at the same time but what this can
-/// tell.
+/// Checks that a suite asks only for results that subjects loaded at the same time can have.
 ///
 /// # Errors
-/// It does.
+/// It asks for other results.
 pub(super) fn check(is_asked: bool, load: &Load, has_objective: bool) -> Result<(), Mistake> {
     if !is_asked {
         return Ok(());
@@ -127,7 +125,7 @@ mod tests {
     use super::super::tests::parse;
 
     #[test]
-    fn what_a_duet_cannot_tell_is_refused() {
+    fn metric_without_meaning_in_a_duet_is_refused() {
         let suite = |more: &str| {
             parse(&format!("subjects = [\"a\", \"b\"]\n[suite]\norder = \"duet\"\n{more}"))
         };
@@ -135,7 +133,7 @@ mod tests {
         assert!(closed.duet && closed.slice_ns.is_none());
         assert!(suite("[load]\nrate = 1000\nconnections = 8\n").unwrap().duet);
         for (more, says) in [
-            ("slice = \"200ms\"\n", "nobody takes turns"),
+            ("slice = \"200ms\"\n", "no subject takes turns"),
             ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "has a length of its own"),
             ("[load]\nconnections = 8\npriority = \"realtime\"\n", "several generators"),
             (

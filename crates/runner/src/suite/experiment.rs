@@ -1,4 +1,4 @@
-//! What a suite's subjects differ in on purpose: `[experiment]`.
+//! The factors that a suite varies on purpose: `[experiment]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,14 +45,14 @@ impl std::fmt::Display for Level {
 }
 
 impl Level {
-    /// The text of a value that is handed on as a text, by its name. Of secrets the suite's text is
-    /// shown without what stands in quotes.
+    /// Returns the text of a value that is passed on as text. Strings are hidden in excerpts of the
+    /// suite if the name suggests a secret.
     pub(super) fn text(&self, name: &str) -> Result<String, Mistake> {
         match self {
             Level::Whole(_) if may_be_secret(name) => Err(mistake(
                 "level",
-                "a value that may be secret is withheld from reports if it stands in quotes: write \
-                 it so",
+                "a value that may be secret is withheld from reports only if it is quoted; put it \
+                 into quotes",
             )),
             Level::Number(n) => Err(mistake(
                 "level",
@@ -66,16 +66,16 @@ impl Level {
     }
 }
 
-/// What can be varied by name, beside variables of the environment.
+/// Factors that can be varied by name, besides environment variables.
 const FACTORS: [&str; 5] = ["cpus", "memory", "files", "requests_per_connection", "variant"];
 
-/// How a variable of the environment is named as a factor.
+/// Prefix of an environment variable as a factor.
 const ENV: &str = "env.";
 
-/// How a value that requests have of the subject is named as a factor.
+/// Prefix of a request value as a factor.
 const REQUEST: &str = "request.";
 
-/// The subjects of a suite as its experiment has them, and what that is.
+/// Returns the subjects of a suite with its experiment applied, and the experiment.
 pub(super) fn arms(
     written: Vec<SuiteSubject>,
     raw: Option<RawExperiment>,
@@ -93,15 +93,13 @@ pub(super) fn arms(
 }
 
 impl RawExperiment {
-    /// Arms that stand in the suite one by one.
+    /// Returns arms that the suite lists one by one.
     fn listed(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
         let wrong = |message: &str| Err(mistake("kind", message));
         match self.kind {
             ExperimentKind::Dose | ExperimentKind::Matrix => {
                 let kind = self.kind.name();
-                wrong(&format!(
-                    "a {kind} says what is varied: `vary = {{ cpus = [0.25, 0.5, 1] }}`"
-                ))
+                wrong(&format!("a {kind} needs its factors: `vary = {{ cpus = [0.25, 0.5, 1] }}`"))
             }
             ExperimentKind::Toggle if written.len() < 2 => wrong(
                 "a toggle has two arms: list the subject twice, each with a `name` of its own, or \
@@ -114,8 +112,8 @@ impl RawExperiment {
         }
     }
 
-    /// Arms made of the first subject: one for each value of what is varied, or for each
-    /// combination; and the subjects after it, which stay as they are.
+    /// Returns the arms of the first subject, one for each value or combination of the factors, and
+    /// the further subjects, unchanged.
     fn varied(
         &self,
         written: Vec<SuiteSubject>,
@@ -159,10 +157,9 @@ impl RawExperiment {
                 let near = nearest(factor, FACTORS.into_iter())
                     .map(|near| format!(" (did you mean {near:?}?)"));
                 let message = format!(
-                    "{factor:?} cannot be varied{}: it is one of {}, or \"env.NAME\" for a \
-                     variable of the environment, or \"request.NAME\" for what requests say as \
-                     {{request.NAME}}; anything else is a subject of its own, listed under \
-                     `[[subjects]]`",
+                    "{factor:?} cannot be varied{}; use one of {}, or \"env.NAME\" for an \
+                     environment variable, or \"request.NAME\" for {{request.NAME}} in requests; \
+                     for other differences list the subjects under `[[subjects]]`",
                     near.unwrap_or_default(),
                     FACTORS.join(", ")
                 );
@@ -193,7 +190,9 @@ impl RawExperiment {
             ExperimentKind::Dose if self.vary.len() > 1 => {
                 wrong("a dose varies one thing; for several take `kind = \"matrix\"`".into())
             }
-            ExperimentKind::Dose if values.iter().any(|v| on_scale(first, v).is_none_or(|n| n <= 0.0)) => {
+            ExperimentKind::Dose
+                if values.iter().any(|v| on_scale(first, v).is_none_or(|n| n <= 0.0)) =>
+            {
                 Err(mistake(
                     "vary",
                     "the levels of a dose are numbers above 0; for others take `kind = \
@@ -205,21 +204,24 @@ impl RawExperiment {
                 Err(mistake("vary", "two levels of a dose are one number").below(first.clone()))
             }
             ExperimentKind::Matrix if self.vary.len() < 2 => wrong(
-                "a matrix varies two things or more; for one take `kind = \"dose\"` or `\"toggle\"`".into(),
+                "a matrix varies two things or more; for one take `kind = \"dose\"` or \
+                 `\"toggle\"`"
+                    .into(),
             ),
             _ => Ok(()),
         }
     }
 }
 
-/// Whether two levels are one number.
+/// Returns whether two levels are one number.
 fn are_equal(factor: &str, levels: &[Level]) -> bool {
     let mut all: Vec<f64> = levels.iter().filter_map(|level| on_scale(factor, level)).collect();
     all.sort_by(f64::total_cmp);
     all.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Where a level stands on the scale of its factor; `None`: there is none, or it is none of it.
+/// Returns the number of a level on the scale of its factor; `None`: the factor has no scale, or
+/// the level is no number.
 fn on_scale(factor: &str, level: &Level) -> Option<f64> {
     match (factor, level) {
         ("variant", _) => None,
@@ -231,18 +233,18 @@ fn on_scale(factor: &str, level: &Level) -> Option<f64> {
     }
 }
 
-/// What a label says of a level. Values whose names say that they are secret are in no label.
+/// Returns the label of a level. Values whose names suggest secrets appear in no label.
 fn said(factor: &str, place: usize, level: &Level) -> String {
     let named = [ENV, REQUEST].iter().find_map(|kind| factor.strip_prefix(kind));
     let name = named.unwrap_or(factor);
     let text = level.to_string();
-    // An address may hold a password, and a list of flags may, too.
+    // An address or a list of flags may hold a password.
     let holds = text.contains("://") || factor.starts_with(ENV) && holds_secret(&text);
     let hides = named.is_some() && (may_be_secret(name) || holds);
     if hides { format!("{name} #{}", place + 1) } else { format!("{name} {level}") }
 }
 
-/// The value of a level that is a number.
+/// Returns the value of a level that is a number.
 fn number(level: &Level) -> Option<f64> {
     match level {
         Level::Whole(n) => Some(*n as f64),
@@ -252,7 +254,7 @@ fn number(level: &Level) -> Option<f64> {
     .filter(|n| n.is_finite())
 }
 
-/// A subject with a factor at a level.
+/// Returns a subject with a factor at a level.
 fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSubject, Mistake> {
     let whole = || {
         let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
@@ -273,7 +275,7 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
     match factor {
         "variant" => subject.variant = Some(level.to_string()).filter(|name| !name.is_empty()),
         "requests_per_connection" => {
-            subject.requests_per_connection = check_requests(Some(whole()?))?
+            subject.requests_per_connection = check_requests(Some(whole()?))?;
         }
         _ => {
             let mut raw = RawLimits::default();
@@ -291,8 +293,8 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
     Ok(subject)
 }
 
-/// Checks that what requests have of the experiment's arms is said by every workload: in one that
-/// does not say it nothing would be varied. `is_control`: of an entry by its place.
+/// Checks that every workload uses the varied request values: in a workload without them nothing
+/// would be varied. `is_control`: whether the entry at an index is a control.
 pub(crate) fn check_varied(
     suite: &SuiteFile,
     entries: &[SuiteSubject],
@@ -312,8 +314,8 @@ pub(crate) fn check_varied(
             suite.workloads.iter().position(|workload| !own::names(workload).contains(name));
         if let Some(place) = silent.filter(|_| values.len() > 1) {
             let message = format!(
-                "{{request.{name}}} is varied, and workload {:?} does not say it: nothing would be \
-                 varied there; have it in a suite of its own",
+                "{{request.{name}}} is varied, but workload {:?} does not use it, so that nothing \
+                 would be varied there; move the workload to another suite",
                 suite.workloads[place].name
             );
             return Err(mistake("workloads", message).below(place));
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dose_is_an_arm_per_level_and_takes_turns_where_these_are_few() {
+    fn dose_has_an_arm_per_level_and_takes_turns_with_few_levels() {
         let dose = suite("kind = \"dose\"\nvary = { cpus = [0.5, 1] }").unwrap();
         assert_eq!(ids(&dose), ["a, cpus 0.5", "a, cpus 1", "null"]);
         let levels: Vec<_> =
@@ -377,22 +379,48 @@ mod tests {
         assert_eq!(ids(&secret), ["a, API_TOKEN #1", "a, API_TOKEN #2", "null"]);
     }
 
+    /// A dose of the size of a request's body.
+    const SIZES: &str =
+        "[experiment]\nkind = \"dose\"\nvary = { \"request.size\" = [64, \"4KiB\"] }\n";
+
+    /// A workload with a body of that size.
+    const SENT: &str =
+        "[[workloads]]\nmethod = \"POST\"\npath = \"/in\"\nbody = \"{fill:{request.size}}\"\n";
+
     #[test]
-    fn what_requests_say_of_a_subject_can_be_a_dose() {
+    fn request_values_may_stand_in_entries_of_subjects() {
+        let (vary, sent) = (SIZES, SENT);
+        let given = |value: &str| {
+            parse(&format!(
+                "[[subjects]]\nuse = \"b\"\nrequest = {{ token = {value} }}\n{}",
+                sent.replace("size", "token")
+            ))
+        };
+        assert!(given("7").unwrap_err().contains("put it into quotes"), "{:?}", given("7"));
+        assert!(given("\"7\"").is_ok());
+        let control = parse(&format!("subjects = [\"a\", \"null\"]\n{vary}{sent}")).unwrap_err();
+        assert!(control.contains("null: "), "{control}");
+        let given = format!(
+            "[[subjects]]\nuse = \"a\"\n[[subjects]]\nuse = \"null\"\nrequest = {{ size = 64 \
+             }}\n{vary}{sent}"
+        );
+        assert_eq!(parse(&given).unwrap().subjects[2].request["size"], "64");
+    }
+
+    #[test]
+    fn request_value_of_a_subject_can_be_a_dose() {
         let with = |rest: &str| parse(&format!("subjects = [\"a\"]\n{rest}"));
-        let vary = "[experiment]\nkind = \"dose\"\nvary = { \"request.size\" = [64, \"4KiB\"] }\n";
-        let sent =
-            "[[workloads]]\nmethod = \"POST\"\npath = \"/in\"\nbody = \"{fill:{request.size}}\"\n";
+        let (vary, sent) = (SIZES, SENT);
         let dose = with(&format!("{vary}{sent}")).unwrap();
         assert_eq!(ids(&dose), ["a, size 64", "a, size 4KiB"]);
         let levels: Vec<_> = dose.subjects.iter().map(|s| (s.level, &*s.request["size"])).collect();
         assert_eq!(levels, [(Some(64.0), "64"), (Some(4096.0), "4KiB")]);
-        // A value that nobody says, a name without a value, one that a path cannot hold, and one
-        // for others alone.
+        // A missing value, a name without a value, a value that a path cannot hold, and a value for
+        // other subjects only.
         let path = "[[workloads]]\npath = \"/{request.size}\"\n";
         let expected = "[[workloads]]\npath = \"/\"\nexpect = { body = \"{request.size}\" }\n";
         for (rest, says) in [
-            (vary.to_string(), "no request says {request.size}"),
+            (vary.to_string(), "no request uses {request.size}"),
             (sent.into(), "{request.size} has no value here"),
             (path.into(), "{request.size} has no value here"),
             (expected.into(), "{request.size} has no value for a"),
@@ -414,21 +442,6 @@ mod tests {
                 .unwrap_err()
                 .contains("write it in quotes")
         );
-        let given = |value: &str| {
-            parse(&format!(
-                "[[subjects]]\nuse = \"b\"\nrequest = {{ token = {value} }}\n{}",
-                sent.replace("size", "token")
-            ))
-        };
-        assert!(given("7").unwrap_err().contains("stands in quotes"), "{:?}", given("7"));
-        assert!(given("\"7\"").is_ok());
-        let beside = parse(&format!("subjects = [\"a\", \"null\"]\n{vary}{sent}")).unwrap_err();
-        assert!(beside.contains("null: "), "{beside}");
-        let given = format!(
-            "[[subjects]]\nuse = \"a\"\n[[subjects]]\nuse = \"null\"\nrequest = {{ size = 64 \
-             }}\n{vary}{sent}"
-        );
-        assert_eq!(parse(&given).unwrap().subjects[2].request["size"], "64");
         assert!(
             with(&format!("{}{sent}", vary.replace("4KiB", "64B")))
                 .unwrap_err()
@@ -442,7 +455,7 @@ mod tests {
         );
         let bare =
             format!("{}{}", vary.replace("size", "pin_token"), sent.replace("size", "pin_token"));
-        assert!(with(&bare).unwrap_err().contains("stands in quotes"));
+        assert!(with(&bare).unwrap_err().contains("put it into quotes"));
         let vary = vary.replace("64", "\"64\"");
         let secret = vary.replace("size", "token");
         let secret = with(&format!("{secret}{}", sent.replace("size", "token"))).unwrap();
@@ -463,8 +476,12 @@ mod tests {
 
     #[test]
     fn a_matrix_is_every_combination() {
-        let matrix = suite("kind = \"matrix\"\nfactor = \"both\"\nvary = \
-                            { variant = [\"\", \"b\"], requests_per_connection = [1, 100], memory = [\"64MiB\", \"1GiB\"], files = [64, 128] }").unwrap();
+        let matrix = suite(
+            "kind = \"matrix\"\nfactor = \"both\"\nvary = { variant = [\"\", \"b\"], \
+             requests_per_connection = [1, 100], memory = [\"64MiB\", \"1GiB\"], \
+             files = [64, 128] }",
+        )
+        .unwrap();
         assert_eq!(matrix.subjects.len(), 17);
         assert_eq!(
             ids(&matrix)[0],
@@ -508,7 +525,7 @@ mod tests {
     fn what_is_no_experiment_is_refused_with_its_place() {
         for (experiment, says) in [
             ("kind = \"doze\"", "did you mean `dose`?"),
-            ("kind = \"dose\"", "says what is varied"),
+            ("kind = \"dose\"", "needs its factors"),
             ("kind = \"dose\"\nvary = { cpu = [1, 2] }", "did you mean \"cpus\"?"),
             ("kind = \"dose\"\nvary = { cpus = [1] }", "two values or more"),
             ("kind = \"dose\"\nvary = { cpus = [1, 1] }", "is there twice"),

@@ -15,29 +15,29 @@ use serde::Deserialize;
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, SEARCH_WIDTH, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
 use crate::load::{drain_ns, usual};
 
-/// The load that a suite asks for. Threads are the machine's choice where the suite makes none.
+/// The load of a suite. The number of threads depends on the machine if the suite names none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuiteLoad {
     load: Load,
     threads: Option<u32>,
-    /// `None`: whichever can do what is asked.
+    /// `None`: the best that supports the load.
     pub driver: Option<DriverKind>,
 }
 
 impl SuiteLoad {
-    /// The load to run by this driver, with the machine's choice of threads where the suite made
-    /// none.
+    /// Returns the load with this driver, and with the machine's number of threads if the suite
+    /// names none.
     #[must_use]
     pub fn on(self, threads: u32, driver: DriverKind) -> Load {
         Load { threads: self.threads.unwrap_or(threads), driver, ..self.load }
     }
 
-    /// The same measured in intervals of this length.
+    /// Returns the load with intervals of this length.
     pub(super) fn measured_by(self, interval_ns: u64) -> SuiteLoad {
         SuiteLoad { load: Load { interval_ns, ..self.load }, ..self }
     }
 
-    /// The load without regard to its threads and driver, which may still be the machine's choice.
+    /// Returns the load, whose threads and driver may still depend on the machine.
     #[must_use]
     pub const fn decided(&self) -> &Load {
         &self.load
@@ -58,7 +58,7 @@ pub(super) struct RawLoad {
     window_bits: Option<u32>,
     connection_window_bits: Option<u32>,
     header_table_size: Option<u32>,
-    /// How closely a search comes to the rate that it looks for, such as `5%`.
+    /// Accuracy of a search for a rate, such as `5%`.
     find_width: Option<String>,
     requests_per_connection: Option<u64>,
     warmup: Option<String>,
@@ -78,13 +78,13 @@ pub(super) struct RawLoad {
     driver: Option<String>,
 }
 
-/// The `warmup` without a given length: until the start is steady.
+/// Value of `warmup` without a set length: until the start is steady.
 const AUTO: &str = "auto";
 
-/// The `warmup` of those who want to see how a server gets warm: none.
+/// Value of `warmup` that measures the warm-up itself: none is left out.
 const MEASURED: &str = "measured";
 
-/// Schedules that a suite can ask for; only `dyno load` plays traces.
+/// Schedules of a suite; only `dyno load` replays traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Arrival {
@@ -94,8 +94,8 @@ enum Arrival {
 }
 
 impl RawLoad {
-    /// The search that `rate = "find"` asks for; `None`: it asks for none. What is left is the
-    /// closed loop after which each search comes.
+    /// Takes the search of `rate = "find"` out of the load; `None`: there is none. The rest is the
+    /// closed loop that each search follows.
     pub(super) fn take_search(
         &mut self,
         workloads: &[CheckedWorkload],
@@ -106,7 +106,7 @@ impl RawLoad {
         if !all.iter().any(is_find) {
             let nothing = mistake(
                 "find_width",
-                "nothing is looked for; set `rate = \"find\"`, or leave it out",
+                "there is no search for a rate; set `rate = \"find\"`, or leave it out",
             );
             return self.find_width.as_ref().map_or(Ok(None), |_| Err(nothing));
         }
@@ -143,19 +143,19 @@ impl RawLoad {
         if workloads.iter().all(|workload| workload.steps.rate.is_some()) && !workloads.is_empty() {
             return Err(mistake(
                 "rate",
-                "each workload has a rate of its own, so that none is looked for",
+                "each workload has its own rate, so that there is nothing to search",
             ));
         }
         self.rate = None;
         Ok(Some(Search { width, arrival }))
     }
 
-    /// Makes it the closed loop that tells a capacity.
+    /// Turns it into the closed loop that measures a capacity.
     pub(super) fn be_closed(&mut self) {
         (self.model, self.arrival) = (None, None);
     }
 
-    /// Mistakes are told from the whole suite on: workloads have steps of their own.
+    /// Mistakes are located from the root of the suite: workloads have steps of their own.
     pub(super) fn check(
         self,
         workloads: &[CheckedWorkload],
@@ -165,7 +165,7 @@ impl RawLoad {
         Ok((self.options(workloads, steps, order).map_err(of_load)?, steps_of))
     }
 
-    /// `order`: that of the subjects, which the steps have where nothing is said of them.
+    /// `order`: order of the subjects, the default order of steps.
     fn options(
         self,
         workloads: &[CheckedWorkload],
@@ -176,7 +176,7 @@ impl RawLoad {
         let driver = self.driver()?;
         self.refuse_what_no_workload_has(workloads)?;
         let duration_ns = self.duration_ns()?;
-        // Ten intervals tell levels within the window from noise.
+        // Ten intervals distinguish levels within the window from noise.
         let interval_ns = duration_ns.div_ceil(steadiness::INTERVALS as u64).clamp(S / 10, S);
         let usual = usual();
         let timeout_ns = time("timeout", &self.timeout, usual.timeout_ns)?;
@@ -242,17 +242,17 @@ impl RawLoad {
         self.driver.as_ref().map(known).transpose()
     }
 
-    /// Whether starts are warmed until they are steady, which is the default.
+    /// Returns whether starts are warmed until they are steady, which is the default.
     fn is_auto(&self) -> bool {
         self.warmup.as_deref().is_none_or(|text| text == AUTO)
     }
 
-    /// Whether the warm-up is what is to be measured.
+    /// Returns whether the warm-up itself is measured.
     fn is_measured(&self) -> bool {
         self.warmup.as_deref() == Some(MEASURED)
     }
 
-    /// Length of each step's warm-up, in nanoseconds.
+    /// Returns the length of each step's warm-up, nanoseconds.
     fn warmup_ns(&self) -> Result<u64, Mistake> {
         let wrong = |m| {
             let others = format!(
@@ -265,7 +265,7 @@ impl RawLoad {
         match self.warmup.as_deref().filter(|_| !self.is_auto()) {
             Some(MEASURED) => Ok(of_ramp),
             Some(text) => units::span(text).map_err(wrong),
-            // Connections that are still being opened are no steady load.
+            // While connections are being opened, the load is not steady.
             None => Ok(STEP_WARMUP_NS + of_ramp),
         }
     }
@@ -295,7 +295,7 @@ impl RawLoad {
         units::span(self.duration.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("duration", m))
     }
 
-    /// Refuses keys of one protocol where all workloads speak the other.
+    /// Refuses keys of one protocol if all workloads use the other.
     fn refuse_what_no_workload_has(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
         let more_than_one = |given: &Option<OneOrMany<u32>>| {
             given.clone().is_some_and(|given| given.all().iter().any(|n| *n > 1))
@@ -350,7 +350,7 @@ impl RawLoad {
         })
     }
 
-    /// The schedules of the load itself, which workloads without rates of their own have.
+    /// Returns the schedules of the load itself, which apply to workloads without their own rates.
     fn arrivals(&self, workloads: &[CheckedWorkload]) -> Result<Vec<Arrivals>, Mistake> {
         if let Some(file) = &self.trace {
             return Err(mistake(
@@ -367,7 +367,7 @@ impl RawLoad {
                 "rate",
                 "a closed loop has no `rate`; leave it out, or set `model = \"open\"`",
             )),
-            // Then nobody is left who would have the load's own.
+            // Then no workload is left that would use the load's own.
             (Model::Open, true) if workloads.iter().all(|w| w.steps.rate.is_some()) => {
                 Ok(Vec::new())
             }
@@ -387,7 +387,8 @@ impl RawLoad {
         checked.collect()
     }
 
-    /// The steps of all workloads, each once, and for each workload the indices of its steps.
+    /// Returns the steps of all workloads, each once, and for each workload the indices of its
+    /// steps.
     fn steps(
         &self,
         workloads: &[CheckedWorkload],
@@ -418,7 +419,7 @@ impl RawLoad {
         Ok((all, steps_of))
     }
 
-    /// Schedules and width of a workload: its own, or else those of the load.
+    /// Returns the schedules and width of a workload: its own, or else those of the load.
     fn of_workload(
         &self,
         workload: &CheckedWorkload,
@@ -465,7 +466,7 @@ impl RawLoad {
         Ok(width)
     }
 
-    /// The grid of one workload: HTTP/2 has streams, HTTP/1.1 a pipeline.
+    /// Returns the grid of one workload: HTTP/2 has streams, HTTP/1.1 a pipeline.
     fn steps_of(
         &self,
         shaped: &CheckedWorkload,
@@ -533,7 +534,7 @@ impl Width {
     }
 }
 
-/// A mistake in the table of the load.
+/// Locates a mistake in the table of the load.
 pub(super) fn of_load(mistake: Mistake) -> Mistake {
     mistake.within("load")
 }
@@ -546,11 +547,11 @@ fn optional(key: &'static str, text: &Option<String>) -> Result<Option<u64>, Mis
     text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
 }
 
-/// The `rate` of those who want to know which one keeps the objective.
+/// Value of `rate` that searches for the highest rate that keeps the objective.
 const FIND: &str = "find";
 
-const NO_OBJECTIVE: &str = "nothing says what the rate that is looked for is to keep; add \
-                            `objective = \"p99<5ms,errors<0.1%\"` under [report]";
+const NO_OBJECTIVE: &str = "the search for a rate has no objective; add `objective = \
+                            \"p99<5ms,errors<0.1%\"` under [report]";
 
 fn search_width(text: &str) -> Result<f64, Mistake> {
     let percent =
@@ -581,8 +582,8 @@ fn check_rate(
         .map_err(|m| mistake("rate", m))
 }
 
-/// Refuses keys that pages cannot have: visitors load them one after the other over connections
-/// that they keep. `steps`: indices of the workload's own steps.
+/// Refuses keys that pages cannot have: visitors load pages one after the other over persistent
+/// connections. `steps`: indices of the workload's own steps.
 pub(super) fn check_pages(load: &Load, steps: &[usize]) -> Result<(), Mistake> {
     let wrong = |key, with| {
         Err(mistake(

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::SuiteFile;
 
-/// A suite of two right subjects and one right workload, in seven lines, and what follows.
+/// Returns a suite of two valid subjects and one valid workload, in seven lines, followed by
+/// `rest`.
 fn suite(rest: &str) -> String {
     format!(
         "subjects = [\"null\", \"go\"]\n\n[[workloads]]\nname = \"first\"\npath = \
@@ -13,12 +14,12 @@ fn suite(rest: &str) -> String {
     )
 }
 
-/// The printed mistake of `source`.
+/// Returns the printed mistake of `source`.
 fn printed(source: &str) -> String {
     SuiteFile::parse(Path::new("s.toml"), source, &[]).expect_err(source).to_string()
 }
 
-/// The expected print where `underlined` stands in the line of this number.
+/// Returns the expected output, with `underlined` marked in the line of this number.
 fn expected(source: &str, line: usize, underlined: &str, message: &str) -> String {
     let text = source.lines().nth(line - 1).unwrap();
     let column = text[..text.find(underlined).expect(text)].chars().count();
@@ -48,7 +49,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "\"cpu\" cannot be varied (did you mean \"cpus\"?)",
     ),
     ("[suite]\ntwin = \"gone\"", 9, "\"gone\"", "`twin` names the subject that is entered twice"),
-    // The second of two that have the same key.
+    // The second of two with the same key.
     (
         "[[workloads]]\npath = \"second\"",
         9,
@@ -200,7 +201,8 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "no request has a weight above 0",
     ),
     (
-        "[[workloads]]\n[[workloads.requests]]\npath = \"/a\"\n[[workloads.requests]]\npath = \"b\"",
+        "[[workloads]]\n[[workloads.requests]]\npath = \"/a\"\n[[workloads.requests]]\npath = \
+         \"b\"",
         12,
         "\"b\"",
         "the path \"b\" must begin",
@@ -359,7 +361,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ),
 ];
 
-/// All cases that are printed differently, so that one run shows everything that a change did.
+/// Lists all cases with another output, so that one run shows every effect of a change.
 fn check(cases: impl Iterator<Item = (String, usize, &'static str, &'static str)>) {
     let misses = cases.filter_map(|(source, line, underlined, begin)| {
         let text = printed(&source);

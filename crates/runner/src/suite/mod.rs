@@ -1,7 +1,7 @@
 //! Suite files. docs/suites.md describes every key.
 //!
-//! Each part is read as it is written (`Raw…`), then checked and given its defaults for the
-//! planner: `workloads` has the requests, `load` how many of them and when.
+//! Each part is read as it is written (`Raw…`), then checked and completed with defaults for the
+//! planner: `workloads` has the requests, `load` their number and schedule.
 
 mod asked;
 pub(crate) mod duet;
@@ -44,21 +44,21 @@ use subjects::RawSubject;
 pub use subjects::SuiteSubject;
 use turns::{Paced, RawOrder};
 
-/// A suite, checked, with every default filled in. Which subjects exist is not known yet.
+/// A suite, checked, with every default filled in. The existence of its subjects is not checked
+/// yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuiteFile {
     pub suite: Suite,
     pub repeats: u32,
-    /// What ends a run before all repeats are made; `None`: nothing does.
+    /// Condition of an early end; `None`: all repeats are made.
     pub stop: Option<Stop>,
-    /// Whether trials are done again during which something else used the machine, or heat slowed
-    /// it.
+    /// Whether a trial is re-run if another process used the machine meanwhile, or heat slowed it.
     pub again: bool,
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
     pub order: Order,
-    /// Length of the slices of time in which subjects that are up at once are loaded in turn;
-    /// nanoseconds. `None`: one is up after the other.
+    /// Length of the time slices of subjects that are up at once and take turns under load,
+    /// nanoseconds. `None`: one subject is up at a time.
     pub slice_ns: Option<u64>,
     /// Whether subjects are loaded at the same time.
     pub duet: bool,
@@ -66,19 +66,20 @@ pub struct SuiteFile {
     pub varies_cpus: bool,
     /// The network of each start.
     pub isolation: Isolation,
-    /// Of the subjects. Their CPUs, where it names none, are chosen when the run is planned.
+    /// Limits of the subjects. CPUs that it does not name are chosen when the run is planned.
     pub limits: CheckedLimits,
     pub subjects: Vec<SuiteSubject>,
-    /// What the subjects but the controls differ in on purpose; `None`: nothing is asked of that.
+    /// Intended difference between the subjects other than controls; `None`: there is no
+    /// experiment.
     pub experiment: Option<Experiment>,
-    /// Services that subjects need, as far as the suite says something of them.
+    /// Services that subjects need and the suite has settings for.
     pub backends: Vec<SuiteBackend>,
     pub workloads: Vec<Workload>,
     pub load: SuiteLoad,
-    /// What is looked for at each start after each of its closed loops; `None`: nothing is.
+    /// Search for a rate at each start after each of its closed loops; `None`: no search.
     pub search: Option<Search>,
-    /// Rates as shares of the capacity of the slowest subject, which is to be measured first, by
-    /// this load; none: rates are rates.
+    /// Rates as shares of the capacity of the slowest subject, which this load measures first;
+    /// empty: rates are absolute.
     pub shares: Vec<f64>,
     /// For each workload, the indices of its steps in the load.
     pub steps_of: Vec<Vec<usize>>,
@@ -86,53 +87,53 @@ pub struct SuiteFile {
     /// SHA-256 of each file that its requests name, by its name.
     pub files: BTreeMap<String, String>,
     pub report: ReportOptions,
-    /// What looks at servers beside what always does.
+    /// Probes that are attached to servers besides those that always are.
     pub observe: BTreeSet<Probe>,
-    /// Whether the first block tells what that costs.
+    /// Whether the first block measures the cost of the probes.
     pub probe_price: bool,
 }
 
 /// A back end's entry in the suite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SuiteBackend {
-    /// By which subjects name its ports.
+    /// Name by which subjects use its ports.
     pub name: String,
-    /// The definition that it is of.
+    /// Name of its definition.
     pub of: String,
     pub variant: Option<String>,
     pub env: BTreeMap<String, String>,
     pub inherit: Vec<Inherit>,
-    /// In place of those of its definition, as far as given.
+    /// Limits that override those of its definition.
     pub limits: CheckedLimits,
 }
 
 impl SuiteFile {
-    /// Reads a suite file for a machine with so many CPUs, with the values of these profiles in the
-    /// place of others, and below them those of profiles that are for such a machine.
+    /// Reads a suite file for a machine with this many CPUs. The values of these profiles take
+    /// precedence, followed by those of profiles that apply to such a machine.
     pub fn read(path: &Path, profiles: &[String], cpus: usize) -> Result<SuiteFile, FileError> {
         let source = std::fs::read_to_string(path)
             .map_err(|error| FileError::whole(path, format!("cannot be read: {error}")))?;
         let suite =
             SuiteFile::parse(path, &source, &profile::meant(path, &source, profiles, cpus)?)?;
-        // Mistakes of the others are told now, and not when somebody asks for them.
+        // Mistakes of the other profiles are reported now, not at their first use.
         for name in profile::names(path, &source)? {
             SuiteFile::parse(path, &source, &[name])?;
         }
         Ok(suite)
     }
 
-    /// The same suite with one of its subjects in several revisions in the place of all.
+    /// Returns the same suite with several revisions of one subject instead of all subjects.
     ///
     /// # Errors
-    /// It cannot ask that, for it asks something else.
+    /// The suite has settings that exclude this comparison.
     pub fn across(&self, revisions: &AcrossRevisions) -> Result<SuiteFile, FileError> {
         self.asked(Asked::Across(revisions))
     }
 
-    /// The same suite with rates that are shares of these capacities.
+    /// Returns the same suite with rates that are shares of these capacities.
     ///
     /// # Errors
-    /// It has mistakes that its closed loop does not have.
+    /// The suite has mistakes that its closed loop does not have.
     pub fn at(&self, capacities: &[Capacity]) -> Result<SuiteFile, FileError> {
         self.asked(Asked::At(capacities))
     }
@@ -142,11 +143,11 @@ impl SuiteFile {
         SuiteFile::parse_for(Path::new(path), source, profiles, asked)
     }
 
-    /// What [`SuiteFile::read`] reads, of a text that stands for a file.
+    /// Reads a text as [`SuiteFile::read`] reads a file.
     pub fn parse(path: &Path, source: &str, profiles: &[String]) -> Result<SuiteFile, FileError> {
         let suite = SuiteFile::parse_for(path, source, profiles, Asked::AsWritten)?;
         if !suite.shares.is_empty() {
-            // What is wrong at the rates is told now, and not when the capacities are measured.
+            // Mistakes of the rates are reported now, not after the capacities are measured.
             suite.at(&[])?;
         }
         Ok(suite)
@@ -206,29 +207,29 @@ struct RawSuite {
     placement: RawPlacement,
 }
 
-/// On which CPUs servers and generator are.
+/// CPUs of servers and generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RawPlacement {
-    /// On others in each block, where nobody named any.
+    /// On other CPUs in each block, where none are named.
     #[default]
     Varied,
-    /// On the same ones in all.
+    /// On the same CPUs in all blocks.
     Fixed,
 }
 
-/// What is done with a trial during which something else used the machine, or heat slowed it.
+/// Treatment of a trial during which another process used the machine, or heat slowed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Contaminated {
-    /// It is done again, once, as long as the plan allows.
+    /// It is re-run once, within the plan's limit of re-runs.
     #[default]
     Again,
     /// It counts, with a caveat.
     Counts,
 }
 
-/// A back end's table: its limits stand beside its name.
+/// A back end's table, which holds its limits as well as its name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawBackend {
@@ -291,10 +292,8 @@ fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
     for (i, raw) in raw.into_iter().enumerate() {
         let backend = raw.check().map_err(|m| m.within(i).within("backends"))?;
         if all.iter().any(|known| known.name == backend.name) {
-            let message = format!(
-                "two back ends are called {:?}; give one a `name` of its own",
-                backend.name
-            );
+            let message =
+                format!("two back ends are called {:?}; give one another `name`", backend.name);
             return Err(mistake("name", message).within(i).within("backends"));
         }
         all.push(backend);
@@ -347,13 +346,7 @@ impl Raw {
         let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {
-            suite: Suite {
-                name: self.suite.name.unwrap_or_else(|| stem(path)),
-                description: self.suite.description,
-                source: String::new(),
-                profiles: Vec::new(),
-                path: path.display().to_string(),
-            },
+            suite: unread_suite(self.suite.name, self.suite.description, path),
             repeats,
             stop,
             again: self.suite.contaminated == Contaminated::Again,
@@ -381,6 +374,18 @@ impl Raw {
     }
 }
 
+/// Returns a suite's name, description and path. The reader of the file adds its source and
+/// profiles.
+fn unread_suite(name: Option<String>, description: String, path: &Path) -> Suite {
+    Suite {
+        name: name.unwrap_or_else(|| stem(path)),
+        description,
+        source: String::new(),
+        profiles: Vec::new(),
+        path: path.display().to_string(),
+    }
+}
+
 impl RawReport {
     fn check(self, asked: Asked<'_>) -> Result<ReportOptions, Mistake> {
         let objective = self.objective.as_deref().map(check_objective).transpose()?;
@@ -397,7 +402,7 @@ fn check_objective(text: &str) -> Result<Objective, Mistake> {
         .map_err(|why| mistake("objective", why).within("report"))
 }
 
-/// Prices as a suite has them.
+/// Prices of a suite.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawCost {
@@ -429,7 +434,7 @@ fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
     Ok(Cost { per_vcpu_hour, per_gib_hour, utilisation, lifetime_hours })
 }
 
-/// Checks that no workload takes from a subject what its entry says.
+/// Checks that no workload overrides the requests per connection of a subject's entry.
 fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
     let own = workloads.iter().find(|shaped| shaped.workload.requests_per_connection.is_some());
     let given = subjects.iter().find(|subject| subject.requests_per_connection.is_some());
@@ -438,8 +443,8 @@ fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Re
         Some((workload, subject)) => Err(mistake(
             "requests_per_connection",
             format!(
-                "workload {:?} has requests per connection of its own, which are above those of \
-                 {}; give them in one place",
+                "workload {:?} has its own requests per connection, which override those of {}; \
+                 set them in one place",
                 workload.workload.name,
                 subject.id()
             ),
@@ -447,8 +452,8 @@ fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Re
     }
 }
 
-/// Checks that every value that a subject has for requests stands in one: else what looks varied
-/// would not be. And that those which stand where secrets do say so by their names.
+/// Checks that every request value of a subject is used: otherwise nothing would be varied. Checks
+/// that values in the place of secrets have names that suggest secrets.
 fn check_values(
     subjects: &[SuiteSubject],
     experiment: Option<&Experiment>,
@@ -460,8 +465,8 @@ fn check_values(
         subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
     if let Some((subject, name)) = values.into_iter().find(|(_, name)| !said.contains(*name)) {
         let message = format!(
-            "no request says {{request.{name}}}, so that the value which {} has for it changes \
-             nothing; put it into a path, a header or a body",
+            "no request uses {{request.{name}}}, so that its value for {} has no effect; use it in \
+             a path, a header or a body",
             subject.id()
         );
         let is_made = experiment.is_some_and(|experiment| experiment.arms.contains(&subject.id()));
@@ -489,7 +494,7 @@ fn check_values(
     }
 }
 
-/// Where suites and subjects lie: the first folder of this name at or above a path.
+/// Returns the first folder of this name at or above a path, for suites and subjects.
 #[must_use]
 pub fn find_upwards(from: &Path, name: &str) -> Option<PathBuf> {
     let from = std::fs::canonicalize(from).ok()?;
@@ -510,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_from_beside_the_suite_only() {
+    fn files_are_read_from_the_folder_of_the_suite_only() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("suites");
         std::fs::create_dir(&folder).unwrap();
@@ -571,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_are_warmed_until_they_are_steady_unless_a_length_is_given() {
+    fn starts_are_warmed_until_steady_unless_a_length_is_given() {
         let load = |keys: &str| {
             parse(&format!("subjects = [\"null\"]\n[load]\n{keys}")).map(|suite| suite.load)
         };
@@ -676,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_of_a_profile_are_told_where_they_stand_whether_it_is_asked_for_or_not() {
+    fn mistake_of_a_profile_is_reported_even_if_unused() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("s.toml");
         let read = |profile: &str, asked: &[String]| {
@@ -684,7 +689,7 @@ mod tests {
                 .unwrap();
             SuiteFile::read(&file, asked, 2).unwrap_err().to_string()
         };
-        for (profile, told) in [
+        for (profile, message) in [
             (
                 "load.duratoin = \"1s\"",
                 "s.toml:3:6: unknown key `duratoin`; did you mean `duration`?",
@@ -698,7 +703,7 @@ mod tests {
         ] {
             for asked in [&[][..], &["short".to_string()]] {
                 let error = read(profile, asked);
-                assert!(error.contains(told), "{profile}: {error}");
+                assert!(error.contains(message), "{profile}: {error}");
             }
         }
         std::fs::write(&file, "subjects = [\"a\"]\nprofile = 1\n").unwrap();
@@ -734,11 +739,14 @@ mod tests {
         assert_eq!(read(&["none", "own"], 1), (0.2, "own".into()));
         assert_eq!(read(&["own", "small", "own"], 8), (0.2, "small own".into()), "each once");
         let none = "subjects = [\"a\"]\n[profile.none]\nlimits.cpus = 0.3\n";
-        let told = profile::names(&file, none).unwrap_err().to_string();
-        assert!(told.contains(":2:") && told.contains("give it another name"), "{told}");
+        let message = profile::names(&file, none).unwrap_err().to_string();
+        assert!(message.contains(":2:") && message.contains("give it another name"), "{message}");
         let alike = source.replace("cpus_below = 2", "cpus_below = 8");
-        let told = profile::names(&file, &alike).unwrap_err().to_string();
-        assert!(told.contains("profile \"small\" holds on the same machines as \"few\""), "{told}");
+        let message = profile::names(&file, &alike).unwrap_err().to_string();
+        assert!(
+            message.contains("profile \"small\" holds on the same machines as \"few\""),
+            "{message}"
+        );
     }
 
     #[test]
@@ -802,9 +810,10 @@ mod tests {
     fn a_workload_may_be_a_weighted_mix() {
         let suite = parse(
             "subjects = [\"null\"]\n[[workloads]]\nrequests = [\n\
-             { path = \"/a\", weight = 80, expect = { headers = { etag = true, server = \"x\" } } },\n\
-             { name = \"post\", method = \"POST\", path = \"/b/{seq}\", body = '{\"n\":{seq}}', weight = 20, \
-               expect = { json = { \"/ok\" = true } } },\n]",
+             { path = \"/a\", weight = 80, \
+               expect = { headers = { etag = true, server = \"x\" } } },\n\
+             { name = \"post\", method = \"POST\", path = \"/b/{seq}\", body = '{\"n\":{seq}}', \
+               weight = 20, expect = { json = { \"/ok\" = true } } },\n]",
         )
         .unwrap();
         let workload = &suite.workloads[0];
@@ -869,87 +878,89 @@ mod tests {
         );
     }
 
+    /// Suites with a mistake, and a part of its message.
+    const MISTAKES: &[(&str, &str)] = &[
+        ("[suite]\nname = \"x\"", "there are no subjects"),
+        ("subject = [\"null\"]", "did you mean `subjects`?"),
+        (
+            "subjects = [\"null\"]\n[load]\nduration = \"10\"",
+            "s.toml:3:12: \"10\" is not a duration",
+        ),
+        ("subjects = [\"null\"]\n[load]\nconections = 1", "did you mean `connections`?"),
+        ("subjects = [\"null\"]\n[load]\nmodel = \"open\"", "an open loop needs a `rate`"),
+        (
+            "subjects = [\"null\"]\n[load]\nmodel = \"closed\"\nrate = 5",
+            "a closed loop has no `rate`",
+        ),
+        ("subjects = [\"null\"]\n[load]\nconnections = 0", "at least 1"),
+        (
+            "subjects = [\"null\"]\n[limits]\nmemory = \"lots\"",
+            "s.toml:3:10: \"lots\" is not a size",
+        ),
+        ("subjects = [\"null\"]\n[limits]\ncpuset = \"x\"", "not a list of CPUs"),
+        ("subjects = [\"null\"]\n[[workloads]]\npath = \"x\"", "must begin with a slash"),
+        ("subjects = [\"null\"]\n[[workloads]]\npath = \"/a b\"", "percent-encode"),
+        (
+            "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"",
+            "cannot be loaded",
+        ),
+        (
+            "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\ntls = false",
+            "set `protocol` to \"h2c\"",
+        ),
+        (
+            "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2c\"\ntls = true",
+            "over TLS set `protocol` to \"h2\"",
+        ),
+        (
+            "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"auto\"",
+            "cannot be loaded",
+        ),
+        ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nstreams = 2", "belong to HTTP/2"),
+        ("subjects = [\"null\"]\n[load]\nstreams = [1, 2]", "belong to HTTP/2"),
+        ("subjects = [\"null\"]\n[load]\nwindow_bits = 16", "no workload speaks it"),
+        (
+            "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \
+             \"/\"\nprotocol = \"h2\"",
+            "s.toml:3:15: `window_bits` is 10 to 30",
+        ),
+        (
+            "subjects = [\"null\"]\n[load]\npipeline = 2\n[[workloads]]\npath = \
+             \"/\"\nprotocol = \"h2\"",
+            "which has `streams`",
+        ),
+        ("subjects = [\"null\"]\n[load]\nconnections = 1\nin_flight = 1", "not both"),
+        ("subjects = [\"null\"]\n[load]\nin_flight = []", "at least one entry"),
+        (
+            "subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16",
+            "ask for a multiple of 16",
+        ),
+        ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
+        ("subjects = [\"null\"]\n[[backends]]\nuse = \"1\"", "is not the name of a back end"),
+        (
+            "subjects = [\"null\"]\n[[workloads]]\nexpect = { status = 201 }\nrequests = \
+             [{ path = \"/\" }]",
+            "either a `path` with its keys",
+        ),
+        (
+            "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []",
+            "either a `path` with its keys",
+        ),
+        (
+            "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/{rand:9}\" }]",
+            "{rand:1..100}",
+        ),
+        (
+            "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/\", wieght = 2 }]",
+            "did you mean `weight`?",
+        ),
+        ("subjects = [\"null\"]\n[load]\nrate = \"1k..\"", "1k..5k"),
+        ("[[subjects]]\nuse = \"null\"\nvariants = \"x\"", "did you mean `variant`?"),
+    ];
+
     #[test]
     fn mistakes_name_their_line_and_the_way_out() {
-        let cases = [
-            ("[suite]\nname = \"x\"", "there are no subjects"),
-            ("subject = [\"null\"]", "did you mean `subjects`?"),
-            (
-                "subjects = [\"null\"]\n[load]\nduration = \"10\"",
-                "s.toml:3:12: \"10\" is not a duration",
-            ),
-            ("subjects = [\"null\"]\n[load]\nconections = 1", "did you mean `connections`?"),
-            ("subjects = [\"null\"]\n[load]\nmodel = \"open\"", "an open loop needs a `rate`"),
-            (
-                "subjects = [\"null\"]\n[load]\nmodel = \"closed\"\nrate = 5",
-                "a closed loop has no `rate`",
-            ),
-            ("subjects = [\"null\"]\n[load]\nconnections = 0", "at least 1"),
-            (
-                "subjects = [\"null\"]\n[limits]\nmemory = \"lots\"",
-                "s.toml:3:10: \"lots\" is not a size",
-            ),
-            ("subjects = [\"null\"]\n[limits]\ncpuset = \"x\"", "not a list of CPUs"),
-            ("subjects = [\"null\"]\n[[workloads]]\npath = \"x\"", "must begin with a slash"),
-            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/a b\"", "percent-encode"),
-            (
-                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"",
-                "cannot be loaded",
-            ),
-            (
-                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\ntls = false",
-                "set `protocol` to \"h2c\"",
-            ),
-            (
-                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2c\"\ntls = true",
-                "over TLS set `protocol` to \"h2\"",
-            ),
-            (
-                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"auto\"",
-                "cannot be loaded",
-            ),
-            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nstreams = 2", "belong to HTTP/2"),
-            ("subjects = [\"null\"]\n[load]\nstreams = [1, 2]", "belong to HTTP/2"),
-            ("subjects = [\"null\"]\n[load]\nwindow_bits = 16", "no workload speaks it"),
-            (
-                "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \
-                 \"/\"\nprotocol = \"h2\"",
-                "s.toml:3:15: `window_bits` is 10 to 30",
-            ),
-            (
-                "subjects = [\"null\"]\n[load]\npipeline = 2\n[[workloads]]\npath = \
-                 \"/\"\nprotocol = \"h2\"",
-                "which has `streams`",
-            ),
-            ("subjects = [\"null\"]\n[load]\nconnections = 1\nin_flight = 1", "not both"),
-            ("subjects = [\"null\"]\n[load]\nin_flight = []", "at least one entry"),
-            (
-                "subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16",
-                "ask for a multiple of 16",
-            ),
-            ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
-            ("subjects = [\"null\"]\n[[backends]]\nuse = \"1\"", "is not the name of a back end"),
-            (
-                "subjects = [\"null\"]\n[[workloads]]\nexpect = { status = 201 }\nrequests = \
-                 [{ path = \"/\" }]",
-                "either a `path` with its keys",
-            ),
-            (
-                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []",
-                "either a `path` with its keys",
-            ),
-            (
-                "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/{rand:9}\" }]",
-                "{rand:1..100}",
-            ),
-            (
-                "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/\", wieght = 2 }]",
-                "did you mean `weight`?",
-            ),
-            ("subjects = [\"null\"]\n[load]\nrate = \"1k..\"", "1k..5k"),
-            ("[[subjects]]\nuse = \"null\"\nvariants = \"x\"", "did you mean `variant`?"),
-        ];
-        for (source, wanted) in cases {
+        for &(source, wanted) in MISTAKES {
             let error = parse(source).unwrap_err();
             assert!(error.contains(wanted), "{source}\n→ {error}");
         }

@@ -1,4 +1,4 @@
-//! Profiles of a suite: what `[profile.NAME]` says in the place of the rest.
+//! Profiles of a suite: the overrides in `[profile.NAME]`.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -12,13 +12,13 @@ use serde::Deserialize;
 /// The key below which profiles stand.
 const PROFILE: &str = "profile";
 
-/// The name by which is asked for no profile of the machine.
+/// Name that disables the profiles that apply automatically.
 const NONE: &str = "none";
 
-/// The key of a profile that says on which machines it is meant without being asked for.
+/// Key of a profile with the machines to which it applies automatically.
 const WHEN: &str = "when";
 
-/// A suite's source, and its profiles apart from it.
+/// A suite's source, separated from its profiles.
 struct Apart<'s> {
     document: Document<'s>,
     profiles: Vec<Profile<'s>>,
@@ -30,11 +30,11 @@ struct Profile<'s> {
     table: Table<'s>,
 }
 
-/// On which machines a profile is meant without being asked for. Empty: on none.
+/// Machines to which a profile applies automatically. Empty: none.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct When {
-    /// Those with fewer CPUs than this that dyno may use.
+    /// Machines on which dyno may use fewer CPUs than this.
     cpus_below: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ impl When {
         self.cpus_below.is_some_and(|below| cpus < below)
     }
 
-    /// Of two that hold, the one for the smaller machines is above the other.
+    /// If two profiles apply, the one for smaller machines overrides the other.
     fn rank(&self) -> Reverse<Option<usize>> {
         Reverse(self.cpus_below)
     }
@@ -88,17 +88,16 @@ impl<'s> Apart<'s> {
     }
 }
 
-/// The names of a suite's profiles, in the order of the alphabet.
+/// Returns the names of a suite's profiles, sorted.
 ///
 /// # Errors
-/// The source is no TOML, or its profiles are no tables.
+/// The source is not valid TOML, or its profiles are no tables.
 pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
     Ok(Apart::parse(path, source)?.profiles.into_iter().map(|profile| profile.name).collect())
 }
 
-/// The profiles that are meant on a machine with so many CPUs: those that say so of themselves, the
-/// ones for small machines above others, unless `none` is among those that are asked for; and above
-/// them those.
+/// Returns the profiles to apply on a machine with this many CPUs, lowest precedence first. The
+/// automatic ones come first, unless `none` is requested. The requested ones follow.
 ///
 /// # Errors
 /// As of [`names`].
@@ -117,15 +116,14 @@ pub fn meant(
         of_machine.into_iter().map(|profile| profile.name).filter(|name| !asked.contains(name));
     let mut meant: Vec<String> = Vec::new();
     for name in of_machine.chain(asked.iter().filter(|name| *name != NONE).cloned()) {
-        // Of one that is named twice the later place counts.
+        // A profile that is named twice has its later position.
         meant.retain(|known| *known != name);
         meant.push(name);
     }
     Ok(meant)
 }
 
-/// A suite's source as it is meant with these profiles, of which a later one takes the place of an
-/// earlier.
+/// Returns a suite's source with these profiles applied. Later profiles override earlier ones.
 ///
 /// # Errors
 /// As of [`names`]; or there is no such profile.
@@ -147,7 +145,7 @@ pub fn document<'s>(
     Ok(document)
 }
 
-/// The document of a suite that was read.
+/// Returns the document of a suite that was read.
 pub(crate) fn of_suite(suite: &Suite) -> Result<Document<'_>, FileError> {
     document(Path::new(&suite.path), &suite.source, &suite.profiles)
 }

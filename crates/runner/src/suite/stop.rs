@@ -1,4 +1,4 @@
-//! What ends a run as soon as it is known: `[stop]`.
+//! Early end of a run whose question is answered: `[stop]`.
 
 use dyno_analysis::compare;
 use dyno_analysis::stats::REPEATS_FOR_INTERVAL;
@@ -7,10 +7,10 @@ use dyno_workload::mistake::{Mistake, mistake, positive};
 use dyno_workload::units;
 use serde::Deserialize;
 
-/// Repeats of a suite that says nothing of them.
+/// Default number of repeats.
 const REPEATS: u32 = 3;
 
-/// The most repeats of one that ends when it is answered, and says nothing of them.
+/// Default limit of repeats of a suite that may end early.
 const REPEATS_AT_MOST: u32 = 20;
 
 /// `[stop]` as it is written.
@@ -22,7 +22,8 @@ pub(super) struct RawStop {
 }
 
 impl RawStop {
-    /// `duet`: subjects are loaded at the same time, so that only some metrics tell them apart.
+    /// `duet`: subjects are loaded at the same time, so that only some metrics can distinguish
+    /// them.
     pub(super) fn check(self, duet: bool) -> Result<Stop, Mistake> {
         let within = |mistake: Mistake| mistake.within("stop");
         let usual: &[&str] =
@@ -53,7 +54,7 @@ const NOT_IN_A_DUET: &str = "with `order = \"duet\"` servers wait for each other
                              holds that wait: no answer about it ends the run; name others, such \
                              as `cpu_us_per_request`, or take `order = \"interleaved\"`";
 
-/// Checks that there is something to be known.
+/// Checks that there are subjects to compare.
 ///
 /// # Errors
 /// There is one subject.
@@ -66,15 +67,16 @@ pub(crate) fn check_subjects(stop: Option<&Stop>, subjects: usize) -> Result<(),
     Err(mistake("stop", message))
 }
 
-/// How many repeats there are, at most where a run may end early.
+/// Returns the number of repeats, which is the limit if a run may end early.
 pub(super) fn repeats(asked: Option<u32>, may_stop: bool) -> Result<u32, Mistake> {
     let repeats = asked.unwrap_or(if may_stop { REPEATS_AT_MOST } else { REPEATS });
     let of_suite = |mistake: Mistake| mistake.within("suite");
     let repeats = positive("repeats", repeats).map_err(of_suite)?;
     if may_stop && (repeats as usize) < REPEATS_FOR_INTERVAL {
         let message = format!(
-            "with `[stop]` these are the most, and nothing is known before {REPEATS_FOR_INTERVAL}: \
-             ask for more, or leave `repeats` out for {REPEATS_AT_MOST}"
+            "with `[stop]` this is the limit, and an interval needs at least \
+             {REPEATS_FOR_INTERVAL} repeats; set more, or leave `repeats` out for \
+             {REPEATS_AT_MOST}"
         );
         return Err(of_suite(mistake("repeats", message)));
     }
@@ -112,7 +114,7 @@ mod tests {
             ("[stop]\nmetrics = [\"p98\"]\n", 3, "there is no metric \"p98\""),
             ("[stop]\nmetrics = []\n", 3, "one metric at least"),
             ("[stop]\nsame_within = \"2\"\n", 3, "such as `2%`"),
-            ("[suite]\nrepeats = 4\n[stop]\n", 3, "nothing is known before 5"),
+            ("[suite]\nrepeats = 4\n[stop]\n", 3, "needs at least 5 repeats"),
             ("[stop]\nmetric = \"p99\"\n", 3, "did you mean `metrics`?"),
             (
                 "[suite]\norder = \"duet\"\n[stop]\nmetrics = [\"throughput\"]\n",

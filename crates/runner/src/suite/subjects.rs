@@ -16,43 +16,43 @@ use crate::revisions::Revised;
 /// A subject's entry in the suite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SuiteSubject {
-    /// Which of the suite's entries says it, counted from 0.
+    /// Index of its entry in the suite, from 0.
     pub place: usize,
     pub name: String,
     pub variant: Option<String>,
-    /// Where its definition lies; `None`: where those of all subjects do.
+    /// Location of its definition at a revision; `None`: the folders of all subjects.
     pub revised: Option<Revised>,
-    /// By which reports name it; `None`: by its name and variant.
+    /// Name in reports; `None`: its name and variant.
     pub label: Option<String>,
-    /// Where it stands on the scale that is varied; `None`: on none.
+    /// Its number on the varied scale; `None`: there is no scale.
     pub level: Option<f64>,
-    /// In place of those of the suite, as far as given.
+    /// Limits that override those of the suite.
     pub limits: CheckedLimits,
-    /// In place of that of the load.
+    /// Overrides the setting of the load.
     pub requests_per_connection: Option<u64>,
     pub env: BTreeMap<String, String>,
-    /// What requests to it have of it, by name.
+    /// Values for requests to it, by name.
     pub request: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that it gets, besides those of its definition.
+    /// Variables of dyno's own environment that it inherits, besides those of its definition.
     pub inherit: Vec<Inherit>,
 }
 
 impl SuiteSubject {
-    /// `name`, `name/variant`, `name@revision`: how the server is told from others.
+    /// Returns the unique name of the server: `name`, `name/variant`, or `name@revision`.
     #[must_use]
     pub fn server(&self) -> String {
         let revision = self.revised.as_ref().map(|revised| &revised.revision);
         server_id(&self.name, self.variant.as_deref(), revision)
     }
 
-    /// How its arm is told from all others.
+    /// Returns the unique name of its arm.
     #[must_use]
     pub fn id(&self) -> String {
         self.label.clone().unwrap_or_else(|| self.server())
     }
 }
 
-/// A subject is its name, or a table.
+/// A subject's entry: its name, or a table.
 #[derive(Debug)]
 pub(super) struct RawSubject(Table);
 
@@ -131,11 +131,11 @@ pub(super) fn check(raw: Vec<RawSubject>) -> Result<Vec<SuiteSubject>, Mistake> 
     raw.into_iter().enumerate().map(entry).collect()
 }
 
-/// Name of the arm that is a subject once more.
+/// Name of the arm that repeats a subject.
 pub(super) const TWIN: &str = "twin";
 
-/// The subjects, and one of them once more under another name: what the two differ by is nothing
-/// but noise.
+/// Adds one of the subjects a second time under another name: any difference between the two is
+/// noise.
 pub(super) fn with_twin(
     mut subjects: Vec<SuiteSubject>,
     of: Option<&str>,
@@ -144,7 +144,8 @@ pub(super) fn with_twin(
     let Some(subject) = subjects.iter().find(|subject| subject.id() == of) else {
         let known: Vec<String> = subjects.iter().map(SuiteSubject::id).collect();
         let message = format!(
-            "`twin` names the subject that is entered twice, and {of:?} is none of this suite's: {}",
+            "`twin` names the subject that is entered twice, and {of:?} is none of this suite's: \
+             {}",
             known.join(", ")
         );
         return Err(mistake("twin", message).within("suite"));

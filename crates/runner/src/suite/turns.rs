@@ -34,19 +34,19 @@ impl RawOrder {
     }
 }
 
-/// What a suite says of turns.
+/// Setting of turns in a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turns {
-    /// Nobody takes any.
+    /// No turns.
     None,
-    /// Nothing is said: an experiment takes them where it can.
+    /// No setting: an experiment takes turns if possible.
     Open,
-    /// They are taken; the length of the slices, nanoseconds, or that which suits the load.
+    /// Turns, with slices of this length in nanoseconds, or of a length that fits the load.
     Taken(Option<u64>),
 }
 
-/// Reads what a suite says of turns. `order`: as it is written. `is_experiment`: it is about what
-/// its subjects differ in.
+/// Reads a suite's setting of turns. `order`: as written. `is_experiment`: whether the suite has an
+/// experiment.
 fn asked(
     order: Option<RawOrder>,
     slice: Option<&str>,
@@ -56,7 +56,7 @@ fn asked(
     let of_suite = |key, message: String| mistake(key, message).within("suite");
     if order != Some(RawOrder::Interleaved) {
         let message =
-            "`slice` belongs to `order = \"interleaved\"`; in other orders nobody takes turns";
+            "`slice` belongs to `order = \"interleaved\"`; in other orders no subject takes turns";
         let is_open = is_experiment && order.is_none() && load.interval.is_none();
         let none = if is_open { Turns::Open } else { Turns::None };
         return slice.map_or(Ok(none), |_| Err(of_suite("slice", message.into())));
@@ -79,7 +79,7 @@ fn asked(
     ))
 }
 
-/// What decides when the subjects of a suite are loaded.
+/// Inputs that decide when the subjects of a suite are loaded.
 pub(super) struct Paced<'a> {
     pub order: Option<RawOrder>,
     pub slice: Option<&'a str>,
@@ -90,8 +90,7 @@ pub(super) struct Paced<'a> {
 }
 
 impl Paced<'_> {
-    /// The load, for each workload the indices of its steps, and the length of turns, if any are
-    /// taken.
+    /// Returns the load, the indices of each workload's steps, and the length of turns, if any.
     pub(super) fn check(
         self,
         shaped: &[CheckedWorkload],
@@ -119,22 +118,22 @@ impl Paced<'_> {
 const PAGES_HAVE_VISITORS: &str = "how many requests of a page are in flight changes as it loads; \
                                    give the number of visitors as `connections`";
 
-/// Most subjects that take turns without being asked to.
+/// Most subjects that take turns by default.
 const TAKE_TURNS: usize = 3;
 
 impl Turns {
-    /// The same, with nothing left open. CPU quotas are refilled every 100 ms, about once a turn:
-    /// how much of one falls into a turn is chance.
+    /// Resolves the default. Subjects with CPU quotas take no turns: a quota is refilled every 100
+    /// ms, about once a turn, so that its share of a turn is random.
     fn unless_asked(self) -> Turns {
         if self == Turns::Open { Turns::None } else { self }
     }
 
-    /// Length of the slices for a load of so many subjects, nanoseconds; `None`: they take no
+    /// Returns the length of the slices for this many subjects, nanoseconds; `None`: they take no
     /// turns.
     fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
         let (shortest_ns, longest_ns) = (TURNS_NS[0], TURNS_NS[TURNS_NS.len() - 1]);
-        // Counters are read at both ends of every turn. Those of many subjects take more of a short
-        // turn than the generator can spare.
+        // Counters are read at both ends of every turn. With many subjects that takes too much
+        // generator time of a short turn.
         let are_few = subjects <= TAKE_TURNS;
         let fitting = TURNS_NS
             .into_iter()
@@ -144,14 +143,14 @@ impl Turns {
             Turns::None => None,
             Turns::Open => fitting.filter(|_| are_few && check_steps(load, has_pages).is_ok()),
             Turns::Taken(Some(ns)) => Some(ns),
-            // What fits none of them is refused where the length is checked.
+            // A load that fits none of them is refused by the check of its length.
             Turns::Taken(None) => fitting.or(Some(longest_ns)),
         }
     }
 }
 
-/// Whether the turns of a plan are those that it would take with loads of another length: they can
-/// be kept apart, and no shorter ones become possible that would be taken in their place.
+/// Returns whether a plan would take the same turns with loads of another length: its intervals can
+/// be kept apart, and no shorter turns become possible.
 pub(crate) fn keeps(plan: &Plan, duration_ns: u64) -> bool {
     let Some(slice_ns) = plan.slice_ns else { return true };
     let other = Load { duration_ns, ..plan.load.clone() };
@@ -164,7 +163,7 @@ pub(crate) fn keeps(plan: &Plan, duration_ns: u64) -> bool {
 /// Checks that no CPU quota is refilled only a few times in a turn.
 ///
 /// # Errors
-/// One is.
+/// A quota is.
 fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
     match slice_ns.filter(|ns| has_quota && *ns < TURN_OF_QUOTA_NS) {
         None => Ok(()),
@@ -178,11 +177,10 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
     }
 }
 
-/// The load as it is where it takes turns in slices of this length, or as it was where it takes
-/// none.
+/// Returns the load in turns of this length, or the load unchanged without turns.
 ///
 /// # Errors
-/// It cannot.
+/// The load cannot take turns.
 fn taken(load: SuiteLoad, slice_ns: Option<u64>, has_pages: bool) -> Result<SuiteLoad, Mistake> {
     let Some(slice_ns) = slice_ns else { return Ok(load) };
     check_steps(load.decided(), has_pages)?;
@@ -218,7 +216,7 @@ fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
 /// slice.
 ///
 /// # Errors
-/// They are too many.
+/// There are too many intervals.
 pub(crate) fn check_length(suite: &SuiteFile, subjects: usize) -> Result<(), Mistake> {
     let Some(slice_ns) = suite.slice_ns.filter(|_| subjects > 1) else { return Ok(()) };
     check_time(suite.load.decided(), subjects, slice_ns)

@@ -1,4 +1,4 @@
-//! Reads `subject.toml` and `backend.toml`, and tells all mistakes of a file at once.
+//! Reads `subject.toml` and `backend.toml`, and reports all mistakes of a file at once.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,10 +25,10 @@ use crate::limits_keys::{CheckedLimits, RawLimits};
 use crate::paths::Name;
 use crate::placeholders::{self, OF_BACKEND, Place};
 
-/// What a stop waits for unless its file says otherwise.
+/// Default deadline of a stop.
 const STOP: Nanoseconds = Nanoseconds(5_000_000_000);
 
-/// How long a start may take to be ready unless its file says otherwise.
+/// Default deadline of a start.
 const READY: Nanoseconds = Nanoseconds(20_000_000_000);
 
 /// The folder of a definition, whose files it may name.
@@ -36,12 +36,12 @@ const READY: Nanoseconds = Nanoseconds(20_000_000_000);
 struct Home<'a> {
     folder: &'a Path,
     role: Role,
-    /// Contracts with mistakes, which stand in files of their own.
+    /// Mistakes of contracts, which have files of their own.
     wrong_contracts: &'a RefCell<Vec<FileError>>,
 }
 
-/// Why a file cannot be read. A link that leads nowhere is there, so that "no such file" alone
-/// would be puzzling.
+/// Returns why a file cannot be read. A dangling link exists, so that "no such file" alone would be
+/// confusing.
 fn why(path: &Path, error: &std::io::Error) -> String {
     let is_dangling = error.kind() == std::io::ErrorKind::NotFound && path.is_symlink();
     if is_dangling { "it is a link that leads nowhere".into() } else { error.to_string() }
@@ -69,7 +69,7 @@ impl Definition {
         Definition::parse(folder, role, &source)
     }
 
-    /// As if this stood in the file of its role in `folder`.
+    /// Reads a text as if it were the file of its role in `folder`.
     ///
     /// # Errors
     /// All mistakes of the text, and of the contracts that it names.
@@ -92,8 +92,8 @@ impl Definition {
 }
 
 impl Home<'_> {
-    /// Takes every key, whatever is wrong with those before it. What is wrong has been told: its
-    /// usual value stands in for it, so that mistakes of the whole are told as well.
+    /// Takes every key, even after a mistake in an earlier one. A wrong value has been reported and
+    /// is replaced by its default, so that mistakes of the whole are reported as well.
     fn definition(self, keys: &mut Keys<'_>) -> Option<Definition> {
         let nature = self.nature(keys);
         let kept = self.contracts(keys).unwrap_or_default();
@@ -110,17 +110,7 @@ impl Home<'_> {
         let stop = keys.table("stop").map(stop).unwrap_or_default();
         let ready = keys.table("ready").map(ready).unwrap_or_default();
         let endpoints = keys.optional("endpoints").unwrap_or_default();
-        let variants = keys.named_tables("variants");
-        for (variant, _) in variants.iter().filter(|(variant, _)| Name::parse(variant).is_err()) {
-            let message = format!(
-                "{variant:?} is not the name of a variant, which has at least one letter and no `/`"
-            );
-            keys.add(mistake("variants", message).below(variant.clone()));
-        }
-        let variants: BTreeMap<String, Variant> = variants
-            .into_iter()
-            .map(|(variant, table)| (variant, self.variant(table, &kept)))
-            .collect();
+        let variants = self.variants(keys, &kept);
         let Nature { name, title, language, description, protocols, refuses } = nature?;
         let usual = if protocols.is_empty() { ReadyBy::Listening } else { answer_at("/") };
         let definition = Definition {
@@ -159,6 +149,17 @@ impl Home<'_> {
         Some(definition)
     }
 
+    fn variants(self, keys: &mut Keys<'_>, kept: &Kept) -> BTreeMap<String, Variant> {
+        let tables = keys.named_tables("variants");
+        for (name, _) in tables.iter().filter(|(name, _)| Name::parse(name).is_err()) {
+            let message = format!(
+                "{name:?} is not the name of a variant, which has at least one letter and no `/`"
+            );
+            keys.add(mistake("variants", message).below(name.clone()));
+        }
+        tables.into_iter().map(|(name, table)| (name, self.variant(table, kept))).collect()
+    }
+
     fn nature(self, keys: &mut Keys<'_>) -> Option<Nature> {
         let called = self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = keys.optional::<Name>("name").map(|name| name.0);
@@ -186,7 +187,7 @@ impl Home<'_> {
         })
     }
 
-    /// What only back ends have.
+    /// Reads the keys that only back ends have.
     fn data(self, keys: &mut Keys<'_>) -> Data {
         if self.role == Role::Subject {
             return Data::default();
@@ -198,7 +199,7 @@ impl Home<'_> {
         Data { limits: limits.unwrap_or_default(), seed, reset }
     }
 
-    /// What only subjects have.
+    /// Reads a key that only subjects have.
     fn runtime(self, keys: &mut Keys<'_>) -> Option<RuntimeSpec> {
         let table = (self.role == Role::Subject).then(|| keys.table("runtime")).flatten();
         table.and_then(runtime)
@@ -209,7 +210,7 @@ impl Home<'_> {
         table.map(profile).unwrap_or_default()
     }
 
-    /// The contracts that `checks` names. `None`: it is not there.
+    /// Reads the contracts that `checks` names. `None`: the key is missing.
     fn contracts(self, keys: &mut Keys<'_>) -> Option<Kept> {
         let names = keys.list::<String>("checks")?;
         if self.role == Role::Backend {
@@ -232,7 +233,8 @@ impl Home<'_> {
         Some(kept)
     }
 
-    /// `Err`: why there is none; `None`: its mistakes, which stand elsewhere, are kept to be told.
+    /// Reads a contract. `Err`: why there is none. `None`: the contract has mistakes, which are
+    /// kept for the report.
     fn contract(self, name: &str) -> Result<Contract, Option<String>> {
         let of_name = Name::parse(name).map_err(|_| {
             format!(
@@ -282,7 +284,7 @@ impl Home<'_> {
         })
     }
 
-    /// What the start of a definition and that of a variant both have.
+    /// Reads the keys that the start of a definition and that of a variant share.
     fn start_parts(self, keys: &mut Keys<'_>) -> StartParts {
         let env = env(keys, Place::Start);
         let inherit = keys.list("inherit").unwrap_or_default();
@@ -302,7 +304,7 @@ impl Home<'_> {
             if let Err(why) = Place::Start.check(file.to.text()) {
                 keys.add(mistake("files", why).below(i).below("to"));
             }
-            // What cannot be read is told when it is needed.
+            // An unreadable file is reported when it is needed.
             let template =
                 read_within(file.template.path(), self.folder, TEMPLATE_BYTES).unwrap_or_default();
             let checked = match str::from_utf8(&template) {
@@ -321,7 +323,8 @@ impl Home<'_> {
         StartParts { env, inherit, files, cwd }
     }
 
-    /// `whole`: the contracts of the whole file, which hold unless it names others.
+    /// Reads a variant. `whole`: the contracts of the whole file, which apply unless the variant
+    /// names others.
     fn variant(self, mut keys: Keys<'_>, whole: &Kept) -> Variant {
         let kept = self.contracts(&mut keys);
         let command_words = keys.optional::<Vec<String>>("command");
@@ -357,7 +360,7 @@ impl Home<'_> {
     }
 }
 
-/// What a server is, apart from how it is run.
+/// Identity of a server: its name, language and protocols.
 struct Nature {
     name: String,
     title: String,
@@ -367,7 +370,7 @@ struct Nature {
     refuses: bool,
 }
 
-/// What a back end has that a subject has not.
+/// Keys that only back ends have.
 #[derive(Default)]
 struct Data {
     limits: CheckedLimits,
@@ -386,13 +389,12 @@ struct StartParts {
 #[derive(Default)]
 struct Kept {
     contracts: Vec<Contract>,
-    /// It names others, which are wrong: what their checks are called is not known.
+    /// Whether it names contracts with mistakes, so that the names of their checks are unknown.
     lacks_some: bool,
 }
 
 impl Kept {
-    /// Takes one more. `Err`: it has a check that would be taken for one of those before, as a
-    /// sentence.
+    /// Adds a contract. `Err`: it has a check of the same name as an earlier one, as a sentence.
     fn take(&mut self, contract: Contract) -> Result<(), Option<String>> {
         for earlier in &self.contracts {
             if let Some((name, protocol)) = earlier.clash(&contract) {
@@ -413,13 +415,13 @@ fn answer_at(path: &str) -> ReadyBy {
     ReadyBy::Answer { path: path.into(), status: Status::Any }
 }
 
-/// Whether a text is the name of a back end: it stands in placeholders.
+/// Returns whether a text is a valid name of a back end, as it is used in placeholders.
 #[must_use]
 pub fn is_backend(name: &str) -> bool {
     placeholders::backends_in(&format!("{{{name}.{}}}", OF_BACKEND[0])).eq([name])
 }
 
-/// Why a text is no name of a back end.
+/// Returns why a text is no valid name of a back end.
 #[must_use]
 pub fn not_a_backend(name: &str) -> String {
     format!("{name:?} is not the name of a back end: letters, digits, `-` and `_`, a letter first")
@@ -447,7 +449,7 @@ fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// The needs that can be read.
+/// Reads the needs, without those that have mistakes.
 fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
     let all = keys.tables("requires").into_iter().map(|mut keys| {
         let (name, test, hint) =
@@ -466,7 +468,7 @@ fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
     all.flatten().collect()
 }
 
-/// A table of a command and its deadline.
+/// Reads a table of a command and its deadline.
 fn command(mut keys: Keys<'_>, place: Place, usual: Nanoseconds) -> Option<CommandSpec> {
     let command = keys.required::<String>("command");
     check_text(&keys, "command", command.as_deref(), place);
@@ -602,8 +604,8 @@ fn checked_port(key: &'static str, n: i64) -> Result<u16, Mistake> {
         _ => Err(mistake(
             key,
             format!(
-                "`{key}` is a port, 1 to 65535; leave it out for one that dyno finds, and tell the \
-                 server with {{{key}}}"
+                "`{key}` is a port, 1 to 65535; leave it out for one that dyno finds, and pass it \
+                 to the server with {{{key}}}"
             ),
         )),
     }

@@ -1,5 +1,5 @@
-//! Where definitions lie: folders of subjects, one after the other, and the folders `backends`
-//! beside them.
+//! The search path of definitions: folders of subjects, in order, and the folders `backends` next
+//! to them.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -10,18 +10,20 @@ use dyno_workload::text::{FileError, nearest};
 use super::prerequisites::Prerequisites;
 use super::{Definition, Role};
 
-/// Folders of subjects. Of two subjects of one name that in the earlier folder is meant.
+/// Folders of subjects. If two have a subject of the same name, the earlier folder takes
+/// precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(pub Vec<PathBuf>);
 
-/// The controls, which need nothing but dyno: they are at hand wherever it is run.
+/// The controls, which need nothing but dyno: they are available everywhere.
 const BUILT_IN: [(&str, &str); 3] = [
     ("closed-port", include_str!("../../../../subjects/closed-port/subject.toml")),
     ("coalescing", include_str!("../../../../subjects/coalescing/subject.toml")),
     ("null", include_str!("../../../../subjects/null/subject.toml")),
 ];
 
-/// Where a control would lie that dyno has in itself: nowhere. Its contract is dyno's own, too.
+/// Returns the definition of a built-in control. It has no folder, and its contract is built in,
+/// too.
 fn built_in(name: &str) -> Option<Result<Definition, FileError>> {
     let (_, source) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
     Some(Definition::parse(&Path::new("dyno").join(name), Role::Subject, source))
@@ -30,18 +32,18 @@ fn built_in(name: &str) -> Option<Result<Definition, FileError>> {
 /// Why there is no definition of a name.
 #[derive(Debug)]
 pub enum NoDefinition {
-    /// Nowhere, as a sentence.
+    /// Not found, as a sentence.
     None(String),
-    /// It is there, with mistakes.
+    /// Found, with mistakes.
     Wrong(Box<FileError>),
 }
 
-/// A subject's name, and its definition or what is wrong with it.
+/// A subject's name, and its definition or its mistakes.
 pub type ByName = (String, Result<Definition, FileError>);
 
 impl Folders {
-    /// All subjects by name, each once, in the order of the names: those with mistakes, too, and
-    /// the controls.
+    /// Returns all subjects, each once, sorted by name, including those with mistakes and the
+    /// controls.
     ///
     /// # Errors
     /// A folder cannot be read.
@@ -56,7 +58,7 @@ impl Folders {
         Ok(all)
     }
 
-    /// The same without the controls that dyno has in itself.
+    /// The same without the built-in controls.
     ///
     /// # Errors
     /// A folder cannot be read.
@@ -77,7 +79,7 @@ impl Folders {
         Ok(all.into_iter().map(|(name, path)| (name, read(&path))).collect())
     }
 
-    /// The subject of a name.
+    /// Returns the subject of a name.
     ///
     /// # Errors
     /// There is none, or it has mistakes.
@@ -97,8 +99,8 @@ impl Folders {
         }
     }
 
-    /// The back end of a name: a folder with `backend.toml` among the subjects or in a folder
-    /// `backends` beside them; or a subject, which can stand behind another.
+    /// Finds the back end of a name: a folder with `backend.toml` among the subjects or in a folder
+    /// `backends` next to them. A subject can be the back end of another one.
     ///
     /// # Errors
     /// There is none, or it has mistakes.
@@ -119,8 +121,8 @@ impl Folders {
         }
     }
 
-    /// A definition and all that stand behind it, each once: those that it needs, and those that
-    /// these need. `Err`: one of them is nowhere or wrong, as a sentence.
+    /// Returns a definition and all its direct and indirect back ends, each once. `Err`: one of
+    /// them is missing or has mistakes, as a sentence.
     pub fn with_backends(&self, definition: &Definition) -> Vec<Result<Definition, String>> {
         let mut known = BTreeSet::new();
         let mut all = vec![Ok(definition.clone())];
@@ -140,8 +142,8 @@ impl Folders {
         all
     }
 
-    /// Why a subject cannot be run here, as a sentence: a need of its own, or of a back end that it
-    /// names, is not met.
+    /// Returns why a subject cannot be run here, as a sentence: an unmet need of its own or of one
+    /// of its back ends.
     #[must_use]
     pub fn lack(&self, definition: &Definition, here: &Prerequisites<'_>) -> Option<String> {
         self.with_backends(definition).into_iter().enumerate().find_map(|(i, found)| match found {
@@ -153,13 +155,13 @@ impl Folders {
         })
     }
 
-    /// Where back ends are looked for.
+    /// Returns the folders that are searched for back ends.
     fn of_backends(&self) -> Vec<PathBuf> {
-        let beside =
+        let sibling =
             |folder: &PathBuf| Some(std::path::absolute(folder).ok()?.parent()?.join("backends"));
         self.0
             .iter()
-            .flat_map(|folder| std::iter::once(folder.clone()).chain(beside(folder)))
+            .flat_map(|folder| std::iter::once(folder.clone()).chain(sibling(folder)))
             .collect()
     }
 
@@ -193,8 +195,8 @@ impl Folders {
     }
 }
 
-/// The folders of definitions in a folder, by name. One whose file cannot be read is among them, so
-/// that it is reported.
+/// Returns the folders of definitions in a folder, by name. A folder with an unreadable file is
+/// included, so that it is reported.
 fn folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)>, FileError> {
     let unreadable = |error| FileError::whole(folder, format!("cannot be read: {error}"));
     let mut all = Vec::new();
@@ -208,8 +210,8 @@ fn folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)>, FileErro
     Ok(all)
 }
 
-/// Whether a folder has the file of a role, whatever that is: a pipe, a link that leads nowhere, or
-/// one that may not be looked at.
+/// Returns whether a folder has the file of a role, of any kind: also a pipe, a dangling link, or
+/// an inaccessible file.
 fn holds(folder: &Path, role: Role) -> bool {
     match folder.join(role.file()).symlink_metadata() {
         Ok(_) => true,
@@ -278,7 +280,7 @@ mod tests {
         write(&odd, Role::Subject, "not UTF-8");
         let folders = Folders(vec![subjects]);
         let all = folders.in_folders().unwrap();
-        let told: Vec<(String, String)> =
+        let found: Vec<(String, String)> =
             all.into_iter().map(|(name, read)| (name, read.unwrap_err().to_string())).collect();
         let expected = [
             ("binary", "not UTF-8"),
@@ -290,11 +292,11 @@ mod tests {
             ("odd\u{fffd}", "not UTF-8"),
             ("pipe", "is no regular file"),
         ];
-        assert_eq!(told.len(), expected.len(), "{told:?}");
-        for ((name, why), (expected, words)) in told.iter().zip(expected) {
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for ((name, why), (expected, words)) in found.iter().zip(expected) {
             assert!(name == expected && why.contains(words), "{name}: {why}");
         }
-        // So is one that is asked for by its name.
+        // A folder that is requested by name is reported, too.
         for name in ["pipe", "device", "dangling"] {
             assert!(matches!(folders.subject(name), Err(NoDefinition::Wrong(_))), "{name}");
         }
@@ -302,15 +304,15 @@ mod tests {
     }
 
     #[test]
-    fn a_back_end_lies_beside_the_subjects_or_among_them_or_is_one() {
+    fn back_end_is_next_to_the_subjects_or_among_them_or_is_one() {
         let root = tempfile::tempdir().unwrap();
         let subjects = root.path().join("subjects");
-        write(&root.path().join("backends/db"), Role::Backend, "beside");
+        write(&root.path().join("backends/db"), Role::Backend, "sibling");
         write(&subjects.join("cache"), Role::Backend, "among");
         write(&subjects.join("front"), Role::Subject, "a subject");
         let folders = Folders(vec![subjects]);
         let found = |name: &str| folders.backend(name).map(|d| (d.title, d.role)).ok();
-        assert_eq!(found("db"), Some(("beside".into(), Role::Backend)));
+        assert_eq!(found("db"), Some(("sibling".into(), Role::Backend)));
         assert_eq!(found("cache"), Some(("among".into(), Role::Backend)));
         assert_eq!(found("front"), Some(("a subject".into(), Role::Subject)));
         let Err(NoDefinition::None(why)) = folders.backend("dbs") else {
@@ -350,7 +352,7 @@ mod tests {
             "[[requires]]\nname = \"disk\"\ntest = \"false\"\nhint = \"Buy one.\"\n",
         );
         assert_eq!(lack().as_deref(), Some("its back end db: disk is missing. Buy one."));
-        // One that needs itself is looked at once.
+        // A subject that needs itself is checked once.
         file("backends/db", "backends = [\"app\"]\n");
         assert_eq!(lack(), None);
     }

@@ -1,4 +1,4 @@
-//! What this machine has of what definitions require.
+//! Checks of the requirements of definitions on this machine.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,15 +10,15 @@ use dyno_launch::tool::Answer;
 
 use super::{Definition, Require};
 
-/// Tests of needs, each run once however many definitions have it: variants share those of their
-/// subject, and some take a second.
+/// Tests of needs. Each is run once even if several definitions have it: variants share those of
+/// their subject, and some take a second.
 #[derive(Debug)]
 pub struct Prerequisites<'a> {
     supervision: &'a Supervision<'a>,
     answers: RefCell<HashMap<Test, Answer>>,
 }
 
-/// All that decides what a test answers.
+/// All inputs that decide the result of a test.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Test {
     command: String,
@@ -32,14 +32,13 @@ impl<'a> Prerequisites<'a> {
         Prerequisites { supervision, answers: RefCell::default() }
     }
 
-    /// The first need of a definition that this machine does not meet, as a sentence with the way
-    /// out.
+    /// Returns the first unmet need of a definition, as a sentence with a hint.
     #[must_use]
     pub fn unmet(&self, definition: &Definition) -> Option<String> {
         self.all_unmet(definition).next().map(|(_, sentence)| sentence)
     }
 
-    /// The needs of a definition that this machine does not meet, each with the same as a sentence.
+    /// Returns the unmet needs of a definition, each with its sentence.
     pub fn all_unmet<'b>(
         &'b self,
         definition: &'b Definition,
@@ -100,7 +99,7 @@ mod tests {
             assert_eq!(here.unmet(definition), None);
         }
         assert_eq!(asked(), 1);
-        // Another environment of its build may have another answer.
+        // Another build environment may give another result.
         assert_eq!(here.unmet(&plain.with_variant("b").unwrap()), None);
         assert_eq!(asked(), 2);
     }

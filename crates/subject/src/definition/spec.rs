@@ -21,49 +21,49 @@ pub struct Require {
     pub name: String,
     /// A shell command that succeeds where the need is met.
     pub test: String,
-    /// How to get it, as a sentence.
+    /// Hint how to get it, as a sentence.
     pub hint: String,
-    /// The Debian package that brings it.
+    /// Debian package that provides it.
     pub debian: Option<String>,
-    /// How long the test may take.
+    /// Deadline of the test.
     pub deadline: Nanoseconds,
 }
 
-/// A shell command, and how long it may take.
+/// A shell command and its deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandSpec {
     pub command: String,
     pub deadline: Nanoseconds,
 }
 
-/// What a server needs so that its functions have names in a profile.
+/// Settings that give a server's functions names in a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProfileSpec {
-    /// Added to the environment of its start where profiles are asked for.
+    /// Added to the environment of its start where profiles are requested.
     pub env: BTreeMap<String, String>,
-    /// Has it write down what it compiled, once stacks were taken.
+    /// Command that makes it write a list of its compiled code, run after sampling.
     pub command: Option<CommandSpec>,
 }
 
-/// How a server's runtime tells of itself.
+/// Source of a server's runtime statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuntimeSpec {
-    /// A JVM, in the file that it keeps for tools.
+    /// A JVM, by its performance data file (hsperfdata).
     Jvm,
-    /// Node.js, by a script that it is started with.
+    /// Node.js, by a script that it loads at its start.
     Node,
-    /// The server itself, at a socket of which its environment tells.
+    /// The server itself, at a socket that a variable of its environment names.
     Own,
 }
 
-/// How long a question to a tool may take unless its file says otherwise.
+/// Default deadline of a command that queries a tool.
 pub(crate) const QUESTION: Nanoseconds = Nanoseconds(limits::QUESTION.as_nanos() as u64);
 
-/// How long a build may take unless its file says otherwise.
+/// Default deadline of a build.
 pub(crate) const BUILD: Nanoseconds = Nanoseconds(limits::BUILD.as_nanos() as u64);
 
-/// How long loading data, or putting it back, may take unless the file says otherwise.
+/// Default deadline of the commands that load and reset data.
 pub(crate) const DATA: Nanoseconds = Nanoseconds(limits::DATA.as_nanos() as u64);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,16 +73,16 @@ pub struct BuildSpec {
     pub inputs: Vec<Inside>,
     /// Values may hold placeholders.
     pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that the build sees, besides
+    /// Variables of dyno's own environment that the build inherits, besides
     /// [`TOOLCHAINS`](dyno_launch::environment::TOOLCHAINS).
     pub inherit: Vec<Inherit>,
-    /// How long it may take.
+    /// Deadline of the build.
     pub deadline: Nanoseconds,
 }
 
 impl BuildSpec {
-    /// The environment of the build: what it sees of dyno's own, and `env`. Temporary files go into
-    /// `temporary`.
+    /// Returns the environment of the build: its inherited variables, and `env`. Temporary files go
+    /// into `temporary`.
     pub(crate) fn environment(&self, temporary: &Path, places: &Placeholders) -> Environment {
         let mut environment = Environment::of_tool(&Ours::read(), &self.inherit, temporary);
         self.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
@@ -94,19 +94,19 @@ impl BuildSpec {
 pub struct StartSpec {
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that the server sees, besides those that every server
-    /// does.
+    /// Variables of dyno's own environment that the server inherits, besides those that every
+    /// server does.
     pub inherit: Vec<Inherit>,
     pub files: Vec<FileSpec>,
     /// Folder in which it is started, with placeholders.
     pub cwd: String,
-    /// Ports that the server has of its own, and cannot be told; `None`: it is given one.
+    /// Fixed port of a server whose port cannot be set; `None`: dyno chooses a free port.
     pub port: Option<u16>,
     pub tls_port: Option<u16>,
 }
 
 impl StartSpec {
-    /// Whether only one start of it can be up at a time.
+    /// Returns whether only one start of it can be up at a time.
     #[must_use]
     pub const fn has_own_port(&self) -> bool {
         self.port.is_some() || self.tls_port.is_some()
@@ -121,12 +121,12 @@ pub struct FileSpec {
     pub to: Target,
 }
 
-/// Where a rendered file goes: a path within the start's working folder, which may hold
+/// Destination of a rendered file: a path within the start's working folder, which may hold
 /// placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target(String);
 
-/// Placeholders whose values are paths of their own.
+/// Placeholders whose values are absolute paths.
 const PATHS: [&str; 6] = ["{work}", "{dir}", "{out}", "{dyno}", "{cert}", "{key}"];
 
 impl Target {
@@ -150,23 +150,23 @@ impl Target {
         Ok(Target(below.into()))
     }
 
-    /// Whether one of two files is the other one, or would lie below it.
+    /// Returns whether two files are the same, or one would lie below the other.
     #[must_use]
     pub fn overlaps(&self, other: &Target) -> bool {
         let [one, other] = [self, other].map(|target| Path::new(&target.0));
         one.starts_with(other) || other.starts_with(one)
     }
 
-    /// As it is written, from the working folder on.
+    /// Returns the path as it is written, relative to the working folder.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// Within the working folder, with placeholders replaced.
+    /// Returns the path within the working folder, with placeholders replaced.
     ///
     /// # Errors
-    /// What was put in leads out of it.
+    /// A value leads out of the working folder.
     pub fn fill(&self, places: &Placeholders) -> Result<Inside, String> {
         Inside::parse(&places.fill(&self.0))
     }
@@ -181,7 +181,7 @@ impl<'de> Deserialize<'de> for Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopSpec {
     pub signal: Signal,
-    /// Nanoseconds from the signal. What still runs then is killed.
+    /// Deadline, nanoseconds from the signal. Processes that still run then are killed.
     pub deadline_ns: u64,
 }
 
@@ -192,7 +192,7 @@ pub struct ReadySpec {
     pub deadline_ns: u64,
 }
 
-/// The sign by which a start is known to be ready.
+/// Sign that a start is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadyBy {
     /// GET of this path is answered with such a status.
@@ -245,7 +245,7 @@ pub struct ReadyKeys {
     pub deadline: Option<Nanoseconds>,
 }
 
-/// A duration as people write it.
+/// A duration that is written like `5s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nanoseconds(pub u64);
 

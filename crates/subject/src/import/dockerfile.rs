@@ -1,4 +1,4 @@
-//! The instructions of a Dockerfile, line by line as they are written. None is interpreted.
+//! The instructions of a Dockerfile, line by line as they are written, without interpretation.
 
 use super::plain_line;
 
@@ -52,7 +52,8 @@ fn is_empty(line: &str) -> bool {
     line.trim().is_empty() || line.trim_start().starts_with('#')
 }
 
-/// The sign that continues lines: a directive before the first instruction may choose the backtick.
+/// Returns the character that continues lines: a directive before the first instruction may choose
+/// the backtick.
 fn escape(text: &str) -> char {
     let directives = text.lines().map(str::trim).take_while(|line| line.starts_with('#'));
     let mut escapes = directives.filter_map(|line| {
@@ -62,7 +63,7 @@ fn escape(text: &str) -> char {
     if escapes.next().is_some_and(|value| value == "`") { '`' } else { '\\' }
 }
 
-/// The words that end the here-documents of an instruction.
+/// Returns the words that end the here-documents of an instruction.
 fn documents(text: &str) -> Vec<String> {
     let name = |after: &str| {
         let after = after.trim_start_matches('-').trim_start_matches(['"', '\'']);
@@ -75,8 +76,8 @@ fn documents(text: &str) -> Vec<String> {
     texts.split("<<").skip(1).map(name).filter(|name| !name.is_empty()).collect()
 }
 
-/// The lines of the instructions that `is_wanted` by their names, with the lines after the first of
-/// each indented.
+/// Returns the lines of the instructions that `is_wanted` by their names, with the lines after the
+/// first of each indented.
 pub(super) fn listed(all: &[Instruction], is_wanted: impl Fn(&str) -> bool) -> String {
     let wanted = all.iter().filter(|instruction| is_wanted(&instruction.name));
     let lines = wanted.flat_map(|instruction| {
@@ -128,7 +129,7 @@ mod tests {
         let names: Vec<&str> = all.iter().map(|own| own.name.as_str()).collect();
         assert_eq!(names, ["RUN", "COPY", "RUN", "CMD"]);
         assert_eq!(all[0].lines.len(), 6);
-        // One that never ends takes the rest, as it would there.
+        // A here-document without an end takes the rest, as in Docker.
         assert_eq!(parse("RUN <<A\nCMD x\n").len(), 1);
     }
 

@@ -1,8 +1,8 @@
 //! The definition of a server of TechEmpower's FrameworkBenchmarks: the facts of its
 //! `benchmark_config.json`, and the steps of its Dockerfile as comments.
 //!
-//! Nothing of a Dockerfile is carried out, neither here nor by the definition that is written: a
-//! person reads the steps and writes those that this machine needs.
+//! The Dockerfile is never executed, neither here nor by the definition that is written: the user
+//! reads the steps and writes those that this machine needs.
 
 mod dockerfile;
 
@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use dockerfile::Instruction;
 
-/// A definition, and the work that a person has to finish.
+/// A definition, and the steps that are left to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The text of `subject.toml`.
     pub toml: String,
-    /// Remaining work, in sentences. Lines after the first of one are the steps that it speaks of.
+    /// Remaining steps, in sentences. Further lines of a sentence list the steps in detail.
     pub left: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ pub fn techempower(name: &str, read: ReadFile<'_>, test: Option<&str>) -> Result
     Ok(Imported { toml, left: writer.left })
 }
 
-/// A text, a number or a boolean as text; `None`: another value, such as null.
+/// Returns a text, a number or a boolean as text; `None`: another value, such as null.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -154,7 +154,7 @@ impl Writer<'_> {
         )
     }
 
-    /// Whether it has the paths that the contract `techempower` asks for.
+    /// Returns whether it has the paths of the contract `techempower`.
     fn is_of_contract(&self) -> bool {
         let has = |key: &str, path: &str| text_of(self.test, key).is_some_and(|own| own == path);
         has("plaintext_url", "/plaintext") && has("json_url", "/json")
@@ -174,12 +174,12 @@ impl Writer<'_> {
                 .is_some_and(|name| name.eq_ignore_ascii_case("postgres"))
     }
 
-    /// A need that is not met until a person has finished the file: it keeps dyno from starting
-    /// what does nothing.
+    /// Returns a need that is not met until the user has finished the file: it keeps dyno from
+    /// starting an incomplete server.
     fn unfinished(&self) -> String {
         let hint = format!(
-            "Write [build] and [start] command in subject.toml by the steps of {}, which stand \
-             there as comments; then remove this [[requires]].",
+            "Write [build] and [start] command in subject.toml from the steps of {}, which are \
+             listed there as comments; then remove this [[requires]].",
             self.file
         );
         format!(
@@ -188,7 +188,7 @@ impl Writer<'_> {
         )
     }
 
-    /// The steps of the image as comments.
+    /// Returns the steps of the image as comments.
     fn build(&mut self) -> String {
         let comments = comment(&dockerfile::listed(&self.steps, is_of_build));
         let work = format!(
@@ -207,7 +207,7 @@ impl Writer<'_> {
 
     fn start(&mut self) -> Result<String, String> {
         let mut listed = dockerfile::listed(&self.steps, |name| !is_of_build(name));
-        // It takes the place of the image's CMD.
+        // It replaces the image's CMD.
         if let Some(command) = self.test.get("docker_cmd").filter(|value| !value.is_null()) {
             let command = scalar(command).unwrap_or_else(|| command.to_string());
             let _ = writeln!(listed, "{CONFIG}: docker_cmd {}", plain_line(&command));
@@ -242,7 +242,7 @@ impl Writer<'_> {
         ))
     }
 
-    /// `None`: none is named.
+    /// Returns its port; `None`: none is named.
     fn port(&self) -> Result<Option<u16>, String> {
         let Some(text) = text_of(self.test, "port") else { return Ok(None) };
         match text.trim().parse() {
@@ -279,23 +279,24 @@ impl Writer<'_> {
     }
 }
 
-/// Whether an instruction makes the image, rather than starts it.
+/// Returns whether an instruction builds the image, as opposed to starting it.
 fn is_of_build(name: &str) -> bool {
     !["CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL"].contains(&name)
 }
 
-/// Lines as comments of TOML: each begins with its own sign, and none holds a character that TOML
-/// takes for a line's end.
+/// Returns lines as TOML comments: each has its own `#`, and none holds a character that TOML takes
+/// for a line end.
 fn comment(lines: &str) -> String {
     lines.lines().map(|line| format!("#   {}\n", plain_line(line))).collect()
 }
 
-/// A line in which nothing controls a terminal, an editor or a parser.
+/// Returns a line without characters that control a terminal, an editor or a parser.
 fn plain_line(line: &str) -> String {
     let is_hidden = |c: char| {
         c.is_control()
             // Line and paragraph separators, marks and overrides of the writing direction.
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     line.chars()
         .map(|c| match c {
@@ -306,14 +307,13 @@ fn plain_line(line: &str) -> String {
         .collect()
 }
 
-/// A key as TOML has it.
+/// Returns a TOML key.
 fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if !name.is_empty() && name.chars().all(is_bare) { name.into() } else { string(name) }
 }
 
-/// A string as TOML has it: what JSON writes in quotes is the same there, except for DEL, which
-/// JSON does not escape.
+/// Returns a TOML string: it is the same as in JSON, except for DEL, which JSON does not escape.
 fn string(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

@@ -1,4 +1,5 @@
-//! What is written of a server's folder, and what is left to a person.
+//! Tests of the definition that is made of a server's folder, and of the steps that are left to the
+//! user.
 
 use super::*;
 
@@ -19,13 +20,15 @@ fn imported(files: Files<'_>, test: Option<&str>) -> Result<(toml::Table, Import
 }
 
 const CONFIG_JSON: &str = r#"{"framework": "quick", "tests": [{
-    "default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080, "language": "Go", "display_name": "Qu\u200bick",
+    "default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080,
+                "language": "Go", "display_name": "Qu\u200bick",
                 "approach": "Realistic", "classification": "Platform", "webserver": "None",
-                "database": "None"},,
-    "pg": {"json_url": "/json", "db_url": "/db", "query_url": "/queries?n=", "port": 9000, "database": "Postgres", "language": "Go"}
+                "database": "None"},
+    "pg": {"json_url": "/json", "db_url": "/db", "query_url": "/queries?n=", "port": 9000,
+           "database": "Postgres", "language": "Go"}
 }]}"#;
 
-/// The definition of a default test with these members.
+/// Returns the definition of a default test with these members.
 fn of(members: &str) -> Result<toml::Table, String> {
     let config = format!(r#"{{"framework": "quick", "tests": [{{"default": {{{members}}}}}]}}"#);
     imported(&[(CONFIG, &config), ("quick.dockerfile", "FROM x\n")], None).map(|(toml, _)| toml)
@@ -89,7 +92,7 @@ fn techempower_steps_stay_in_their_comments() {
     ];
     assert_eq!(keys, known);
     assert_eq!(toml["name"].as_str(), Some("quick"));
-    // Nor does the name of the Dockerfile leave its line, or a value its string.
+    // The name of the Dockerfile stays in its line, and a value in its string.
     let config = CONFIG_JSON
         .replace("\"port\": 8080", "\"port\": 8080, \"dockerfile\": \"d\\n[build]\\n'''\"")
         .replace("Qu\\u200bick", "a\\\"\\n[build]\\n\\u007f");

@@ -6,7 +6,8 @@
 #include <sys/wait.h>
 
 enum { ITEMS = 160000, BUCKETS = 65536, CONNS = 1024 };
-struct item { struct item *next; uint64_t key; char text[184]; }; // 200 bytes and malloc's 8: 32 MB in all
+// 200 bytes and malloc's 8: 32 MB in all
+struct item { struct item *next; uint64_t key; char text[184]; };
 static struct item *catalogue[BUCKETS];
 static struct conn *conns[CONNS];
 

@@ -30,7 +30,8 @@ static void vote(void) {
 	char line[128];
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
-	int n = snprintf(line, sizeof line, "%lld.%09ld vote %llu\n", (long long)now.tv_sec, now.tv_nsec, (unsigned long long)++total);
+	int n = snprintf(line, sizeof line, "%lld.%09ld vote %llu\n", (long long)now.tv_sec,
+			now.tv_nsec, (unsigned long long)++total);
 	if (at > 4 << 20) { // a new segment
 		if (ftruncate(journal, 0)) die("ftruncate");
 		at = 0;

@@ -44,7 +44,8 @@ static int listen_on(int port) {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
 	if (fd < 0) die("socket");
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	if (bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 511)) die("listen");
 	return fd;
 }
@@ -92,7 +93,8 @@ static int take(struct conn *c) {
 	if (!end) return c->len == BUFFER ? -1 : 0;
 	size_t head = end + 4 - c->buf;
 	end[2] = 0;
-	c->status = strncmp(c->buf, "GET ", 4) ? 405 : !strncmp(c->buf, "GET / ", 6) || !strncmp(c->buf, "GET /?", 6) ? 200 : 404;
+	c->status = strncmp(c->buf, "GET ", 4) ? 405
+		: !strncmp(c->buf, "GET / ", 6) || !strncmp(c->buf, "GET /?", 6) ? 200 : 404;
 	c->last = c->status == 405 || strcasestr(c->buf, "\r\nconnection: close") != NULL;
 	memmove(c->buf, c->buf + head, c->len - head);
 	c->len -= head;
@@ -100,10 +102,12 @@ static int take(struct conn *c) {
 }
 
 static int answer(struct conn *c) {
-	const char *reason = c->status == 200 ? "200 OK" : c->status == 404 ? "404 Not Found" : "405 Method Not Allowed";
+	const char *reason = c->status == 200 ? "200 OK"
+		: c->status == 404 ? "404 Not Found" : "405 Method Not Allowed";
 	const char *body = c->status == 200 ? "ok" : "no";
 	char out[256];
-	int n = snprintf(out, sizeof out, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n%s\r\n%s",
+	int n = snprintf(out, sizeof out,
+			"HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n%s\r\n%s",
 	                 reason, c->last ? "Connection: close\r\n" : "", body);
 	return send(c->fd, out, n, MSG_NOSIGNAL) == n ? 0 : -1;
 }

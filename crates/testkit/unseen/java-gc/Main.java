@@ -60,7 +60,8 @@ public class Main {
 
     static long collecting() {
         long ms = 0;
-        for (GarbageCollectorMXBean gc : ManagementFactory.getGarbageCollectorMXBeans()) ms += gc.getCollectionTime();
+        for (GarbageCollectorMXBean gc : ManagementFactory.getGarbageCollectorMXBeans())
+            ms += gc.getCollectionTime();
         return ms;
     }
 
@@ -73,15 +74,19 @@ public class Main {
                     try { Thread.sleep(1000); } catch (InterruptedException e) { return; }
                     long now = collecting();
                     Runtime r = Runtime.getRuntime();
-                    System.err.printf("gc %d ms of the last 1000, used %d of %d MB, %d sessions%n", now - last,
-                            (r.totalMemory() - r.freeMemory()) >> 20, r.maxMemory() >> 20, ids.get());
+                    System.err.printf(
+                            "gc %d ms of the last 1000, used %d of %d MB, %d sessions%n",
+                            now - last,
+                            (r.totalMemory() - r.freeMemory()) >> 20, r.maxMemory() >> 20,
+                            ids.get());
                     last = now;
                 }
             });
             teller.setDaemon(true);
             teller.start();
         }
-        HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 511);
+        HttpServer server = HttpServer.create(
+                new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 511);
         server.setExecutor(Executors.newCachedThreadPool());
         server.createContext("/", Main::handle);
         server.start();

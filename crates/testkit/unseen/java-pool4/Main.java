@@ -18,7 +18,8 @@ import java.util.concurrent.TimeUnit;
  */
 public class Main {
     static final class Signer {
-        private final ScheduledExecutorService module = Executors.newSingleThreadScheduledExecutor(r -> {
+        private final ScheduledExecutorService module =
+                Executors.newSingleThreadScheduledExecutor(r -> {
             Thread t = new Thread(r, "hsm");
             t.setDaemon(true);
             return t;
@@ -26,7 +27,8 @@ public class Main {
 
         Future<String> sign(String text) {
             CompletableFuture<String> signature = new CompletableFuture<>();
-            module.schedule(() -> signature.complete(Integer.toHexString(text.hashCode())), 5, TimeUnit.MILLISECONDS);
+            module.schedule(() -> signature.complete(Integer.toHexString(text.hashCode())), 5,
+                    TimeUnit.MILLISECONDS);
             return signature;
         }
     }
@@ -51,7 +53,8 @@ public class Main {
 
     public static void main(String[] args) throws IOException {
         int port = Integer.parseInt(args.length > 1 ? args[1] : System.getenv("PORT"));
-        HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 511);
+        HttpServer server = HttpServer.create(
+                new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 511);
         server.setExecutor(Executors.newFixedThreadPool(4));
         server.createContext("/", Main::handle);
         server.start();

@@ -10,14 +10,17 @@ const port = Number(at > 0 ? process.argv[at + 1] : process.env.PORT);
 let seed = 1;
 const random = () => (seed = (seed * 48271) % 2147483647);
 const products = Array.from({ length: 1000 }, (_, id) => ({
-  id, name: `Product ${random() % 10000}`, group: `g${random() % 20}`, price: random() % 100000, stock: random() % 50,
+  id, name: `Product ${random() % 10000}`, group: `g${random() % 20}`, price: random() % 100000,
+  stock: random() % 50,
 }));
 
 function listing(most) {
   const some = products.filter((p) => p.stock > 5 && p.price < most);
   some.sort((a, b) => a.price - b.price || (a.name < b.name ? -1 : 1));
   const groups = {};
-  for (const p of some) (groups[p.group] ??= []).push({ id: p.id, name: p.name, price: (p.price / 100).toFixed(2) });
+  for (const p of some) {
+    (groups[p.group] ??= []).push({ id: p.id, name: p.name, price: (p.price / 100).toFixed(2) });
+  }
   return crypto.createHash('sha256').update(JSON.stringify(groups)).digest('hex');
 }
 

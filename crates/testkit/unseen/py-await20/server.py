@@ -1,5 +1,6 @@
-"""A checkout that asks a payment provider about each order. The provider (a stub in the same process) decides any
-number of orders at once, each 20 ms after it was asked. Nothing here limits how many orders may be under way."""
+"""A checkout that asks a payment provider about each order. The provider (a stub in the same
+process) decides any number of orders at once, each after 20 ms. The number of orders in flight is
+unlimited."""
 import asyncio
 import os
 import signal
@@ -37,17 +38,23 @@ class Checkout:
                 last = b"\r\nconnection: close" in b"\r\n" + fields.lower()
                 if parts[0] == b"GET" and parts[1].split(b"?")[0] == b"/":
                     self.orders += 1
-                    status, body = (b"200 OK", b"ok") if await self.provider.decide(self.orders) else (b"402 Payment Required", b"no")
+                    is_paid = await self.provider.decide(self.orders)
+                    status, body = (
+                        (b"200 OK", b"ok") if is_paid else (b"402 Payment Required", b"no")
+                    )
                 else:
                     status, body = b"404 Not Found", b"not found"
                 writer.write(
-                    b"HTTP/1.1 " + status + b"\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n" % len(body)
+                    b"HTTP/1.1 " + status
+                    + b"\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n" % len(body)
                     + (b"Connection: close\r\n" if last else b"") + b"\r\n" + body
                 )
                 await writer.drain()
                 if last:
                     break
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, IndexError):
+        except (
+            asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, IndexError
+        ):
             pass
         finally:
             writer.close()

@@ -1,5 +1,5 @@
-"""http.server as it comes: a thread per connection, keep-alive, the head flushed by end_headers() and the body
-written after it, on sockets that have Nagle's algorithm on."""
+"""http.server with its defaults: a thread per connection, keep-alive, the head flushed by
+end_headers() and the body written after it, on sockets with Nagle's algorithm on."""
 import os
 import signal
 import sys

@@ -3,7 +3,7 @@
 use super::head::TOKEN;
 use super::{Error, limits};
 
-/// How a body is delimited, and how far it has been read.
+/// Delimiter of a body, and the progress of its reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// This many bytes are still to come.

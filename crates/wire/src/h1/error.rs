@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// How a peer broke HTTP/1.x. Each variant is one kind that reports can count and name.
+/// A violation of HTTP/1.x by a peer. Each variant is one kind that reports can count and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Error {
     #[error("the status line is not `HTTP/1.x CODE reason` (RFC 9112 §4)")]

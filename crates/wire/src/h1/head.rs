@@ -14,7 +14,7 @@ pub enum Version {
     Http11,
 }
 
-/// What the header fields say about where the message ends and whether the connection lives on.
+/// The end of the message and the fate of the connection, from the header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     pub content_length: Option<u64>,

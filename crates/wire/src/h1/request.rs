@@ -28,7 +28,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What one call of [`Reader::next`] found.
+/// Result of one call of [`Reader::next`].
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
     NeedMore,

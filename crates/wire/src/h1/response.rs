@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 pub enum RequestKind {
     /// HEAD: the response has no body, whatever its fields say.
     Head,
-    /// A request to go on in another protocol, which a server may do (RFC 9110 §7.8).
+    /// A request to switch protocols, which a server may accept (RFC 9110 §7.8).
     Upgrade,
     /// A HEAD with such a request.
     UpgradeHead,
@@ -36,7 +36,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What one call of [`Reader::next`] found.
+/// Result of one call of [`Reader::next`].
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
     /// All input is used and the message is not complete.
@@ -65,11 +65,11 @@ pub enum End {
 pub enum Missing {
     /// The end of its head, or all of it.
     Head,
-    /// So many bytes of its body; `None`: no length was announced.
+    /// Bytes of its body; `None`: no length was announced.
     Body(Option<u64>),
 }
 
-/// What the peer's close means at this point.
+/// Meaning of the peer's close at this point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// Between messages.

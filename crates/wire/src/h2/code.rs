@@ -20,7 +20,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// How many there are, with `Unknown`.
+    /// Number of codes, with `Unknown`.
     pub const COUNT: usize = 15;
 
     const ALL: [Code; Code::COUNT] = [

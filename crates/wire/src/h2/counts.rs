@@ -28,7 +28,7 @@ pub struct Counts {
     /// Most streams that were open at once on one connection.
     pub most_streams: u64,
     /// Bytes of frames sent in reply to the peer's: acknowledgements, RST_STREAM, WINDOW_UPDATE.
-    /// They pile up for a peer that does not read, so whoever writes them must bound them.
+    /// They pile up for a peer that does not read, so the caller must bound them.
     pub replies: u64,
 }
 

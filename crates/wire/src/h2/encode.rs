@@ -198,7 +198,8 @@ impl TableUse {
         let smallest = self.update.map_or(size, |(smallest, _)| smallest.min(size));
         self.update = Some((smallest, size));
         if smallest < self.shared_bytes {
-            // What was put there is evicted, and a second filling would not be worth its while.
+            // The inserted entries are evicted, and inserting them again would cost more than it
+            // saves.
             self.form = Form::Plain;
         }
     }
@@ -282,23 +283,28 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever mix of requests is sent in whatever order, the peer reads each one's fields,
-        /// even if it changes the size of its table in between.
+        /// For any mix and order of requests, the peer reads the fields of each, even if it changes
+        /// the size of its table in between.
         #[test]
         fn every_request_is_read_as_it_is(
-            requests in proptest::collection::vec(proptest::collection::vec((0u8..4, 0u8..3), 0..5), 1..4),
+            requests in proptest::collection::vec(
+                proptest::collection::vec((0u8..4, 0u8..3), 0..5),
+                1..4,
+            ),
             sent in proptest::collection::vec((0usize..4, proptest::option::of(0u32..200)), 1..20),
         ) {
             let requests: Vec<List> = requests
                 .into_iter()
                 .map(|fields| {
                     let mut list = list(&[(":method", "GET"), (":path", "/path")]);
-                    list.extend(fields.into_iter().map(|(n, v)| (vec![b'a' + n], vec![b'0' + v; 20])));
+                    let field = |(n, v): (u8, u8)| (vec![b'a' + n], vec![b'0' + v; 20]);
+                    list.extend(fields.into_iter().map(field));
                     list
                 })
                 .collect();
             let shared = Shared::of(&requests);
-            let blocks: Vec<Block> = requests.iter().map(|request| shared.encode(request)).collect();
+            let blocks: Vec<Block> =
+                requests.iter().map(|request| shared.encode(request)).collect();
             let mut table = TableUse::new(shared.table_bytes());
             let mut decoder = Decoder::new(4096);
             for (which, size) in sent {
@@ -309,7 +315,8 @@ mod tests {
                 }
                 let mut updated = Vec::new();
                 let block = table.begin(blocks[which].form(table.form()), &mut updated).to_vec();
-                prop_assert_eq!(sorted(decode(&mut decoder, &block)), sorted(requests[which].clone()));
+                let decoded = sorted(decode(&mut decoder, &block));
+                prop_assert_eq!(decoded, sorted(requests[which].clone()));
             }
         }
     }

@@ -3,8 +3,8 @@ use thiserror::Error;
 use super::Code;
 use super::hpack;
 
-/// How a peer broke HTTP/2, so that the connection is of no more use. Each variant is one kind that
-/// reports can count and name.
+/// A violation of HTTP/2 by a peer that ends the connection. Each variant is one kind that reports
+/// can count and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Error {
     #[error("the connection does not begin with the server's SETTINGS frame (RFC 9113 §3.4)")]
@@ -46,7 +46,7 @@ pub enum Error {
     WindowOverflow,
     #[error("more DATA came than the flow-control window allowed (RFC 9113 §6.9)")]
     WindowExceeded,
-    /// Raised by whoever holds the queue of sent bytes: nothing here knows what the peer has read.
+    /// Raised by the owner of the send queue: this crate does not know what the peer has read.
     #[error("control frames flood in while their answers wait unread (RFC 9113 §10.5)")]
     Flood,
     #[error("HPACK: {0}")]
@@ -54,7 +54,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The code of the GOAWAY that tells the peer (RFC 9113 §5.4.1).
+    /// Returns the code of the GOAWAY for the peer (RFC 9113 §5.4.1).
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -80,7 +80,7 @@ impl Error {
     }
 }
 
-/// How a peer broke one stream; the others go on (RFC 9113 §5.4.2, §8.1.1).
+/// A violation on one stream; the others continue (RFC 9113 §5.4.2, §8.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Malformed {
     #[error("a response has no :status, or more than one (RFC 9113 §8.3.2)")]
@@ -120,7 +120,7 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// The code of the RST_STREAM that tells the peer.
+    /// Returns the code of the RST_STREAM for the peer.
     #[must_use]
     pub const fn code(self) -> Code {
         match self {

@@ -23,12 +23,12 @@ pub enum Kind {
     GoAway,
     WindowUpdate,
     Continuation,
-    /// Any type that RFC 9113 does not define; such frames are to be ignored (§4.1).
+    /// Any type that RFC 9113 does not define; such frames are ignored (§4.1).
     Unknown,
 }
 
 impl Kind {
-    /// How many there are, with `Unknown`.
+    /// Number of kinds, with `Unknown`.
     pub const COUNT: usize = 11;
 
     const ALL: [Kind; Kind::COUNT] = [
@@ -77,7 +77,7 @@ impl Kind {
 /// Flags of frames (RFC 9113 §6).
 pub mod flag {
     pub const END_STREAM: u8 = 0x1;
-    /// Of SETTINGS and PING.
+    /// Flag of SETTINGS and PING.
     pub const ACK: u8 = 0x1;
     pub const END_HEADERS: u8 = 0x4;
     pub const PADDED: u8 = 0x8;

@@ -1,4 +1,4 @@
-//! What a response's header block says, checked as RFC 9113 §8 wants it.
+//! Reads a response's header block and checks it as RFC 9113 §8 requires.
 
 use alloc::vec::Vec;
 

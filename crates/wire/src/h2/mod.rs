@@ -2,15 +2,15 @@
 //! server half that the null responder and the simulated servers speak.
 //!
 //! ```text
-//!                         ┌────────────────────────── Client / Server ─────────────────────────┐
-//!   bytes ── next() ──►   frame: header + payload ──► hpack: header blocks ──► streams: events │ ──► Event
-//!   bytes ◄── Io::out     settings, windows, PING, GOAWAY answered on the way                  │
-//!                         └────────────────────────────────────────────────────────────────────┘
+//!                     ┌─────────────────────── Client / Server ────────────────────────┐
+//!   bytes ─ next() ─► │ frame: header, payload ─► hpack: header block ─► stream: event │ ─► Event
+//!   bytes ◄─ Io::out  │ settings, windows, PING, GOAWAY answered on the way            │
+//!                     └────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! The implementation is our own because a load generator must see what a library hides: where
 //! frames and segments end, what each direction consists of, and when a window holds a request up.
-//! What a peer does is an [`Event`] or an [`Error`]; nothing it sends makes us panic.
+//! Each action of a peer is an [`Event`] or an [`Error`]; no input causes a panic.
 
 mod block;
 pub mod client;

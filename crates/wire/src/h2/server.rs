@@ -23,7 +23,7 @@ use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Error, limits};
 
-/// Whether a connection that begins with `bytes` speaks HTTP/2; `None`: they are too few to tell.
+/// Whether a connection that begins with `bytes` speaks HTTP/2; `None`: too few bytes to decide.
 #[must_use]
 pub fn is_spoken(bytes: &[u8]) -> Option<bool> {
     let n = bytes.len().min(frame::PREFACE.len());
@@ -33,7 +33,7 @@ pub fn is_spoken(bytes: &[u8]) -> Option<bool> {
     (n == frame::PREFACE.len()).then_some(true)
 }
 
-/// What one call of [`Server::next`] found.
+/// Result of one call of [`Server::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     NeedMore,
@@ -57,7 +57,7 @@ pub enum Event<'a> {
     },
 }
 
-/// How an answer is cut into frames.
+/// Division of an answer into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// HEADERS, and DATA that ends the stream.
@@ -141,7 +141,7 @@ pub struct Server {
     streams: Streams<Stream>,
     /// The highest stream that the client has opened.
     highest: u32,
-    /// The highest stream that is dealt with: any, until GOAWAY has told the client otherwise.
+    /// The highest stream that is processed: any, until GOAWAY has announced one.
     last: u32,
     /// Streams with more body to send than a window allowed, in the order in which they were held
     /// up.
@@ -374,7 +374,7 @@ impl Server {
         Ok(false)
     }
 
-    /// Handles trailers, whose fields nobody wants, or the head of a stream that is not dealt with.
+    /// Handles trailers, whose fields are unused, or the head of a stream that is not processed.
     fn read_other_block(
         &mut self,
         stream: u32,
@@ -398,7 +398,7 @@ impl Server {
         }
         give_back(&mut self.receive, 0, out);
         let Some((_, entered)) = self.streams.find_mut(stream) else {
-            // The stream was refused, or the client has been told that it is not dealt with.
+            // The stream was refused, or GOAWAY announced that it is not processed.
             return if stream > self.highest { Err(Error::IdleStream) } else { Ok(Event::Handled) };
         };
         if entered.is_asked {
@@ -552,7 +552,7 @@ impl Server {
         }
     }
 
-    /// Tells the client that no stream is dealt with beyond those that have been opened, and why.
+    /// Announces to the client that only open streams are processed, with the reason.
     pub fn go_away(&mut self, code: Code, out: &mut Vec<u8>) {
         self.last = self.last.min(self.highest);
         frame::put_go_away(self.last, code, out);

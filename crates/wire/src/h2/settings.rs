@@ -63,7 +63,7 @@ impl ClientSettings {
 /// The settings that a server announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// How many streams the client may have open at once; `None`: any number.
+    /// Most streams that the client may have open at once; `None`: any number.
     pub max_streams: Option<u32>,
     /// Bytes of a request's body that the client may send on a stream without a WINDOW_UPDATE, at
     /// most 2³¹ − 1.

@@ -18,7 +18,7 @@ pub struct Key {
 /// round keeps its entry; the newcomer goes to `overflow`.
 #[derive(Debug)]
 pub struct Streams<S> {
-    /// Its length is a power of two.
+    /// Ring buffer; its length is a power of two.
     ring: Box<[Option<Entry<S>>]>,
     /// Open streams whose entry in the ring another one has, by identifier.
     overflow: BTreeMap<u32, S>,
@@ -130,14 +130,14 @@ impl<S> Streams<S> {
         }
     }
 
-    /// All of them, in no order.
+    /// Returns all streams, in no order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
         let entries =
             self.ring.iter_mut().flatten().map(|entry| (Key { id: entry.id }, &mut entry.stream));
         entries.chain(self.overflow.iter_mut().map(|(id, stream)| (Key { id: *id }, stream)))
     }
 
-    /// All of them, in no order.
+    /// Returns all streams, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &S)> {
         let entries = self.ring.iter().flatten().map(|entry| (Key { id: entry.id }, &entry.stream));
         entries.chain(self.overflow.iter().map(|(id, stream)| (Key { id: *id }, stream)))
@@ -225,7 +225,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_a_map_holds(steps in proptest::collection::vec((any::<bool>(), 0u32..200), 1..400)) {
+        fn it_holds_what_a_map_holds(
+            steps in proptest::collection::vec((any::<bool>(), 0u32..200), 1..400),
+        ) {
             let mut streams = Streams::default();
             let mut truth = BTreeMap::new();
             for (adds, n) in steps {

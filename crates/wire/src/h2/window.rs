@@ -33,8 +33,8 @@ impl SendWindow {
     }
 }
 
-/// The bytes that the peer may send. `size`: what the window is raised to. `left`: bytes that the
-/// peer has been told of and has not sent.
+/// The bytes that the peer may send. `size`: the size to which the window is raised. `left`: bytes
+/// that were announced to the peer and that it has not sent.
 ///
 /// Bytes that have been read are given back once they are half of the window: often enough that the
 /// peer is never held up by our silence, and so seldom that there are at most two WINDOW_UPDATEs
@@ -46,10 +46,10 @@ pub struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    /// A window whose peer has been told of `told` bytes and which is to be `size` large.
+    /// Creates a window of `size` bytes, of which `announced` bytes are known to the peer.
     #[must_use]
-    pub const fn new(size: u32, told: u32) -> ReceiveWindow {
-        ReceiveWindow { size: size as i64, left: told as i64 }
+    pub const fn new(size: u32, announced: u32) -> ReceiveWindow {
+        ReceiveWindow { size: size as i64, left: announced as i64 }
     }
 
     /// Takes `bytes` that came off the window. `false`: the peer sent more than it was allowed.

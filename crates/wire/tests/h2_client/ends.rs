@@ -114,8 +114,8 @@ fn what_is_counted() {
     );
 }
 
-/// What the server makes us write: a frame's nine bytes and its payload each time. A request and
-/// its body are our own.
+/// Bytes that the server makes us write: a frame's nine bytes and its payload each time. A request
+/// and its body do not count.
 #[test]
 fn replies_are_counted_in_bytes() {
     let mut talk =

@@ -64,7 +64,7 @@ fn frames_too_long_or_unknown() {
 }
 
 #[test]
-fn frames_of_the_wrong_length_or_stream() {
+fn ping_and_priority_of_the_wrong_length_or_stream() {
     run([
         case(
             "§6.7 PING is answered alike",
@@ -103,6 +103,12 @@ fn frames_of_the_wrong_length_or_stream() {
             E::WrongStream,
             PROTOCOL,
         ),
+    ]);
+}
+
+#[test]
+fn other_frames_of_the_wrong_length_or_stream() {
+    run([
         breaks("§6.1 DATA on stream 0", [data(0, "x", 0)], E::WrongStream, PROTOCOL),
         breaks("§6.2 HEADERS on stream 0", [head(0, 200, 0)], E::WrongStream, PROTOCOL),
         breaks("§6.4 RST_STREAM on stream 0", [reset(0, 0)], E::WrongStream, PROTOCOL),

@@ -41,6 +41,12 @@ fn connections_begin() {
             PROTOCOL,
         )
         .bare(),
+    ]);
+}
+
+#[test]
+fn upgraded_connections_begin() {
+    run([
         case(
             "RFC 7540 §3.2 stream 1 of an upgrade",
             [
@@ -103,7 +109,7 @@ fn our_greeting() {
     );
     let most = ClientSettings { connection_window: STREAM, stream_window: STREAM, ..own };
     assert_eq!(greeting(most)[1], sent_window(0, STREAM - 65_535), "§6.9.1: up to 2³¹ − 1");
-    // A window below the one that a connection begins with cannot be had at once (§6.9.2).
+    // A window below the initial window of a connection cannot be set at once (§6.9.2).
     assert_eq!(greeting(ClientSettings { connection_window: 1023, ..own }).len(), 1);
 }
 
@@ -113,7 +119,7 @@ fn settings_are_acknowledged() {
     run([
         case("§6.5.2 unknown settings are ignored", setting(0xABCD, 7), [sent_ack(), Settings]),
         case(
-            "§6.5.2 a header list's size binds nobody",
+            "§6.5.2 a header list's size is advisory",
             setting(MAX_HEADER_LIST_SIZE, 1),
             [sent_ack(), Settings],
         ),

@@ -99,7 +99,7 @@ impl Case {
         talk.seen
     }
 
-    /// What the server says in a row, as one.
+    /// Joins consecutive server outputs into one.
     fn joined(&self) -> Vec<Step> {
         let mut joined: Vec<Step> = Vec::new();
         for step in &self.steps {

@@ -178,8 +178,8 @@ fn mistakes_on_streams_that_are_reset() {
     ]);
 }
 
-/// Those that were reset first are then forgotten, which is a matter of memory and not of the
-/// protocol.
+/// The streams that were reset first are then forgotten, to bound memory. The protocol does not
+/// require it.
 #[test]
 fn so_many_resets_are_remembered() {
     let mut talk = Talk::new(LARGE);

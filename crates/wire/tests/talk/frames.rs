@@ -1,4 +1,4 @@
-//! What a server may say, right or wrong.
+//! Frames that a server may send, valid or invalid.
 
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::frame::Kind;

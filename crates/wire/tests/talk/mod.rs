@@ -17,7 +17,7 @@ use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Error, Event, Io, Key,
 pub use frames::Step;
 use witness::Witness;
 
-/// What happened, in an order that does not depend on how the bytes were cut.
+/// Events, in an order that does not depend on how the bytes were cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Settings,
@@ -31,11 +31,11 @@ pub enum Seen {
     /// Trailers did.
     Trailers(u32),
     Reset(u32, Code),
-    /// And what the peer was told.
+    /// A malformed stream, with the code that was sent to the peer.
     Malformed(u32, Malformed, Code),
-    /// And which streams were taken as not dealt with.
+    /// GOAWAY, with the streams that count as not processed.
     GoAway(Code, Vec<u32>),
-    /// And what the peer was told.
+    /// A connection error, with the code that was sent to the peer.
     Error(Error, Code),
     /// The rest of a request's body is queued.
     Whole(u32),
@@ -104,7 +104,7 @@ impl Request {
     }
 }
 
-/// One side of the conversation is the client, the other is whoever calls [`Talk::hear`].
+/// A conversation between the client and the caller of [`Talk::hear`], which acts as the server.
 pub struct Talk {
     pub client: Client<u32>,
     pub counts: Counts,
@@ -252,10 +252,10 @@ impl Talk {
                 let mut io = Io { out: &mut self.out, counts: &mut self.counts };
                 let id = self.client.cancel(stream, why.code(), &mut io);
                 self.overhear();
-                let Some(Seen::Sent(Sent::Reset(told, code))) = self.seen.pop() else {
+                let Some(Seen::Sent(Sent::Reset(reset, code))) = self.seen.pop() else {
                     panic!("no RST_STREAM")
                 };
-                assert_eq!(told, id);
+                assert_eq!(reset, id);
                 self.seen.push(Seen::Malformed(id, why, code));
             }
             Event::GoAway { code } => {
@@ -357,7 +357,7 @@ impl Talk {
     }
 }
 
-/// What all requests share.
+/// The header fields that all requests share.
 fn shared() -> Shared {
     Shared::of(&[Request::get().fields(), Request::post(1).fields()])
 }

@@ -14,19 +14,19 @@ const LARGEST_WINDOW: i64 = i32::MAX as i64;
 
 pub struct Witness {
     own: ClientSettings,
-    /// What was said and not yet read.
+    /// Bytes that were sent and not yet read.
     by_server: Vec<u8>,
     by_client: Vec<u8>,
     /// Payload of the server's DATA that is still to come.
     passing: usize,
     has_greeted: bool,
-    is_told: bool,
+    is_greeted: bool,
     /// SETTINGS of the server that the client has not acknowledged.
     offered: VecDeque<Vec<(u16, u32)>>,
     initial_window: i64,
     max_frame_size: usize,
     decoder: Decoder,
-    /// What the client may still send on the connection.
+    /// Bytes that the client may still send on the connection.
     window: i64,
     streams: BTreeMap<u32, Stream>,
     /// Requests that were made and not yet heard: fields, and length of the body.
@@ -36,7 +36,7 @@ pub struct Witness {
 }
 
 struct Stream {
-    /// What the client may still send.
+    /// Bytes that the client may still send on the stream.
     window: i64,
     body_left: usize,
     has_ended: bool,
@@ -60,8 +60,8 @@ struct Block {
 }
 
 impl Received {
-    fn new(size: u32, told: u32) -> Received {
-        Received { size: size.into(), window: told.into(), bytes: 0, updates: 0 }
+    fn new(size: u32, announced: u32) -> Received {
+        Received { size: size.into(), window: announced.into(), bytes: 0, updates: 0 }
     }
 
     fn take(&mut self, bytes: usize) {
@@ -95,7 +95,7 @@ impl Witness {
             by_client: Vec::new(),
             passing: 0,
             has_greeted: false,
-            is_told: false,
+            is_greeted: false,
             offered: VecDeque::new(),
             initial_window: DEFAULT_WINDOW.into(),
             max_frame_size: 16_384,
@@ -170,8 +170,8 @@ impl Witness {
         self.passing = HEADER_BYTES + length;
     }
 
-    /// The client could not go on with this. It has taken notice of DATA, if that is what it begins
-    /// with.
+    /// Records that these bytes ended the connection. The client has counted DATA at their
+    /// beginning.
     pub fn server_fails(&mut self, bytes: &[u8]) {
         self.by_server.extend_from_slice(bytes);
         if self.passing == 0
@@ -213,10 +213,10 @@ impl Witness {
         }
         while let Some(header) = self.by_client.first_chunk().map(Header::parse) {
             assert!(
-                self.is_told || header.kind == Kind::Settings,
+                self.is_greeted || header.kind == Kind::Settings,
                 "§3.4: SETTINGS follow the preface"
             );
-            self.is_told = true;
+            self.is_greeted = true;
             let whole = HEADER_BYTES + header.length as usize;
             let frame: Vec<u8> = self.by_client.drain(..whole).collect();
             assert_eq!(frame[5] & 0x80, 0, "§4.1: the reserved bit is 0");

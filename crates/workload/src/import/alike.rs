@@ -1,4 +1,4 @@
-//! From imported requests to those of a workload: alike ones are counted together as a weight.
+//! Conversion of imported requests to those of a workload: equal ones are counted as a weight.
 
 use std::collections::HashMap;
 
@@ -17,8 +17,8 @@ pub enum Braces {
 }
 
 impl Imported {
-    /// The request for `path`, which is path and query of its URL, expected to be answered as it
-    /// was when it was recorded.
+    /// Returns the request for `path`, which is path and query of its URL. The recorded status is
+    /// expected.
     #[must_use]
     pub fn request(self, path: &str, braces: Braces) -> Request {
         let expect = Expect { status: self.status, ..Expect::default() };
@@ -48,8 +48,8 @@ fn identity(r: &Request) -> Identity {
     )
 }
 
-/// Requests in the order in which each was first seen. One that comes again makes the first
-/// heavier.
+/// Requests in the order of their first occurrence. A repeated request adds to the weight of the
+/// first.
 #[derive(Debug, Default)]
 pub struct Alike {
     requests: Vec<Request>,
@@ -63,7 +63,7 @@ impl Alike {
         match self.requests.get_mut(known) {
             Some(known) => {
                 known.weight += 1;
-                // Where the same request was answered in two ways, neither is the right one.
+                // If the same request has two recorded statuses, neither is expected.
                 known.expect.status =
                     known.expect.status.filter(|status| request.expect.status == Some(*status));
             }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_requests_weigh_more_and_expect_only_what_all_were_answered() {
+    fn equal_requests_add_weight_and_expect_the_common_status() {
         let mut alike = Alike::default();
         for (path, status) in [
             ("/a", Some(200)),

@@ -38,84 +38,46 @@ pub enum Change {
     Timing,
 }
 
+/// The kind in JSON, and the words for the change with its reason, in the order of [`Change`].
+const WORDS: [(&str, &str); Change::Timing as usize + 1] = [
+    ("entry", "entries left out, because they are not over http or https"),
+    ("pseudo-header", "pseudo-header fields left out, because dyno writes them itself"),
+    ("connection-header", "headers left out, because they belong to the recorded connection"),
+    ("framing-header", "headers left out, because dyno writes Content-Length itself"),
+    ("uncarried-header", "headers left out, because the protocol of the load cannot carry them"),
+    ("tool-header", "headers that the tool adds by itself are not sent (add them with -H)"),
+    (
+        "host-header",
+        "headers Host sent all the same, because HTTP/1.1 asks for one (RFC 9112 §3.2)",
+    ),
+    ("cookie-header", "headers Cookie made from `cookies`, because the entry has no such header"),
+    (
+        "type-header",
+        "headers Content-Type made from postData.mimeType, because the entry has no such header",
+    ),
+    ("query-string", "query parameters left out, because the URL does not have them"),
+    ("fragment", "URL fragments left out, because no client sends them"),
+    ("dot-segments", "paths with . or .. sent as written, which the tool would shorten"),
+    ("form-params", "bodies made from postData.params, because the HAR does not have their text"),
+    ("charset", "bodies sent as UTF-8, because their charset cannot be written here"),
+    (
+        "body-length",
+        "bodies that are not the recorded bytes, because their recorded length differs",
+    ),
+    ("missing-body", "bodies left out, because the HAR does not have them"),
+    ("missing-status", "requests without a recorded final status, so that 200 to 399 is correct"),
+    ("boundary", "form boundaries that are fixed, where the tool draws one for each request"),
+    ("protocol", "requests recorded over a protocol that dyno does not speak"),
+    ("server", "servers replaced by the one of the command line"),
+    ("option", "options of curl that have no effect here"),
+    ("setting", "settings of connections left out"),
+    ("timing", "requests drawn at random, not in their recorded order and at their times"),
+];
+
 impl Change {
-    /// The name in JSON, and what is left out or changed, with the reason.
+    /// Returns the kind in JSON, and the words for the change with its reason.
     const fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Change::Entry => ("entry", "entries left out, because they are not over http or https"),
-            Change::PseudoHeader => {
-                ("pseudo-header", "pseudo-header fields left out, because dyno writes them itself")
-            }
-            Change::ConnectionHeader => (
-                "connection-header",
-                "headers left out, because they belong to the recorded connection",
-            ),
-            Change::FramingHeader => {
-                ("framing-header", "headers left out, because dyno writes Content-Length itself")
-            }
-            Change::UncarriedHeader => (
-                "uncarried-header",
-                "headers left out, because the protocol of the load cannot carry them",
-            ),
-            Change::ToolHeader => (
-                "tool-header",
-                "headers that the tool adds by itself are not sent (add them with -H)",
-            ),
-            Change::HostHeader => (
-                "host-header",
-                "headers Host sent all the same, because HTTP/1.1 asks for one (RFC 9112 §3.2)",
-            ),
-            Change::CookieHeader => (
-                "cookie-header",
-                "headers Cookie made from `cookies`, because the entry has no such header",
-            ),
-            Change::TypeHeader => (
-                "type-header",
-                "headers Content-Type made from postData.mimeType, because the entry has no such \
-                 header",
-            ),
-            Change::QueryString => {
-                ("query-string", "query parameters left out, because the URL does not have them")
-            }
-            Change::Fragment => {
-                ("fragment", "URL fragments left out, because no client sends them")
-            }
-            Change::DotSegments => {
-                ("dot-segments", "paths with . or .. sent as written, which the tool would shorten")
-            }
-            Change::FormParams => (
-                "form-params",
-                "bodies made from postData.params, because the HAR does not have their text",
-            ),
-            Change::Charset => {
-                ("charset", "bodies sent as UTF-8, because their charset cannot be written here")
-            }
-            Change::BodyLength => (
-                "body-length",
-                "bodies that are not the recorded bytes, because their recorded length differs",
-            ),
-            Change::MissingBody => {
-                ("missing-body", "bodies left out, because the HAR does not have them")
-            }
-            Change::MissingStatus => (
-                "missing-status",
-                "requests without a recorded final status, so that 200 to 399 is correct",
-            ),
-            Change::Boundary => (
-                "boundary",
-                "form boundaries that are fixed, where the tool draws one for each request",
-            ),
-            Change::Protocol => {
-                ("protocol", "requests recorded over a protocol that dyno does not speak")
-            }
-            Change::Server => ("server", "servers replaced by the one of the command line"),
-            Change::Option => ("option", "options of curl that have no effect here"),
-            Change::Setting => ("setting", "settings of connections left out"),
-            Change::Timing => (
-                "timing",
-                "requests drawn at random, not in their recorded order and at their times",
-            ),
-        }
+        WORDS[self as usize]
     }
 }
 
@@ -145,7 +107,7 @@ impl Changes {
         }
     }
 
-    /// One entry for each kind.
+    /// Returns one entry for each kind.
     #[must_use]
     pub fn list(&self) -> Vec<ImportChange> {
         let entry = |(change, (count, names)): (&Change, &(u64, BTreeSet<String>))| {
@@ -160,7 +122,7 @@ impl Changes {
         self.0.iter().map(entry).collect()
     }
 
-    /// One line for each kind.
+    /// Returns one line for each kind.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let line = |change: ImportChange| {

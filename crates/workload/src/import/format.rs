@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_by_their_beginning() {
+    fn formats_are_detected_by_their_beginning() {
         for (text, format) in [
             ("{\"log\":{\"entries\":[]}}", Format::Har),
             ("{\"method\":\"GET\",\"url\":\"http://h/\"}\n", Format::Vegeta),
@@ -96,7 +96,8 @@ mod tests {
             (Format::Curl, "curl http://h/"),
             (
                 Format::Har,
-                "{\"log\":{\"entries\":[{\"request\":{\"method\":\"GET\",\"url\":\"http://h/\"}}]}}",
+                "{\"log\":{\"entries\":[{\"request\":{\"method\":\"GET\",\"url\":\
+                 \"http://h/\"}}]}}",
             ),
             (Format::Vegeta, "GET http://h/\nX-A: b\n"),
             (Format::Urls, "http://h/"),

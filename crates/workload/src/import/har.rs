@@ -11,9 +11,9 @@ use super::{Change, Changes, Imported, Imports, Url, is_one_of, json_error, some
 const HOP_BY_HOP: [&str; 7] =
     ["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "http2-settings"];
 
-/// Reads the requests of a HAR in their order. Those to other schemes than http and https (data,
+/// Reads the requests of a HAR in their order. Requests to other schemes than http and https (data,
 /// ws, extensions) are left out, but count in "entry 2". `Err`: it is no HAR, an entry is wrong, or
-/// none is left.
+/// no request is left.
 pub fn har(text: &str) -> Result<Imports, String> {
     let har: Har = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
         let (line, column, message) = (error.line(), error.column(), json_error(&error));
@@ -48,7 +48,7 @@ struct Log {
 
 #[derive(Deserialize)]
 struct Entry {
-    /// Read on its own, so that an error can name its entry.
+    /// Read separately, so that an error can name its entry.
     request: Value,
     /// The recorded response. It is read leniently: a request that was never answered has anything
     /// here.
@@ -82,7 +82,7 @@ pub(super) struct Pair {
     pub(super) value: String,
 }
 
-/// A request; `None`: it is left out.
+/// Returns a request; `None`: it is left out.
 fn imported(place: &str, entry: Entry, changes: &mut Changes) -> Result<Option<Imported>, String> {
     let request: Request = serde_json::from_value(entry.request).map_err(|error| {
         format!("{place}: this is not a request ({}); save the HAR anew", json_error(&error))
@@ -118,7 +118,7 @@ fn imported(place: &str, entry: Entry, changes: &mut Changes) -> Result<Option<I
 /// has besides.
 fn put_headers(imported: &mut Imported, request: &Request) {
     let authority = Url::parse(&request.url).map_or("", |url| url.authority);
-    // What is derived from the URL is sent all the same.
+    // Headers that are derived from the URL are sent anyway.
     let is_derived = |pair: &&Pair| {
         pair.name.eq_ignore_ascii_case("host") && pair.value.eq_ignore_ascii_case(authority)
     };
@@ -146,12 +146,12 @@ fn put_headers(imported: &mut Imported, request: &Request) {
     }
 }
 
-/// The length of the body as it was sent; `None`: it is not recorded.
+/// Returns the length of the body as it was sent; `None`: it is not recorded.
 fn sent_bytes(request: &Request) -> Option<u64> {
     let header =
         request.headers.iter().find(|pair| pair.name.eq_ignore_ascii_case("content-length"));
     let header = header.and_then(|pair| pair.value.trim().parse().ok());
-    // Browsers write -1 where they do not know, and some write 0 for whatever is sent.
+    // Browsers write -1 for an unknown length, and some always write 0.
     header.or_else(|| request.body_size.as_u64().filter(|size| *size > 0))
 }
 
@@ -165,7 +165,7 @@ fn recorded_status(response: &Value) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// A HAR with these requests.
+    /// Returns a HAR with these requests.
     fn har_of(requests: &[&str]) -> Result<Vec<Imported>, String> {
         imports_of(requests).map(|imports| imports.requests)
     }
@@ -310,7 +310,7 @@ mod tests {
         );
     }
 
-    /// The lines of what changed in requests with these members.
+    /// Returns the lines of what changed in requests with these members.
     fn changes(members: &[&str]) -> Vec<String> {
         let request = |own: &&str| format!(r#"{{"method": "POST", "url": "https://a/x", {own}}}"#);
         let all: Vec<String> = members.iter().map(request).collect();
@@ -329,7 +329,8 @@ mod tests {
                  connection, te",
                 "import: 2 headers left out, because dyno writes Content-Length itself: \
                  content-length",
-                "import: 2 requests drawn at random, not in their recorded order and at their times",
+                "import: 2 requests drawn at random, not in their recorded order and at their \
+                 times",
             ]
         );
         assert_eq!(changes(&[r#""headers": []"#]), [""; 0]);

@@ -1,4 +1,4 @@
-//! The bodies of a HAR's requests: the recorded bytes, as far as the file tells them.
+//! The bodies of a HAR's requests: the recorded bytes, as far as the file holds them.
 
 use base64::Engine as _;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ pub(super) struct PostData {
     params: Vec<Pair>,
 }
 
-/// The body of a request. `sent_bytes`: its recorded length. `None`: nothing was posted.
+/// Returns the body of a request. `sent_bytes`: its recorded length. `None`: nothing was posted.
 pub(super) fn body(
     data: &PostData,
     sent_bytes: Option<u64>,
@@ -64,7 +64,7 @@ fn note_length(body: Option<&[u8]>, sent_bytes: Option<u64>, imported: &mut Impo
     }
 }
 
-/// A HAR holds characters, of which the bytes are known if the length is, or the charset.
+/// Returns the bytes of a text in a HAR. They are known if the length or the charset is known.
 fn from_text(
     text: &str,
     data: &PostData,
@@ -79,7 +79,7 @@ fn from_text(
     let charset = charset(data, imported);
     let is_latin1 = ["iso-8859-1", "latin1", "iso8859-1", "iso_8859-1"].contains(&charset.as_str());
     match latin1 {
-        // So browsers write bytes that are no text.
+        // Browsers write binary bodies in this form.
         Some(bytes) if sent_bytes == Some(bytes.len() as u64) => return bytes,
         Some(bytes) if sent_bytes.is_none() && is_latin1 => return bytes,
         _ => {}
@@ -91,7 +91,7 @@ fn from_text(
     utf8
 }
 
-/// The charset of the body, in small letters; empty: none is named.
+/// Returns the charset of the body, in small letters; empty: none is named.
 fn charset(data: &PostData, imported: &Imported) -> String {
     let header =
         imported.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
@@ -100,14 +100,15 @@ fn charset(data: &PostData, imported: &Imported) -> String {
     charset.unwrap_or_default().trim_matches(['"', '\'', ' ']).to_string()
 }
 
-/// What the names and values of a form are in a HAR: tools differ, and the format does not say.
+/// Encoding of the names and values of a form in a HAR: tools differ, and the format does not
+/// specify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// As they were sent.
     Encoded,
     /// As a person typed them.
     Decoded,
-    /// Both would look alike, except for a `+`.
+    /// Both forms are equal, except for a `+`.
     Either,
 }
 
@@ -117,7 +118,7 @@ impl Form {
         let has_escape = |text: &[u8]| (0..text.len()).any(|i| is_escape(&text[i..]));
         let is_odd_percent =
             |text: &[u8]| (0..text.len()).any(|i| text[i] == b'%' && !is_escape(&text[i..]));
-        // No encoder of forms leaves others as they are.
+        // Every form encoder encodes all other characters.
         let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"*-._~+".contains(b);
         if texts().any(is_odd_percent) {
             Form::Decoded
@@ -168,7 +169,7 @@ fn kept(text: &str, extra: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// The body of a request with this `postData` and headers, and what is told of it.
+    /// Returns the body of a request with this `postData` and headers, and the notes about it.
     fn posted(data: &str, headers: &[(&str, &str)], sent_bytes: Option<u64>) -> (Vec<u8>, String) {
         let data: PostData = serde_json::from_str(data).unwrap();
         let mut imported = Imported::new("entry 1".into(), "POST", "http://a/");
@@ -182,9 +183,9 @@ mod tests {
         let form = |pairs: &[(&str, &str)]| {
             let params: Vec<_> =
                 pairs.iter().map(|(n, v)| serde_json::json!({ "name": n, "value": v })).collect();
-            let (body, told) =
+            let (body, note) =
                 posted(&serde_json::json!({ "params": params }).to_string(), &[], None);
-            (String::from_utf8(body).unwrap(), told)
+            (String::from_utf8(body).unwrap(), note)
         };
         let cases: [(&[(&str, &str)], &str, &str); 8] = [
             (
@@ -205,11 +206,11 @@ mod tests {
             (&[("q", "ab")], "q=ab", "entry 1"),
         ];
         for (pairs, expected, words) in cases {
-            let (body, told) = form(pairs);
+            let (body, note) = form(pairs);
             assert_eq!(body, expected, "{pairs:?}");
             assert!(
-                told.contains("1 bodies made from postData.params") && told.ends_with(words),
-                "{told}"
+                note.contains("1 bodies made from postData.params") && note.ends_with(words),
+                "{note}"
             );
         }
     }
@@ -221,22 +222,22 @@ mod tests {
         assert_eq!(posted(text, &[], Some(4)).0, "\u{e4}\u{ff}".as_bytes());
         let latin = [("content-type", "text/plain; charset=ISO-8859-1")];
         assert_eq!(posted(text, &latin, None), (vec![0xe4, 0xff], String::new()));
-        let (body, told) =
+        let (body, note) =
             posted(r#"{"text": "\u20ac", "mimeType": "a/b; charset=\"koi8-r\""}"#, &[], None);
-        assert!(body == "\u{20ac}".as_bytes() && told.ends_with("entry 1 (koi8-r)"), "{told}");
-        // Text that is the params, too, is what was sent.
+        assert!(body == "\u{20ac}".as_bytes() && note.ends_with("entry 1 (koi8-r)"), "{note}");
+        // A text that equals the params is the sent body.
         let both = r#"{"text": "a=%5B", "params": [{"name": "a", "value": "["}]}"#;
         assert_eq!(posted(both, &[], None), (b"a=%5B".to_vec(), String::new()));
     }
 
     #[test]
     fn bodies_of_another_length_are_named() {
-        let (_, told) = posted(r#"{"text": "{}"}"#, &[("content-encoding", "gzip")], Some(22));
-        assert!(told.ends_with("entry 1 (22 bytes recorded, 2 sent)"), "{told}");
-        let (_, told) = posted(r#"{"text": "e30=", "encoding": "base64"}"#, &[], Some(3));
-        assert!(told.ends_with("entry 1 (3 bytes recorded, 2 sent)"), "{told}");
-        let (body, told) = posted("{}", &[], Some(5));
-        assert!(body.is_empty() && told.contains("1 bodies left out, because the HAR"), "{told}");
+        let (_, note) = posted(r#"{"text": "{}"}"#, &[("content-encoding", "gzip")], Some(22));
+        assert!(note.ends_with("entry 1 (22 bytes recorded, 2 sent)"), "{note}");
+        let (_, note) = posted(r#"{"text": "e30=", "encoding": "base64"}"#, &[], Some(3));
+        assert!(note.ends_with("entry 1 (3 bytes recorded, 2 sent)"), "{note}");
+        let (body, note) = posted("{}", &[], Some(5));
+        assert!(body.is_empty() && note.contains("1 bodies left out, because the HAR"), "{note}");
         assert_eq!(posted("{}", &[], None).1, "");
     }
 }

@@ -1,9 +1,9 @@
 //! Requests from other tools' formats: curl commands, HAR 1.2, vegeta's targets, and lists of URLs.
 //!
 //! Pure: text goes in and [`Imported`] requests come out; files that a format refers to are read by
-//! the caller's closure. Whatever dyno cannot send as the tool would have sent it is refused by
-//! name, or left out and listed ([`Changes`]). Errors are sentences that name the line or the entry
-//! and end with what to do next.
+//! the caller's closure. Parts that dyno cannot send like the tool are refused by name, or left out
+//! and listed ([`Changes`]). Errors are sentences that name the line or the entry and end with what
+//! to do next.
 
 mod alike;
 mod changes;
@@ -30,21 +30,21 @@ use crate::compile::is_framing;
 /// One request as another tool described it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// Where it stood: "line 3", "line 3, URL 2", "entry 2".
+    /// Its place in the text: "line 3", "line 3, URL 2", "entry 2".
     pub place: String,
     pub method: String,
     /// Absolute URL as written, without fragment, scheme http or https.
     pub url: String,
-    /// Without `Content-Length` and `Transfer-Encoding`: whoever sends the body frames it.
+    /// Headers without `Content-Length` and `Transfer-Encoding`: the sender of the body frames it.
     pub headers: Vec<(String, String)>,
     pub body: Option<Vec<u8>>,
-    /// Options that came along and mean something to a load, by curl's long name and value; a
-    /// flag's value is empty. Times are in seconds, perhaps with a fraction. Each stands here once;
-    /// only `resolve` may come several times.
+    /// Options that affect a load, by curl's long name and value; a flag's value is empty. Times
+    /// are in seconds, possibly with a fraction. Each occurs once; only `resolve` may occur several
+    /// times.
     pub options: Vec<(String, String)>,
     /// Status of the recorded answer; `None`: none was recorded.
     pub status: Option<u16>,
-    /// What this request differs in from the one that was written or recorded.
+    /// Differences from the written or recorded request.
     pub changes: Changes,
 }
 
@@ -71,8 +71,8 @@ impl Imported {
         }
     }
 
-    /// Brings a request as written into the form that the fields promise. `Err`: it cannot be sent,
-    /// with its place.
+    /// Normalizes a request to the form that the fields document. `Err`: it cannot be sent, with
+    /// its place.
     fn checked(mut self) -> Result<Imported, String> {
         let place = self.place.clone();
         self.check().map_err(|error| format!("{place}: {error}"))?;
@@ -161,7 +161,7 @@ struct Url<'a> {
 }
 
 impl<'a> Url<'a> {
-    /// Takes an absolute http or https URL apart; the fragment falls off.
+    /// Splits an absolute http or https URL, without its fragment.
     fn parse(url: &'a str) -> Result<Url<'a>, String> {
         if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!(
@@ -193,7 +193,7 @@ impl<'a> Url<'a> {
         Ok(Url { scheme, authority, rest })
     }
 
-    /// The URL as text, with the path that a query needs before it.
+    /// Returns the URL as text, with the path that a query needs before it.
     fn text(&self) -> String {
         let root = if self.rest.starts_with('?') { "/" } else { "" };
         format!("{}://{}{root}{}", self.scheme, self.authority, self.rest)
@@ -226,7 +226,7 @@ fn json_error(error: &serde_json::Error) -> String {
     text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).into()
 }
 
-/// The requests, if there are any, with the changes of all.
+/// Returns the requests, if there are any, with the changes of all.
 fn some(
     mut requests: Vec<Imported>,
     mut changes: Changes,

@@ -59,7 +59,7 @@ fn add(target: &mut Imported, line: &str, read: ReadFile) -> Result<(), String> 
     }
     match line.split_once(':').map(|(name, value)| (name.trim(), value.trim())) {
         Some((name, value)) if !value.is_empty() => {
-            target.headers.push((name.into(), value.into()))
+            target.headers.push((name.into(), value.into()));
         }
         Some((name, _)) => {
             return Err(format!("header {name} has no value; write it like {name}: value"));
@@ -83,8 +83,7 @@ fn json(text: &str) -> Result<Vec<Imported>, String> {
         .collect()
 }
 
-/// Vegeta passes over keys that it does not know, and what was meant by a misspelt one is missing
-/// from its load.
+/// Vegeta ignores unknown keys, so that the setting of a misspelt key is missing from its load.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Target {

@@ -1,8 +1,8 @@
-//! What repeats that do not count, and controls, mean for gates.
+//! Effects of uncounted repeats and of controls on gates.
 
 use super::*;
 
-/// What becomes of a repeat.
+/// Outcome of a repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Crashed,
@@ -135,7 +135,7 @@ fn gate_with_uncounted_repeats_is_not_held() {
 
 /// At most one request in a hundred fails, so that all repeats count.
 #[test]
-fn requests_that_fail_are_told_and_miss_gates() {
+fn failed_requests_are_reported_and_miss_gates() {
     let whole = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
     let losing = |arms: &[usize]| {
         let mut run = whole.clone();
@@ -157,9 +157,9 @@ fn requests_that_fail_are_told_and_miss_gates() {
         sentence.contains("more repeats of B have failed requests: 14 of 14, of A 0 of 14"),
         "{sentence}"
     );
-    let told = format!("14 of {} requests of B failed, in 14 of 14 repeats", b.requests);
-    assert!(sentence.contains(&told), "{sentence}");
-    // Those that both lose, or that A loses, miss no gate, and are told.
+    let expected = format!("14 of {} requests of B failed, in 14 of 14 repeats", b.requests);
+    assert!(sentence.contains(&expected), "{sentence}");
+    // Requests that both sides lose, or that A loses, are reported and miss no gate.
     for arms in [&[0][..], &[0, 1]] {
         let (state, sentence, _) = losing(arms);
         assert_eq!(state, GateState::Held, "{sentence}");
@@ -168,7 +168,7 @@ fn requests_that_fail_are_told_and_miss_gates() {
 }
 
 /// Between two runs, the control became twice as fast, and the server did not: it became slower
-/// than its machine. Without the records of the control nothing would tell.
+/// than its machine. Only the records of the control show it.
 #[test]
 fn a_control_without_all_its_records_holds_no_gate() {
     let before = run_of("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
@@ -274,7 +274,7 @@ fn server_without_any_repeat_in_b_gets_a_gate() {
             "{:?}",
             seen.gates
         );
-        // Of what A lacks nothing is known either.
+        // Repeats that A lacks are unknown, too.
         let back = compared((&after(change), None), (&before, None), &throughput_gate());
         assert_eq!(back.gates[0].state, GateState::Undecided, "{:?}", back.gates);
     }
@@ -377,7 +377,7 @@ fn changed_rows(gated: &str, own: f64, control: (&str, f64)) -> (Vec<Row>, Vec<C
     (rows, repeats)
 }
 
-/// What a margin calls the same is a change of the machine all the same.
+/// A change of the machine within the margin is still a change of the machine.
 #[test]
 fn margin_does_not_hide_that_the_machine_changed() {
     let server: (&str, &[u64]) = ("x", &[2000, 2010, 2005, 1999, 2001]);
@@ -395,7 +395,7 @@ fn margin_does_not_hide_that_the_machine_changed() {
     }
 }
 
-/// Of several controls one that shows that the machine became faster is enough.
+/// One of several controls that shows that the machine became faster is enough.
 #[test]
 fn any_control_of_another_step_may_leave_a_gate_undecided() {
     let (mut rows, repeats) = changed_rows("throughput_rps", 0.0, ("throughput_rps", 0.30));
@@ -440,7 +440,7 @@ fn what_b_was_not_to_measure_is_named_and_holds_no_gate() {
     // Without gates there is nothing to say of it but that.
     let seen = compared((&both, None), (&one, None), &Asked::default());
     assert!(seen.rows.iter().all(|row| row.subject_a != "gone"));
-    // So it is with a step.
+    // The same holds for a step.
     let mut other = both.clone();
     other.header.id = "s".into();
     other.header.plan.load.steps[0].connections += 1;
@@ -496,7 +496,7 @@ fn control_excuses_only_what_it_explains() {
         ("p99>+10%", 0.30, ("response_p50_us", 0.30), Missed, "significant"),
         ("p99>+10%", 0.30, ("response_p99_us", 0.30), Undecided, "null changed by +30 %"),
         ("memory>+3%", 0.09, ("server_memory_bytes", 0.09), Missed, "significant"),
-        ("cpu_us_per_request>+3%", 0.0, (CPU_KEY, 0.09), Held, "+0 %"),
+        ("cpu_us_per_request>+3%", 0.0, (CPU_KEY, 0.09), Held, "by 0 %"),
         // On a machine that became faster a server that did not has become slower.
         ("cpu_us_per_request>+3%", 0.0, (CPU_KEY, -0.09), Undecided, "beyond that it is +9.9 %"),
         ("cpu_us_per_request>+3%", 0.0, ("throughput_rps", 0.09), Held, ""),

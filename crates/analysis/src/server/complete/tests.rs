@@ -1,4 +1,4 @@
-//! Threads and processes that end at any instant: what is told is the truth, or nothing.
+//! Threads and processes that end at any instant: each reported value is correct, or is empty.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::server::{ServerUse, server_use};
 
 const TICK: u64 = 10 * MS;
 
-/// A thread of process `pid` that has run for so long, with a context switch and two page faults
-/// per millisecond.
+/// A thread of process `pid` with this run time, and a context switch and two page faults per
+/// millisecond.
 fn thread(pid: u32, tid: u32, run_ms: u64) -> ThreadUse {
     ThreadUse {
         pid,
@@ -129,7 +129,7 @@ fn children_count_if_they_were_waited_for() {
 
 /// Forty children of 22 ms that wait to be reaped: their totals are rounded down to 20 or 10 ms.
 #[test]
-fn short_processes_that_are_not_reaped_leave_the_cpu_time_unknown() {
+fn short_unreaped_processes_leave_the_cpu_time_unknown() {
     let with = |children: u32, run_ms: u64| {
         let dead = (0..children).map(|n| process(100 + n, run_ms, 0));
         let each = std::iter::once(process(1, 20, 0)).chain(dead).collect();
@@ -141,7 +141,7 @@ fn short_processes_that_are_not_reaped_leave_the_cpu_time_unknown() {
     let short = with(40, 22);
     assert_eq!((short.cpus, short.cpu_us_per_request), (None, None));
     assert!(short.unread_counters.unwrap().unknown.contains(&"CPU time"));
-    // One that ended before the window is no error in it.
+    // A process that ended before the window is no error in it.
     let each = |run_ms| vec![process(1, run_ms, 0), process(100, 900, 0)];
     let before = used(vec![
         sample(0, vec![thread(1, 1, 10)], each(10), None),
@@ -170,7 +170,7 @@ fn births_that_no_sample_shows_leave_counters_unknown() {
 
 /// A process that ignores SIGCHLD has no totals of its children.
 #[test]
-fn births_below_a_process_that_ignores_its_children_leave_counters_unknown() {
+fn children_of_a_process_that_ignores_them_are_uncounted() {
     let with = |births: u64, ignores_children| {
         let each = |run_ms| vec![ProcessUse { ignores_children, ..process(1, run_ms, 0) }];
         let mut samples = vec![
@@ -218,9 +218,9 @@ fn compiler_threads_that_probes_see_end_leave_counters_known() {
     assert!(server.run_delay_s.is_some() && server.busiest_thread_utilisation.is_some());
 }
 
-/// States of one thread that waited for a lock for a second and ran 100 ms, beside threads that
-/// served and ended.
-fn states_beside(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64> {
+/// Returns the states of one thread that waited for a lock for a second and ran 100 ms, next to
+/// threads that served and ended.
+fn states_next_to(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64> {
     let mut lives = thread(1, 1, 100);
     let mut seen = Seen { wakeups: 100, ..Seen::default() };
     (seen.states.lock_ns, seen.states.running_ns) = (900 * MS, 100 * MS);
@@ -236,18 +236,18 @@ fn states_beside(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64
     samples[0].of_mut(Party::SUBJECT).ended = Some(Vec::new());
     samples[1].of_mut(Party::SUBJECT).ended = Some(vec![gone]);
     let server = used(samples);
-    let is_told =
+    let is_empty =
         server.unread_counters.is_some_and(|unread| unread.unknown.contains(&"thread states"));
-    assert_eq!(server.working.is_none(), is_told);
+    assert_eq!(server.working.is_none(), is_empty);
     server.working.map(|working| working.share(State::Lock))
 }
 
 #[test]
 fn threads_that_end_hide_states_if_they_lived_long_or_did_much() {
-    // One that answered checks of the load, on a connection of its own.
-    assert_eq!(states_beside(2, 2, 1), Some(0.9));
-    assert_eq!(states_beside(2, 400, 1), None, "they lived for 44 % of the time");
-    assert_eq!(states_beside(10, 2, 2), None, "they used 17 % of the CPU time");
+    // A thread that answered checks of the load, on a separate connection.
+    assert_eq!(states_next_to(2, 2, 1), Some(0.9));
+    assert_eq!(states_next_to(2, 400, 1), None, "they lived for 44 % of the time");
+    assert_eq!(states_next_to(10, 2, 2), None, "they used 17 % of the CPU time");
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn group_without_charged_memory_has_that_of_its_processes() {
     assert_eq!(bytes(7), (Some(7), Some(7)));
 }
 
-/// The same numbers each time.
+/// Pseudo-random numbers, the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -381,7 +381,7 @@ impl Server {
     }
 
     fn end_process(&mut self, pid: u32) {
-        // Where nobody waits for children, one that no sample shows leaves no trace.
+        // Without a parent that waits for children, a child that no sample shows leaves no trace.
         if pid == 1 || !self.reaps && !self.processes[&pid].is_sampled {
             return;
         }
@@ -419,20 +419,20 @@ fn random_ends_give_the_truth_or_nothing() {
         }
         let truth_s = (server.used_ms - before_ms) as f64 / 1e3;
         let processes = samples[4].of(Party::SUBJECT).unwrap().each.len();
-        // Totals are in ticks, of which each process has four.
+        // Totals are in ticks; each process has four totals.
         let blur_s = if is_grouped { 0.001 } else { 2.0 * TICKS_S * (processes + 1) as f64 };
         let least_s = truth_s * 0.98 - blur_s;
         let used = used(samples);
-        let told = [
+        let reported = [
             used.cpus,
             used.context_switches_voluntary.map(|n| n as f64 / 1e3),
             used.run_delay_s,
             used.page_faults_minor.map(|n| n as f64 / 2e3),
         ];
-        for (which, told_s) in told.into_iter().enumerate() {
-            let is_true = told_s.is_none_or(|s| s >= least_s && s <= truth_s * 1.02 + blur_s);
-            assert!(is_true, "seed {seed}, counter {which}: {told_s:?} of {truth_s}");
-            if told_s.is_some() { known += 1 } else { unknown += 1 }
+        for (which, reported_s) in reported.into_iter().enumerate() {
+            let is_true = reported_s.is_none_or(|s| s >= least_s && s <= truth_s * 1.02 + blur_s);
+            assert!(is_true, "seed {seed}, counter {which}: {reported_s:?} of {truth_s}");
+            if reported_s.is_some() { known += 1 } else { unknown += 1 }
         }
     }
     assert!(known > 300 && unknown > 300, "{known} {unknown}");

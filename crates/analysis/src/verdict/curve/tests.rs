@@ -97,7 +97,7 @@ fn throughput_that_grows_with_the_requests_excludes_locks_and_pools() {
     assert_eq!(verdicts(&steps), [(Concurrency, High); 3]);
 }
 
-/// What waits at one step waits at the others, whatever their own rules could see.
+/// A limiter of one step applies to the others, whatever their own rules could see.
 #[test]
 fn steps_of_one_server_have_one_explanation() {
     let steps = [
@@ -162,7 +162,7 @@ fn full_cpus_of_any_load_doubt_each_other() {
     assert!(trials.iter().all(|t| t.limiter.confidence == Medium));
 }
 
-/// What queues behind a server whose back end is watched queues there, as far as is known.
+/// A queue behind a server with a monitored back end is attributed to the back end.
 #[test]
 fn queues_behind_a_server_are_of_its_back_end() {
     let mut trials =
@@ -171,12 +171,12 @@ fn queues_behind_a_server_are_of_its_back_end() {
     let behind = BackendUse { name: "db".into(), cpu_share: None, shares_cpus: false, server };
     trials.iter_mut().for_each(|trial| trial.backends = vec![behind.clone()]);
     settle(&mut trials);
-    let told = &trials[1].limiter;
-    assert_eq!((told.resource, told.confidence), (Resource::Backend, Medium));
+    let limiter = &trials[1].limiter;
+    assert_eq!((limiter.resource, limiter.confidence), (Resource::Backend, Medium));
     assert!(
-        told.sentence.starts_with("A back end (db), or the connections to it: "),
+        limiter.sentence.starts_with("A back end (db), or the connections to it: "),
         "{}",
-        told.sentence
+        limiter.sentence
     );
 }
 
@@ -227,8 +227,7 @@ fn working(threads: usize, shares: &[(State, f64)]) -> Option<Working> {
     Some(Working { threads, states_s, steady_workers: 0 })
 }
 
-/// So many calls of a name per response, of which some failed for their time-out, or returned
-/// nothing.
+/// Calls of one name, of which some failed because of their time-out, or returned nothing.
 fn calls(name: &str, per_response: f64, timed: f64) -> Option<Calls> {
     let call = Call {
         count: (1000.0 * per_response) as u64,
@@ -367,7 +366,7 @@ fn full_cpu_is_doubted_where_another_step_shows_polling() {
     assert_eq!(settled_with(&steps, polls)[1], (ServerCpu, Medium));
 }
 
-/// What the hypervisor took is set against what the server may use.
+/// Steal time is compared with the CPU time that the server may use.
 #[test]
 fn little_steal_changes_no_step() {
     let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];

@@ -52,8 +52,8 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
         says: "one of its threads was busy for 50 % of the time and waited 35 % of it for a CPU. \
-               Throughput is a lower bound of what the server can do. Give it CPUs that nobody \
-               else uses (`--cpus`)",
+               Throughput is a lower bound of what the server can do. Give it CPUs that \
+               nothing else uses (`--cpus`)",
         evidence: r#"{"need": 0.850000001, "need_work": 0.5, "waiting": 0.350000001}"#,
         trips: |w| w.generate(&[(500 * MS, 350 * MS + 1)]),
         just_not: |w| w.generate(&[(500 * MS, 350 * MS)]),
@@ -138,7 +138,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Info,
-        says: "The generator's end: its busiest thread was busy for 90 % of the time. This control",
+        says: "The generator's limit: its busiest thread was busy for 90 % of the time. This",
         evidence: "{}",
         trips: |w| {
             w.generate(&[(900 * MS, 0)]);
@@ -174,7 +174,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         severity: Severity::Invalid,
         says: "its CPUs were 95 % full, 65 % of that by others, and it waited 5.0 % of the time \
                for them. Throughput is a lower bound of what the server can do. Give it CPUs that \
-               nobody else uses (nginx 0.50 s) (`--cpus`)",
+               nothing else uses (nginx 0.50 s) (`--cpus`)",
         evidence: r#"{"busy": 0.95, "others": 0.65, "waiting": 0.050000001}"#,
         trips: |w| crowd(w, 950 * MS, Some(50 * MS + 1)),
         just_not: |w| crowd(w, 950 * MS, Some(50 * MS)),
@@ -189,7 +189,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         just_not: |w| crowd(w, 950 * MS - 1, Some(60 * MS)),
         otherwise: None,
     },
-    // If the kernel does not tell who waited, the use by others decides.
+    // If the kernel does not report waits, the use by others decides.
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
@@ -298,7 +298,7 @@ pub(super) const BESIDE: &[Case<World>] = &[
     Case {
         code: Code::PriorityRefused,
         severity: Severity::Warning,
-        says: "The generator was to run in real time, and the kernel did not let it",
+        says: "The generator was set to run in real time, and the kernel refused",
         evidence: r#"{"asked": "realtime", "given": "normal"}"#,
         trips: |w| w.plan.priority = Priority::Realtime,
         just_not: |w| {
@@ -311,7 +311,7 @@ pub(super) const BESIDE: &[Case<World>] = &[
         code: Code::Oversubscribed,
         severity: Severity::Warning,
         says: "2 threads of the generator share 1 CPU: they wait for each other, up to a time \
-               slice of the scheduler each time. Ask for no more threads than CPUs: `--threads 1`.",
+               slice of the scheduler each time. Use no more threads than CPUs: `--threads 1`.",
         evidence: r#"{"threads": 2, "cpus": 1}"#,
         trips: |w| w.generate_on_one(&[(300 * MS, 0), (300 * MS, 0)]),
         just_not: |w| w.generate(&[(300 * MS, 0), (300 * MS, 0)]),

@@ -88,7 +88,7 @@ pub(super) const CASES: &[Case<World>] = &[
             |w| w.over(&[[(1000, 500 * MS); 18].as_slice(), &[(1600, 500 * MS); 2]].concat()),
         )
     },
-    // CPU time per request is told with it, and not by itself.
+    // CPU time per request is reported with it, and not by itself.
     Case {
         says: "CPU time per request went from 1000 to 500 µs meanwhile.",
         ..case(Code::Speedup, |w| levels(w, [500, 1000, 1000]), |w| levels(w, [1000, 1000, 1000]))
@@ -98,7 +98,7 @@ pub(super) const CASES: &[Case<World>] = &[
         |w| costs(w, [200, 300, 300]),
         |w| w.over(&[[(500, 500 * MS); 5].as_slice(), &[(1000, 500 * MS); 10]].concat()),
     ),
-    // At an offered rate that is constant throughput tells of the server, too.
+    // At a constant offered rate, throughput describes the server, too.
     case(
         Code::Slowdown,
         |w| {
@@ -181,7 +181,7 @@ pub(super) const CASES: &[Case<World>] = &[
             |_| {},
         )
     },
-    // A server that is still warming up is told once.
+    // A server that is still warming up is reported once.
     Case {
         severity: Severity::Invalid,
         ..case(

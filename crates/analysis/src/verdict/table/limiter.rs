@@ -90,7 +90,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Refusal,
         confidence: Confidence::High,
-        says: "Every connection was refused, 1.0 per second, as it is to be: nobody listens there.",
+        says: "Every connection was refused, 1.0 per second, as expected: no server listens there.",
         evidence: r#"{"refused": 1}"#,
         trips: |w| {
             *w = World::of(0);
@@ -306,7 +306,7 @@ const CASES: &[Case] = &[
         confidence: Confidence::Medium,
         says: "Something else: 64 requests were in flight on average, and the server used 50 % of \
                its CPU. It waits for a lock, a disk, a database, or a limit of its own on threads \
-               or connections; `--observe states` tells which. This is likely, not certain.",
+               or connections; `--observe states` shows which. This is likely, not certain.",
         evidence: r#"{"in_flight": 64.0, "server_utilisation": 0.5, "generator_utilisation": 0.3}"#,
         trips: |w| w.hold(64 * S),
         just_not: |w| w.hold(64 * S - 1),
@@ -529,13 +529,13 @@ fn limiter_of(change: fn(&mut World)) -> Limiter {
 
 fn fault_of(case: &Case) -> Option<String> {
     let limiter = limiter_of(case.trips);
-    let beside = limiter_of(case.just_not);
+    let untripped = limiter_of(case.just_not);
     if (limiter.resource, limiter.confidence) != (case.resource, case.confidence) {
         Some(format!("it is {limiter:#?}"))
     } else if !limiter.sentence.contains(case.says) {
         Some(format!("it says {:?} and not {:?}", limiter.sentence, case.says))
-    } else if (beside.resource, beside.confidence) != case.otherwise {
-        Some(format!("beside its bound it is {beside:#?}"))
+    } else if (untripped.resource, untripped.confidence) != case.otherwise {
+        Some(format!("just short of its bound it is {untripped:#?}"))
     } else {
         missing_in(&limiter.evidence, case.evidence)
     }

@@ -51,7 +51,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // Of connections on which no handshake succeeded.
+    // Connections on which no handshake succeeded.
     Case {
         code: Code::FellBack,
         severity: Severity::Warning,
@@ -67,8 +67,8 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::FellBack,
         severity: Severity::Invalid,
-        says: "3 connections were to speak HTTP/2 and spoke HTTP/1.1: the server chose something \
-               else by ALPN",
+        says: "3 connections should use HTTP/2 and used HTTP/1.1: the server chose something else \
+               by ALPN",
         evidence: r#"{"connections": 3}"#,
         trips: |w| {
             w.workload.protocol = Protocol::H2;
@@ -83,8 +83,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::FellBack,
         severity: Severity::Invalid,
-        says: "5 connections were to speak HTTP/2 and spoke HTTP/1.1: the server answered the \
-               upgrade",
+        says: "5 connections should use HTTP/2 and used HTTP/1.1: the server answered the upgrade",
         evidence: r#"{"connections": 5}"#,
         trips: |w| {
             w.workload.protocol = Protocol::H2cUpgrade;
@@ -125,7 +124,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.track(64, 0),
         otherwise: None,
     },
-    // A load that nobody watches reads the counters around it, too.
+    // A load without a monitored server reads the counters around it, too.
     Case {
         code: Code::DroppedPackets,
         severity: Severity::Invalid,
@@ -240,7 +239,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::WrongAnswers,
         severity: Severity::Invalid,
-        says: "1 request was answered on a port where nobody is to listen",
+        says: "1 request was answered on a port where no server should listen",
         evidence: r#"{"answers": 1}"#,
         trips: |w| {
             *w = World::of(1);
@@ -252,7 +251,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Refusals,
         severity: Severity::Info,
-        says: "Every connection was refused, 3.0 per second, as it is to be",
+        says: "Every connection was refused, 3.0 per second, as expected",
         evidence: r#"{"refused": 3}"#,
         trips: |w| {
             *w = World::of(0);
@@ -518,7 +517,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::PartlyChecked,
         severity: Severity::Info,
-        says: "Of 1000 answers 500 were checked in full",
+        says: "500 of 1000 answers were checked in full",
         evidence: r#"{"checked": 500, "completed": 1000}"#,
         trips: |w| check(w, 2),
         just_not: |w| check(w, 1),

@@ -1,6 +1,6 @@
-//! Tests of every caveat and every limiter at its bound: a world that trips the rule, and one right
-//! beside the bound that does not. Worlds are records as archives have them, judged by all rules,
-//! so that a moved bound or a wrong number shows here.
+//! Tests of every caveat and every limiter at its bound: a world that trips the rule, and one just
+//! short of the bound that does not. Worlds are records as archives have them, judged by all
+//! rules, so that a moved bound or a wrong number shows here.
 
 mod generator;
 mod levels;
@@ -73,7 +73,7 @@ fn fault_of<W: Judged>(case: &Case<W>) -> Option<String> {
     let Some(tripped) = caveats.iter().find(|c| c.code == case.code) else {
         return Some(format!("it does not trip: {caveats:#?}"));
     };
-    let beside = caveats_of(case.just_not);
+    let untripped = caveats_of(case.just_not);
     let otherwise: Vec<Severity> = case.otherwise.into_iter().collect();
     if severities(&caveats, case.code) != [case.severity] {
         Some(format!("it trips otherwise: {tripped:#?}"))
@@ -83,8 +83,8 @@ fn fault_of<W: Judged>(case: &Case<W>) -> Option<String> {
         && (case.code.reason().is_none() || is_valid(&caveats))
     {
         Some("it does not refuse, or without a reason".into())
-    } else if severities(&beside, case.code) != otherwise {
-        Some(format!("what should just not trip gives {beside:#?}"))
+    } else if severities(&untripped, case.code) != otherwise {
+        Some(format!("what should just not trip gives {untripped:#?}"))
     } else {
         missing_in(&tripped.evidence, case.evidence)
     }

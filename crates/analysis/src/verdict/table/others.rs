@@ -133,7 +133,7 @@ pub(super) const CASES: &[Case] = &[
         confidence: Confidence::Low,
         says: "neither is full. The hypervisor gave 6.",
         evidence: r#"{"generator_starved": false}"#,
-        // With what was taken the server would have had no room.
+        // With the stolen time the server would have had no room.
         trips: |w| steal(w, 250 * MS),
         just_not: |w| steal(w, 250 * MS - 1),
         otherwise: (Resource::Concurrency, Confidence::High),
@@ -176,7 +176,7 @@ pub(super) const CASES: &[Case] = &[
         just_not: |w| w.serve_by(&[(500 * MS, 250 * MS)], 0),
         otherwise: (Resource::Concurrency, Confidence::High),
     },
-    // Nobody knows how long they waited: all that others used may have been the server's.
+    // Their waits are unknown: all that others used may have been the server's.
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
@@ -267,7 +267,7 @@ fn programs() -> Vec<OtherUse> {
     vec![of(77, "rustc"), of(78, "rustc"), of(79, "python3")]
 }
 
-/// Others use so much of the generator's CPU beside it.
+/// Other programs use so much of the generator's CPU.
 fn crowd(w: &mut World, others_ns: u64) {
     let cpu = &mut w.machine().cpus[0];
     cpu.busy_ns += others_ns;

@@ -122,8 +122,8 @@ pub(super) const STALLED: &[Case<World>] = &[
     Case {
         says: "for 0.50 s, from 0.20 s after the load began, although 4 requests were in flight; \
                it took 50 % of the window. A closed loop sends nothing meanwhile, so its \
-               percentiles hardly show them. Estimate, which is in none of the histograms: with \
-               arrivals at the same rate p99 would be at least 0.49 s.",
+               percentiles hardly show them. Estimate (in none of the histograms): with arrivals \
+               at the same rate p99 would be at least 0.49 s.",
         evidence: r#"{"longest_s": 0.5, "at_s": 0.2, "stalls": 1, "share": 0.5}"#,
         ..stalled(|w| silent(w, 200, 500), |w| silent(w, 200, 20))
     },
@@ -175,8 +175,8 @@ pub(super) const STALLED: &[Case<World>] = &[
     // 1.5 % wait, and one in a hundred for 10 ms or more.
     Case {
         says: "it was the longest of 5 such stalls, which took 1.5 % of the window. A closed loop \
-               sends nothing meanwhile, so its percentiles hardly show them. Estimate, which is in \
-               none of the histograms: with arrivals at the same rate p99 would be at least 11 ms.",
+               sends nothing meanwhile, so its percentiles hardly show them. Estimate (in none of \
+               the histograms): with arrivals at the same rate p99 would be at least 11 ms.",
         evidence: r#"{"stalls": 5, "share": 0.015}"#,
         ..stalled(
             |w| {

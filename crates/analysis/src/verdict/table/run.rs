@@ -42,8 +42,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::CutShort,
         severity: Severity::Info,
-        says: "The user ended this load after 0.4 s of 1.0 s of its window: its numbers are of \
-               that part alone.",
+        says: "The user ended this load after 0.4 s of 1.0 s of its window: its numbers cover only \
+               that part.",
         evidence: "{}",
         trips: |w| {
             let load = &mut w.run.trials[0].load;
@@ -83,7 +83,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::DoneAgain,
         severity: Severity::Warning,
-        says: "(`contaminated/`). In what was measured first, 2 requests failed or got a wrong \
+        says: "(`contaminated/`). In the first measurement, 2 requests failed or got a wrong \
                response.",
         evidence: r#"{"failed": 2}"#,
         trips: |w| {
@@ -123,7 +123,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         says: "4 repeats are too few for confidence intervals: ranges are over the repeats, and \
-               subjects are told apart only where all pairs",
+               subjects are distinguished only where all pairs",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 4,
         just_not: |_| {},
@@ -133,7 +133,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         says: "3 repeats are too few for confidence intervals: ranges are over the repeats, and \
-               subjects are told apart only where all pairs",
+               subjects are distinguished only where all pairs",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 3,
         just_not: |_| {},
@@ -143,7 +143,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         says: "2 repeats are too few for confidence intervals: ranges are over the repeats, and no \
-               subject is told apart",
+               subject is distinguished",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 2,
         just_not: |_| {},
@@ -153,7 +153,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         says: "One repeat is too few for confidence intervals: ranges are over the repeats, and no \
-               subject is told apart",
+               subject is distinguished",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 1,
         just_not: |_| {},
@@ -162,7 +162,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::StartedForProfiles,
         severity: Severity::Info,
-        says: "may cost them some throughput in all that is told here",
+        says: "may lower their throughput in this run",
         evidence: "{}",
         trips: |w| w.run.profiles = vec![ProfileRecord::default()],
         just_not: |w| {
@@ -176,7 +176,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::Resumed,
         severity: Severity::Info,
-        says: "served by a process that was started again",
+        says: "served by a restarted process",
         evidence: "{}",
         trips: |w| w.run.starts[1].resumed = true,
         just_not: |_| {},
@@ -246,7 +246,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         just_not: |w| w.fix_order(2),
         otherwise: None,
     },
-    // By 4 % at each repeat, once beside repeats that differ as much by themselves.
+    // By 4 % at each repeat, once among repeats that differ as much by themselves.
     Case {
         code: Code::Trend,
         severity: Severity::Warning,
@@ -293,7 +293,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        says: "(`--wait-quiet 5m`). Where the generator was the limit, give the generator more CPUs",
+        says: "(`--wait-quiet 5m`). Where the generator was the limit, give the generator more \
+               CPUs",
         evidence: "{}",
         trips: |w| {
             w.peaks(&[("a", 81.6)]);
@@ -363,10 +364,10 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         says: "a/x, b, c, d have",
         evidence: "{}",
         trips: |w| {
-            w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)])
+            w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
         },
         just_not: |w| {
-            w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("a", 100.0), ("c", 100.0), ("d", 100.0)])
+            w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("a", 100.0), ("c", 100.0), ("d", 100.0)]);
         },
         otherwise: None,
     },

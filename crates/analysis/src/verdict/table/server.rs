@@ -61,7 +61,7 @@ fn network(w: &mut World) -> &mut NetworkUse {
     w.used().network.as_mut().expect("a network")
 }
 
-/// So many writes for the thousand answers, which came in so many segments.
+/// Sets the writes for the thousand answers and the segments that carried them.
 fn written(w: &mut World, writes: u64, segments: u64) {
     let calls = w.used().calls.as_mut().expect("calls");
     calls.by_name.get_mut("write").expect("writes").count = writes;
@@ -69,7 +69,7 @@ fn written(w: &mut World, writes: u64, segments: u64) {
 }
 
 fn refused(probe: Probe) -> Refused {
-    Refused { probe, why: "this user may not".into(), mend: "Be root.".into() }
+    Refused { probe, why: "this user may not".into(), hint: "Be root.".into() }
 }
 
 /// A reading at each end of the window, from processes that are known by these sockets.
@@ -108,7 +108,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::SyscallsNotMeasured,
         severity: Severity::Info,
-        says: "nobody asked for it",
+        says: "`--observe` did not include them",
         evidence: r#"{"refused": null}"#,
         trips: |w| w.each_used().for_each(|s| s.calls = None),
         just_not: |w| w.record.samples.clear(),
@@ -123,14 +123,14 @@ pub(super) const CASES: &[Case<World>] = &[
             w.each_used().for_each(|s| s.calls = None);
             w.record.probes.refused = vec![refused(Probe::Syscalls)];
         },
-        // Counting ended before the load did, and there is something to tell.
+        // Counting ended before the load did, and there are calls to report.
         just_not: |w| w.record.probes.refused = vec![refused(Probe::Syscalls)],
         otherwise: None,
     },
     Case {
         code: Code::SyscallsNotMeasured,
         severity: Severity::Info,
-        says: "no answer came while they were",
+        says: "no response arrived meanwhile",
         evidence: r#"{"refused": null}"#,
         trips: |w| {
             w.record.probes.attached = [Probe::Syscalls].into();
@@ -181,7 +181,7 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "ended before their counters were read, and 0.25 s of CPU time with them: 0 threads \
                and 0 processes",
         evidence: r#"{"threads": 0, "processes": 0, "cpu_s": 0.249999999, "unknown": ["run delay", "context switches", "thread states"]}"#,
-        // The group used half a second, of which its living thread tells the greater part.
+        // The group used half a second; its living thread accounts for the greater part.
         trips: |w| w.used().threads[0].run_ns = 250 * MS + 1,
         just_not: |w| w.used().threads[0].run_ns = 495 * MS,
         otherwise: None,
@@ -359,8 +359,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Warning,
         says: "something else used 0.25 s",
         evidence: r#"{"others_cpu_s": 0.25}"#,
-        trips: |w| beside(w, 250 * MS),
-        just_not: |w| beside(w, 250 * MS - 1),
+        trips: |w| others_use(w, 250 * MS),
+        just_not: |w| others_use(w, 250 * MS - 1),
         otherwise: None,
     },
     Case {
@@ -419,7 +419,7 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"names": ["cc1", "ld"]}"#,
         trips: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 40)]),
         just_not: |w| {
-            w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 39)])
+            w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 39)]);
         },
         otherwise: None,
     },
@@ -522,7 +522,7 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"retransmitted": 1, "segments_out": 1000, "timeouts": 0}"#,
         trips: |w| network(w).segments_retransmitted = Some(1),
         just_not: |w| {
-            (network(w).segments_retransmitted, network(w).segments_out) = (Some(1), Some(1001))
+            (network(w).segments_retransmitted, network(w).segments_out) = (Some(1), Some(1001));
         },
         otherwise: None,
     },
@@ -539,7 +539,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Steal,
         severity: Severity::Warning,
-        says: "gave 2.0 % of this machine's CPU time to somebody else",
+        says: "gave 2.0 % of this machine's CPU time to other virtual machines",
         evidence: r#"{"share": 0.020000001}"#,
         trips: |w| steal(w, 20 * MS + 1),
         just_not: |w| steal(w, 20 * MS),
@@ -603,7 +603,7 @@ fn double(w: &mut World) {
 }
 
 /// A server that may use 2.5 CPUs and waits, and the CPU time that others used.
-fn beside(w: &mut World, others_ns: u64) {
+fn others_use(w: &mut World, others_ns: u64) {
     w.allowed_cpus = 2.5;
     w.serve_by(&[(500 * MS, 400 * MS)], others_ns);
     // Chosen so that floating-point sums are exact.

@@ -1,4 +1,4 @@
-//! Cases: what a step waited for, as what is seen inside the server tells.
+//! Cases: the waits of a step, as seen inside the server.
 
 use dyno_archive::sample::{CallUse, ListenerUse, SocketsUse, State, StateTimes};
 
@@ -141,7 +141,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "It may also be work that they wait for",
+        says: "They may also wait for work",
         evidence: r#"{"threads": 8, "in_flight": 15.0}"#,
         trips: |w| {
             w.hold(15 * S);
@@ -158,7 +158,7 @@ pub(super) const CASES: &[Case] = &[
         confidence: Confidence::High,
         says: "The server's workers: its 8 threads that serve were asleep for 90 % of their time, \
                while 64 requests were there on average and the server used 50 % of its CPU. More \
-               of them",
+               workers would serve more",
         evidence: r#"{"threads": 8, "futex_waits_per_response": null}"#,
         trips: |w| {
             w.hold(64 * S);
@@ -295,7 +295,7 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
         says: "The threads that serve waited 90 % of their time for peers: for requests, or for \
-               answers of services behind it.",
+               answers of its back ends.",
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);

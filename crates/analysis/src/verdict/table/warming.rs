@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.compile(100 * MS),
         otherwise: None,
     },
-    // Where that is what is measured, it is told and costs nothing.
+    // Where warming is measured, the caveat is information only.
     Case {
         code: Code::StillWarming,
         severity: Severity::Info,
@@ -309,7 +309,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        says: "there were too few slices to tell.",
+        says: "there were too few slices to decide.",
         evidence: "{}",
         trips: |w| {
             w.start = warm_up(WarmUpEnd::Limit, 0, Some(MS));
@@ -349,7 +349,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::WarmupWithoutCpu,
         severity: Severity::Info,
-        says: "judged by its throughput alone",
+        says: "to be warm by its throughput alone",
         evidence: "{}",
         trips: |w| forget(w, 10),
         just_not: |w| w.start.parts.clear(),

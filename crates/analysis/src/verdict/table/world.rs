@@ -1,4 +1,4 @@
-//! A load and the server beside it, as an archive has them.
+//! A load and its server, as an archive has them.
 
 use dyno_archive::drops::{PathUse, TrackingUse};
 use dyno_archive::interval::Interval;
@@ -78,7 +78,7 @@ impl Judged for World {
             Command::Run => {
                 let steadiness = steadiness(&intervals(&load, &self.server()));
                 let steadiness = steadiness.map(|seen| seen.counting_from(self.counts_from));
-                let beside = Beside {
+                let inputs = Beside {
                     record: &self.record,
                     party: Party::SUBJECT,
                     part: self.start.subject(),
@@ -91,7 +91,7 @@ impl Judged for World {
                     duet: self.duet.as_ref(),
                     steadiness: steadiness.as_ref(),
                 };
-                verdict::trial(&load, Some(&self.server()), &beside)
+                verdict::trial(&load, Some(&self.server()), &inputs)
             }
         }
     }
@@ -155,7 +155,7 @@ impl World {
         self.machine().path.as_mut().expect("it was read")
     }
 
-    /// So many entries were evicted from the table of tracked connections.
+    /// Evicts so many entries from the table of tracked connections.
     pub(super) fn track_evictions(&mut self, evicted: u64) {
         let tracking = TrackingUse { evicted, ..TrackingUse::default() };
         self.path().network =
@@ -170,7 +170,7 @@ impl World {
             PathUse { network: Some(network), tracking_most: Some(64), ..PathUse::default() };
     }
 
-    /// So many bytes went out over a link of 1 Gbit/s.
+    /// Sends so many bytes over a link of 1 Gbit/s.
     pub(super) fn carry(&mut self, bytes: u64) {
         for (sample, bytes_out) in self.record.samples.iter_mut().zip([0, bytes]) {
             let link = LinkUse {
@@ -305,7 +305,7 @@ impl World {
         calls.by_name.insert(name.into(), made);
     }
 
-    /// Of eight connections so many have TCP_NODELAY.
+    /// Sets TCP_NODELAY on so many of eight connections.
     pub(super) fn set_nodelay(&mut self, nodelay: u64) {
         self.used().sockets =
             Some(SocketsUse { connections: 8, options_of: 8, nodelay, ..SocketsUse::default() });
@@ -390,7 +390,7 @@ fn thread(run_ns: u64, delay_ns: u64) -> ThreadUse {
     }
 }
 
-/// A second of these CPUs, to which the generator's threads are bound and which nobody else used.
+/// A second of these CPUs, to which the generator's threads are bound and which nothing else used.
 fn machine(busy_ns: &[u64]) -> MachineUse {
     let cpu = |(cpu, busy_ns): (u32, &u64)| CpuUse {
         cpu,

@@ -8,7 +8,7 @@ use dyno_analysis::validation::User;
 use dyno_analysis::verdict::Resource;
 use dyno_testkit::{At, Behaviour, Load, Program, Runtime};
 
-/// What a suite calls the back end.
+/// The name of the back end in a suite.
 const BACK_END: &str = "backend";
 
 /// Warm-up of each step where the behaviour does not say otherwise. Shorter than users would

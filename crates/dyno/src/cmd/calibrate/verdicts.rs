@@ -28,8 +28,8 @@ use crate::cmd::report::write_out;
 use crate::exit::{Exit, bad};
 use crate::terminal::{self, Third, quoted};
 
-/// `nobody`.
-const NOBODY: u32 = 65_534;
+/// The user and group ID of an account without rights.
+const UNPRIVILEGED: u32 = 65_534;
 
 /// Ends a build, or a run of a behaviour, that hangs.
 const BUILD_DEADLINE: Duration = Duration::from_secs(900);
@@ -93,7 +93,7 @@ type Measurement = Result<Vec<KnownStep>, String>;
 
 type Measured = (Vec<KnownStep>, Vec<NotRun>);
 
-/// What the servers are made of, and where they run.
+/// The parts of the servers, and their place.
 struct Bench<'a> {
     source: PathBuf,
     cache: PathBuf,
@@ -229,7 +229,7 @@ impl Bench<'_> {
         Ok(missing)
     }
 
-    /// Why a behaviour cannot be had here. `None`: it can.
+    /// Returns why a behaviour is unavailable here. `None`: it is available.
     fn lack(&self, behaviour: &Behaviour, user: User) -> Option<String> {
         let has = |need| behaviour.needs.contains(&need);
         let may_limit = user == User::Root && may_make_groups(&Layout::read());
@@ -295,7 +295,7 @@ impl Bench<'_> {
         let mut environment = self.environment(&place.join("tmp"));
         if user == User::Ordinary && is_root() {
             environment.set("HOME", &place);
-            give_to_nobody(&place)?;
+            give_to_ordinary_user(&place)?;
         }
         let ended = self.shell(&script, &place, &environment, RUN_DEADLINE)?;
         let Some(report) = read_report(&place.join("runs"))? else {
@@ -312,7 +312,9 @@ impl Bench<'_> {
             companions.iter().map(|words| format!("{} >/dev/null 2>&1 &\n", line(words))).collect();
         let dyno = quoted(&self.programs().join("dyno").display().to_string());
         let drop = match user == User::Ordinary && is_root() {
-            true => format!("setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "),
+            true => {
+                format!("setpriv --reuid {UNPRIVILEGED} --regid {UNPRIVILEGED} --clear-groups ")
+            }
             false => String::new(),
         };
         format!(
@@ -349,11 +351,11 @@ fn write_subject(place: &Path, name: &str, text: &str) -> anyhow::Result<()> {
 }
 
 /// Gives a folder and all that is in it to the ordinary user.
-fn give_to_nobody(path: &Path) -> anyhow::Result<()> {
-    chown(path, Some(NOBODY), Some(NOBODY))?;
+fn give_to_ordinary_user(path: &Path) -> anyhow::Result<()> {
+    chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED))?;
     if path.is_dir() {
         for entry in fs::read_dir(path)? {
-            give_to_nobody(&entry?.path())?;
+            give_to_ordinary_user(&entry?.path())?;
         }
     }
     Ok(())

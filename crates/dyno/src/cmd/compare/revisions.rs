@@ -48,7 +48,7 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let folders = measured.places.subjects.find(Some(path))?;
     check_output(args.output.as_deref(), |inputs| add_inputs(inputs, path, &suite, &folders))?;
     let entry = the_one(&suite, &folders, &measured.choices.only)?;
-    let repository = Repository::of(&entry.name, &folders, &supervision).map_err(told)?;
+    let repository = Repository::of(&entry.name, &folders, &supervision).map_err(revision_error)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
     let mut left = LeftInCache::new(&revised, &entry, &cache, &guard);
@@ -74,23 +74,9 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let compared = compare(side(0), side(1), asked);
     let is_whole = work_of(&run, &report) == Work::Done;
     let wrong = unanswered(&report);
-    // A run that was ended early says nothing of a revision that it did not come to.
-    if let Some(wrong) = wrong.as_ref().filter(|_| ended != Ended::Interrupted) {
-        terminal::say(&format!("\n{wrong}; the reason: dyno report {kept}"));
-    }
-    if !is_whole {
-        let why =
-            if ended == Ended::Interrupted { "it was interrupted" } else { "a revision failed" };
-        terminal::say(&format!(
-            "\nNot all that was planned is measured: {why}; dyno report {kept} tells."
-        ));
-    }
     let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
-    if has_failed && is_whole && wrong.is_none() {
-        terminal::say(&format!(
-            "\nA server failed in some of its starts; the reason: dyno report {kept}"
-        ));
-    }
+    let is_cut = ended == Ended::Interrupted;
+    print_gaps(&kept, is_cut, is_whole, has_failed, wrong.as_deref());
     let written =
         if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
     super::super::tell_kept(&dir, "The run is kept.");
@@ -104,12 +90,29 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     Ok(ending.settled().unwrap_or_else(|| exit(&compared)))
 }
 
+/// Prints why the comparison is incomplete or in doubt. `kept`: the folder of the run, quoted.
+fn print_gaps(kept: &str, is_cut: bool, is_whole: bool, has_failed: bool, wrong: Option<&str>) {
+    // A run that was interrupted has no results of a revision that it did not reach.
+    if let Some(wrong) = wrong.filter(|_| !is_cut) {
+        terminal::say(&format!("\n{wrong}; the reason: dyno report {kept}"));
+    }
+    if !is_whole {
+        let why = if is_cut { "it was interrupted" } else { "a revision failed" };
+        terminal::say(&format!("\nThe run is incomplete: {why}; for details: dyno report {kept}"));
+    }
+    if has_failed && is_whole && wrong.is_none() {
+        terminal::say(&format!(
+            "\nA server failed in some of its starts; the reason: dyno report {kept}"
+        ));
+    }
+}
+
 /// Whether each revision was built, and this machine has what it needs.
 fn can_start(plan: &Plan) -> bool {
     plan.subjects.iter().all(|subject| subject.build_failed.is_none() && subject.skipped.is_none())
 }
 
-/// What decides the exit status of a comparison of revisions.
+/// Facts that decide the exit status of a comparison of revisions.
 struct Ending {
     /// It was interrupted, or a revision could not be built or has no place on this machine.
     is_cut: bool,
@@ -126,7 +129,7 @@ impl Ending {
     fn settled(&self) -> Option<Exit> {
         match self {
             Ending { is_cut: true, .. } => Some(Exit::Failed),
-            // Whatever else is missing: a revision whose server does not start is worse.
+            // This precedes missing results: a revision whose server does not start is worse.
             Ending { is_wrong: true, .. } | Ending { misses: true, .. } => Some(Exit::Invalid),
             Ending { is_complete: false, .. } => Some(Exit::Failed),
             Ending { .. } => None,
@@ -138,8 +141,8 @@ impl Ending {
 /// which servers are built.
 fn add_inputs(inputs: &mut Inputs, path: &Path, suite: &SuiteFile, folders: &Folders) {
     inputs.add(path);
-    let beside = path.parent().unwrap_or(Path::new(""));
-    suite.files.keys().for_each(|name| inputs.add(&beside.join(name)));
+    let folder = path.parent().unwrap_or(Path::new(""));
+    suite.files.keys().for_each(|name| inputs.add(&folder.join(name)));
     let subjects = suite.subjects.iter().filter_map(|entry| folders.subject(&entry.name).ok());
     subjects.for_each(|definition| inputs.add_folder(&definition.folder));
 }
@@ -155,7 +158,7 @@ struct LeftInCache<'a> {
 
 struct Moved {
     definition: Definition,
-    /// Its place among the revisions.
+    /// Index among the revisions.
     place: usize,
     /// Of its build.
     inputs: Option<String>,
@@ -257,7 +260,7 @@ fn check_out(
     let commits: Vec<String> = args
         .rev
         .iter()
-        .map(|name| repository.commit(name, supervision).map_err(told))
+        .map(|name| repository.commit(name, supervision).map_err(revision_error))
         .collect::<Result<_, _>>()?;
     if let [a, b] = &commits[..]
         && a == b
@@ -278,7 +281,7 @@ fn check_out(
         }
         terminal::say(&format!("checking out {name} ({commit:.12})"));
         let revision = Revision { name: name.clone(), commit: Some(commit.clone()) };
-        revised.push(trees.add(revision, folders, supervision).map_err(told)?);
+        revised.push(trees.add(revision, folders, supervision).map_err(revision_error)?);
     }
     if revised.len() == 1 {
         revised.push(Repository::as_it_lies(folders));
@@ -288,8 +291,8 @@ fn check_out(
     Ok(revised)
 }
 
-/// What was asked wrongly is another exit status than what could not be had.
-fn told(why: NoRevision) -> anyhow::Error {
+/// Converts to an error with the exit status of its kind: wrong usage, or a failure.
+fn revision_error(why: NoRevision) -> anyhow::Error {
     match why {
         NoRevision::Wrong(why) => bad(why),
         NoRevision::Failed(why) => anyhow!(why),

@@ -131,7 +131,7 @@ fn search(
     Ok(search.result(ended))
 }
 
-/// How far apart the bounds may lie unless told, in per cent.
+/// Default width of the bracket around the capacity, per cent.
 const DEFAULT_WIDTH: f64 = 2.0;
 
 /// One load at a rate, with draws of its own. `Err`: it could not begin, or nothing was answered at
@@ -158,7 +158,7 @@ fn load(
     }
 }
 
-/// A line for whoever waits.
+/// Prints a progress line.
 fn say(trial: &CapacityTrial) {
     terminal::say(&dyno_report::capacity::line(trial));
 }

@@ -24,7 +24,7 @@ impl Saving {
     }
 
     /// Prints where the archive is. A load that never began has only the reason in it.
-    pub fn tell(&self, has_begun: bool) {
+    pub fn print_place(&self, has_begun: bool) {
         let kept =
             if has_begun { crate::cmd::IS_KEPT } else { "Why the load did not begin is kept." };
         crate::cmd::tell_kept(&self.0, kept);

@@ -91,7 +91,7 @@ impl Watcher {
     }
 }
 
-/// The live view; `None`: nobody watches, or it is not wanted.
+/// The live view. `None`: the output is not a terminal, or the view is not wanted.
 fn live_view(args: &LoadArgs) -> Option<Live> {
     let watched = std::io::IsTerminal::is_terminal(&std::io::stdout());
     let streams_here = args.stream.as_deref() == Some(std::path::Path::new("-"));
@@ -138,14 +138,14 @@ impl Watch for Watcher {
         if self.server == Server::Absent {
             self.server = Server::ToldAbsent;
             live::give_back();
-            terminal::say("nobody listens there: every connection was refused; ending early");
+            terminal::say("nothing listens there: every connection was refused; ending early");
         }
         (self.interrupts.count() > 0 || self.server == Server::ToldAbsent)
             .then_some(Reason::Stopped)
     }
 }
 
-/// What the first outcomes say of the server.
+/// State of the server after the first outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Unknown,
@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_refusals_from_the_beginning_mean_that_nobody_is_there() {
+    fn refusals_mean_no_server_only_from_the_beginning() {
         let mut interval = Interval::new(Phase::Measured, 0, 1_000_000_000);
         assert_eq!(Server::seen_in(&interval), Server::Unknown);
         interval.outcomes.count(Outcome::ConnectRefused);

@@ -22,7 +22,7 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
         // Most variants share their subject's build.
         let is_built = |s: &Subject| s.definition.name == d.name && s.definition.build == d.build;
         if let Some(same) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
-            // What they need besides may be missing all the same.
+            // Other needs of theirs may still be missing.
             match here.unmet(d) {
                 None => chosen.row(id, &format!("as {}", same.id))?,
                 Some(why) => chosen.row(id, &format!("skipped: {why}"))?,
@@ -49,7 +49,7 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
     Ok(exit)
 }
 
-/// What a build took, in words.
+/// Describes the time of a build.
 pub(super) fn words(built: &Built) -> String {
     let Some(b) = &built.build else { return "needs no build".into() };
     let how = if b.cached { "built before, in" } else { "built in" };

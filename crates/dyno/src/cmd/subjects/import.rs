@@ -29,13 +29,13 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     write(&path, &toml, if args.force { Existing::Replaced } else { Existing::Kept })?;
     let mistakes = Definition::read(&folder).err();
     let left = left.into_iter().chain(mistakes.map(|error| format!("It has mistakes: {error}")));
-    let mut told = format!("{}\nLeft to do:\n", path.display());
+    let mut summary = format!("{}\nLeft to do:\n", path.display());
     for work in left {
-        told.push_str(&format!("  - {}\n", work.replace('\n', "\n      ")));
+        summary.push_str(&format!("  - {}\n", work.replace('\n', "\n      ")));
     }
     let parent = quoted(&folder.parent().unwrap_or(Path::new("/")).display().to_string());
-    told.push_str(&format!("Then: dyno subjects check {} --subjects {parent}\n", quoted(&name)));
-    print_text(&told)?;
+    summary.push_str(&format!("Then: dyno subjects check {} --subjects {parent}\n", quoted(&name)));
+    print_text(&summary)?;
     Ok(Exit::Valid)
 }
 

@@ -12,7 +12,7 @@ use super::{Chosen, Subject};
 use crate::exit::Exit;
 use crate::terminal::print_text;
 
-/// Lists which there are, and which cannot be had here and why.
+/// Lists all subjects, and why any are unavailable here.
 pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::new();
     let supervision = Supervision { guard, interrupts: &interrupts };

@@ -19,7 +19,7 @@ use crate::terminal::{print_text, say};
 const INTERRUPTED: &str = "Interrupted: what is not listed above was not done.";
 
 pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
-    // It is for a folder that is named, whatever other subjects there are.
+    // An import names its own folder and needs no other subjects.
     if let Some(SubjectsCommand::Import(args)) = &args.command {
         return import::run(args);
     }
@@ -44,11 +44,11 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// Which folders a command without names is for.
+/// The folders of a command without names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     Everywhere,
-    /// Those that the user names, if any are.
+    /// The folders that the user names, if any.
     Given,
 }
 
@@ -130,7 +130,7 @@ impl Chosen {
         print_text(&format!("{:<width$} {rest}\n", line(id), width = self.width()))
     }
 
-    /// Tells the mistakes of files; the exit status that they come to.
+    /// Prints the mistakes of subject files, and returns the exit status for them.
     fn tell_wrong(&self) -> Exit {
         for (_, error) in &self.wrong {
             say(&shown(&error.to_string()));

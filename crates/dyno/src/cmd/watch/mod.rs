@@ -1,4 +1,4 @@
-//! `dyno watch`: looks at a server that runs already, whoever loads it.
+//! `dyno watch`: observes a running server under any load.
 
 mod server;
 
@@ -49,14 +49,14 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
         let watched =
             watch(&mut server, &mut seen, args, inside.as_deref(), served.as_ref(), &interrupts);
         drop(to_counter);
-        // Whatever ended it: what was seen is on the page.
+        // The page is written after an error, too.
         let written = page.map_or(Ok(()), |page| page.end(&server.title, &seen));
         watched.and(written)?;
         finish(args, &server.title, &seen)
     })
 }
 
-/// Counts system calls until it is told to end.
+/// Counts system calls until `stop` has a message.
 fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
     let mut wait =
         |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
@@ -122,9 +122,9 @@ fn watch(
             return Ok(());
         }
         if let Some(look) = watched(began_ns, &last, &now) {
-            let told = tell(args, &look, served);
+            let printed = print_look(args, &look, served);
             seen.add(look, args.report.is_some());
-            told?;
+            printed?;
         }
         last = now;
         if interrupts.count() > 0 || ends_ns.is_some_and(|end| last.at_ns >= end) {
@@ -133,8 +133,8 @@ fn watch(
     }
 }
 
-/// When to look again: looks are as far apart as they are to be, whatever one takes, and one that
-/// is missed is not made up for.
+/// The time of the next look. Looks keep their interval however long one takes; a missed look is
+/// skipped.
 const fn next_look(began_ns: u64, last_ns: u64, interval_ns: u64) -> u64 {
     // Half of it later counts as the one that was meant: a look that came a little early is not
     // repeated at once.
@@ -160,14 +160,15 @@ impl Page<'_> {
                 terminal::say(&path.to_string());
             }
             None => {
-                terminal::say(&format!("{path} was not written: nothing was seen before the end"))
+                terminal::say(&format!("{path} was not written: nothing was seen before the end"));
             }
         }
         Ok(())
     }
 }
 
-fn tell(args: &WatchArgs, look: &Watched, served: Option<&Served>) -> anyhow::Result<()> {
+/// Prints a look, and shows it at `/metrics`.
+fn print_look(args: &WatchArgs, look: &Watched, served: Option<&Served>) -> anyhow::Result<()> {
     if let Some(served) = served {
         served.show(page::openmetrics(look));
     }

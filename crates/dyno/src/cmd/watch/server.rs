@@ -18,13 +18,13 @@ use crate::terminal;
 pub(super) struct Server {
     pub(super) title: String,
     sampler: Sampler,
-    /// Where it is known by its port: whoever listens there belongs to it.
+    /// The port by which it is known: every process that listens there belongs to it.
     port: Option<u16>,
     /// Where there is no group: its processes so far, with when each began, in ticks of the
     /// machine's clock. One whose parent has ended is still of the server; one that has the number
     /// of another is not.
     known: BTreeMap<u32, u64>,
-    /// What stays open from one look to the next.
+    /// Files that stay open from one look to the next.
     files: Files,
 }
 
@@ -92,9 +92,9 @@ impl Server {
         };
         match (args.whom.port, &args.whom.cgroup) {
             (Some(port), _) => format!(
-                "nobody that may be seen takes connections at port {port} of this network; start \
-                 the server first, run dyno as root to see those of other users, and name one in a \
-                 network of its own, as in a container, by --pid or --cgroup"
+                "no visible process listens on port {port} of this network; start the server \
+                 first, run dyno as root to see those of other users, and name one in a network of \
+                 its own, as in a container, by --pid or --cgroup"
             ),
             (_, Some(folder)) if is_threaded(folder) => format!(
                 "{} is a threaded group, which holds threads and no processes; name the group \
@@ -106,12 +106,12 @@ impl Server {
         }
     }
 
-    /// Begins to look inside it. `None`: nobody can, and the user was told why.
+    /// Starts the probes inside it. `None`: they are unavailable, and the reason is printed.
     pub(super) fn look_inside(&self) -> Option<Arc<Watching>> {
         let wanted = Wanted { states: true, modes: false, calls: Calls::Sliced };
         let pids = self.sampler.pids();
         let begun = Inside::load(wanted)
-            .map_err(|refusal| format!("{}. {}", refusal.why, refusal.mend))
+            .map_err(|refusal| format!("{}. {}", refusal.why, refusal.hint))
             .and_then(|inside| inside.watch(*pids.first().ok_or("it is gone")?));
         match begun {
             Ok(watching) => {
@@ -119,7 +119,7 @@ impl Server {
                 if let Some(refusal) = watching.inside().refusal() {
                     terminal::say(&format!(
                         "what threads wait for, and what system calls return, stay unknown: {}. {}",
-                        refusal.why, refusal.mend
+                        refusal.why, refusal.hint
                     ));
                 }
                 Some(Arc::new(watching))
@@ -133,7 +133,7 @@ impl Server {
         }
     }
 
-    /// Tells what else stays unknown. `is_inside`: there is a look inside.
+    /// Prints what else stays unknown. `is_inside`: the probes inside are running.
     pub(super) fn tell_gaps(&self, is_inside: bool) {
         if !is_inside && self.sampler.group.is_empty() {
             terminal::say("the CPU time of processes and threads that end meanwhile stays unknown");

@@ -32,8 +32,9 @@ const HISTOGRAM_ROWS: u16 = 9;
 /// Widths of the columns of the table of numbers, after that of the names.
 const TABLE: [usize; 6] = [11, 19, 9, 9, 9, 10];
 
-/// The colours of Okabe and Ito, which the colour-blind can tell apart, as near as a terminal's 256
-/// come. No fact is shown by colour alone: lines are named at their ends, warnings have a mark.
+/// The colours of Okabe and Ito, which colour-blind readers can distinguish: the nearest of a
+/// terminal's 256. No fact is shown by colour alone: lines are named at their ends, warnings have
+/// a mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     rate: Style,

@@ -1,4 +1,4 @@
-//! Beside the charts: the connections, how busy the generator is, and what failed.
+//! The column next to the charts: the connections, how busy the generator is, and what failed.
 
 use dyno_analysis::verdict::GENERATOR_BUSY;
 use dyno_report::format::percent;

@@ -195,7 +195,7 @@ impl<T> Client<T> {
         let code = Code::from_wire(u32::from_be_bytes(bytes));
         io.counts.received.resets[code as usize] += 1;
         self.reset.remove(&id);
-        // One that comes after the stream's end says nothing new (§5.1).
+        // RST_STREAM after the stream's end has no effect (§5.1).
         Ok(self.streams.find(id).map_or(Event::Handled, |stream| Event::Reset { stream, code }))
     }
 
@@ -211,7 +211,7 @@ impl<T> Client<T> {
         let last = u32::from_be_bytes([s0 & 0x7F, *s1, *s2, *s3]);
         let code = Code::from_wire(u32::from_be_bytes([*c0, *c1, *c2, *c3]));
         io.counts.received.go_aways[code as usize] += 1;
-        // It may come twice, and must not rise.
+        // GOAWAY may come twice, and its last stream must not rise.
         self.last_stream = Some(self.last_stream.map_or(last, |before| before.min(last)));
         Ok(Event::GoAway { code })
     }
@@ -221,7 +221,7 @@ impl<T> Client<T> {
         if self.is_idle(id) {
             return Err(Error::IdleStream);
         }
-        // What was under way when we reset the stream is to be ignored.
+        // Frames that were in transit when we reset the stream are ignored.
         let was_reset = if end { self.reset.remove(&id) } else { self.reset.contains(&id) };
         if was_reset { Ok(()) } else { Err(Error::StreamClosed) }
     }

@@ -48,12 +48,12 @@ pub struct EncodedRequest<'a> {
     pub holds_body: bool,
 }
 
-/// What one call of [`Client::next`] found.
+/// Result of one call of [`Client::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'i> {
     /// All input is used.
     NeedMore,
-    /// A frame has been dealt with, and the caller need not know of it.
+    /// A frame was processed, and the caller need not act.
     Handled,
     /// The peer's settings changed: there may be more room for streams, and more to send.
     Settings,
@@ -67,9 +67,9 @@ pub enum Event<'i> {
     Body { stream: Key, data: &'i [u8], end: bool },
     /// Trailers ended the response.
     End { stream: Key },
-    /// The peer ended the stream. The stream is to be [taken](Client::take).
+    /// The peer ended the stream. The caller must [take](Client::take) it.
     Reset { stream: Key, code: Code },
-    /// The peer broke the rules on this stream. It is to be [cancelled](Client::cancel).
+    /// The peer violated the protocol on this stream. The caller must [cancel](Client::cancel) it.
     Malformed { stream: Key, why: Malformed },
     /// No more streams are to be opened. Those that the peer did not and will not deal with are to
     /// be [taken](Client::take_unprocessed).
@@ -78,8 +78,8 @@ pub enum Event<'i> {
 
 /// The client's half of a connection. The caller keeps a value `T` with each stream.
 ///
-/// Call [`next`](Self::next) with the unread input until it says `NeedMore`. After an error, tell
-/// the peer with [`go_away`](Self::go_away) and close.
+/// Call [`next`](Self::next) with the unread input until it returns `NeedMore`. After an error,
+/// call [`go_away`](Self::go_away) and close.
 #[derive(Debug)]
 pub struct Client<T> {
     settings: ClientSettings,
@@ -90,7 +90,7 @@ pub struct Client<T> {
     unacknowledged: u32,
     next_id: u32,
     streams: Streams<Stream<T>>,
-    /// Streams that we reset, and whose frames may still be under way.
+    /// Streams that we reset, and whose frames may still be in transit.
     reset: BTreeSet<u32>,
     /// Streams with more body to send than a window allowed, in the order in which they were held
     /// up.
@@ -162,13 +162,13 @@ impl<T> Client<T> {
         self.streams.reserve(streams);
     }
 
-    /// How the next request's header block must be encoded.
+    /// Returns the required encoding of the next request's header block.
     #[must_use]
     pub fn form(&self) -> Form {
         self.table.form()
     }
 
-    /// How many more streams may be opened now.
+    /// Returns the number of streams that may be opened now.
     #[inline]
     #[must_use]
     pub fn room(&self) -> usize {
@@ -328,8 +328,8 @@ impl<T> Client<T> {
         unsent.map_or(0, |unsent| unsent.bytes.len() - unsent.at)
     }
 
-    /// Removes a stream whose answer is complete. If its request is not, the peer is told that the
-    /// rest will not come (RFC 9113 §8.1: no error).
+    /// Removes a stream whose answer is complete. If its request is incomplete, RST_STREAM
+    /// announces that the rest will not come (RFC 9113 §8.1: no error).
     #[inline]
     pub fn finish(&mut self, stream: Key, io: &mut Io<'_>) {
         let &Stream { id, ref unsent, .. } = self.streams.get(stream);
@@ -387,9 +387,9 @@ impl<T> Client<T> {
         keys.into_iter().map(|(_, key)| self.take(key)).collect()
     }
 
-    /// Tells the peer that the connection ends, and why.
+    /// Announces the end of the connection to the peer, with the reason.
     pub fn go_away(&mut self, code: Code, io: &mut Io<'_>) {
-        // The peer opened no stream that we dealt with: push is disabled.
+        // The peer opened no stream that we processed: push is disabled.
         frame::put_go_away(0, code, io.out);
         io.counts.sent.count(Kind::GoAway);
         io.counts.sent.go_aways[code as usize] += 1;

@@ -10,7 +10,7 @@ use crate::h2::{Error, Malformed, limits};
 /// Where in its frame the next byte of input stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// The next byte begins a frame, or goes on with what is kept.
+    /// The next byte begins a frame, or continues a partial one.
     Frame,
     Data(DataLeft),
 }

@@ -88,7 +88,8 @@ impl<T> Stream<T> {
             self.phase = Phase::Head { informational: informational + 1 };
             return Ok(status);
         }
-        // Such answers have no body, whatever length they tell (RFC 9110 §8.6, §15.3.5, §15.4.5).
+        // Such answers have no body, whatever length they declare (RFC 9110 §8.6, §15.3.5,
+        // §15.4.5).
         let is_bodiless = self.kind == RequestKind::Head || matches!(status, 204 | 304);
         self.expected = if is_bodiless { Some(0) } else { seen.content_length };
         if end && self.expected.is_some_and(|n| n > 0) {

@@ -4,16 +4,16 @@ use super::huffman;
 use super::table::{self, Dynamic, STATIC};
 use alloc::vec::Vec;
 
-/// What the reader of a literal field is to do with its table (RFC 7541 §6.2).
+/// Action of the reader of a literal field on its table (RFC 7541 §6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
-    /// Insert it into the dynamic table. This is for [`Encoder`] and whoever else keeps track of
-    /// the peer's table.
+    /// Insert it into the dynamic table. This is for [`Encoder`] and other callers that track the
+    /// peer's table.
     Incremental,
     /// Leave the dynamic table as it is.
     Without,
-    /// As `Without`, and whoever passes the field on must not index it either: for secrets (RFC
-    /// 7541 §7.1.3).
+    /// As `Without`, and intermediaries must not index the field either: for secrets (RFC 7541
+    /// §7.1.3).
     Never,
 }
 
@@ -120,7 +120,7 @@ pub struct Encoder {
     unsaid: Option<Unsaid>,
 }
 
-/// Sizes that the table took since the last block and that the next one must tell (RFC 7541 §4.2).
+/// Sizes of the table since the last block, which the next block must announce (RFC 7541 §4.2).
 #[derive(Clone, Copy, Debug)]
 struct Unsaid {
     smallest: u32,

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// How a peer broke HPACK. Each variant is one kind that reports can count and name.
+/// A violation of HPACK by a peer. Each variant is one kind that reports can count and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Error {
     #[error("a field refers to index 0 (RFC 7541 §6.1)")]

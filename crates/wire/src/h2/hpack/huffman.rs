@@ -47,8 +47,8 @@ static SYMBOLS: [u8; 256] = CANONICAL.symbols;
 static RUNS: [Run; LONGEST + 1] = CANONICAL.runs;
 static STEPS: [Step; 1 << WINDOW] = steps();
 
-/// What follows from [`LENGTHS`]: codes count upwards, from short to long and then in the order of
-/// the symbols.
+/// The codes that follow from [`LENGTHS`]: they count upwards, from short to long and then in the
+/// order of the symbols.
 const CANONICAL: Canonical = canonical();
 
 // The last code is all ones, so the lengths leave no gap and every bit string begins with some

@@ -1,14 +1,14 @@
 //! HPACK (RFC 7541): header fields as HTTP/2 puts them on the wire.
 //!
 //! Each direction of a connection has one table of recent fields, which sender and receiver keep
-//! alike. Hence a block must be decoded even if nobody wants its fields, and an [`Error`] ends the
-//! connection: whatever comes after it would be read with the wrong table.
+//! alike. Hence a block must be decoded even if its fields are unused, and an [`Error`] ends the
+//! connection: all later blocks would be read with the wrong table.
 //!
 //! ```text
 //!   block ──► [size update]* ──► field ──► field ──► ...
 //!                                  ├─ indexed: name and value from the tables
-//!                                  └─ literal: name from the tables or spelled out, value spelled out,
-//!                                              and then perhaps into the dynamic table
+//!                                  └─ literal: name from the tables or spelled out, value spelled
+//!                                              out, and then perhaps into the dynamic table
 //!   index    1 ..= 61   static table      62 ..   dynamic table, newest entry first
 //! ```
 //!

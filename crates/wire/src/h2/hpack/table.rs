@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// Bytes for which an entry counts beyond its name and value (RFC 7541 §4.1).
 pub const ENTRY_OVERHEAD: usize = 32;
 
-/// Size of the dynamic table before anybody asks for another, in bytes (RFC 9113 §6.5.2).
+/// Initial size of the dynamic table, bytes (RFC 9113 §6.5.2).
 pub const INITIAL_SIZE: u32 = 4096;
 
 /// RFC 7541 Appendix A; index 1 comes first. Entries of one name stand together.
@@ -142,7 +142,7 @@ impl Dynamic {
         let start = self.given_up + self.bytes.len() as u64;
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
-        // What fits into a table fits into its size, which has 32 bits.
+        // An entry that fits into the table is not longer than its size, which has 32 bits.
         self.entries.push_front(Entry {
             start,
             name_len: name.len() as u32,
@@ -151,7 +151,7 @@ impl Dynamic {
         self.size += size;
     }
 
-    /// The field that `index` stands for, of the static table or of this one (RFC 7541 §2.3.3).
+    /// Returns the field at `index`, in the static table or in this one (RFC 7541 §2.3.3).
     #[inline]
     pub fn look_up(&self, index: usize) -> Result<(&[u8], &[u8]), Error> {
         let position = index.checked_sub(1).ok_or(Error::IndexZero)?;

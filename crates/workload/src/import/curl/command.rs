@@ -67,7 +67,7 @@ impl Command {
                 Ok(())
             }
             (OptionKind::Refused, _) => {
-                let hint = "take it out, or write what it comes to as URL or -H";
+                let hint = "remove it, or write its effect as URL or -H";
                 Err(format!("dyno does not follow --{name}; {hint}"))
             }
             (_, "data" | "data-ascii" | "data-binary" | "data-raw" | "data-urlencode" | "json") => {
@@ -147,7 +147,7 @@ impl Command {
         data.extend_from_slice(more);
     }
 
-    /// One request for each URL.
+    /// Returns one request for each URL.
     pub fn requests(mut self, read: ReadFile) -> Result<Vec<Imported>, String> {
         let query = if self.get { self.data.take() } else { None };
         let mut requests = Vec::new();
@@ -214,7 +214,7 @@ impl Command {
         Ok(request)
     }
 
-    /// The differences to the request that curl itself sends.
+    /// Returns the differences to the request that curl itself sends.
     fn changes(&self, request: &Imported) -> Changes {
         let mut changes = Changes::default();
         let is_removed = |name: &str| {
@@ -247,8 +247,8 @@ impl Command {
         changes
     }
 
-    /// The URL that curl would ask for: with a scheme, without the marks of its globbing, with the
-    /// data of -G.
+    /// Returns the URL that curl would request: with a scheme, without the marks of its globbing,
+    /// with the data of -G.
     fn url(&self, url: &str, query: Option<&[u8]>) -> Result<String, String> {
         let url = url.split('#').next().unwrap_or_default();
         let url = if url.contains("://") { url.to_string() } else { format!("http://{url}") };
@@ -293,7 +293,7 @@ fn header(text: &str) -> Result<(String, Option<String>), String> {
     }
 }
 
-/// The bytes that a data option stands for.
+/// Returns the bytes that a data option stands for.
 fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
     match (name, value.strip_prefix(b"@")) {
         ("data-urlencode", _) => urlencoded(&text(value)?, read),

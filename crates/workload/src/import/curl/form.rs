@@ -71,7 +71,7 @@ impl Part {
     }
 }
 
-/// A word up to a semicolon, or in double quotes, and what follows it.
+/// Returns a word up to a semicolon, or in double quotes, and what follows it.
 fn form_word(text: &str) -> (&str, &str) {
     let quoted = text.trim_start().strip_prefix('"').and_then(|text| text.split_once('"'));
     let (word, rest) =
@@ -88,7 +88,7 @@ fn guess_type(path: &str) -> Option<&'static str> {
     TYPES.split_whitespace().find_map(|pair| pair.strip_prefix(ending.as_str())?.strip_prefix('='))
 }
 
-/// The body of a form.
+/// Returns the body of a form.
 pub fn multipart(parts: &[Part]) -> Vec<u8> {
     let quoted = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
     let mut body = Vec::new();
@@ -111,7 +111,7 @@ pub fn multipart(parts: &[Part]) -> Vec<u8> {
     body
 }
 
-/// The last part of a path, behind its last slash.
+/// Returns the last part of a path, behind its last slash.
 pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

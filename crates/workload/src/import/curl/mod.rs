@@ -1,7 +1,7 @@
 //! curl's command line, as browsers copy it and as people write it.
 //!
 //! Words are split as bash splits them; then options get curl's meaning (curl(1), checked against
-//! curl 7.88). What only a shell could fill in (variables, pipes) is refused.
+//! curl 7.88). Parts that only a shell could fill in (variables, pipes) are refused.
 
 mod command;
 mod form;
@@ -19,7 +19,8 @@ use crate::ReadFile;
 /// may be missing from the first. `Err`: a shell or curl would not take it, or dyno cannot do the
 /// same.
 ///
-/// What curl adds by itself, `User-Agent: curl/…` and `Accept: */*`, is not added here, but listed.
+/// Headers that curl adds by itself, `User-Agent: curl/…` and `Accept: */*`, are not added here,
+/// but listed.
 pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     if command.contains("^\"") || command.contains("Invoke-WebRequest") {
         return Err(

@@ -54,7 +54,7 @@ const OPTIONS: [(OptionKind, &str); 5] = [
     ),
 ];
 
-/// The kind, long and short name of each.
+/// Returns the kind, long and short name of each.
 fn options() -> impl Iterator<Item = (OptionKind, &'static str, Option<char>)> {
     OPTIONS.iter().flat_map(|&(kind, names)| {
         names.split_whitespace().map(move |name| match name.split_once('/') {
@@ -64,13 +64,13 @@ fn options() -> impl Iterator<Item = (OptionKind, &'static str, Option<char>)> {
     })
 }
 
-/// The kind and long name of each option.
+/// Returns the kind and long name of each option.
 #[cfg(test)]
 pub fn names() -> impl Iterator<Item = (OptionKind, &'static str)> {
     options().map(|(kind, long, _)| (kind, long))
 }
 
-/// The options that a word spells, and the value of the last one, if the word has it too.
+/// Returns the options that a word spells, and the value of the last one, if the word contains it.
 pub fn spelled(word: &[u8]) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {
     let value = |bytes: &[u8]| Some(bytes.to_vec()).filter(|bytes| !bytes.is_empty());
     let mut letters = match word {

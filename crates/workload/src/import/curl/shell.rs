@@ -40,7 +40,7 @@ impl Shell<'_> {
             match c {
                 Some('\\') if self.eat_line_end() => {}
                 Some('#') if word.is_none() => {
-                    self.rest = self.rest.trim_start_matches(|c| c != '\n')
+                    self.rest = self.rest.trim_start_matches(|c| c != '\n');
                 }
                 Some(' ' | '\t' | '\r') => words.extend(word.take()),
                 None | Some('\n' | ';') => {
@@ -63,7 +63,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The part of a word that begins with `c`: something in quotes, or one character.
+    /// Returns the part of a word that begins with `c`: something in quotes, or one character.
     fn part(&mut self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
         match c {
             '\'' => self.quoted("'", out)?,
@@ -77,7 +77,7 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// What follows the opening quotes, up to the closing one.
+    /// Reads the text after the opening quotes, up to the closing one.
     fn quoted(&mut self, open: &str, out: &mut Vec<u8>) -> Result<(), String> {
         let (line, close) = (self.line, if open == "\"" { '"' } else { '\'' });
         while let Some(c) = self.take() {
@@ -96,7 +96,7 @@ impl Shell<'_> {
         Err(format!("the quote {open} is never closed; add the other one"))
     }
 
-    /// A dollar that stands for itself. What a shell would put something else for is an error.
+    /// Reads a literal dollar. An expansion by the shell is an error.
     fn dollar(&self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
         let name: String =
             self.rest.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
@@ -112,7 +112,7 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// What follows a backslash in `$'…'`: bash(1), "QUOTING".
+    /// Reads the escape after a backslash in `$'…'`: bash(1), "QUOTING".
     fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         match self.take().unwrap_or('\\') {
             'n' => out.push(b'\n'),
@@ -126,8 +126,8 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// A code point. Browsers write those beyond U+FFFF as two surrogates, which bash would not put
-    /// together.
+    /// Returns a code point. Browsers write those beyond U+FFFF as two surrogates, which bash would
+    /// not put together.
     fn unicode(&mut self) -> Result<char, String> {
         let mut code = self.number(4);
         if let Some(high @ 0xd800..0xdc00) = code
@@ -140,7 +140,7 @@ impl Shell<'_> {
             .ok_or_else(|| "\\u names no character; write it like \\u00e4".into())
     }
 
-    /// The number in up to `most` hexadecimal digits, if there are any.
+    /// Returns the number in up to `most` hexadecimal digits, if there are any.
     fn number(&mut self, most: usize) -> Option<u32> {
         let count = self.rest.chars().take(most).take_while(char::is_ascii_hexdigit).count();
         let digits;
@@ -170,7 +170,7 @@ fn push(out: &mut Vec<u8>, c: char) {
     out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// A word as text. `Err`: it is none.
+/// Returns a word as text. `Err`: it is not UTF-8.
 pub fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let text = String::from_utf8_lossy(error.as_bytes()).into_owned();

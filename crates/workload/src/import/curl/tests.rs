@@ -1,4 +1,4 @@
-//! What curl would send, by command.
+//! Requests that curl would send, by command.
 
 use super::options::OptionKind;
 use super::*;
@@ -13,7 +13,7 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// All requests, each as `METHOD URL | Name: value | … | body`.
+/// Returns all requests, each as `METHOD URL | Name: value | … | body`.
 fn shown(command: &str) -> String {
     let show = |r: Imported| {
         let mut parts = vec![format!("{} {}", r.method, r.url)];
@@ -191,7 +191,7 @@ curl a --heder x → line 1: dyno knows no --heder of curl; did you mean --heade
 curl a -sy → line 1: --speed-time needs a value; write it after the option
 curl a -sü → line 1: dyno knows no -ü of curl; take it out
 curl a --silent=1 → line 1: --silent takes no value; take the = and what follows out
-curl a --proxy x → line 1: dyno does not follow --proxy; take it out
+curl a --proxy x → line 1: dyno does not follow --proxy; remove it
 curl a -H @x → line 1: -H @x reads headers from a file; write each one
 curl a -H x → line 1: the header "x" has no colon; write -H 'Name: value'
 curl a -H 'x y: z' → line 1: "x y" is not the name of a header
@@ -243,7 +243,7 @@ fn options_without_effect_are_listed() {
     assert_eq!(lines, expected);
 }
 
-/// Curl asks before it uploads, however little it is.
+/// Curl sends `Expect` before every upload, of any size.
 #[test]
 fn upload_lists_the_expectation_that_is_not_sent() {
     let lines = |command: &str| curl(command, &read).unwrap().changes.lines().join("\n");
@@ -271,7 +271,7 @@ fn every_option_of_curl_is_applied_listed_or_refused() {
         match curl(&format!("curl http://a/b {words}"), &read) {
             Ok(imports) => assert_ne!(imports, plain, "{name} is dropped in silence"),
             Err(error) => {
-                assert!(kind == OptionKind::Refused && error.contains(name), "{name}: {error}")
+                assert!(kind == OptionKind::Refused && error.contains(name), "{name}: {error}");
             }
         }
     }
