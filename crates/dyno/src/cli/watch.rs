@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Ns, PlanFormat, duration};
+use super::PlanFormat;
+use super::values::{Ns, duration};
 
 #[derive(Debug, Args)]
 #[command(
