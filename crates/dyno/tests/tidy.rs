@@ -51,7 +51,6 @@ const SKIPPED: &[&str] = &[
 /// Files that are exempt from a rule, each with its reason. At most twenty.
 const EXCEPTIONS: &[(Rule, &str, &str)] = &[
     (Rule::Length, "crates/analysis/src/verdict/table/load.rs", "one table of cases"),
-    (Rule::Length, "crates/archive/src/plan.rs", "the types of a plan; to be split by section"),
     (Rule::Length, "crates/engine/src/worker/exchanges.rs", "to be split for `Conversation`"),
     (Rule::Length, "crates/report/src/answer.rs", "to be split by sentence"),
     (Rule::Length, "crates/runner/src/plan.rs", "to be split: resolving and ordering"),

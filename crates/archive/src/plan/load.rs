@@ -1,0 +1,310 @@
+//! The load of a plan: connections, arrivals and limits.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Order;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Load {
+    /// Warm-up of each step, which is not measured.
+    pub warmup_ns: u64,
+    /// Each start is warmed before its first step until it is steady; `None`: not beyond what the
+    /// steps do themselves.
+    pub until_steady: Option<UntilSteady>,
+    pub still_warming: StillWarming,
+    /// Order of workloads and steps within a start.
+    pub order: Order,
+    /// 0: no set time; a load without a suite may end after so many requests, or when the user ends
+    /// it.
+    pub duration_ns: u64,
+    /// Requests in all; `None`: as many as the window allows, which is what suites ask for.
+    pub requests: Option<u64>,
+    pub interval_ns: u64,
+    pub timeout_ns: u64,
+    pub connect_timeout_ns: u64,
+    /// How long what is in flight may go on after the measured window.
+    pub drain_ns: u64,
+    /// From sent to the first byte; `None`: only the whole answer has a limit.
+    pub first_byte_timeout_ns: Option<u64>,
+    /// `None`: as long as the server likes.
+    pub requests_per_connection: Option<u64>,
+    /// Time over which connections are opened one by one; `None`: all of them before the load
+    /// begins.
+    pub ramp_connections_ns: Option<u64>,
+    pub reconnect: Reconnect,
+    /// Interval of full checks: one in this many answers; 1: every one, 0: none.
+    pub check_one_in: u64,
+    pub spin: Spin,
+    /// Priority of the generator's workers.
+    pub priority: Priority,
+    pub threads: u32,
+    pub driver: DriverKind,
+    /// For workloads over HTTP/2.
+    pub http2: Http2,
+    /// The PROXY protocol with which each connection begins; `None`: it begins with the first
+    /// request, or with TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// Distinct steps. The trials hold which of them a workload has: protocols have streams or
+    /// pipelines.
+    pub steps: Vec<Step>,
+}
+
+impl Load {
+    /// How long the measured window is; `None`: it has no set end.
+    #[must_use]
+    pub fn set_duration_ns(&self) -> Option<u64> {
+        Some(self.duration_ns).filter(|ns| *ns > 0)
+    }
+}
+
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyProtocol {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
+}
+
+/// By which of the kernel's interfaces the generator does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DriverKind {
+    Uring,
+    Epoll,
+}
+
+impl DriverKind {
+    pub const ALL: [DriverKind; 2] = [DriverKind::Uring, DriverKind::Epoll];
+
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DriverKind::Uring => "uring",
+            DriverKind::Epoll => "epoll",
+        }
+    }
+
+    /// As the interface is called among people.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            DriverKind::Uring => "io_uring",
+            DriverKind::Epoll => "epoll",
+        }
+    }
+
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<DriverKind> {
+        DriverKind::ALL.into_iter().find(|driver| driver.name() == name)
+    }
+}
+
+/// Whether the generator polls instead of sleeping where late wake-ups would distort times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Spin {
+    /// In an open loop, near deadlines, if the generator has its own CPUs.
+    #[default]
+    Auto,
+    Never,
+    Always,
+}
+
+impl Spin {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Spin::Auto => "auto",
+            Spin::Never => "never",
+            Spin::Always => "always",
+        }
+    }
+}
+
+/// How the kernel is to give CPUs to the generator's workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// Time-shared with other processes.
+    #[default]
+    Normal,
+    /// Ahead of all other processes (SCHED_FIFO): for CPUs that back ends share.
+    Realtime,
+}
+
+/// When a connection that failed is followed by the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reconnect {
+    /// At once after the first failure, and after a longer wait with each further one.
+    #[default]
+    Backoff,
+    /// At once after every failure: for those who count failures.
+    AtOnce,
+}
+
+/// How long a start is warmed at most that does not become steady.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UntilSteady {
+    pub limit_ns: u64,
+}
+
+/// Treatment of a server that becomes warmer within a measured window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StillWarming {
+    /// The step is not valid: a warm server is required.
+    #[default]
+    Refused,
+    /// Nothing: how it gets warm is what is measured.
+    Measured,
+}
+
+/// Settings that an HTTP/2 client sends at the start of each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Http2 {
+    /// Each stream's window is 2^this − 1 bytes: how much of a response a server may send before it
+    /// needs a window update. 10 to 30.
+    pub window_bits: u8,
+    /// The same for a connection's streams together.
+    pub connection_window_bits: u8,
+    /// Bytes of the table in which a server may keep headers of its answers
+    /// (SETTINGS_HEADER_TABLE_SIZE).
+    pub header_table_size: u32,
+}
+
+impl Default for Http2 {
+    /// Windows as large as h2load's, so that no answer waits for a WINDOW_UPDATE; the table as
+    /// large as RFC 7541 has it.
+    fn default() -> Self {
+        Http2 { window_bits: 30, connection_window_bits: 30, header_table_size: 4096 }
+    }
+}
+
+/// One load point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    pub connections: u32,
+    /// Streams per connection; 1 for HTTP/1.1.
+    pub streams: u32,
+    /// Requests in flight per connection without waiting for answers.
+    pub pipeline: u32,
+    pub arrivals: Arrivals,
+    /// Number of this step among otherwise equal steps, from 1.
+    pub pass: u32,
+}
+
+impl Step {
+    /// Requests in flight at once: connections × streams × pipeline.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.streams) * u64::from(self.pipeline)
+    }
+}
+
+/// When requests start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase", tag = "model")]
+pub enum Arrivals {
+    /// A new request as soon as a slot falls free.
+    Closed,
+    /// A fixed schedule, requests per second.
+    Constant { rate: f64 },
+    /// Exponentially distributed gaps, requests per second on average.
+    Poisson { rate: f64 },
+    /// A rate that changes: ramps and steps, one after the other. The last one goes on for ever.
+    Shaped { segments: Vec<Segment>, gaps: Gaps },
+    /// Instants recorded elsewhere.
+    Trace { file: String, count: u64, sha256: String },
+}
+
+/// A stretch of time over which the rate goes evenly from one value to another, requests per
+/// second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segment {
+    pub from_rate: f64,
+    pub to_rate: f64,
+    pub duration_ns: u64,
+}
+
+/// How the gaps between arrivals are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Gaps {
+    Even,
+    Exponential,
+}
+
+impl Arrivals {
+    /// Requests per second asked for; `None` in a closed loop, and where the rate is not one
+    /// number.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        match self {
+            Arrivals::Constant { rate } | Arrivals::Poisson { rate } => Some(*rate),
+            Arrivals::Closed | Arrivals::Shaped { .. } | Arrivals::Trace { .. } => None,
+        }
+    }
+
+    #[must_use]
+    pub fn model(&self) -> Model {
+        if self.is_closed() { Model::Closed } else { Model::Open }
+    }
+
+    /// `None` in a closed loop, where answers say when requests start.
+    #[must_use]
+    pub fn arrival(&self) -> Option<Arrival> {
+        match self {
+            Arrivals::Closed => None,
+            Arrivals::Constant { .. } | Arrivals::Shaped { gaps: Gaps::Even, .. } => {
+                Some(Arrival::Constant)
+            }
+            Arrivals::Poisson { .. } | Arrivals::Shaped { gaps: Gaps::Exponential, .. } => {
+                Some(Arrival::Poisson)
+            }
+            Arrivals::Trace { .. } => Some(Arrival::Trace),
+        }
+    }
+
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Arrivals::Closed)
+    }
+}
+
+/// Model that decides when a request starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Model {
+    /// The answer to the one before it.
+    Closed,
+    /// A schedule that is independent of the server.
+    Open,
+}
+
+/// How the schedule of an open loop comes about, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrival {
+    /// Gaps are even, or change evenly with the rate.
+    Constant,
+    /// Gaps are drawn from an exponential distribution.
+    Poisson,
+    /// Instants were recorded elsewhere.
+    Trace,
+}
+
+impl Arrival {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Arrival::Constant => "constant",
+            Arrival::Poisson => "poisson",
+            Arrival::Trace => "trace",
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Values of options: times, numbers and CPUs.
+
+use std::borrow::Cow;
+
+/// Nanoseconds, as an argument.
+#[derive(Clone, Copy, Debug)]
+pub struct Ns(pub u64);
+
+/// A time, as an argument: as in files, or as wrk's `-d2` a bare number of seconds.
+pub(super) fn duration(text: &str) -> Result<Ns, String> {
+    dyno_workload::units::duration(&with_unit(text)).map(Ns)
+}
+
+pub(super) fn timeout(text: &str) -> Result<Ns, String> {
+    const LEAST: u64 = 1_000_000;
+    match duration(text)? {
+        Ns(ns) if ns < LEAST => Err("a time-out is at least 1ms".into()),
+        limit => Ok(limit),
+    }
+}
+
+/// The same for what may take up to 30 days.
+pub(super) fn span(text: &str) -> Result<Ns, String> {
+    dyno_workload::units::span(&with_unit(text)).map(Ns)
+}
+
+/// A bare number of seconds with its unit.
+fn with_unit(text: &str) -> Cow<'_, str> {
+    let is_bare = text.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0);
+    if is_bare { format!("{text}s").into() } else { text.into() }
+}
+
+/// A time for a whole run: up to 30 days.
+pub(super) fn budget(text: &str) -> Result<Ns, String> {
+    const HOUR: f64 = 3600e9;
+    let wrong = || format!("{text:?} is no time for a run; write it like 30m, 4h or 2d, up to 30d");
+    let text = text.trim();
+    let hours =
+        |unit: char, each: f64| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * each);
+    match hours('h', HOUR).or_else(|| hours('d', 24.0 * HOUR)) {
+        Some(ns) if (1e9..=30.0 * 24.0 * HOUR).contains(&ns) => Ok(Ns(ns as u64)),
+        Some(_) => Err(wrong()),
+        None => duration(text).ok().filter(|ns| ns.0 >= 1_000_000_000).ok_or_else(wrong),
+    }
+}
+
+/// A list of CPUs, as an argument.
+#[derive(Clone, Debug)]
+pub struct Cpus(pub Vec<u32>);
+
+pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
+    dyno_workload::units::cpu_list(text).map(Cpus)
+}
+
+/// A width of a search, in per cent.
+pub(super) fn width(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text:?} is no width; write per cent, such as 2, from 0.1 to 50");
+    text.trim_end_matches('%')
+        .trim()
+        .parse()
+        .ok()
+        .filter(|n| (0.1..=50.0).contains(n))
+        .ok_or_else(wrong)
+}
+
+pub(super) fn count(text: &str) -> Result<u64, String> {
+    let n = dyno_workload::units::count(text)?;
+    if n >= 1.0 && n.fract() == 0.0 {
+        Ok(n as u64)
+    } else {
+        Err(format!("{text:?} is not a whole number above 0"))
+    }
+}
