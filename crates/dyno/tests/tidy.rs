@@ -52,11 +52,6 @@ const SKIPPED: &[&str] = &[
 const EXCEPTIONS: &[(Rule, &str, &str)] = &[
     (Rule::Length, "crates/analysis/src/verdict/table/load.rs", "one table of cases"),
     (Rule::Length, "crates/engine/src/worker/exchanges.rs", "to be split for `Conversation`"),
-    (Rule::Length, "crates/report/src/answer.rs", "to be split by sentence"),
-    (Rule::Length, "crates/runner/src/plan.rs", "to be split: resolving and ordering"),
-    (Rule::Length, "crates/runner/src/suite/mod.rs", "to be split by table of the suite"),
-    (Rule::Length, "crates/subject/src/build.rs", "to be split: keys and commands"),
-    (Rule::Length, "crates/subject/src/definition/mod.rs", "to be split by table"),
     (Rule::Width, "crates/report/src/redact/tests.rs", "secrets in raw literals"),
     (Rule::Width, "crates/workload/src/import/curl/tests.rs", "curl commands, one per line"),
     (Rule::Width, "crates/workload/src/import/har.rs", "HAR entries, one per line"),

@@ -1,0 +1,282 @@
+//! Plans of suites.
+
+use dyno_workload::text::Position;
+
+use super::*;
+
+#[test]
+fn the_kernels_stamps_are_read_by_epoll() {
+    let (stamps, none) = ([Probe::KernelStamps].into(), BTreeSet::new());
+    assert_eq!(driver(None, &stamps).unwrap(), DriverKind::Epoll);
+    assert_eq!(driver(Some(DriverKind::Epoll), &stamps).unwrap(), DriverKind::Epoll);
+    assert!(driver(Some(DriverKind::Uring), &stamps).is_err());
+    assert_eq!(driver(Some(DriverKind::Uring), &none).unwrap(), DriverKind::Uring);
+}
+
+#[test]
+fn every_start_has_an_order_of_its_own_and_the_same_trials() {
+    let launches = order_launches(2, 20, Order::Random, 1);
+    let served = vec![vec![Ok(()), Ok(())], vec![Err("no".to_string()), Ok(())]];
+    let steps_of = [vec![0, 1, 2], vec![1, 2, 3]];
+    let arm = |subject| Arm {
+        backends: Vec::new(),
+        name: format!("{subject}"),
+        level: None,
+        subject,
+        conditions: Conditions::default(),
+    };
+    let arms = [arm(0), arm(1)];
+    let listed = |order, seed| list_trials(&launches, &arms, &served, &steps_of, order, seed);
+    let fixed = listed(Order::Fixed, 1);
+    assert!(fixed.is_sorted_by_key(Trial::shown_at));
+    let drawn = listed(Order::Random, 1);
+    let mut sorted: Vec<_> = drawn.iter().map(Trial::shown_at).collect();
+    sorted.sort_unstable();
+    let all: Vec<_> = fixed.iter().map(Trial::shown_at).collect();
+    assert_eq!(sorted, all, "nothing is lost, and launches follow one another");
+    let seeds: std::collections::BTreeSet<u64> = drawn.iter().map(|t| t.seed).collect();
+    assert_eq!(seeds.len(), drawn.len(), "each draws its own");
+    assert!(drawn.is_sorted_by_key(|t| t.launch));
+    let orders: std::collections::BTreeSet<Vec<(usize, usize)>> = drawn
+        .chunk_by(|a, b| a.launch == b.launch)
+        .filter(|of_launch| of_launch.len() == 6)
+        .map(|of_launch| of_launch.iter().map(|t| (t.workload, t.step)).collect())
+        .collect();
+    assert!(orders.len() > 15, "{} different orders in 20 starts", orders.len());
+    assert_eq!(drawn, listed(Order::Random, 1));
+    assert_ne!(drawn, listed(Order::Random, 2));
+}
+
+fn planned(subjects: &[(&str, &str)], suite: &str) -> Plan {
+    resolved(subjects, suite).unwrap().plan
+}
+
+fn resolved(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, FileError> {
+    let root = tempfile::tempdir().unwrap();
+    for (name, protocols) in subjects {
+        let folder = root.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let text = format!(
+            "name = {name:?}\ntitle = {name:?}\nlanguage = \"C\"\nprotocols = [{protocols}]\n\
+             [start]\ncommand = [\"x\", \"{{port}}\", \"{{tls_port}}\"]\n"
+        );
+        std::fs::write(folder.join("subject.toml"), text).unwrap();
+    }
+    let suite = SuiteFile::parse(Path::new("s.toml"), suite, &[]).unwrap();
+    resolve(suite, &Folders(vec![root.path().into()]), &Overrides::default(), &[0, 1], &|_| None)
+}
+
+#[test]
+fn the_subjects_of_a_duet_are_up_at_once() {
+    let suite = |subjects: &str| {
+        format!(
+            "subjects = [{subjects}]\n[suite]\norder = \"duet\"\nrepeats = \
+             3\n[load]\nconnections = 4\n"
+        )
+    };
+    let servers = [("a", "\"h1\""), ("b", "\"h1\""), ("c", "\"h1\"")];
+    let plan = planned(&servers, &suite("\"a\", \"b\", \"c\""));
+    assert_eq!(plan.duet, [0, 1, 2].into());
+    assert!(plan.swaps_cpus && plan.trials.iter().all(|trial| plan.loads_with(trial) == 3));
+    let at_once: Vec<usize> = plan.launches_at_once().iter().map(Vec::len).collect();
+    assert_eq!(at_once, [3, 3, 3]);
+    let cpus = |launch: usize| plan.placement_in(launch, plan.launches[launch].arms[0]).subject;
+    assert_eq!((cpus(0), cpus(3), cpus(6)), (vec![0], vec![1], vec![0]));
+    let alone = planned(&servers, &suite("\"a\""));
+    assert!(alone.duet.is_empty(), "there is no partner to be loaded with");
+    let named = planned(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
+    assert!(!named.duet.is_empty() && !named.swaps_cpus);
+}
+
+/// Returns the arms that are up at once in the first block, by name.
+fn groups(plan: &Plan) -> Vec<Vec<&str>> {
+    let name = |launch: &usize| &*plan.arms[plan.launches[*launch].arms[0]].name;
+    let at_once = plan.launches_at_once();
+    let first = at_once.iter().filter(|group| plan.launches[group[0]].block == 0);
+    first.map(|group| group.iter().map(name).collect()).collect()
+}
+
+#[test]
+fn controls_are_loaded_with_others_only_where_that_is_asked() {
+    let of = |subjects: &str, more: &str| {
+        let suite = format!(
+            "{subjects}\n[suite]\norder = \"duet\"\nrepeats = 2\nseed = 3\n[load]\nconnections \
+             = 4\n{more}"
+        );
+        planned(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
+    };
+    let mixed = of("subjects = [\"a\", \"null\", \"b\"]", "");
+    assert_eq!(mixed.duet, [0, 2].into());
+    assert_eq!(groups(&mixed).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(groups(&mixed)[0], ["null"]);
+    let baseline = |name: &str| {
+        let report = format!("[report]\nbaseline = \"{name}\"\n");
+        let suite = format!(
+            "subjects = [\"a\", \"null\", \"b\"]\n[suite]\norder = \
+             \"duet\"\n[load]\nconnections = 4\n{report}"
+        );
+        resolved(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
+    };
+    assert!(baseline("b").is_ok());
+    let alone = baseline("null").unwrap_err();
+    assert!(
+        alone.message.contains("null is loaded alone") && alone.message.ends_with("a, b"),
+        "{alone}"
+    );
+    let twin = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";
+    let twins = format!(
+        "subjects = [\"null\", \"a\"]\n[suite]\ntwin = \"null, files 64\"\norder = \
+         \"duet\"\n{twin}"
+    );
+    let twins = planned(&[("a", "\"h1\"")], &twins);
+    assert_eq!(twins.duet.len(), 4, "a twin is what its other is: {:?}", twins.arms);
+    let pair = of("subjects = [\"a\", \"null\"]", "");
+    assert_eq!(pair.duet, [0, 1].into(), "there is no other subject");
+    let varied = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";
+    let dose = of("subjects = [\"null\", \"a\", \"b\"]", varied);
+    let all: BTreeSet<usize> = (0..dose.arms.len()).collect();
+    assert_eq!((dose.duet.clone(), groups(&dose).len()), (all, 1), "it is about the control");
+}
+
+#[test]
+fn what_is_varied_is_said_by_every_workload() {
+    let of = |arms: &str, more: &str| {
+        let suite = format!(
+            "{arms}\n[[workloads]]\npath = \"/{{request.size}}\"\n{more}[load]\nconnections = \
+             4\n"
+        );
+        resolved(&[("a", "\"h1\"")], &suite)
+    };
+    let silent = "[[workloads]]\npath = \"/plain\"\n";
+    let made = "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = \
+                { \"request.size\" = [64, 128] }";
+    let wrong = of(made, silent).unwrap_err();
+    assert!(
+        wrong.message.contains("workload \"plain\" does not use it") && wrong.position.is_some(),
+        "{wrong}"
+    );
+    assert!(of(made, "").is_ok());
+    let listed = |sizes: [u32; 3]| {
+        let [a, b, null] = sizes;
+        format!(
+            "[[subjects]]\nuse = \"a\"\nrequest = {{ size = {a} }}\n[[subjects]]\nuse = \"a\"\n\
+             name = \"b\"\nrequest = {{ size = {b} }}\n\
+             [[subjects]]\nuse = \"null\"\nrequest = {{ size = {null} }}\n[experiment]\n\
+             kind = \"ladder\""
+        )
+    };
+    assert!(of(&listed([64, 128, 64]), silent).is_err());
+    assert!(of(&listed([64, 64, 128]), silent).is_ok(), "a control is no arm");
+}
+
+#[test]
+fn shares_of_a_duet_count_its_members_only() {
+    let shares = |subjects: &str, most: u32| {
+        let suite = format!(
+            "subjects = [{subjects}]\n[suite]\norder = \"duet\"\n[load]\nconnections = 8\nrate \
+             = [\"25%\", \"{most}%\"]\n"
+        );
+        resolved(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
+    };
+    let error = shares("\"a\", \"b\"", 50).unwrap_err();
+    assert!(error.message.contains("less than 50%") && error.position.is_some(), "{error}");
+    assert!(shares("\"a\", \"b\", \"null\"", 45).is_ok(), "a control is loaded alone");
+}
+
+#[test]
+fn missing_subject_is_located_in_the_suite() {
+    for (source, line, column, words) in [
+        ("subjects = [\"here\", \"hree\"]", 1, 21, "did you mean \"here\"?"),
+        (
+            "[[subjects]]\nuse = \"here\"\n[[subjects]]\nuse = \"hree\"",
+            4,
+            7,
+            "there is no subject \"hree\"",
+        ),
+        ("subjects = [\"here\", \"here/fast\"]", 1, 21, "has no variant \"fast\""),
+        ("subjects = [{ use = \"here\", variant = \"fast\" }]", 1, 39, "has no variant \"fast\""),
+        ("subjects = [\"here\", \"here\"]", 1, 21, "is listed twice"),
+        ("subjects = [\"here\"]\n[report]\nbaseline = \"there\"", 3, 12, "the baseline \"there\""),
+    ] {
+        let error = resolved(&[("here", "\"h1\"")], source).unwrap_err();
+        assert_eq!(error.position, Some(Position { line, column }), "{source}: {error}");
+        assert!(error.message.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn oversized_plan_is_refused() {
+    let none = vec![Err("no".to_string())];
+    let [some, all] = [vec![Ok(()), Err("no".to_string())], vec![Ok(()), Ok(())]];
+    let served = [&some, &all];
+    let steps_of = [vec![0, 1], vec![2]];
+    assert_eq!(check_size(20_000, &served, &steps_of), Ok(()));
+    let error = check_size(4_000_000_000, &served, &steps_of).unwrap_err();
+    assert!(
+        error.contains("are 20000000000, and") && error.contains("20000 or fewer `repeats`"),
+        "{error}"
+    );
+    // Starts count even without trials.
+    assert!(check_size(200_000, &[&none], &[vec![0]]).is_err());
+}
+
+#[test]
+fn subjects_get_the_workloads_that_they_speak() {
+    let plan = planned(
+        &[("a", "\"h1\""), ("b", "\"h1\", \"h2c\""), ("c", "\"h2\"")],
+        "subjects = [\"a\", \"b\", \"c\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n[load]\n\
+         in_flight = [20, 40]\n\
+         streams = 10\n[[workloads]]\nname = \"one\"\npath = \"/\"\n\
+         [[workloads]]\nname = \"two\"\nprotocol = \"h2c\"\npath = \"/\"\n",
+    );
+    let trials: Vec<_> = plan.trials.iter().map(|t| (t.launch, t.workload, t.step)).collect();
+    assert_eq!(trials, [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1), (1, 1, 2), (1, 1, 3)]);
+    let not_served: Vec<_> =
+        plan.not_served.iter().map(|n| (n.subject, n.workload, n.reason.as_str())).collect();
+    assert_eq!(not_served, [(0, 1, "it speaks h1, not h2c")]);
+    assert_eq!(
+        plan.subjects[2].skipped.as_deref(),
+        Some("it speaks h2, not h1, nor what the other workloads need")
+    );
+    // The subject that is skipped takes no time.
+    let of_trials = 7 * (plan.load.warmup_ns + plan.load.duration_ns);
+    assert!(expected_ns(&plan) < 3 * START_NS + of_trials);
+    // A start is warmed for at least a second, for any number of workloads.
+    let cold = Plan {
+        load: dyno_archive::plan::Load { until_steady: None, ..plan.load.clone() },
+        ..plan.clone()
+    };
+    let warm_ns = expected_ns(&plan) - expected_ns(&cold);
+    assert!((2_000_000_000..2_500_000_000).contains(&warm_ns), "{warm_ns}");
+}
+
+#[test]
+fn a_cpuset_that_is_not_there_is_refused_with_its_place() {
+    let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
+    let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().within("limits");
+    let error = error.locate(Path::new("s.toml"), source);
+    assert_eq!(error.position, Some(Position { line: 3, column: 10 }));
+    assert!(
+        error.message.contains("names CPU 2") && error.message.contains("may use 0,1"),
+        "{error}"
+    );
+    assert_eq!(check_cpuset(&[0, 1], &[0, 1]), Ok(()));
+}
+
+#[test]
+fn subject_and_generator_are_kept_apart_where_possible() {
+    let two = place(None, &[], &[0, 1]);
+    assert_eq!((two.subject.as_slice(), two.generator.as_slice()), (&[0][..], &[1][..]));
+    assert!(two.is_disjoint());
+    let eight = place(None, &[], &[0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(eight.generator, [6, 7]);
+    assert!(!place(None, &[], &[3]).is_disjoint());
+    assert_eq!(place(Some(vec![0, 1]), &[], &[0, 1, 2]).generator, [2]);
+    // Back ends have their CPUs exclusively if others are left.
+    let three = place(None, &[2], &[0, 1, 2]);
+    assert_eq!((three.subject, three.generator), (vec![0], vec![1]));
+    assert_eq!(place(Some(vec![0]), &[1], &[0, 1, 2]).generator, [2]);
+    assert_eq!(place(Some(vec![0]), &[1], &[0, 1]).generator, [1]);
+    assert_eq!(place(None, &[1], &[0, 1]).subject, [0]);
+    assert!(!place(Some(vec![0, 1]), &[], &[0, 1]).is_disjoint());
+}

@@ -1,0 +1,425 @@
+//! Suite files as they are read.
+
+use dyno_archive::plan::{Arrivals, Gaps, Http2, Page};
+
+use super::*;
+
+pub(super) fn parse(source: &str) -> Result<SuiteFile, String> {
+    SuiteFile::parse(Path::new("suites/s.toml"), source, &[]).map_err(|e| e.to_string())
+}
+
+#[test]
+fn files_are_read_from_the_folder_of_the_suite_only() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("suites");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(root.path().join("secret"), "a\nb\n").unwrap();
+    std::fs::write(folder.join("body"), "hi").unwrap();
+    std::fs::write(folder.join("u.csv"), "id\n7\n").unwrap();
+    std::os::unix::fs::symlink("../secret", folder.join("link")).unwrap();
+    let parse = |workload: &str| {
+        let source = format!("subjects = [\"null\"]\n[[workloads]]\nname = \"x\"\n{workload}");
+        SuiteFile::parse(&folder.join("s.toml"), &source, &[]).map_err(|e| e.to_string())
+    };
+    let suite = parse("path = \"/{csv:u.csv:id}\"\nbody_file = \"body\"").unwrap();
+    assert_eq!(suite.workloads[0].requests[0].body.as_ref().unwrap().0, b"hi");
+    let secret = root.path().join("secret").display().to_string();
+    for (workload, line, words) in [
+        (format!("path = \"/\"\nbody_file = {secret:?}"), 5, "is absolute"),
+        ("path = \"/\"\nbody_file = \"../secret\"".into(), 5, "leaves its folder"),
+        ("path = \"/\"\nbody_file = \"link\"".into(), 5, "leads out"),
+        (
+            "path = \"/\"\nheaders = { X = \"{csv:../secret:1}\" }".into(),
+            5,
+            "leads out of the folder",
+        ),
+        (format!("requests = [\n{{ path = \"/{{csv:{secret}:1}}\" }}]"), 5, "an absolute path"),
+        ("path = \"/{csv:link:1}\"".into(), 4, "leads out"),
+        (
+            "path = \"/\"\nrequests = [{ path = \"/\", body_file = \"/x\" }]".into(),
+            5,
+            "is absolute",
+        ),
+    ] {
+        let error = parse(&workload).unwrap_err();
+        assert!(
+            error.contains(words) && error.contains(&format!("s.toml:{line}:")),
+            "{workload}\n→ {error}"
+        );
+    }
+    for (subjects, words) in [
+        ("subjects = [\"../x\"]", "not the name of a subject"),
+        ("[[subjects]]\nuse = \"/x\"", "not the name of a subject"),
+        (
+            "[[subjects]]\nuse = \"x\"\ninherit = [\"A=B\"]",
+            "not the name of an environment variable",
+        ),
+    ] {
+        let error = super::tests::parse(subjects).unwrap_err();
+        assert!(error.contains(words) && error.contains("s.toml:"), "{error}");
+    }
+}
+
+#[test]
+fn the_smallest_suite_is_a_list_of_subjects() {
+    let suite = parse("subjects = [\"null\", \"node-http/cluster\"]").unwrap();
+    assert_eq!(suite.suite.name, "s");
+    assert_eq!(suite.subjects[1].variant.as_deref(), Some("cluster"));
+    assert_eq!((suite.repeats, suite.load.decided().steps.len()), (3, 1));
+    assert_eq!(suite.workloads[0].requests[0].path, "/plaintext");
+}
+
+#[test]
+fn starts_are_warmed_until_steady_unless_a_length_is_given() {
+    let load = |keys: &str| {
+        parse(&format!("subjects = [\"null\"]\n[load]\n{keys}")).map(|suite| suite.load)
+    };
+    let warm = |keys: &str| {
+        load(keys)
+            .map(|load| (load.decided().warmup_ns, load.decided().until_steady.map(|u| u.limit_ns)))
+    };
+    const MS: u64 = 1_000_000;
+    for (keys, wanted) in [
+        ("", (200 * MS, Some(60_000 * MS))),
+        ("warmup = \"auto\"", (200 * MS, Some(60_000 * MS))),
+        ("warmup_limit = \"5s\"", (200 * MS, Some(5000 * MS))),
+        ("ramp_connections = \"2s\"", (2200 * MS, Some(60_000 * MS))),
+        ("warmup = \"500ms\"", (500 * MS, None)),
+        ("warmup = \"0\"", (0, None)),
+        ("warmup = \"measured\"", (0, None)),
+        ("warmup = \"measured\"\nramp_connections = \"2s\"", (2000 * MS, None)),
+    ] {
+        assert_eq!(warm(keys).unwrap(), wanted, "{keys}");
+    }
+    for (keys, wanted) in [
+        (
+            "warmup = \"1s\"\nwarmup_limit = \"5s\"",
+            "s.toml:4:16: `warmup_limit` belongs to `warmup = \"auto\"`",
+        ),
+        ("warmup_limit = \"500ms\"", "leaves nothing to judge"),
+        ("warmup = \"steady\"", "or \"auto\", which warms each start"),
+    ] {
+        let error = load(keys).unwrap_err();
+        assert!(error.contains(wanted), "{keys}: {error}");
+    }
+}
+
+#[test]
+fn steps_are_the_product_of_lists() {
+    let suite = parse(
+        "subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \
+         \"5k\"]\narrival = \"poisson\"",
+    )
+    .unwrap();
+    assert_eq!(suite.load.decided().steps.len(), 8);
+    assert_eq!(suite.load.decided().steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
+}
+
+#[test]
+fn a_step_that_is_asked_for_again_is_a_pass_of_its_own() {
+    let suite = parse(
+        "subjects = [\"null\"]\n[suite]\norder = \"random\"\n[load]\norder = \"fixed\"\n\
+         warmup = \"measured\"\n\
+         reconnect = \"at-once\"\nconnections = [1, 1, 2, 1]\n[[workloads]]\npath = \"/a\"\n\
+         [[workloads]]\npath = \"/b\"\n",
+    )
+    .unwrap();
+    let load = suite.load.decided();
+    let steps: Vec<(u32, u32)> = load.steps.iter().map(|s| (s.connections, s.pass)).collect();
+    assert_eq!(steps, [(1, 1), (1, 2), (2, 1), (1, 3)]);
+    assert_eq!(suite.steps_of, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
+    assert_eq!((suite.order, load.order), (Order::Random, Order::Fixed));
+    assert_eq!(load.still_warming, dyno_archive::plan::StillWarming::Measured);
+    assert_eq!(load.reconnect, dyno_archive::plan::Reconnect::AtOnce);
+    let usual = parse("subjects = [\"null\"]\n[suite]\norder = \"fixed\"\n").unwrap();
+    assert_eq!(
+        usual.load.decided().order,
+        Order::Fixed,
+        "steps have the order of subjects by default"
+    );
+}
+
+#[test]
+fn a_profile_takes_the_place_of_what_it_names() {
+    let source = "subjects = [\"a\", \"b\"]\n[suite]\nrepeats = 5\nname = \"s\"\n[load]\n\
+         connections = [1, 64]\n\
+         duration = \"30s\"\n[profile.short]\nsuite.repeats = 1\nload = { duration = \"2s\" }\n\
+         [profile.one]\nsubjects = [\"a\"]\nload.duration = \"4s\"\n";
+    let with = |profiles: &[&str]| {
+        let profiles: Vec<String> = profiles.iter().map(|name| (*name).to_string()).collect();
+        SuiteFile::parse(Path::new("s.toml"), source, &profiles).map_err(|error| error.to_string())
+    };
+    let seen = |profiles: &[&str]| {
+        let suite = with(profiles).unwrap();
+        let load = suite.load.decided();
+        (suite.subjects.len(), suite.repeats, load.duration_ns / 1_000_000_000, load.steps.len())
+    };
+    assert_eq!(seen(&[]), (2, 5, 30, 2));
+    assert_eq!(seen(&["short"]), (2, 1, 2, 2));
+    assert_eq!(seen(&["short", "one"]), (1, 1, 4, 2), "the later one is above the earlier");
+    assert_eq!(seen(&["one", "short"]), (1, 1, 2, 2));
+    assert_eq!(with(&["one"]).unwrap().suite.profiles, ["one"]);
+    assert_eq!(
+        with(&["shrot"]).unwrap_err(),
+        "s.toml: the suite has no profile \"shrot\"; did you mean \"short\"?"
+    );
+    assert!(with(&["x"]).unwrap_err().ends_with("it has one, short"));
+    assert!(parse("subjects = [\"a\"]").is_ok());
+}
+
+#[test]
+fn mistake_of_a_profile_is_reported_even_if_unused() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("s.toml");
+    let read = |profile: &str, asked: &[String]| {
+        std::fs::write(&file, format!("subjects = [\"a\"]\n[profile.short]\n{profile}\n")).unwrap();
+        SuiteFile::read(&file, asked, 2).unwrap_err().to_string()
+    };
+    for (profile, message) in [
+        ("load.duratoin = \"1s\"", "s.toml:3:6: unknown key `duratoin`; did you mean `duration`?"),
+        ("load.duration = \"1\"", "s.toml:3:17: "),
+        ("suite.repeats = 0", "s.toml:3:17: `repeats` must be at least 1"),
+        ("laod.duration = \"1s\"", "s.toml:3:1: unknown key `laod`; did you mean `load`?"),
+        ("profile.long.suite.repeats = 2", "s.toml:3:1: unknown key `profile`"),
+        ("when.cpus = 4", "s.toml:3:6: unknown key `cpus`; did you mean `cpus_below`?"),
+        ("when = 4", "s.toml:3:8: "),
+    ] {
+        for asked in [&[][..], &["short".to_string()]] {
+            let error = read(profile, asked);
+            assert!(error.contains(message), "{profile}: {error}");
+        }
+    }
+    std::fs::write(&file, "subjects = [\"a\"]\nprofile = 1\n").unwrap();
+    let error = SuiteFile::read(&file, &[], 2).unwrap_err().to_string();
+    assert!(
+        error.contains("s.toml:2:11: `profile` is a table of tables; write each as [profile.NAME]"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_profile_may_be_for_small_machines() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("s.toml");
+    let source = "subjects = [\"a\"]\n[limits]\ncpus = 1.5\n[profile.small]\n\
+         when = { cpus_below = 8 }\nlimits.cpus = 0.3\n\
+         [profile.few]\nwhen = { cpus_below = 2 }\nlimits.cpus = 0.1\n[profile.own]\n\
+         limits.cpus = 0.2\n";
+    std::fs::write(&file, source).unwrap();
+    let read = |asked: &[&str], cpus: usize| {
+        let asked: Vec<String> = asked.iter().map(|name| (*name).to_string()).collect();
+        let suite = SuiteFile::read(&file, &asked, cpus).unwrap();
+        (suite.limits.limits.cpus.unwrap(), suite.suite.profiles.join(" "))
+    };
+    assert_eq!(read(&[], 8), (1.5, String::new()));
+    assert_eq!(read(&[], 7), (0.3, "small".into()));
+    assert_eq!(read(&[], 1), (0.1, "small few".into()));
+    assert_eq!(read(&["own"], 4), (0.2, "small own".into()), "what is asked for is above");
+    assert_eq!(read(&["small"], 1), (0.3, "few small".into()));
+    assert_eq!(read(&["none"], 1), (1.5, String::new()));
+    assert_eq!(read(&["none", "own"], 1), (0.2, "own".into()));
+    assert_eq!(read(&["own", "small", "own"], 8), (0.2, "small own".into()), "each once");
+    let none = "subjects = [\"a\"]\n[profile.none]\nlimits.cpus = 0.3\n";
+    let message = profile::names(&file, none).unwrap_err().to_string();
+    assert!(message.contains(":2:") && message.contains("give it another name"), "{message}");
+    let alike = source.replace("cpus_below = 2", "cpus_below = 8");
+    let message = profile::names(&file, &alike).unwrap_err().to_string();
+    assert!(
+        message.contains("profile \"small\" holds on the same machines as \"few\""),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_workload_may_have_its_own_keep_alive() {
+    let suite = parse(
+        "subjects = [\"null\"]\n[load]\nrequests_per_connection = 10\n[[workloads]]\n\
+         name = \"a\"\npath = \"/\"\n\
+         requests_per_connection = 1\n[[workloads]]\nname = \"b\"\npath = \"/\"\n",
+    )
+    .unwrap();
+    let own: Vec<Option<u64>> = suite.workloads.iter().map(|w| w.requests_per_connection).collect();
+    assert_eq!(
+        (own, suite.load.decided().requests_per_connection),
+        (vec![Some(1), None], Some(10))
+    );
+    let wrong = |more: &str| {
+        parse(&format!("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\n{more}")).unwrap_err()
+    };
+    assert!(
+        wrong("requests_per_connection = 0")
+            .contains("s.toml:4:27: a connection serves at least 1 request")
+    );
+    let of_page = wrong("requests_per_connection = 2\npage = { resources = [\"/a\"] }");
+    assert!(of_page.contains("s.toml:4:27: ") && of_page.contains("that are kept"), "{of_page}");
+}
+
+#[test]
+fn a_workload_may_be_a_page() {
+    let page = |more: &str| {
+        parse(&format!(
+            "subjects = [\"null\"]\n[[workloads]]\nprotocol = \"h2c\"\npath = \"/a\"\n\
+             page = {{ resources = [\"/b.css\", \"/c*3\"] }}\n{more}"
+        ))
+    };
+    let suite = page("").unwrap();
+    let workload = &suite.workloads[0];
+    let paths: Vec<&str> = workload.requests.iter().map(|r| r.path.as_str()).collect();
+    assert_eq!(paths, ["/a", "/b.css", "/c", "/c", "/c"]);
+    assert_eq!(workload.page, Some(Page { connections: 6 }));
+    assert_eq!(workload.requests[4].name, "/c #3");
+    assert!(page("[load]\nrate = 10").unwrap_err().contains("leave out `rate`"));
+    page("[[workloads]]\nname = \"w\"\npath = \"/w\"\nrate = 100").unwrap();
+    for wrong in [
+        "page = { resources = [] }",
+        "page = { resources = [\"/a*0\"] }",
+        "page = { resources = [\"a\"] }",
+    ] {
+        assert!(
+            parse(&format!("subjects = [\"null\"]\n[[workloads]]\n{wrong}")).is_err(),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn a_workload_may_be_a_weighted_mix() {
+    let suite = parse(
+        "subjects = [\"null\"]\n[[workloads]]\nrequests = [\n\
+         { path = \"/a\", weight = 80, \
+           expect = { headers = { etag = true, server = \"x\" } } },\n\
+         { name = \"post\", method = \"POST\", path = \"/b/{seq}\", body = '{\"n\":{seq}}', \
+           weight = 20, expect = { json = { \"/ok\" = true } } },\n]",
+    )
+    .unwrap();
+    let workload = &suite.workloads[0];
+    assert_eq!((workload.name.as_str(), workload.requests.len()), ("mix", 2));
+    assert_eq!(workload.requests[0].expect.headers.len(), 2);
+    assert_eq!((workload.requests[1].name.as_str(), workload.requests[1].weight), ("post", 20));
+    assert!(workload.requests[1].expect.is_deep());
+}
+
+#[test]
+fn each_protocol_has_steps_of_its_own() {
+    let suite = parse(
+        "subjects = [\"null\"]\n[load]\nin_flight = [100, 1000]\nstreams = 10\n\
+         window_bits = 16\n\
+         [[workloads]]\nname = \"a\"\npath = \"/\"\n\
+         [[workloads]]\nname = \"b\"\npath = \"/\"\ntls = true\n\
+         [[workloads]]\nname = \"c\"\npath = \"/\"\nprotocol = \"h2\"\n\
+         [[workloads]]\nname = \"d\"\npath = \"/\"\nprotocol = \"h2c\"\nstreams = [10, 50]\n",
+    )
+    .unwrap();
+    let shapes: Vec<_> =
+        suite.load.decided().steps.iter().map(|s| (s.connections, s.streams)).collect();
+    assert_eq!(shapes, [(100, 1), (1000, 1), (10, 10), (100, 10), (2, 50), (20, 50)]);
+    assert_eq!(suite.steps_of, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3, 4, 5]]);
+    let tls: Vec<_> = suite.workloads.iter().map(|w| w.protocol.is_tls()).collect();
+    assert_eq!(tls, [false, true, true, false]);
+    assert_eq!(suite.load.decided().http2, Http2 { window_bits: 16, ..Http2::default() });
+}
+
+#[test]
+fn a_pipeline_is_of_http1_alone() {
+    let suite = parse(
+        "subjects = [\"null\"]\n[load]\nconnections = 8\npipeline = [1, 16]\nstreams = 4\n\
+         [[workloads]]\nname = \"a\"\npath = \"/\"\n\
+         [[workloads]]\nname = \"b\"\npath = \"/\"\nprotocol = \"h2c-upgrade\"\n",
+    )
+    .unwrap();
+    let shapes: Vec<_> =
+        suite.load.decided().steps.iter().map(|s| (s.connections, s.streams, s.pipeline)).collect();
+    assert_eq!(shapes, [(8, 1, 1), (8, 1, 16), (8, 4, 1)]);
+    assert_eq!(suite.steps_of, [vec![0, 1], vec![2]]);
+}
+
+#[test]
+fn a_rate_may_change_within_a_step() {
+    let suite = parse("subjects = [\"null\"]\n[load]\nrate = \"100..300\"").unwrap();
+    let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.decided().steps[0].arrivals
+    else {
+        panic!("{:?}", suite.load.decided().steps[0].arrivals)
+    };
+    let ends: Vec<_> = segments.iter().map(|s| (s.from_rate, s.to_rate, s.duration_ns)).collect();
+    assert_eq!(
+        ends,
+        [(100.0, 100.0, suite.load.decided().warmup_ns), (100.0, 300.0, 10_000_000_000)]
+    );
+}
+
+/// Suites with a mistake, and a part of its message.
+const MISTAKES: &[(&str, &str)] = &[
+    ("[suite]\nname = \"x\"", "there are no subjects"),
+    ("subject = [\"null\"]", "did you mean `subjects`?"),
+    ("subjects = [\"null\"]\n[load]\nduration = \"10\"", "s.toml:3:12: \"10\" is not a duration"),
+    ("subjects = [\"null\"]\n[load]\nconections = 1", "did you mean `connections`?"),
+    ("subjects = [\"null\"]\n[load]\nmodel = \"open\"", "an open loop needs a `rate`"),
+    ("subjects = [\"null\"]\n[load]\nmodel = \"closed\"\nrate = 5", "a closed loop has no `rate`"),
+    ("subjects = [\"null\"]\n[load]\nconnections = 0", "at least 1"),
+    ("subjects = [\"null\"]\n[limits]\nmemory = \"lots\"", "s.toml:3:10: \"lots\" is not a size"),
+    ("subjects = [\"null\"]\n[limits]\ncpuset = \"x\"", "not a list of CPUs"),
+    ("subjects = [\"null\"]\n[[workloads]]\npath = \"x\"", "must begin with a slash"),
+    ("subjects = [\"null\"]\n[[workloads]]\npath = \"/a b\"", "percent-encode"),
+    ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", "cannot be loaded"),
+    (
+        "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\ntls = false",
+        "set `protocol` to \"h2c\"",
+    ),
+    (
+        "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2c\"\ntls = true",
+        "over TLS set `protocol` to \"h2\"",
+    ),
+    ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"auto\"", "cannot be loaded"),
+    ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nstreams = 2", "belong to HTTP/2"),
+    ("subjects = [\"null\"]\n[load]\nstreams = [1, 2]", "belong to HTTP/2"),
+    ("subjects = [\"null\"]\n[load]\nwindow_bits = 16", "no workload speaks it"),
+    (
+        "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \
+         \"/\"\nprotocol = \"h2\"",
+        "s.toml:3:15: `window_bits` is 10 to 30",
+    ),
+    (
+        "subjects = [\"null\"]\n[load]\npipeline = 2\n[[workloads]]\npath = \
+         \"/\"\nprotocol = \"h2\"",
+        "which has `streams`",
+    ),
+    ("subjects = [\"null\"]\n[load]\nconnections = 1\nin_flight = 1", "not both"),
+    ("subjects = [\"null\"]\n[load]\nin_flight = []", "at least one entry"),
+    ("subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16", "ask for a multiple of 16"),
+    ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
+    ("subjects = [\"null\"]\n[[backends]]\nuse = \"1\"", "is not the name of a back end"),
+    (
+        "subjects = [\"null\"]\n[[workloads]]\nexpect = { status = 201 }\nrequests = \
+         [{ path = \"/\" }]",
+        "either a `path` with its keys",
+    ),
+    (
+        "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []",
+        "either a `path` with its keys",
+    ),
+    (
+        "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/{rand:9}\" }]",
+        "{rand:1..100}",
+    ),
+    (
+        "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/\", wieght = 2 }]",
+        "did you mean `weight`?",
+    ),
+    ("subjects = [\"null\"]\n[load]\nrate = \"1k..\"", "1k..5k"),
+    ("[[subjects]]\nuse = \"null\"\nvariants = \"x\"", "did you mean `variant`?"),
+];
+
+#[test]
+fn mistakes_name_their_line_and_the_way_out() {
+    for &(source, wanted) in MISTAKES {
+        let error = parse(source).unwrap_err();
+        assert!(error.contains(wanted), "{source}\n→ {error}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(source in "[a-z=\\[\\]\"0-9\n .#]{0,200}") {
+        let _ = parse(&source);
+    }
+}

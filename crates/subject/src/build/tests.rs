@@ -1,0 +1,267 @@
+//! Builds with small programs.
+
+use dyno_workload::inside::Inside;
+
+use super::*;
+
+use dyno_launch::guard::Guard;
+use dyno_launch::supervision::Interrupts;
+
+fn subject(root: &Path, command: &str) -> Definition {
+    let folder = root.join("x");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("in.txt"), "1").unwrap();
+    let source = format!(
+        "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\n[build]\ncommand \
+         = '''{command}'''\ninputs = [\"in.txt\"]\n[start]\ncommand = [\"x\"]\n"
+    );
+    fs::write(folder.join("subject.toml"), source).unwrap();
+    Definition::read(&folder).unwrap()
+}
+
+fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
+    // The guard of a test is this test program, which ends at once with the unknown argument.
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    super::build(
+        definition,
+        cache,
+        &Supervision { guard: &guard, interrupts: &interrupts },
+        &mut |_| {},
+    )
+}
+
+#[test]
+fn a_build_is_done_once_per_content() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = root.path().join("cache");
+    let definition = subject(root.path(), "cp in.txt {out}/result; date +%N >> {out}/stamp");
+    let first = build(&definition, &cache).unwrap();
+    assert_eq!(fs::read_to_string(first.out.join("result")).unwrap(), "1");
+    let facts = first.build.unwrap();
+    assert!(!facts.cached && facts.wall_ns > 0 && facts.artefact_bytes > 1);
+    assert!(build(&definition, &cache).unwrap().build.unwrap().cached);
+    fs::write(definition.folder.join("in.txt"), "2").unwrap();
+    let changed = build(&definition, &cache).unwrap();
+    assert!(!changed.build.unwrap().cached);
+    assert_eq!(fs::read_to_string(changed.out.join("result")).unwrap(), "2");
+}
+
+/// Builds while an input changes during the first `left` copies.
+fn build_while_somebody_writes(
+    definition: &Definition,
+    cache: &Path,
+    left: usize,
+) -> Result<Built, String> {
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let (mut reads, input) = (0, definition.folder.join("in.txt"));
+    let mut read = |found: &Found| {
+        let bytes = read_input(found);
+        reads += 1;
+        // Every second read is for the key.
+        if reads % 2 == 1 && reads / 2 < left {
+            fs::write(&input, format!("later {reads}")).unwrap();
+        }
+        bytes
+    };
+    let spec = definition.build.as_ref().unwrap();
+    Recipe { definition, spec, supervision: &supervision, read: &mut read, on_line: &mut |_| {} }
+        .build(cache)
+}
+
+#[test]
+fn a_build_is_kept_under_the_key_of_what_it_was_made_from() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = root.path().join("cache");
+    let definition = subject(root.path(), "cp in.txt {out}/result");
+    let built = build_while_somebody_writes(&definition, &cache, 2).unwrap();
+    assert_eq!(fs::read_to_string(built.out.join("result")).unwrap(), "later 3");
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let now = inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
+    assert_eq!(built.build.unwrap().inputs, now);
+    fs::write(definition.folder.join("in.txt"), "1").unwrap();
+    // The first copy is built, but not found under the key of the earlier contents.
+    let before = build_while_somebody_writes(&definition, &cache, 0).unwrap();
+    assert_eq!(fs::read_to_string(before.out.join("result")).unwrap(), "1");
+
+    let error = build_while_somebody_writes(&definition, &cache.join("other"), COPIES).unwrap_err();
+    assert!(error.contains("change while they are copied; build again"), "{error}");
+}
+
+#[test]
+fn a_build_that_waits_for_another_ends_with_the_user() {
+    let root = tempfile::tempdir().unwrap();
+    let definition = subject(root.path(), "true");
+    let cache = root.path().join("cache");
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let _held = lock(&cache.join("x"), &supervision).unwrap();
+    interrupts.raise();
+    assert_eq!(
+        super::build(&definition, &cache, &supervision, &mut |_| {}).unwrap_err(),
+        INTERRUPTED
+    );
+}
+
+#[test]
+fn what_a_build_keeps_is_there_for_the_next_one() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = root.path().join("cache");
+    let command = "echo $KEPT; date +%N >> {cache}/stamps; cp {cache}/stamps {out}/";
+    let mut definition = subject(root.path(), command);
+    definition.build.as_mut().unwrap().env.insert("KEPT".into(), "kept at {cache}".into());
+    let mut lines = Vec::new();
+    for n in 1..=2 {
+        fs::write(definition.folder.join("in.txt"), n.to_string()).unwrap();
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let built = super::build(&definition, &cache, &supervision, &mut |line| {
+            lines.push(line.to_string());
+        })
+        .unwrap();
+        assert_eq!(fs::read_to_string(built.out.join("stamps")).unwrap().lines().count(), n);
+    }
+    let kept =
+        format!("kept at {}", cache.join(format!("x/kept-{}", place_of(&definition))).display());
+    assert_eq!(lines, [kept.clone(), kept]);
+}
+
+#[test]
+fn subjects_without_a_build_share_no_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let definition = Definition { build: None, ..subject(root.path(), "true") };
+    let other = Definition { name: "y".into(), ..definition.clone() };
+    let [one, two] = [&definition, &other].map(|d| build(d, root.path()).unwrap().out);
+    assert!(one.is_dir() && two.is_dir() && one != two);
+}
+
+#[test]
+fn an_empty_folder_among_inputs_is_part_of_the_key() {
+    let root = tempfile::tempdir().unwrap();
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let mut definition = subject(root.path(), "true");
+    definition.build.as_mut().unwrap().inputs = vec![Inside::parse(".").unwrap()];
+    let key = || inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
+    let without = key();
+    fs::create_dir(definition.folder.join("empty")).unwrap();
+    assert_ne!(key(), without);
+}
+
+#[test]
+fn what_a_build_takes_from_its_folder_is_part_of_the_key() {
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let key = |root: &Path, command: &str| {
+        let definition = subject(root, command);
+        inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap()
+    };
+    let copies = "cp {dir}/server {out}/";
+    assert_eq!(key(one.path(), "true"), key(other.path(), "true"));
+    let before = key(one.path(), copies);
+    assert_ne!(before, key(other.path(), copies));
+    fs::write(subject(one.path(), copies).folder.join("server"), "new").unwrap();
+    assert_ne!(before, key(one.path(), copies));
+}
+
+#[test]
+fn tools_are_asked_with_what_a_build_sets() {
+    let root = tempfile::tempdir().unwrap();
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let mut definition = subject(root.path(), "true");
+    definition.build.as_mut().unwrap().env.insert("TOOLCHAIN".into(), "2".into());
+    definition.version = Some(crate::definition::CommandSpec {
+        command: "echo v${TOOLCHAIN:-none}".into(),
+        deadline: crate::definition::Nanoseconds(60_000_000_000),
+    });
+    assert_eq!(version(&definition, root.path(), &supervision).as_deref(), Some("v2"));
+}
+
+#[test]
+fn the_key_of_a_build_holds_its_environment_and_modes() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let root = tempfile::tempdir().unwrap();
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let mut definition = subject(root.path(), "true");
+    let key = |definition: &Definition| {
+        inputs_of(definition, definition.build.as_ref().unwrap(), &supervision).unwrap()
+    };
+    let plain = key(&definition);
+    assert_eq!(plain, key(&definition));
+    let input = definition.folder.join("in.txt");
+    fs::set_permissions(&input, fs::Permissions::from_mode(0o755)).unwrap();
+    let executable = key(&definition);
+    definition.build.as_mut().unwrap().env.insert("CFLAGS".into(), "-O1".into());
+    let flags = key(&definition);
+    assert!(plain != executable && executable != flags && plain != flags);
+}
+
+#[test]
+fn inputs_are_copied_and_never_written() {
+    let root = tempfile::tempdir().unwrap();
+    let mut definition =
+        subject(root.path(), "cp tool sub/b {out}/; echo 2 > in.txt; chmod +x in.txt");
+    let folder = definition.folder.clone();
+    fs::create_dir(folder.join("sub")).unwrap();
+    fs::write(folder.join("sub/a"), "3").unwrap();
+    fs::write(folder.join("tool"), "4").unwrap();
+    std::os::unix::fs::symlink("a", folder.join("sub/b")).unwrap();
+    let inputs = ["in.txt", "sub/../tool", "./sub", "sub/b"].map(|i| Inside::parse(i).unwrap());
+    definition.build.as_mut().unwrap().inputs = inputs.into();
+    let built = build(&definition, &root.path().join("cache")).unwrap();
+    assert_eq!(fs::read_to_string(built.out.join("b")).unwrap(), "3");
+    assert_eq!(fs::read_to_string(built.out.join("tool")).unwrap(), "4");
+    assert_eq!(fs::read_to_string(folder.join("in.txt")).unwrap(), "1");
+    // A link that leads out of the subject's folder is refused, by name.
+    fs::write(root.path().join("mine"), "5").unwrap();
+    std::os::unix::fs::symlink("../../mine", folder.join("sub/c")).unwrap();
+    let error = build(&definition, &root.path().join("cache")).unwrap_err();
+    assert!(error.contains("sub/c is a link that leads out"), "{error}");
+}
+
+#[test]
+fn build_has_a_reproducible_recorded_environment() {
+    let root = tempfile::tempdir().unwrap();
+    let definition = subject(root.path(), "env > {out}/env");
+    let built = build(&definition, &root.path().join("cache")).unwrap();
+    let seen = fs::read_to_string(built.out.join("env")).unwrap();
+    // Cargo, which runs this test, sets this variable; builds must not see it.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    assert!(!seen.contains("CARGO_MANIFEST_DIR="), "{seen}");
+    assert!(seen.contains("PATH=") && seen.contains("LANG=C.UTF-8"), "{seen}");
+    let recorded = built.build.unwrap().environment;
+    assert_eq!(recorded["LANG"], "C.UTF-8");
+    let names: Vec<&str> = seen.lines().filter_map(|l| Some(l.split_once('=')?.0)).collect();
+    // Variables that shells and dyno itself add.
+    let own = ["PWD", "OLDPWD", "SHLVL", "_", "DYNO_START"];
+    let unknown: Vec<_> =
+        names.iter().filter(|n| !own.contains(n) && !recorded.contains_key(**n)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn a_build_ends_at_its_deadline_and_leaves_no_daemon() {
+    let root = tempfile::tempdir().unwrap();
+    let mut definition = subject(root.path(), "echo so far; setsid sleep 97531; true");
+    definition.build.as_mut().unwrap().deadline = crate::definition::Nanoseconds(200_000_000);
+    let error = build(&definition, &root.path().join("cache")).unwrap_err();
+    assert!(error.contains("had not ended after 200 ms") && error.contains("so far"), "{error}");
+    let words = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_left = |pid| words(pid).starts_with(b"sleep\x0097531");
+    assert!(!dyno_observer::proc::all_pids().into_iter().any(is_left));
+}
+
+#[test]
+fn a_failed_build_shows_its_output_and_is_not_kept() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = root.path().join("cache");
+    let definition = subject(root.path(), "echo no such luck; exit 3");
+    for _ in 0..2 {
+        let error = build(&definition, &cache).unwrap_err();
+        assert!(error.contains("no such luck") && error.contains("exit status: 3"), "{error}");
+    }
+}

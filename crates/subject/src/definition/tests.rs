@@ -1,0 +1,451 @@
+//! Definitions as they are read.
+
+use super::*;
+
+use std::path::Path;
+
+use dyno_contract::ready::Status;
+use dyno_launch::guard::Guard;
+use dyno_launch::process::Signal;
+use dyno_launch::supervision::Interrupts;
+
+use super::prerequisites::Prerequisites;
+
+fn unmet(definition: &Definition) -> Option<String> {
+    // The guard of a test is this test program, which ends at once with the unknown argument.
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    Prerequisites::new(&supervision).unmet(definition)
+}
+
+fn write(source: &str) -> (tempfile::TempDir, PathBuf) {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("x");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("subject.toml"), source).unwrap();
+    (root, folder)
+}
+
+const GOOD: &str = "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = \
+                    [\"h1\"]\nchecks = [\"hello\"]\n[start]\ncommand = [\"x\", \
+                    \"{port}\"]\n[variants.fast]\ntitle = \"X fast\"\nenv = { A = \"1\" }\n";
+
+#[test]
+fn defaults_are_filled_in_and_variants_override() {
+    let (_root, folder) = write(GOOD);
+    let definition = Definition::read(&folder).unwrap();
+    assert_eq!(
+        (definition.stop.signal, definition.stop.deadline_ns),
+        (Signal::Term, 5_000_000_000)
+    );
+    assert_eq!(unmet(&definition), None);
+    let fast = definition.with_variant("fast").unwrap();
+    assert_eq!((fast.title.as_str(), fast.start.env.len()), ("X fast", 1));
+    assert!(definition.with_variant("slow").unwrap_err().contains("it has fast"));
+    assert!(definition.uses("port") && !definition.uses("tls_port"));
+}
+
+#[test]
+fn a_variant_may_speak_otherwise() {
+    let (_root, folder) = write(&format!(
+        "{GOOD}[variants.tls]\nprotocols = [\"h1-tls\", \"h2\"]\nready = {{ path = \"/r\" }}\n\
+         command = [\"x\", \"{{tls_port}}\", \"{{cert}}\", \"{{key}}\"]\nfiles = []\n"
+    ));
+    let definition = Definition::read(&folder).unwrap();
+    assert!(!definition.needs_certificate());
+    let tls = definition.with_variant("tls").unwrap();
+    assert_eq!(tls.protocols, [Protocol::H1Tls, Protocol::H2]);
+    assert!(tls.needs_certificate());
+    assert_eq!(tls.ready.by, ReadyBy::Answer { path: "/r".into(), status: Status::Success });
+    assert_eq!(tls.ready.deadline_ns, definition.ready.deadline_ns);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let error = |source: &str| Definition::read(&write(source).1).unwrap_err().to_string();
+    assert!(
+        error(&GOOD.replace("title = \"X\"", "titel = \"X\"")).contains("did you mean `title`?")
+    );
+    assert!(error(&GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle")).contains("but its folder is"));
+    assert!(error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("did you mean \"hello\"?"));
+    assert!(error(&GOOD.replace("[\"h1\"]", "[\"h3\"]")).contains("unknown value `h3`"));
+    assert!(error(&GOOD.replace("[\"h1\"]", "[\"auto\"]")).contains("which is for loads"));
+    assert!(error(&GOOD.replace("[\"h1\"]", "[]")).contains("`protocols` is empty"));
+    assert!(error(&GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]")).contains("has no {tls_port}"));
+    let mute = "[variants.mute]\nprotocols = [\"h1-tls\"]\n";
+    assert!(error(&format!("{GOOD}{mute}")).contains("variant \"mute\": it says"));
+    let ready = "[ready]\ndeadline = \"5\"\n";
+    assert!(error(&format!("{GOOD}{ready}")).contains("\"5\" is not a duration"));
+}
+
+/// Reads a file with a mistake. Checks its place, its message, and the text that is underlined.
+fn check_mistake(source: &str, place: &str, underlined: &str, words: &str) {
+    let text = Definition::read(&write(source).1).unwrap_err().to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    let number = place.split(':').next().unwrap();
+    let shown = source.lines().nth(number.parse::<usize>().unwrap() - 1).unwrap();
+    assert!(
+        lines[0].contains(&format!("subject.toml:{place}: ")) && lines[0].contains(words),
+        "{text}"
+    );
+    assert_eq!(lines[2], format!("{number} | {shown}"), "{text}");
+    let carets = lines[3].split_once("| ").unwrap().1;
+    assert_eq!(&shown[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
+}
+
+#[test]
+fn mistake_points_at_its_own_line_and_column() {
+    for (source, place, underlined, words) in [
+        (GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle"), "1:8", "\"y\"", "but its folder is"),
+        (GOOD.replace("[\"h1\"]", "[\"h1\", \"h3\"]"), "4:20", "\"h3\"", "unknown value `h3`"),
+        (GOOD.replace("[\"h1\"]", "[\"h1\", \"auto\"]"), "4:20", "\"auto\"", "which is for loads"),
+        (GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]"), "4:20", "\"h2\"", "has no {tls_port}"),
+        (GOOD.replace("[\"h1\"]", "[]"), "4:13", "[]", "`protocols` is empty"),
+        (GOOD.replace("[\"hello\"]", "[\"hello\", \"hallo\"]"), "5:20", "\"hallo\"", "no contract"),
+        (GOOD.replace("[\"x\", \"{port}\"]", "[]"), "7:11", "[]", "`start.command` is empty"),
+        (GOOD.replace("command = [", "commands = ["), "7:1", "commands", "did you mean `command`?"),
+        (
+            GOOD.replace("env = { A = \"1\" }", "env = { A = 1 }"),
+            "10:13",
+            "1",
+            "invalid type: integer",
+        ),
+    ] {
+        check_mistake(&source, place, underlined, words);
+    }
+    let error = Definition::read(&write(&GOOD.replace("language = \"C\"\n", "")).1).unwrap_err();
+    let message = "the file lacks `language`; it needs `language`, `protocols` and `start`";
+    assert_eq!((error.position, error.message.as_str()), (None, message));
+}
+
+#[test]
+fn mistake_of_a_table_points_at_its_own_line_and_column() {
+    // GOOD has ten lines, in which no value is wrong.
+    let after = |rest: &str| format!("{GOOD}{rest}");
+    let build = "[build]\ncommand = \"true\"\n";
+    for (source, place, underlined, words) in [
+        (
+            after("[variants.mute]\nprotocols = [\"h1-tls\"]\n"),
+            "12:14",
+            "\"h1-tls\"",
+            "variant \"mute\": it",
+        ),
+        (
+            after("[variants.a]\nready = { deadline = \"5\" }\n"),
+            "12:22",
+            "\"5\"",
+            "is not a duration",
+        ),
+        (
+            after("[variants.a]\nready = { deadlin = \"5s\" }\n"),
+            "12:11",
+            "deadlin",
+            "did you mean `deadline`?",
+        ),
+        (after("[ready]\npath = \"/\"\ndeadline = \"5\"\n"), "13:12", "\"5\"", "is not a duration"),
+        (after("[stop]\nsignal = \"HUP\"\n"), "12:10", "\"HUP\"", "unknown value `HUP`"),
+        (
+            after(&format!("{build}inputs = [\"a\", \"../y\"]\n")),
+            "13:16",
+            "\"../y\"",
+            "leaves its folder",
+        ),
+        (after(build), "11:1", "[build]", "`[build]` lacks `inputs`"),
+        (after(&format!("{build}inputs = \"a\"\n")), "13:10", "\"a\"", "invalid type: string"),
+        (
+            after("[[requires]]\nname = \"a\"\ntest = \"b\"\n"),
+            "11:1",
+            "[[requires]]",
+            "`[[requires]]` lacks `hint`",
+        ),
+        (
+            after("[version]\ncommand = \"v\"\ndeadline = 3\n"),
+            "13:12",
+            "3",
+            "invalid type: integer `3`",
+        ),
+    ] {
+        check_mistake(&source, place, underlined, words);
+    }
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_reported_at_once() {
+    let source = "titel = \"X\"\nprotocols = [\"h1\"]\nchecks = [\"hallo\"]\n[[requires]]\n\
+         name = \"a\"\n[build]\n\
+         command = \"make {prot}\"\n[start]\ncommand = [\"x\", \"{prot}\"]\ncwd = \"/tmp\"\n\
+         port = 0\n[ready]\ntcp = true\n\
+         command = \"true\"\n[variants.v]\nchecks = [\"hello\"]\n\
+         waive = [\"x\", \"json\", \"y\"]\n";
+    let text = Definition::read(&write(source).1).unwrap_err().to_string();
+    let heads: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_once("subject.toml").map(|(_, rest)| rest))
+        .collect();
+    let wanted = [
+        ": the file lacks `language`; it needs `language`, `protocols` and `start`",
+        ":1:1: unknown key `titel`; did you mean `title`?",
+        ":3:11: there is no contract \"hallo\"",
+        ":4:1: `[[requires]]` lacks `test` and `hint`",
+        ":6:1: `[build]` lacks `inputs`",
+        ":7:11: there is no placeholder {prot} here; there are {out}",
+        ":9:17: there is no placeholder {prot} here; did you mean {port}?",
+        ":10:7: \"/tmp\" is not a folder that a start has",
+        ":11:8: `port` is a port",
+        ":14:11: a start is ready by one sign",
+        ":17:10: its contracts have no check \"x\"",
+        ":17:23: its contracts have no check \"y\"",
+    ];
+    assert_eq!(heads.len(), wanted.len(), "{text}");
+    for (head, wanted) in heads.iter().zip(wanted) {
+        assert!(head.starts_with(wanted), "{head}\nis not\n{wanted}");
+    }
+}
+
+#[test]
+fn mistakes_of_the_whole_are_reported_with_those_of_keys() {
+    let source = "language = \"C\"\nprotocols = [\"h1\"]\n\
+         backends = [\"a.b\", \"c\", \"d.e\"]\n\
+         [version]\ncommand = 5\n[start]\ncommand = [\"x\"]\n\
+         [variants.auto]\nprotocols = [\"auto\"]\n[variants.tls]\n\
+         protocols = [\"h1\", \"h2\"]\n[variants.none]\nprotocols = []\n[variants.\"a/b\"]\n\
+         env = { \"A=\" = \"{prot}\" }\n[build]\ncommand = \"x\"\n\
+         inputs = [\"/etc\", \"a\", \"/usr\"]\n";
+    let text = Definition::read(&write(source).1).unwrap_err().to_string();
+    for wanted in [
+        "toml:3:13: \"a.b\" is not the name of a back end",
+        "toml:3:25: \"d.e\" is not the name of a back end",
+        "toml:5:11: invalid type",
+        "toml:9:14: variant \"auto\": `protocols` has \"auto\"",
+        "toml:11:20: variant \"tls\": it says that it speaks h2, but its start has no \
+         {tls_port}",
+        "toml:13:13: variant \"none\": `protocols` is empty",
+        "toml:14:1: \"a/b\" is not the name of a variant",
+        "toml:15:16: \"A=\" is not the name of a variable",
+        "toml:15:16: there is no placeholder {prot}",
+        "toml:18:11: the path \"/etc\" is absolute",
+        "toml:18:24: the path \"/usr\" is absolute",
+    ] {
+        assert!(text.contains(wanted), "{text}\nlacks\n{wanted}");
+    }
+    assert_eq!(text.matches("subject.toml:").count(), 11, "{text}");
+}
+
+#[test]
+fn contracts_with_a_common_check_name_are_refused() {
+    let with = |checks: &str| Definition::read(&write(&GOOD.replace("[\"hello\"]", checks)).1);
+    let message = with("[\"hello\", \"techempower\"]").unwrap_err().to_string();
+    assert!(
+        message.contains("toml:5:20: ")
+            && message.contains("\"techempower\" both have a check \"plaintext\" over"),
+        "{message}"
+    );
+    let message = with("[\"hello\", \"hello\"]").unwrap_err().to_string();
+    assert!(message.contains("both have a check \"plaintext\""), "{message}");
+}
+
+#[test]
+fn a_back_end_has_no_contract() {
+    let (_root, folder) = write(GOOD);
+    let text = "checks = [\"hello\"]\n[start]\ncommand = [\"x\", \"{port}\"]\n";
+    std::fs::write(folder.join("backend.toml"), text).unwrap();
+    let message = Definition::read_as(&folder, Role::Backend).unwrap_err().to_string();
+    assert!(
+        message.contains("backend.toml:1:10: a back end is asked no contract's checks"),
+        "{message}"
+    );
+}
+
+#[test]
+fn the_least_that_a_file_says_is_enough() {
+    let (_root, folder) = write(
+        "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\nport = 8080\ncwd \
+         = \"{out}/a\"\n",
+    );
+    let definition = Definition::read(&folder).unwrap();
+    assert_eq!((definition.name.as_str(), definition.title.as_str()), ("x", "x"));
+    assert_eq!((definition.start.port, definition.start.cwd.as_str()), (Some(8080), "{out}/a"));
+    assert_eq!(definition.ready.by, ReadyBy::Answer { path: "/".into(), status: Status::Any });
+    std::fs::write(
+        folder.join("backend.toml"),
+        "[start]\ncommand = [\"x\", \"{db.port}\"]\n[seed]\ncommand = \"y {port}\"\n",
+    )
+    .unwrap();
+    let backend = Definition::read_as(&folder, Role::Backend).unwrap();
+    assert_eq!((backend.ready.by.clone(), backend.protocols.len()), (ReadyBy::Listening, 0));
+    assert!(backend.needs().contains("db") && backend.uses("port"));
+    assert!(
+        is_backend("db-1_a")
+            && !is_backend("1")
+            && !is_backend("a.b")
+            && !is_backend("")
+            && !is_backend("a}")
+    );
+}
+
+#[test]
+fn a_back_end_that_names_no_port_says_how_it_is_ready() {
+    let (_root, folder) = write(GOOD);
+    let read = |text: &str| {
+        std::fs::write(folder.join("backend.toml"), text).unwrap();
+        Definition::read_as(&folder, Role::Backend).map_err(|error| error.to_string())
+    };
+    let message = read("[start]\ncommand = [\"x\"]\n").unwrap_err();
+    assert!(message.contains("use {port} in its start"), "{message}");
+    read("[start]\ncommand = [\"x\"]\nport = 5432\n").unwrap();
+    read("[start]\ncommand = [\"x\"]\n[ready]\ncommand = \"true\"\n").unwrap();
+}
+
+#[test]
+fn refusing_subject_promises_no_response() {
+    let refusing = |rest: &str| {
+        let text = format!("language = \"C\"\nprotocols = [\"h1\"]\nrefuses = true\n{rest}");
+        Definition::read(&write(&text).1).map_err(|error| error.to_string())
+    };
+    let start = "[start]\ncommand = [\"x\"]\n";
+    assert!(refusing(&format!("{start}[ready]\ncommand = \"true\"\n")).unwrap().refuses);
+    let message = refusing(start).unwrap_err();
+    assert!(message.contains("give `[ready]` a `command`"), "{message}");
+    let message = refusing(&format!("checks = [\"hello\"]\n{start}")).unwrap_err();
+    assert!(
+        message.contains("leave `checks` out") && message.contains("give `[ready]` a `command`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_known_failure_is_waived_by_its_name() {
+    let waive = |names: &str| GOOD.replace("[start]", &format!("waive = {names}\n[start]"));
+    assert_eq!(
+        Definition::read(&write(&waive("[\"HEAD has no body\"]")).1).unwrap().waive,
+        ["HEAD has no body"]
+    );
+    let error =
+        Definition::read(&write(&waive("[\"HEAD has a body\"]")).1).unwrap_err().to_string();
+    assert!(
+        error.contains(":6:10: ") && error.contains("did you mean \"HEAD has no body\"?"),
+        "{error}"
+    );
+}
+
+#[test]
+fn mistakes_of_a_contract_are_reported_at_their_place() {
+    let (_root, folder) = write(&GOOD.replace("\"hello\"", "\"own\""));
+    std::fs::create_dir(folder.join("contracts")).unwrap();
+    std::fs::write(folder.join("contracts/own.toml"), "[[checks]]\nname = \"a\"\npaht = \"/\"\n")
+        .unwrap();
+    let error = Definition::read(&folder).unwrap_err();
+    assert!(error.path.ends_with("contracts/own.toml"), "{error}");
+    assert!(
+        error.to_string().contains("own.toml:3:1: unknown key `paht`; did you mean `path`?"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_unmet_need_is_a_sentence() {
+    let (_root, folder) = write(&format!(
+        "{GOOD}[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n"
+    ));
+    assert_eq!(
+        unmet(&Definition::read(&folder).unwrap()).unwrap(),
+        "unobtainium is missing. Dig deeper."
+    );
+}
+
+#[test]
+fn a_test_that_hangs_is_an_unmet_need() {
+    let (_root, folder) = write(&format!(
+        "{GOOD}[[requires]]\nname = \"tool\"\ntest = \"setsid sleep 1000\"\nhint = \"Fix \
+         it.\"\ndeadline = \"100ms\"\n"
+    ));
+    assert_eq!(
+        unmet(&Definition::read(&folder).unwrap()).unwrap(),
+        "tool may be missing: its test `setsid sleep 1000` had not ended after 100 ms. Fix it."
+    );
+}
+
+#[test]
+fn a_path_that_leaves_its_folder_is_refused_with_its_place() {
+    let build = |inputs: &str| format!("{GOOD}[build]\ncommand = \"true\"\ninputs = [{inputs}]\n");
+    let file = |file: &str| {
+        GOOD.replace("\"{port}\"]\n", &format!("\"{{port}}\"]\nfiles = [{{ {file} }}]\n"))
+    };
+    for (source, line, words) in [
+        (build("\"a\", \"/etc/passwd\""), 13, "\"/etc/passwd\" is absolute"),
+        (build("\"../y\""), 13, "\"../y\" leaves its folder"),
+        (build("\"a/../../y\""), 13, "leaves its folder"),
+        (file("template = \"/etc/shadow\", to = \"a\""), 8, "is absolute"),
+        (file("template = \"../y\", to = \"a\""), 8, "leaves its folder"),
+        (file("template = \"y\", to = \"/etc/cron.d/y\""), 8, "is absolute"),
+        (file("template = \"y\", to = \"{work}/../y\""), 8, "leaves its folder"),
+        (file("template = \"y\", to = \"{dir}/y\""), 8, "not a file in the working folder"),
+        (file("template = \"y\", to = \"{work}\""), 8, "not a file in the working folder"),
+        (file("template = \"y\", to = \"{work}/subject.log\""), 8, "a name that dyno uses"),
+        (file("template = \"y\", to = \"./subject.log/a\""), 8, "a name that dyno uses"),
+        (file("template = \"y\", to = \"dyno-runtime.cjs\""), 8, "a name that dyno uses"),
+        (
+            file("template = \"y\", to = \"a\" }, { template = \"y\", to = \"{work}/a/b\""),
+            8,
+            "in the way of",
+        ),
+        (file("template = \"y\", to = \"a\\u0000\""), 8, "NUL"),
+        (GOOD.replace("\"{port}\"]\n", "\"{port}\", \"a\\u0000\"]\n"), 7, "it holds a NUL"),
+        (format!("{GOOD}[start.env]\nX = \"a\\u0000b\"\n"), 12, "it holds a NUL"),
+        (
+            format!(
+                "{GOOD}[stop]\n[[requires]]\nname = \"x\"\nhint = \"h\"\ntest = \"a\\u0000\"\n"
+            ),
+            15,
+            "NUL",
+        ),
+        (
+            format!("{GOOD}[variants.w]\nfiles = [{{ template = \"../y\", to = \"a\" }}]\n"),
+            12,
+            "leaves its folder",
+        ),
+        (GOOD.replace("name = \"x\"", "name = \"../x\""), 1, "not the name of a subject"),
+    ] {
+        let error = Definition::read(&write(&source).1).unwrap_err().to_string();
+        assert!(error.contains(words), "{source}\n→ {error}");
+        assert!(error.contains(&format!("subject.toml:{line}:")) && error.contains('^'), "{error}");
+    }
+    let good = file("template = \"y\", to = \"{work}/conf/{port}.conf\"");
+    let definition = Definition::read(&write(&good).1).unwrap();
+    let to = definition.start.files[0]
+        .to
+        .fill(&Placeholders(vec![("port".into(), "80".into())]))
+        .unwrap();
+    assert_eq!(to.path(), Path::new("conf/80.conf"));
+}
+
+#[test]
+fn fingerprint_changes_only_with_what_is_started() {
+    let (_root, folder) = write(GOOD);
+    let print = || Definition::read(&folder).unwrap().fingerprint().unwrap();
+    let first = print();
+    let change = |source: &str| std::fs::write(folder.join("subject.toml"), source).unwrap();
+    change(&format!("# a comment\n{GOOD}[variants.slow]\n"));
+    std::fs::write(folder.join("notes"), "1").unwrap();
+    assert_eq!(print(), first);
+    change(&GOOD.replace("\"{port}\"", "\"{port}\", \"--fast\""));
+    assert_ne!(print(), first);
+    change(&GOOD.replace("\"{port}\"", "\"{dir}/notes\""));
+    let second = print();
+    std::fs::write(folder.join("notes"), "2").unwrap();
+    assert_ne!(print(), second);
+}
+
+#[test]
+fn a_template_that_is_no_file_is_not_waited_for() {
+    let (_root, folder) =
+        write(&GOOD.replace(
+            "\"{port}\"]\n",
+            "\"{port}\"]\nfiles = [{ template = \"pipe\", to = \"a\" }]\n",
+        ));
+    let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
+    assert!(pipe.success());
+    let definition = Definition::read(&folder).unwrap();
+    assert!(!definition.uses("cpus"));
+    assert!(definition.fingerprint().unwrap_err().to_string().contains("is no regular file"));
+}
