@@ -51,7 +51,9 @@ pub(super) fn check_blocks(plan: &Plan) -> Checked {
 /// Checks a load against its trial's plan.
 pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> Checked {
     let step = &plan.load.steps[trial.step];
-    let page = plan.workloads[trial.workload].page.as_ref();
+    let workload = &plan.workloads[trial.workload];
+    // Over HTTP/2 a page has one connection, whatever it asks for.
+    let page = workload.page.as_ref().filter(|_| workload.protocol.is_h1());
     let each = page.map_or(1, |page| u64::from(page.connections));
     let planned = u64::from(step.connections) * each;
     let asked = load.connections.asked;

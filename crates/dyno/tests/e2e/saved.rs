@@ -41,11 +41,13 @@ fn a_report_of_a_kept_load_says_what_the_load_said() {
     let place = Place::new();
     let server = Server::null();
     let url = server.url("/plaintext");
-    let shapes: [&[&str]; 4] = [
+    let shapes: [&[&str]; 5] = [
         &["-c", "4", "-n", "2000"],
         &["-c", "4", "-d", "300ms", "--driver", "epoll", "--seed", "7"],
         &["-c", "8", "-r", "500..2k", "-d", "300ms", "-w", "100ms"],
         &["-c", "2", "-n", "500", "--protocol", "h2c", "-m", "4"],
+        // A page of HTTP/2 has one connection.
+        &["-c", "2", "-n", "500", "--protocol", "h2c", "--resource", "/plaintext*3"],
     ];
     for (i, shape) in shapes.into_iter().enumerate() {
         let kept = format!("kept-{i}");
