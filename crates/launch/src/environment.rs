@@ -236,6 +236,18 @@ impl Environment {
         self.0.iter().map(record).collect()
     }
 
+    /// A text of the program, such as its log, without the values of variables whose names say that
+    /// they are secrets. Shorter values would match ordinary words.
+    #[must_use]
+    pub fn without_secrets(&self, text: String) -> String {
+        const LEAST_CHARS: usize = 6;
+        let all = self.0.iter().map(|(name, value)| (name, value.to_string_lossy()));
+        let secrets = all.filter(|(name, value)| {
+            Hidden::of(name, value) == Some(Hidden::Secret) && value.chars().count() >= LEAST_CHARS
+        });
+        secrets.fold(text, |text, (_, value)| text.replace(&*value, SECRET))
+    }
+
     /// The variables that can change the artefact of a build: all but `PLACES`. Secrets are in it
     /// as they are recorded, because a new token makes no other artefact. A value that is not
     /// recorded because it may be a secret is in it by its hash: `GRADLE_OPTS` holds a proxy's
@@ -348,6 +360,15 @@ mod tests {
             named(&Environment::of_server(&Ours::default(), &[], work)),
             "HOME LANG PATH TMPDIR"
         );
+    }
+
+    #[test]
+    fn secrets_in_texts_are_erased() {
+        let ours = ours(&[("MY_TOKEN", "Zq81hhTT"), ("PIN", "12"), ("NAME", "visible")]);
+        let inherit = ["MY_TOKEN", "PIN", "NAME"].map(|name| Inherit::parse(name).unwrap());
+        let environment = Environment::of_server(&ours, &inherit, Path::new("/tmp"));
+        let log = environment.without_secrets("using Zq81hhTT, 12, visible".into());
+        assert_eq!(log, format!("using {SECRET}, 12, visible"));
     }
 
     #[test]

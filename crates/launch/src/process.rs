@@ -120,6 +120,7 @@ pub struct Process {
     pub exec_ns: u64,
     pub sampler: Sampler,
     log: Arc<Log>,
+    environment: Environment,
     _keeper: Keeper,
     workspace: Workspace,
     gone: bool,
@@ -146,7 +147,17 @@ impl Process {
         let (exec_ns, processes) = (minded.began_ns, Processes::Below(minded.minder()));
         let sampler = Sampler { group: workspace.group.clone(), processes };
         let _keeper = Keeper::of(&log);
-        Ok(Process { minded, ended: None, exec_ns, sampler, log, _keeper, workspace, gone: false })
+        Ok(Process {
+            minded,
+            ended: None,
+            exec_ns,
+            sampler,
+            log,
+            environment: spec.environment,
+            _keeper,
+            workspace,
+            gone: false,
+        })
     }
 
     /// The limit of open files as the kernel has it for the first process.
@@ -216,10 +227,10 @@ impl Process {
         Arc::clone(&self.log)
     }
 
-    /// The last lines that the subject wrote.
+    /// The last lines that the subject wrote, without the secrets of its environment.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        self.log.tail(20)
+        self.environment.without_secrets(self.log.tail(20))
     }
 
     /// How often the memory limit has killed one of its processes.
