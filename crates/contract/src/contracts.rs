@@ -1,6 +1,7 @@
 //! Contracts: the promised responses of a server, from `contracts/NAME.toml`. docs/contracts.md
 //! describes every key.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::Protocol;
@@ -77,7 +78,8 @@ impl Contract {
                     })?;
                     return Contract::of_file(&path, name, &source).map_err(wrong);
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => {
                     return Err(wrong(FileError::whole(&path, format!("cannot be read: {error}"))));
                 }

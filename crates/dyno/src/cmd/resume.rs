@@ -133,7 +133,8 @@ pub(super) fn resume(
     }
     mixing.check(path, &differences)?;
     let header = continued(&run, &planned.plan, &back, facts, differences);
-    planned.plan.clone_from(&header.plan);
+    let files = std::mem::take(&mut planned.plan.files);
+    planned.plan = Plan { files, ..header.plan.clone() };
     dir.write_header(&header)?;
     Ok((planned, built, dir))
 }
@@ -156,8 +157,6 @@ fn continued(
         facts,
         subjects: now.subjects.clone(),
     });
-    // The differences above have the hashes of before.
-    header.plan.files.clone_from(&now.files);
     // A subject that could not be built then has no first part.
     let subjects = header.plan.subjects.iter_mut().zip(&now.subjects).enumerate();
     for (_, (then, now)) in

@@ -26,7 +26,8 @@ const BUILT_IN: [(&str, &str); 3] = [
 /// too.
 fn built_in(name: &str) -> Option<Result<Definition, FileError>> {
     let (_, source) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
-    Some(Definition::parse(&Path::new("dyno").join(name), Role::Subject, source))
+    // Below a device there are no files, wherever dyno runs: a relative path could be a user's.
+    Some(Definition::parse(&Path::new("/dev/null/dyno").join(name), Role::Subject, source))
 }
 
 /// Why there is no definition of a name.

@@ -1,7 +1,7 @@
 //! Fingerprints of a definition: hashes of the settings that decide how it is started, and of the
 //! files in its folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::FileType;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,10 +45,29 @@ fn is_own_file(kind: FileType) -> bool {
     kind.is_file() || kind.is_symlink()
 }
 
-/// Returns whether a file is of a kind that servers write where they run, and never read as input.
+/// Returns whether a file is of a kind that servers write where they run (logs, databases), or that
+/// editors and Git keep next to a source.
 fn is_written_by_servers(name: &Path) -> bool {
-    const ENDINGS: [&str; 4] = ["log", "pid", "sock", "pyc"];
-    name.extension().is_some_and(|e| ENDINGS.iter().any(|known| e == *known))
+    const ENDINGS: [&str; 15] = [
+        "log",
+        "pid",
+        "sock",
+        "pyc",
+        "lock",
+        "tmp",
+        "db",
+        "db-journal",
+        "db-shm",
+        "db-wal",
+        "sqlite",
+        "sqlite3",
+        "swp",
+        "swo",
+        "swx",
+    ];
+    let is_known = name.extension().is_some_and(|e| ENDINGS.iter().any(|known| e == *known));
+    let is_backup = name.as_os_str().as_encoded_bytes().ends_with(b"~");
+    is_known || is_backup || name.components().any(|part| part.as_os_str() == ".git")
 }
 
 /// Files of a folder that count.
@@ -63,37 +82,51 @@ pub(super) enum Counts {
 /// An entry of a folder.
 pub(super) enum Entry {
     Folder,
-    /// A symbolic link, with its target.
-    Link(PathBuf),
+    /// A symbolic link, with its target and, if the target is a file, its contents.
+    Link(PathBuf, Vec<u8>),
     File(Vec<u8>),
     /// A socket, a pipe or a device.
     Other,
 }
 
 impl Entry {
-    /// Returns the bytes that belong into a hash of the entry.
-    pub(super) fn content(&self) -> Option<&[u8]> {
+    /// Adds the contents of the entry to a key.
+    pub(super) fn add_to(&self, key: &mut Key) {
         match self {
-            Entry::Link(target) => Some(target.as_os_str().as_encoded_bytes()),
-            Entry::File(bytes) => Some(bytes),
-            Entry::Folder | Entry::Other => None,
+            Entry::Link(target, content) => {
+                key.add(target.as_os_str().as_encoded_bytes());
+                key.add(content);
+            }
+            Entry::File(bytes) => key.add(bytes),
+            Entry::Folder | Entry::Other => {}
         }
     }
 }
 
 /// Adds the names and contents of the files that count to a hash; for links, their targets.
 fn add_folder(key: &mut Key, folder: &Path, counts: Counts) -> io::Result<()> {
-    walk(folder, Path::new(""), counts, &mut |name, entry| {
+    walk(folder, counts, &mut |name, entry| {
         key.add(name.as_os_str().as_encoded_bytes());
-        entry.content().into_iter().for_each(|bytes| key.add(bytes));
+        entry.add_to(key);
     })
 }
 
-/// Visits the entries of a folder that count, sorted by name, each by its path below `folder`.
+/// Visits the entries of a folder that count, sorted by name, each by its path below `folder`. The
+/// files of a server are also found through links, those of a linked folder once.
 pub(super) fn walk(
+    folder: &Path,
+    counts: Counts,
+    visit: &mut dyn FnMut(&Path, &Entry),
+) -> io::Result<()> {
+    let mut entered = BTreeSet::from([folder.canonicalize()?]);
+    walk_below(folder, Path::new(""), counts, &mut entered, visit)
+}
+
+fn walk_below(
     folder: &Path,
     below: &Path,
     counts: Counts,
+    entered: &mut BTreeSet<PathBuf>,
     visit: &mut dyn FnMut(&Path, &Entry),
 ) -> io::Result<()> {
     let entries = std::fs::read_dir(folder.join(below))?.map(|e| e.map(|e| e.file_name()));
@@ -111,19 +144,24 @@ pub(super) fn walk(
             continue;
         }
         if !is_left_there {
-            visit(&name, &read_entry(&path, kind)?);
+            visit(&name, &read_entry(&path, kind, counts)?);
         }
-        if kind.is_dir() {
-            walk(folder, &name, counts, visit)?;
+        let is_linked = counts == Counts::Its && kind.is_symlink() && path.is_dir();
+        if kind.is_dir() || is_linked && entered.insert(path.canonicalize()?) {
+            walk_below(folder, &name, counts, entered, visit)?;
         }
     }
     Ok(())
 }
 
-fn read_entry(path: &Path, kind: FileType) -> io::Result<Entry> {
+fn read_entry(path: &Path, kind: FileType, counts: Counts) -> io::Result<Entry> {
     Ok(match kind {
         _ if kind.is_dir() => Entry::Folder,
-        _ if kind.is_symlink() => Entry::Link(std::fs::read_link(path)?),
+        _ if kind.is_symlink() => {
+            let is_read = counts == Counts::Its && path.is_file();
+            let content = if is_read { std::fs::read(path)? } else { Vec::new() };
+            Entry::Link(std::fs::read_link(path)?, content)
+        }
         _ if kind.is_file() => Entry::File(std::fs::read(path)?),
         _ => Entry::Other,
     })

@@ -23,22 +23,21 @@ impl Snapshot {
     #[must_use]
     pub fn take(definition: &Definition) -> Snapshot {
         let mut hashes = BTreeMap::new();
-        let mut add = |name: &Path, bytes: &[u8]| {
+        let mut add = |name: &Path, entry: &Entry| {
             let mut key = Key::default();
-            key.add(bytes);
-            hashes.insert(name.to_path_buf(), key.text());
+            entry.add_to(&mut key);
+            if matches!(entry, Entry::Link(..) | Entry::File(_)) {
+                hashes.insert(name.to_path_buf(), key.text());
+            }
         };
         for file in &definition.start.files {
             let name = file.template.path();
             if let Ok(bytes) = read_within(name, &definition.folder, TEMPLATE_BYTES) {
-                add(name, &bytes);
+                add(name, &Entry::File(bytes));
             }
         }
         if definition.uses("dir") {
-            let mut visit = |name: &Path, entry: &Entry| {
-                entry.content().into_iter().for_each(|bytes| add(name, bytes));
-            };
-            let _ = walk(&definition.folder, Path::new(""), Counts::Its, &mut visit);
+            let _ = walk(&definition.folder, Counts::Its, &mut add);
         }
         Snapshot(hashes)
     }
@@ -68,14 +67,26 @@ mod tests {
         std::fs::write(folder.join("subject.toml"), text).unwrap();
         std::fs::write(folder.join("t"), "{port}").unwrap();
         std::fs::write(folder.join("server.py"), "one").unwrap();
+        let shared = root.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        std::fs::write(shared.join("part.py"), "one").unwrap();
+        for (target, link) in [("../shared/part.py", "part.py"), ("../shared", "all"), (".", "own")]
+        {
+            std::os::unix::fs::symlink(target, folder.join(link)).unwrap();
+        }
+        std::fs::write(folder.join("data.db"), "one").unwrap();
         let definition = Definition::read(&folder).unwrap();
         let snapshot = Snapshot::take(&definition);
         std::fs::write(folder.join("cache.db"), "new").unwrap();
         std::fs::write(folder.join("access.log"), "new").unwrap();
+        std::fs::write(folder.join("data.db"), "two").unwrap();
         assert_eq!(snapshot.first_changed(&definition), None);
         std::fs::write(folder.join("server.py"), "two").unwrap();
         assert_eq!(snapshot.first_changed(&definition), Some(Path::new("server.py")));
         std::fs::write(folder.join("server.py"), "one").unwrap();
+        std::fs::write(shared.join("part.py"), "two").unwrap();
+        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("all/part.py")));
+        std::fs::write(shared.join("part.py"), "one").unwrap();
         std::fs::write(folder.join("t"), "other").unwrap();
         assert_eq!(snapshot.first_changed(&definition), Some(Path::new("t")));
         std::fs::remove_file(folder.join("t")).unwrap();
