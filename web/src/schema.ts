@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 7d8d91651ffac89a37990e0da7cfb52a7e81db6fa074b57b49829b486446b2b9
+// Made by types.mjs from docs/schema/report.schema.json 33c5c2f11f9666adc9761eef02a48204fe5a7b36a4fe9889f741e7a20eb480cd
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -38,6 +38,7 @@ export type Code =
   | "ceiling"
   | "partly_checked"
   | "subject_failed"
+  | "backend_failed"
   | "checks_failed"
   | "checks_waived"
   | "still_warming"
@@ -1244,7 +1245,7 @@ export interface OpenStep {
    */
   refused: number;
   /**
-   * Repeats that ran; 0: the step was planned, and none ran.
+   * Repeats that were to run; 0: none of them ran.
    */
   repeats: number;
   /**

@@ -142,6 +142,8 @@ codes! {
     PartlyChecked = "partly_checked",
     /// The server failed during this step.
     SubjectFailed = "subject_failed" => "the server failed",
+    /// A service that the server needs failed during the step.
+    BackendFailed = "backend_failed" => "a back end failed",
     /// Contract checks failed while the load ran.
     ChecksFailed = "checks_failed" => "contract checks failed during the load",
     /// The server fails checks of its contract that its own file allows to fail.

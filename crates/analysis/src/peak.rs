@@ -78,7 +78,7 @@ pub struct OpenStep {
     pub at: Shape,
     /// Repeats that do not count for reasons outside of the server.
     pub refused: usize,
-    /// Repeats that ran; 0: the step was planned, and none ran.
+    /// Repeats that were to run; 0: none of them ran.
     pub repeats: usize,
     /// `contaminated` if other programs used the CPUs in most of the refused repeats. Otherwise the
     /// reason of the first one, a generator's reason before others. `None`: no repeat ran.
@@ -154,7 +154,13 @@ impl Steps<'_> {
             return is_open.then_some(OpenStep { step, at, refused: 0, repeats: 0, reason: None });
         };
         let refused = open_repeats(cell);
-        let missing = if self.has_failed { 0 } else { not_run(self.plan, self.key(step), cell) };
+        // If repeats of the peak are missing as well, the run is incomplete, and one step is no
+        // more uncertain than another.
+        let is_known = peak.is_some_and(|(key, _)| self.grid.get(key).is_some_and(shows));
+        let missing = match self.has_failed || !is_known {
+            true => 0,
+            false => not_run(self.plan, self.key(step), cell),
+        };
         if refused.is_empty() && missing == 0 {
             return None;
         }
@@ -170,7 +176,7 @@ impl Steps<'_> {
             at,
             refused: refused.len() + missing,
             repeats: cell.trials().len() + missing,
-            reason: reason(&refused),
+            reason: if missing > refused.len() { None } else { reason(&refused) },
         })
     }
 }
@@ -192,7 +198,7 @@ fn reason(refused: &[&TrialResult]) -> Option<Code> {
 /// server (warm-up, other programs) do not depend on its speed: three repeats that count show its
 /// throughput.
 fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
-    let is_shown = shows_what_it_does(cell);
+    let is_shown = shows(cell);
     let is_open = |trial: &&TrialResult| {
         let hides = !is_shown || refusing(trial).any(is_of_generator);
         hides && trial.is_inconclusive()
@@ -203,7 +209,7 @@ fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
 /// Returns the planned repeats of a cell that did not run, if too few repeats count. A run with a
 /// question (`[stop]`) ends early on purpose.
 pub(crate) fn not_run(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
-    if plan.stop.is_some() || shows_what_it_does(cell) {
+    if plan.stop.is_some() || shows(cell) {
         return 0;
     }
     let planned = plan.trials.iter().filter(|trial| {
@@ -212,7 +218,8 @@ pub(crate) fn not_run(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
     planned.count().saturating_sub(cell.trials().len())
 }
 
-fn shows_what_it_does(cell: &Cell<'_>) -> bool {
+/// Whether enough repeats count to show the throughput of the server.
+fn shows(cell: &Cell<'_>) -> bool {
     cell.trials().iter().filter(|trial| trial.valid).count() >= PAIRS_TO_TELL_APART
 }
 

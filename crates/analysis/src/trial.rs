@@ -118,13 +118,13 @@ const BREAKS: [Code; 5] = [
 const LOSES: [Code; 2] = [Code::NoAnswers, Code::Errors];
 
 /// Caveats that explain missing responses by causes outside of the server.
-const EXCUSES: [Code; 2] = [Code::DroppedPackets, Code::GeneratorStopped];
+const EXCUSES: [Code; 3] = [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed];
 
 /// Sorts caveats, the most severe first. Among those that refuse a trial, the server's faults come
 /// first, because readers see the first.
 pub(crate) fn sort_by_gravity(caveats: &mut [Caveat]) {
-    let rank =
-        |code: &Code| [&BREAKS[..], &EXCUSES, &LOSES].iter().position(|codes| codes.contains(code));
+    let groups = [&[Code::BackendFailed][..], &BREAKS, &EXCUSES, &LOSES];
+    let rank = |code: &Code| groups.iter().position(|codes| codes.contains(code));
     caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(&c.code).unwrap_or(usize::MAX)));
 }
 
@@ -144,15 +144,21 @@ impl TrialResult {
     }
 
     /// Whether the trial does not count because its server responded incorrectly, ended, or broke a
-    /// promise. Noise does not cause that.
+    /// promise. Noise does not cause that. A server whose back end failed may respond incorrectly.
     pub(crate) fn is_broken(&self) -> bool {
-        self.is_refused_for(&BREAKS)
+        self.is_refused_for(&BREAKS) && !self.is_refused_for(&[Code::BackendFailed])
     }
 
     /// Whether the trial does not count because too many requests got no response. A machine that
     /// stalls can cause that, too.
     pub(crate) fn has_lost(&self) -> bool {
         self.is_refused_for(&LOSES) && !self.is_refused_for(&EXCUSES)
+    }
+
+    /// Whether the trial does not count because the generator stopped, packets were dropped or a
+    /// back end failed: it says nothing of its server.
+    pub(crate) fn has_excuse(&self) -> bool {
+        self.is_refused_for(&EXCUSES)
     }
 
     /// Whether any request got an incorrect response or none, or the server broke a promise, for

@@ -118,9 +118,10 @@ pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
         let judged = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
         let votes = cell.trials().iter().map(|trial| (*trial, judged(trial)));
         // A repeat that dyno does not count, such as one of a server that was still warming, keeps
-        // no objective.
+        // no objective. One that the machine disturbed decides nothing.
         let by_block = votes
             .filter(|(trial, (_, judged))| trial.valid || *judged != Judged::Kept)
+            .filter(|(trial, _)| !trial.has_excuse())
             .map(|(_, vote)| vote)
             .collect();
         let counts = |trial: &&TrialResult| {
@@ -217,11 +218,13 @@ fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
     all.into_iter().filter(|block| has(*block)).collect()
 }
 
-/// The highest rate below all that one repeat missed; `None`: a load was too short to decide.
+/// The highest rate below all that one repeat missed; `None`: a load was too short to decide, or
+/// the generator could not offer a rate.
 fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
-    let is_too_short =
-        |(own, judged): &(u32, Judged)| *own == block && matches!(judged, Judged::TooShort(_));
-    if rates.iter().any(|(_, repeats)| repeats.by_block.iter().any(is_too_short)) {
+    let is_unknown = |(own, judged): &(u32, Judged)| {
+        *own == block && matches!(judged, Judged::TooShort(_) | Judged::GeneratorMissed(_))
+    };
+    if rates.iter().any(|(_, repeats)| repeats.by_block.iter().any(is_unknown)) {
         return None;
     }
     let is_kept = |(_, repeats): &&(f64, Repeats)| {
@@ -319,6 +322,22 @@ mod tests {
         assert_eq!(found(&[rate(300.0, short())]), (None, None));
         let missed = Judged::Missed("p99".into());
         assert_eq!(found(&[rate(300.0, short()), rate(4000.0, missed)]), (None, Some(4000.0)));
+    }
+
+    /// The generator could not offer the higher rate: that is no highest rate of the server.
+    #[test]
+    fn repeats_that_the_generator_missed_have_no_highest_rate() {
+        let rate = |rate: f64, judged: Judged| {
+            let by_block = (0..5).map(|block| (block, judged.clone())).collect();
+            (rate, Repeats { by_block, counts: Counts::default() })
+        };
+        let rates = [
+            rate(1000.0, Judged::Kept),
+            rate(2000.0, Judged::GeneratorMissed("it was busy".into())),
+        ];
+        let found = bracket(("a".into(), "w".into()), &rates);
+        assert!(found.limited_by_generator && found.by_repeat_rps.is_empty(), "{found:?}");
+        assert_eq!((found.kept_rps, found.interval_rps), (Some(1000.0), None));
     }
 
     #[test]

@@ -134,7 +134,8 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
         let is_full =
             is_generators(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
         let is_late = matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved);
-        is_full || is_time && is_late && !is_saturated(load)
+        let is_disturbed = caveat.severity == Severity::Invalid && DISTURBED.contains(&caveat.code);
+        is_full || is_disturbed || is_time && is_late && !is_saturated(load)
     };
     if let Some(caveat) = load.caveats.iter().find(refuses) {
         return Judged::GeneratorMissed(caveat.message.clone());
@@ -156,6 +157,9 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
         (None, None) => Judged::Kept,
     }
 }
+
+/// Caveats that refuse a load because the generator stopped or the machine dropped packets.
+const DISTURBED: [Code; 2] = [Code::GeneratorStopped, Code::DroppedPackets];
 
 /// Caveats that refuse a load for its responses.
 pub(super) const FAILURES: [Code; 3] = [Code::WrongAnswers, Code::NoAnswers, Code::Errors];
@@ -325,16 +329,19 @@ mod tests {
 
     #[test]
     fn what_the_generator_cannot_offer_says_nothing_of_the_server() {
-        let late = |l: &mut LoadResult| {
-            l.caveats.push(Caveat::new(
-                Code::GeneratorBusy,
-                Severity::Invalid,
-                "it was late".into(),
-                serde_json::Value::Null,
-            ));
+        let judged_with = |code: Code, objective: &str| {
+            let mut load = load();
+            let evidence = serde_json::Value::Null;
+            load.caveats.push(Caveat::new(code, Severity::Invalid, "late".into(), evidence));
+            judge(&super::objective(objective, &time).unwrap(), &load)
         };
-        assert_eq!(judged("p99<5ms", late), Judged::GeneratorMissed("it was late".into()));
-        assert_eq!(judged("p99<1ms", late), Judged::GeneratorMissed("it was late".into()));
+        for code in [Code::GeneratorBusy, Code::GeneratorStopped, Code::DroppedPackets] {
+            for objective in ["p99<5ms", "p99<1ms"] {
+                let judged = judged_with(code, objective);
+                assert_eq!(judged, Judged::GeneratorMissed("late".into()), "{code} {objective}");
+            }
+        }
+        assert_eq!(judged_with(Code::StillWarming, "p99<5ms"), Judged::Missed("late".into()));
     }
 
     #[test]

@@ -114,7 +114,8 @@ fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let of = |code| load.caveats.iter().find(|c| c.code == code);
     let refused = |code| of(code).filter(|c| c.severity == Severity::Invalid);
-    let caveat = of(Code::SubjectFailed)
+    let caveat = of(Code::BackendFailed)
+        .or_else(|| of(Code::SubjectFailed))
         .or_else(|| of(Code::NoAnswers))
         .or_else(|| refused(Code::WrongAnswers))
         .or_else(|| refused(Code::Unsolicited))?;

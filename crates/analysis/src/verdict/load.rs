@@ -4,6 +4,7 @@ use dyno_archive::interval::EarlyResponses;
 use dyno_archive::load::Connections;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Model;
+use dyno_archive::start::FailureKind;
 use dyno_archive::{LoadRecord, Phase, Protocol};
 use serde_json::json;
 
@@ -220,8 +221,11 @@ fn leading_failure(result: &LoadResult) -> Option<(&'static str, u64)> {
 
 fn subject_failed(record: &LoadRecord) -> Option<Caveat> {
     let words = record.server_failure.as_ref()?;
-    let message = format!("The server failed during this step: {words}.");
-    Some(Caveat::new(Code::SubjectFailed, Severity::Invalid, message, json!({})))
+    let (code, who) = match words.starts_with(FailureKind::BackendFailed.name()) {
+        true => (Code::BackendFailed, "The server"),
+        false => (Code::SubjectFailed, "The server failed during this step:"),
+    };
+    Some(Caveat::new(code, Severity::Invalid, format!("{who} {words}."), json!({})))
 }
 
 fn checks_failed(context: &Context<'_>) -> Option<Caveat> {

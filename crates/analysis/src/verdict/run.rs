@@ -1,8 +1,11 @@
 //! The reasons to distrust a whole run.
 
+use std::collections::BTreeMap;
+
 use dyno_archive::Phase;
 use dyno_archive::plan::{NotServed, Plan, Subject};
 use dyno_archive::run::Run;
+use dyno_archive::start::LimitKind;
 use serde_json::{Map, Value, json};
 
 use crate::canary::canary;
@@ -282,19 +285,23 @@ fn machine_changed(run: &Run, design: Design) -> Option<Caveat> {
 }
 
 fn limits_not_set(run: &Run) -> Option<Caveat> {
-    let unset = run
-        .starts
-        .iter()
-        .flat_map(|s| &s.parts)
-        .flat_map(|p| &p.limits)
-        .find(|l| l.read_back.is_none())?;
-    let message = format!(
-        "The limit of {} ({}) could not be set: {}. `dyno doctor` says how to get it.",
-        unset.kind.name(),
-        unset.asked,
-        unset.reason.as_deref().unwrap_or("for an unknown reason")
-    );
-    Some(Caveat::new(Code::LimitsNotSet, Severity::Warning, message, json!({"limit": unset.kind})))
+    let parts = run.starts.iter().flat_map(|start| &start.parts);
+    let unset = parts.flat_map(|part| &part.limits).filter(|limit| limit.read_back.is_none());
+    let mut all: BTreeMap<&str, (LimitKind, String)> = BTreeMap::new();
+    for limit in unset {
+        let reason = limit.reason.as_deref().unwrap_or("for an unknown reason");
+        let words = format!("{} ({}): {reason}", limit.kind.name(), limit.asked);
+        all.entry(limit.kind.name()).or_insert((limit.kind, words));
+    }
+    let kinds: Vec<LimitKind> = all.values().map(|(kind, _)| *kind).collect();
+    let words: Vec<&str> = all.values().map(|(_, words)| &**words).collect();
+    (!kinds.is_empty()).then(|| {
+        let message = format!(
+            "Limits could not be set: {}. `dyno doctor` says how to get them.",
+            words.join("; ")
+        );
+        Caveat::new(Code::LimitsNotSet, Severity::Warning, message, json!({"limits": kinds}))
+    })
 }
 
 /// Names and steps that a caveat lists; more are in the evidence.

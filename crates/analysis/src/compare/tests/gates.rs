@@ -6,6 +6,7 @@ use super::*;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Crashed,
+    BackendEnded,
     WrongAnswers,
     NoAnswers,
     FailedStart,
@@ -55,6 +56,11 @@ fn spoil(run: &mut Run, arm: usize, repeats: usize, fate: Fate) {
         };
         match fate {
             Fate::Crashed => load.server_failure = Some("it ended".into()),
+            // A server without its back end may respond incorrectly.
+            Fate::BackendEnded => {
+                load.server_failure = Some("lost a back end: back end db ended".into());
+                load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+            }
             Fate::WrongAnswers => {
                 load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
             }
@@ -69,8 +75,9 @@ fn spoil(run: &mut Run, arm: usize, repeats: usize, fate: Fate) {
     }
 }
 
-const FATES: [(Fate, Cause); 7] = [
+const FATES: [(Fate, Cause); 8] = [
     (Fate::Crashed, Cause::ServerFailed),
+    (Fate::BackendEnded, Cause::Measurement),
     (Fate::WrongAnswers, Cause::ServerFailed),
     (Fate::NoAnswers, Cause::Unanswered),
     (Fate::FailedStart, Cause::ServerFailed),

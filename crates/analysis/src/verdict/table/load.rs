@@ -536,6 +536,15 @@ pub(super) const CASES: &[Case<World>] = &[
         otherwise: None,
     },
     Case {
+        code: Code::BackendFailed,
+        severity: Severity::Invalid,
+        says: "The server lost a back end: back end db ended",
+        evidence: "{}",
+        trips: |w| w.record.server_failure = Some("lost a back end: back end db ended".into()),
+        just_not: |w| w.record.server_failure = Some("crashed: it left".into()),
+        otherwise: None,
+    },
+    Case {
         code: Code::SubjectFailed,
         severity: Severity::Invalid,
         says: "The server failed during this step: it left.",

@@ -195,8 +195,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::LimitsNotSet,
         severity: Severity::Warning,
-        says: "The limit of memory (1 GiB) could not be set: no group. `dyno doctor`",
-        evidence: r#"{"limit": "memory"}"#,
+        says: "Limits could not be set: memory (1 GiB): no group. `dyno doctor`",
+        evidence: r#"{"limits": ["memory"]}"#,
         trips: |w| w.limit(None, Some("no group")),
         just_not: |w| w.limit(Some("1073741824"), None),
         otherwise: None,
@@ -204,7 +204,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::LimitsNotSet,
         severity: Severity::Warning,
-        says: "could not be set: for an unknown reason.",
+        says: "(1 GiB): for an unknown reason.",
         evidence: "{}",
         trips: |w| w.limit(None, None),
         just_not: |w| w.run.starts.clear(),
