@@ -81,8 +81,13 @@ pub fn are_contaminated<'a>(
 }
 
 fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
-    const OTHERS: [Code; 4] =
-        [Code::Steal, Code::Contaminated, Code::ThermalThrottling, Code::ServerStarved];
+    const OTHERS: [Code; 5] = [
+        Code::Steal,
+        Code::Contaminated,
+        Code::ThermalThrottling,
+        Code::ServerStarved,
+        Code::GeneratorStopped,
+    ];
     // With these, a generator that waits for a CPU waits for the server, or for itself.
     const OURS: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
     let has = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
@@ -98,6 +103,7 @@ mod tests {
     use dyno_archive::outcome::Outcome;
     use dyno_archive::plan::{Stop, Subject};
     use dyno_archive::start::WarmUpEnd;
+    use dyno_archive::times::Recording;
 
     use super::*;
     use crate::fixture;
@@ -160,6 +166,11 @@ mod tests {
             are_contaminated(&run.header.plan, &run.header.facts, side_by_side)
         };
         assert!(!again(&run), "nothing else ran");
+        let mut stopped = run.clone();
+        let mut lags = Recording::new();
+        lags.record(500_000_000);
+        stopped.trials[1].load.intervals[0].loop_lag = lags.seal();
+        assert!(again(&stopped), "the generator did not run for half a second");
         let compiler = OtherUse { pid: 77, name: "cc1".into(), run_ns: 500_000_000 };
         run.trials[1].load.client.machine = Some(MachineUse {
             everywhere: Some(vec![compiler]),
