@@ -171,7 +171,7 @@ fn killed_back_end_is_reported_and_other_results_stand() {
     let valid: Vec<bool> = report
         .trials
         .iter()
-        .map(|t| t.caveats.iter().all(|c| c.code.name() != "subject_failed"))
+        .map(|t| t.caveats.iter().all(|c| c.code.name() != "backend_failed"))
         .collect();
     assert_eq!(valid, [false, true, true, true], "the other starts are none the worse");
     assert_eq!(report.subjects[0].failures[0].failure.kind, FailureKind::BackendFailed);
