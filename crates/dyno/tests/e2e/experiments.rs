@@ -272,9 +272,13 @@ fn revision_whose_server_crashed_once_is_named() {
     fs::write(&definition, text_of.replacen("exec ", &first, 1)).unwrap();
     let output = place.dyno(&["compare", "--rev", "before", "repository/suite.toml"]);
     assert!(crashed.exists(), "{}", text(&output));
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("A server failed in some of its starts"), "{}", text(&output));
-    assert!(!text(&output).contains("wrong responses"), "{}", text(&output));
+    let printed = text(&output);
+    assert!(printed.contains("crashed: its process ended"), "{printed}");
+    assert!(!printed.contains("wrong responses"), "{printed}");
+    // On a machine that other programs use, no repeat may be valid.
+    let is_compared = !printed.contains("so that nothing is compared");
+    assert_eq!(output.status.code(), Some(if is_compared { 3 } else { 1 }), "{printed}");
+    assert_eq!(printed.contains("A server failed in some of its starts"), is_compared, "{printed}");
     place.assert_nothing_is_left();
 }
 
