@@ -6,6 +6,7 @@ pub mod find;
 mod fingerprint;
 pub mod prerequisites;
 pub mod snapshot;
+mod sources;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};

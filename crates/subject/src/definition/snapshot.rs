@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dyno_launch::folder::read_within;
-
 use super::Definition;
-use super::fingerprint::{Counts, Entry, walk};
+use super::sources::Entry;
 use crate::key::Key;
-use crate::limits::TEMPLATE_BYTES;
 
 /// Hashes of the files that a server is started from: its templates and, if it is started from its
 /// own folder, the files in it.
@@ -23,22 +20,13 @@ impl Snapshot {
     #[must_use]
     pub fn take(definition: &Definition) -> Snapshot {
         let mut hashes = BTreeMap::new();
-        let mut add = |name: &Path, entry: &Entry| {
-            let mut key = Key::default();
-            entry.add_to(&mut key);
+        let _ = definition.visit_files(&mut |name, entry| {
             if matches!(entry, Entry::Link(..) | Entry::File(_)) {
+                let mut key = Key::default();
+                entry.add_to(&mut key, name);
                 hashes.insert(name.to_path_buf(), key.text());
             }
-        };
-        for file in &definition.start.files {
-            let name = file.template.path();
-            if let Ok(bytes) = read_within(name, &definition.folder, TEMPLATE_BYTES) {
-                add(name, &Entry::File(bytes));
-            }
-        }
-        if definition.uses("dir") {
-            let _ = walk(&definition.folder, Counts::Its, &mut add);
-        }
+        });
         Snapshot(hashes)
     }
 
@@ -91,5 +79,24 @@ mod tests {
         assert_eq!(snapshot.first_changed(&definition), Some(Path::new("t")));
         std::fs::remove_file(folder.join("t")).unwrap();
         assert_eq!(snapshot.first_changed(&definition), Some(Path::new("t")));
+    }
+
+    /// A data set next to the sources would take memory and time at each start.
+    #[test]
+    fn large_file_behind_a_link_is_not_read() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        std::fs::create_dir(&folder).unwrap();
+        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\n\
+             command = [\"x\", \"{port}\", \"{dir}\"]\n";
+        std::fs::write(folder.join("subject.toml"), text).unwrap();
+        let data = root.path().join("data");
+        std::fs::File::create(&data).unwrap().set_len(1 << 40).unwrap();
+        std::os::unix::fs::symlink(&data, folder.join("data")).unwrap();
+        let definition = Definition::read(&folder).unwrap();
+        let snapshot = Snapshot::take(&definition);
+        assert_eq!(snapshot.first_changed(&definition), None);
+        std::fs::File::options().write(true).open(&data).unwrap().set_len(1 << 41).unwrap();
+        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("data")));
     }
 }
