@@ -385,7 +385,21 @@ pub enum FailureKind {
     Harness,
 }
 
+impl Failure {
+    /// The failure as loads record it: `crashed: its process ended with signal: 9`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        format!("{}: {}", self.kind.name(), self.message)
+    }
+}
+
 impl FailureKind {
+    /// Returns whether words of [`Failure::in_words`] are of a failure of this kind.
+    #[must_use]
+    pub fn is_of(self, words: &str) -> bool {
+        words.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with(": "))
+    }
+
     /// Returns whether the subject is the cause, so that a repetition would have the same result.
     #[must_use]
     pub const fn is_the_subjects(self) -> bool {

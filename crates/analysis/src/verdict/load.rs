@@ -221,7 +221,7 @@ fn leading_failure(result: &LoadResult) -> Option<(&'static str, u64)> {
 
 fn subject_failed(record: &LoadRecord) -> Option<Caveat> {
     let words = record.server_failure.as_ref()?;
-    let (code, who) = match words.starts_with(FailureKind::BackendFailed.name()) {
+    let (code, who) = match FailureKind::BackendFailed.is_of(words) {
         true => (Code::BackendFailed, "The server"),
         false => (Code::SubjectFailed, "The server failed during this step:"),
     };

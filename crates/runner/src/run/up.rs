@@ -64,9 +64,9 @@ impl<'a> Launched<'a> {
             drops::explain(&during, watch.explain(failure))
         });
         if let Err(failure) = &served {
-            let words = format!("{}: {}", failure.kind.name(), failure.message);
             // It is no failure of the server if the machine dropped its requests.
-            record.server_failure = Some(words).filter(|_| failure.kind != FailureKind::Harness);
+            let is_of_machine = failure.kind == FailureKind::Harness;
+            record.server_failure = (!is_of_machine).then(|| failure.in_words());
         }
         served
     }
@@ -250,7 +250,7 @@ impl Part {
             None => self.judge(What::Step),
         };
         let Some(failure) = failure else { return Ok(()) };
-        record.server_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
+        record.server_failure = Some(failure.in_words());
         Err(failure)
     }
 
