@@ -172,7 +172,8 @@ pub fn report(run: &Run) -> Report {
     let protocols = protocols::protocols(plan, &grid);
     let scaling = scaling(plan, &grid);
     let searches = searches(run);
-    let brackets = brackets(plan, &grid).into_iter().chain(brackets_of(&searches)).collect();
+    let brackets =
+        brackets(plan, &subjects, &grid).into_iter().chain(brackets_of(&searches)).collect();
     let nuisance = nuisance(run, &grid);
     let noise = noise(plan, &grid, &subjects);
     let wire = wire(&trials);

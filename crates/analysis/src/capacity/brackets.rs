@@ -9,8 +9,9 @@ use serde::Serialize;
 use super::Votes;
 use super::failures::{Counts, FailureShares};
 use super::objective::{Judged, judge};
-use crate::cell::Shape;
+use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
+use crate::subject::{SubjectFailure, SubjectResult};
 use crate::trial::TrialResult;
 
 /// The rates between which an arm stops keeping the objective with a workload, over one kind of
@@ -112,9 +113,9 @@ impl Repeats {
 /// For each arm, workload and kind of connection that has open loops at constant rates; none
 /// without an objective.
 #[must_use]
-pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
+pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec<Bracket> {
     let Some(objective) = &plan.report.objective else { return Vec::new() };
-    let repeats = |cell: &Cell<'_>| -> Repeats {
+    let repeats = |key: CellKey, cell: &Cell<'_>| -> Repeats {
         let judged = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
         let votes = cell.trials().iter().map(|trial| (*trial, judged(trial)));
         // A repeat that dyno does not count, such as one of a server that was still warming, keeps
@@ -123,6 +124,7 @@ pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
             .filter(|(trial, (_, judged))| trial.valid || *judged != Judged::Kept)
             .filter(|(trial, _)| !trial.has_excuse())
             .map(|(_, vote)| vote)
+            .chain(failed_starts((plan, grid), &subjects[key.arm], key))
             .collect();
         let counts = |trial: &&TrialResult| {
             Counts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
@@ -135,7 +137,7 @@ pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
         if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
             let of = (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);
             let rates = all.entry(of).or_default();
-            let votes = repeats(cell);
+            let votes = repeats(key, cell);
             // One rate may be a step more than once.
             match rates.iter_mut().find(|(known, _): &&mut (f64, Repeats)| *known == rate) {
                 Some((_, known)) => {
@@ -155,6 +157,28 @@ pub fn brackets(plan: &Plan, grid: &Grid<'_>) -> Vec<Bracket> {
             Bracket { connections, streams, pipeline, ..bracket(of, &rates) }
         })
         .collect()
+}
+
+/// Votes of the starts that failed before any load: the server kept the objective at no rate there.
+/// A start that failed later has the vote of the load in which it did.
+fn failed_starts(
+    (plan, grid): (&Plan, &Grid<'_>),
+    subject: &SubjectResult,
+    key: CellKey,
+) -> Vec<(u32, Judged)> {
+    let protocol = plan.workloads[key.workload].protocol;
+    let has_trial = |block: u32| {
+        let of_arm = grid.cells().filter(|(own, _)| own.arm == key.arm);
+        of_arm.flat_map(|(_, cell)| cell.trials()).any(|trial| trial.block == block)
+    };
+    let is_lost = |of: &&SubjectFailure| {
+        of.failure.kind.is_the_subjects() && of.protocol.is_none_or(|own| own == protocol)
+    };
+    let lost = subject.failures.iter().filter(is_lost);
+    let by_block: BTreeMap<u32, &SubjectFailure> =
+        lost.filter_map(|of| Some((of.repeat.checked_sub(1)?, of))).collect();
+    let votes = by_block.into_iter().filter(|(block, _)| !has_trial(*block));
+    votes.map(|(block, of)| (block, Judged::Failed(of.failure.in_words()))).collect()
 }
 
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
@@ -239,7 +263,14 @@ fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::StartRecord;
+    use dyno_archive::plan::{Arrivals, Subject};
+    use dyno_archive::run::Run;
+    use dyno_archive::start::{Failure, FailureKind};
+    use dyno_archive::times::Recording;
+
     use super::*;
+    use crate::fixture;
 
     /// Repeats of rates: which of them kept the objective.
     fn of(rates: &[(f64, &[bool])]) -> Bracket {
@@ -322,6 +353,55 @@ mod tests {
         assert_eq!(found(&[rate(300.0, short())]), (None, None));
         let missed = Judged::Missed("p99".into());
         assert_eq!(found(&[rate(300.0, short()), rate(4000.0, missed)]), (None, Some(4000.0)));
+    }
+
+    /// Five starts of a server at 1,000/s, which all keep the objective.
+    fn five_starts() -> Run {
+        let server = Subject { name: "a".into(), title: "a".into(), ..Subject::default() };
+        let mut run = fixture::blocks_of(vec![server], 5, |_, _| 1000);
+        run.header.plan.load.steps = vec![fixture::step(Arrivals::Constant { rate: 1000.0 })];
+        let objective = super::super::objective("errors<1%", &|_| Err(String::new()));
+        run.header.plan.report.objective = Some(objective.unwrap());
+        run
+    }
+
+    fn kept(run: &Run) -> (Option<f64>, Vec<(u64, u64)>) {
+        let found = crate::report::report(run).brackets.remove(0);
+        let votes = |rate: &RateVotes| (rate.kept.agree as u64, rate.kept.loads as u64);
+        (found.kept_rps, found.rates.iter().map(votes).collect())
+    }
+
+    #[test]
+    fn starts_that_failed_before_any_load_keep_no_rate() {
+        let mut run = five_starts();
+        assert_eq!(kept(&run), (Some(1000.0), vec![(5, 5)]));
+        run.trials.retain(|trial| trial.trial >= 3);
+        assert_eq!(kept(&run), (Some(1000.0), vec![(2, 2)]), "the others did not run");
+        let failed = |kind: FailureKind| {
+            let mut run = run.clone();
+            let failure = Failure { kind, message: "it ended".into() };
+            run.starts.extend((0..3).map(|launch| StartRecord {
+                start: launch,
+                launch,
+                failure: Some(failure.clone()),
+                ..StartRecord::default()
+            }));
+            kept(&run)
+        };
+        assert_eq!(failed(FailureKind::NeverReady), (None, vec![(2, 5)]));
+        assert_eq!(failed(FailureKind::Harness), (Some(1000.0), vec![(2, 2)]));
+    }
+
+    #[test]
+    fn repeats_that_the_machine_disturbed_have_no_vote() {
+        let mut run = five_starts();
+        for trial in &mut run.trials[..3] {
+            let mut lags = Recording::new();
+            lags.record(500_000_000);
+            trial.load.intervals[0].loop_lag = lags.seal();
+            trial.load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+        }
+        assert_eq!(kept(&run), (Some(1000.0), vec![(2, 2)]));
     }
 
     /// The generator could not offer the higher rate: that is no highest rate of the server.
