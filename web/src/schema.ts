@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 33c5c2f11f9666adc9761eef02a48204fe5a7b36a4fe9889f741e7a20eb480cd
+// Made by types.mjs from docs/schema/report.schema.json f5d840cde1fd9cb4ff6e0a224d397d081d3984ea4b74acab7ce6c81a82ca4600
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -2040,7 +2040,8 @@ export interface CapacityResult {
    */
   least_rps: number | null;
   /**
-   * The generator, not the server, was the limit at `missed_rps`: the server may do more.
+   * The generator or the machine, not the server, was the limit at `missed_rps`: the server may
+   * do more.
    */
   limited_by_generator: boolean;
   missed_by: Votes;

@@ -1,6 +1,7 @@
 //! Reads all tracked text and holds it to the guide: width, words and length of files.
 //!
-//! The model is TigerBeetle's `src/tidy.zig`. Functions of more than 60 lines are refused by clippy (`clippy.toml`).
+//! The model is TigerBeetle's `src/tidy.zig`. Clippy refuses functions of more than 60 lines
+//! (`clippy.toml`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};

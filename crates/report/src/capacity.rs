@@ -77,8 +77,8 @@ pub fn text(result: &CapacityResult) -> String {
     }
     if result.limited_by_generator {
         lines.push(
-            "  ! The generator, not the server, was the limit there: the server may do more. Give \
-             it another CPU (--threads), or another machine."
+            "  ! The generator or the machine, not the server, was the limit there: the server \
+             may do more. Give the generator another CPU (--threads), or use another machine."
                 .into(),
         );
     }

@@ -51,7 +51,8 @@ pub struct CapacityResult {
     /// Result of all requests at each of the two rates. `None`: there is no such rate.
     pub kept_together: Option<CapacityTrial>,
     pub missed_together: Option<CapacityTrial>,
-    /// The generator, not the server, was the limit at `missed_rps`: the server may do more.
+    /// The generator or the machine, not the server, was the limit at `missed_rps`: the server may
+    /// do more.
     pub limited_by_generator: bool,
     /// At `missed_rps` half of the places for requests or more were taken on average, so that
     /// others waited in the generator: that is the server's limit, or that of so few connections.
