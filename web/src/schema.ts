@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json f5d840cde1fd9cb4ff6e0a224d397d081d3984ea4b74acab7ce6c81a82ca4600
+// Made by types.mjs from docs/schema/report.schema.json 1f23bb7e6f3d21a7c738ed8d69882dd5bf513cd75903b31a7a45c3bb31e76588
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -87,6 +87,7 @@ export type Code =
   | "few_repeats"
   | "mixed"
   | "resumed"
+  | "new_files"
   | "peak_lower_bound"
   | "same_numbers";
 /**

@@ -252,6 +252,8 @@ codes! {
     Mixed = "mixed",
     /// Some trials were served by a process started after an interruption of the run.
     Resumed = "resumed",
+    /// Files appeared in a server's folder during the run: its later starts may have read them.
+    NewFiles = "new_files",
     /// Some peaks are lower bounds: the server may have done more at steps that do not count, for
     /// reasons outside of the server.
     PeakLowerBound = "peak_lower_bound",

@@ -122,6 +122,9 @@ pub struct PartStart {
     /// archive does not keep them apart, or it was not started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
+    /// Files in its folder that were not there when the run was planned; `None`: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_files: Option<NewFiles>,
     pub stop: Option<Stop>,
     /// Last lines of its output, kept after a failure.
     pub log_tail: Option<String>,
@@ -146,6 +149,7 @@ impl PartStart {
             limits: Vec::new(),
             environment: BTreeMap::new(),
             inherited: BTreeMap::new(),
+            new_files: None,
             stop: None,
             log_tail: None,
         }
@@ -168,6 +172,14 @@ impl PartStart {
         all.filter(|(name, value)| kept_apart || is_inherited(name) && !is_of_start(name, value))
             .collect()
     }
+}
+
+/// Files that appeared in a server's folder during a run. The server may read them when it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewFiles {
+    pub count: usize,
+    /// Path of the first one below the folder.
+    pub first: String,
 }
 
 /// Properties of a program, from its file and its process's mappings.

@@ -82,6 +82,7 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     all.extend(remeasured(run));
     all.extend(mixed(run));
     all.extend(machine_changed(run, Design::new(plan)));
+    all.extend(new_files(run));
     all.extend(limits_not_set(run));
     all.extend(not_served(plan));
     all.extend(peak_lower_bound(peaks));
@@ -282,6 +283,30 @@ fn machine_changed(run: &Run, design: Design) -> Option<Caveat> {
     let evidence =
         json!({"slowest_to_fastest": canary.slowest_to_fastest, "piece_us": canary.piece_us});
     Some(Caveat::new(Code::MachineChanged, Severity::Warning, message, evidence))
+}
+
+/// A server that reads what an earlier start of it wrote is another server from then on.
+fn new_files(run: &Run) -> Option<Caveat> {
+    let mut found: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for part in run.starts.iter().flat_map(|start| &start.parts) {
+        if let Some(new) = &part.new_files {
+            found.entry(&part.name).or_insert((0, &new.first)).0 += 1;
+        }
+    }
+    let words: Vec<String> = found
+        .iter()
+        .map(|(name, (starts, first))| format!("{name} ({first}; {starts} starts)"))
+        .collect();
+    (!words.is_empty()).then(|| {
+        let message = format!(
+            "Files appeared in the folders of servers during the run: {}. If these servers read \
+             them, their starts are not equal. Let servers write below `{{work}}`, which is new \
+             for each start.",
+            words.join(", ")
+        );
+        let names: Vec<&&str> = found.keys().collect();
+        Caveat::new(Code::NewFiles, Severity::Warning, message, json!({"parts": names}))
+    })
 }
 
 fn limits_not_set(run: &Run) -> Option<Caveat> {

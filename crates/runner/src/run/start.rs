@@ -13,8 +13,8 @@ use std::time::Instant;
 use dyno_archive::plan::{Arm, Conditions, Limits, Placement};
 use dyno_archive::probe::Probe;
 use dyno_archive::start::{
-    Failure, FailureKind, LimitKind, LimitReadBack, PADDING, PartStart, Startup, allowed_cpus,
-    cpu_list_text,
+    Failure, FailureKind, LimitKind, LimitReadBack, NewFiles, PADDING, PartStart, Startup,
+    allowed_cpus, cpu_list_text,
 };
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
@@ -151,7 +151,7 @@ impl Runner<'_> {
             ));
         };
         let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
-        check_files(&self.snapshots.subjects[*subject], &arms[arm])?;
+        let new_files = check_files(&self.snapshots.subjects[*subject], &arms[arm])?;
         let mut others = Vec::new();
         for &index in backends {
             let (part, ports) =
@@ -172,6 +172,7 @@ impl Runner<'_> {
             network,
         };
         record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
+        last_part(record).new_files = new_files;
         if !lived.contains(&arm) {
             // The relays between the subject and its back ends must be in the network of the back
             // ends.
@@ -209,7 +210,8 @@ impl Runner<'_> {
             network,
         };
         record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
-        check_files(&self.snapshots.backends[index], &service.definition)?;
+        let new_files = check_files(&self.snapshots.backends[index], &service.definition)?;
+        last_part(record).new_files = new_files;
         self.start_part(record, &recipe, setup).map_err(|failure| {
             let message =
                 format!("back end {} {}: {}", planned.name, failure.kind.name(), failure.message);
@@ -495,17 +497,19 @@ impl Settings {
 }
 
 /// Refuses a start whose files were edited after the run was planned: the plan has the fingerprint
-/// of the files before.
-fn check_files(planned: &Snapshot, definition: &Definition) -> Result<(), Failure> {
-    planned.first_changed(definition).map_or(Ok(()), |file| {
-        Err(harness(format!(
+/// of the files before. Returns the files that are new.
+fn check_files(planned: &Snapshot, definition: &Definition) -> Result<Option<NewFiles>, Failure> {
+    let new = planned.new_files(definition).map_err(|file| {
+        harness(format!(
             "{} of {} changed after the run was planned, so repeats would measure different \
              servers: put the file back and resume the run, or start a new one (files that the \
              server itself writes belong into {{work}})",
             file.display(),
             definition.name
-        )))
-    })
+        ))
+    })?;
+    let named = |first: &PathBuf| NewFiles { count: new.len(), first: first.display().to_string() };
+    Ok(new.first().map(named))
 }
 
 /// Returns the variables that enable a part's runtime statistics.

@@ -30,13 +30,18 @@ impl Snapshot {
         Snapshot(hashes)
     }
 
-    /// Returns the first file that is gone, or has other contents than in the snapshot. New files
-    /// do not count: servers write caches into their folders.
-    #[must_use]
-    pub fn first_changed(&self, definition: &Definition) -> Option<&Path> {
-        let now = Snapshot::take(definition);
-        let is_changed = |(name, hash): &(&PathBuf, &String)| now.0.get(*name) != Some(*hash);
-        self.0.iter().find(is_changed).map(|(name, _)| name.as_path())
+    /// Compares the files with the snapshot.
+    ///
+    /// # Errors
+    /// The first file that is gone, or has other contents than in the snapshot.
+    ///
+    /// New files are no error, because servers write caches into their folders.
+    pub fn new_files(&self, definition: &Definition) -> Result<Vec<PathBuf>, &Path> {
+        let mut now = Snapshot::take(definition);
+        match self.0.iter().find(|&(name, hash)| now.0.remove(name).as_ref() != Some(hash)) {
+            Some((name, _)) => Err(name),
+            None => Ok(now.0.into_keys().collect()),
+        }
     }
 }
 
@@ -45,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_files_are_named_and_new_ones_are_not() {
+    fn changed_files_are_errors_and_new_ones_are_listed() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
@@ -68,17 +73,19 @@ mod tests {
         std::fs::write(folder.join("cache.db"), "new").unwrap();
         std::fs::write(folder.join("access.log"), "new").unwrap();
         std::fs::write(folder.join("data.db"), "two").unwrap();
-        assert_eq!(snapshot.first_changed(&definition), None);
+        assert_eq!(snapshot.new_files(&definition), Ok(vec![]));
+        std::fs::write(folder.join("cache.json"), "new").unwrap();
+        assert_eq!(snapshot.new_files(&definition), Ok(vec!["cache.json".into()]));
         std::fs::write(folder.join("server.py"), "two").unwrap();
-        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("server.py")));
+        assert_eq!(snapshot.new_files(&definition), Err(Path::new("server.py")));
         std::fs::write(folder.join("server.py"), "one").unwrap();
         std::fs::write(shared.join("part.py"), "two").unwrap();
-        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("all/part.py")));
+        assert_eq!(snapshot.new_files(&definition), Err(Path::new("all/part.py")));
         std::fs::write(shared.join("part.py"), "one").unwrap();
         std::fs::write(folder.join("t"), "other").unwrap();
-        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("t")));
+        assert_eq!(snapshot.new_files(&definition), Err(Path::new("t")));
         std::fs::remove_file(folder.join("t")).unwrap();
-        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("t")));
+        assert_eq!(snapshot.new_files(&definition), Err(Path::new("t")));
     }
 
     /// A data set next to the sources would take memory and time at each start.
@@ -95,8 +102,8 @@ mod tests {
         std::os::unix::fs::symlink(&data, folder.join("data")).unwrap();
         let definition = Definition::read(&folder).unwrap();
         let snapshot = Snapshot::take(&definition);
-        assert_eq!(snapshot.first_changed(&definition), None);
+        assert_eq!(snapshot.new_files(&definition), Ok(vec![]));
         std::fs::File::options().write(true).open(&data).unwrap().set_len(1 << 41).unwrap();
-        assert_eq!(snapshot.first_changed(&definition), Some(Path::new("data")));
+        assert_eq!(snapshot.new_files(&definition), Err(Path::new("data")));
     }
 }

@@ -5,7 +5,7 @@ use dyno_archive::plan::{NotServed, Order, Plan, Subject, Trial};
 use dyno_archive::profile::ProfileRecord;
 use dyno_archive::resumption::{Difference, Resumption};
 use dyno_archive::run::{Header, Run};
-use dyno_archive::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, WarmUpEnd};
+use dyno_archive::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, NewFiles, WarmUpEnd};
 use dyno_archive::{Facts, TrialRecord};
 
 use super::{Case, Judged};
@@ -23,6 +23,20 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         says: "Server and generator share CPUs",
         evidence: r#"{"subject": [0, 1], "generator": [1]}"#,
         trips: |w| w.run.header.plan.arms[0].conditions.placement.generator = vec![1],
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NewFiles,
+        severity: Severity::Warning,
+        says: "during the run: a (cache.json; 2 starts). If these",
+        evidence: r#"{"parts": ["a"]}"#,
+        trips: |w| {
+            for start in &mut w.run.starts[1..] {
+                let first = "cache.json".into();
+                start.parts[0].new_files = Some(NewFiles { count: 1, first });
+            }
+        },
         just_not: |_| {},
         otherwise: None,
     },
