@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 1f23bb7e6f3d21a7c738ed8d69882dd5bf513cd75903b31a7a45c3bb31e76588
+// Made by types.mjs from docs/schema/report.schema.json 24633309f0bd16a7b8481cb58f68e5e7670288ad00e8317d478982f37bdb36d0
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -476,6 +476,10 @@ export interface Searched {
    */
   confirmed: number;
   /**
+   * Starts that failed before any load. Each counts as one that kept no rate.
+   */
+  failed_starts: number;
+  /**
    * Length of the longest load that kept the rate, the shortest of all searches, seconds.
    * `None`: none has found a rate.
    */
@@ -489,6 +493,9 @@ export interface Searched {
    * Searches that ended with bounds as close as was asked.
    */
   settled: number;
+  /**
+   * Starts with a search.
+   */
   starts: number;
 }
 /**

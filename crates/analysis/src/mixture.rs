@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::caveat::Code;
 use crate::peak::is_limited_by_generator;
 use crate::stats::median;
 use crate::trial::TrialResult;
@@ -49,8 +50,23 @@ impl Mixture {
     }
 }
 
+/// Share of the window without a response from which on the mean is far from every level.
+const STALLED: f64 = 0.1;
+
 /// Returns the lowest and the highest level of a repeat whose caveats report several.
 fn levels(trial: &TrialResult) -> Option<(f64, f64)> {
+    pieces(trial).or_else(|| stalled(trial))
+}
+
+/// Nothing, and the throughput of the time without stalls.
+fn stalled(trial: &TrialResult) -> Option<(f64, f64)> {
+    let stalled = trial.caveats.iter().find(|caveat| caveat.code == Code::Stalled)?;
+    let share =
+        stalled.evidence["share"].as_f64().filter(|share| (STALLED..1.0).contains(share))?;
+    Some((0.0, trial.load.throughput_rps / (1.0 - share)))
+}
+
+fn pieces(trial: &TrialResult) -> Option<(f64, f64)> {
     let has_levels = trial.caveats.iter().any(|caveat| THROUGHPUT_LEVELS.contains(&caveat.code));
     let pieces =
         trial.steadiness.as_ref().filter(|_| has_levels)?.pieces.iter().map(|p| p.throughput_rps);
@@ -60,7 +76,7 @@ fn levels(trial: &TrialResult) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caveat::{Code, info};
+    use crate::caveat::{Caveat, Code, Severity, info};
     use crate::fixture::reported;
     use crate::steadiness::{Pattern, Piece, Steadiness};
 
@@ -87,6 +103,21 @@ mod tests {
         };
         let trials: Vec<TrialResult> = all.iter().map(repeat).collect();
         Mixture::new(trials.iter())
+    }
+
+    #[test]
+    fn a_repeat_with_long_stalls_is_a_mixture() {
+        let stalled = |share: f64| {
+            let mut trial = reported().trials.remove(0);
+            (trial.valid, trial.load.throughput_rps) = (true, 750.0);
+            let evidence = serde_json::json!({"share": share});
+            trial.caveats =
+                vec![Caveat::new(Code::Stalled, Severity::Warning, "stalled".into(), evidence)];
+            let found = Mixture::new([trial].iter());
+            found.map(|mixture| (mixture.lowest_rps, mixture.highest_rps))
+        };
+        assert_eq!(stalled(0.5), Some((0.0, 1500.0)));
+        assert_eq!(stalled(0.09), None);
     }
 
     #[test]

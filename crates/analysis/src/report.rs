@@ -172,8 +172,10 @@ pub fn report(run: &Run) -> Report {
     let protocols = protocols::protocols(plan, &grid);
     let scaling = scaling(plan, &grid);
     let searches = searches(run);
-    let brackets =
-        brackets(plan, &subjects, &grid).into_iter().chain(brackets_of(&searches)).collect();
+    let brackets = brackets(plan, &subjects, &grid)
+        .into_iter()
+        .chain(brackets_of((plan, &grid), &searches, &subjects))
+        .collect();
     let nuisance = nuisance(run, &grid);
     let noise = noise(plan, &grid, &subjects);
     let wire = wire(&trials);

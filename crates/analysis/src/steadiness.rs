@@ -216,8 +216,11 @@ pub(crate) fn fit(seen: &[Seen], values: &[f64]) -> Option<Fit> {
 }
 
 /// Largest share of intervals without a response. More of them mean that intervals are too short
-/// for the rate.
+/// for the rate, unless the others have [`MANY`] responses.
 const EMPTY: f64 = 0.2;
+
+/// Median number of responses in an interval with any from which on an empty one is no chance.
+const MANY: f64 = 20.0;
 
 /// Returns the values, with half a response in an interval that had none. `None`: too many had
 /// none.
@@ -227,7 +230,10 @@ fn filled(seen: &[Seen], values: &[f64]) -> Option<Vec<f64>> {
         0.0 => 0.5 / (one.end_s - one.start_s),
         known => known,
     };
-    let is_known = empty as f64 <= EMPTY * values.len() as f64;
+    let responses = |one: &Seen| one.throughput_rps * (one.end_s - one.start_s);
+    let answered: Vec<f64> = seen.iter().map(responses).filter(|number| *number > 0.0).collect();
+    let is_known = empty as f64 <= EMPTY * values.len() as f64
+        || median(&answered).is_some_and(|number| number >= MANY);
     is_known.then(|| seen.iter().zip(values).map(fill).collect())
 }
 
@@ -422,9 +428,18 @@ mod tests {
     #[test]
     fn too_few_intervals_have_no_pattern() {
         assert_eq!(steadiness(&intervals(&[1000.0; 9])), None);
-        let mut rates = vec![1000.0; 20];
+        let mut rates = vec![10.0; 20];
         (0..5).for_each(|k| rates[4 * k] = 0.0);
         assert_eq!(steadiness(&intervals(&rates)), None, "intervals are short for the rate");
+    }
+
+    /// A server that died in the middle of the window once had one level.
+    #[test]
+    fn a_busy_server_that_stops_has_a_level_of_nothing() {
+        let found = steadiness(&intervals(&[[1000.0; 10], [0.0; 10]].concat())).unwrap();
+        let levels: Vec<f64> =
+            found.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
+        assert_eq!((found.pattern, levels), (Pattern::Slowdown, vec![1000.0, 0.0]));
     }
 
     /// An interval in which nothing was answered once hid the levels of all others.

@@ -34,6 +34,21 @@ impl Run {
     pub fn start_of(&self, trial: &TrialRecord) -> Option<&StartRecord> {
         self.starts.iter().find(|start| start.start == trial.start)
     }
+
+    /// Returns the resumptions that started anything: the parts of the run after the first. One
+    /// that found nothing left to do has no part.
+    #[must_use]
+    pub fn later_parts(&self) -> Vec<&Resumption> {
+        let all = &self.header.resumptions;
+        let ends = all.iter().skip(1).map(|next| next.from_start).chain([usize::MAX]);
+        let has_starts = |from: usize, to: usize| {
+            let of_trials = self.trials.iter().map(|trial| trial.start);
+            let mut all = self.starts.iter().map(|start| start.start).chain(of_trials);
+            all.any(|start| (from..to).contains(&start))
+        };
+        let parts = all.iter().zip(ends).filter(|(of, end)| has_starts(of.from_start, *end));
+        parts.map(|(of, _)| of).collect()
+    }
 }
 
 /// Facts that are known when the run begins.

@@ -53,35 +53,44 @@ pub fn is_perhaps_secret(name: &str) -> bool {
     !FOLDERS.contains(&name) && (is_perhaps || has_pat() || is_bundlers())
 }
 
+/// Words that mark a secret in names of headers, besides [`PERHAPS`]. DPoP is the proof of RFC 9449.
+const HEADER_WORDS: [&str; 3] = ["DPOP", "HMAC", "AUTHENTICATION"];
+
 /// Returns whether the value of a header of this name may be a secret: one of its words marks it.
 /// Parts of words do not count: `X-Bypass-Cache`.
 #[must_use]
 pub fn may_be_secret_header(name: &str) -> bool {
-    let is_word = |word: &str| PERHAPS.iter().any(|part| part.eq_ignore_ascii_case(word));
+    let marks = || PERHAPS.iter().chain(&HEADER_WORDS);
+    let is_word = |word: &str| marks().any(|part| part.eq_ignore_ascii_case(word));
     is_secret(name) || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_word)
 }
 
 /// Names of parameters, without more, whose values may be secrets: `code` and `assertion` are those
 /// of OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` that of CAS.
-const PARAMETERS: [&str; 12] = [
-    "key",
-    "auth",
-    "pass",
-    "pwd",
-    "sig",
-    "code",
-    "otp",
-    "assertion",
-    "ticket",
-    "pin",
-    "passcode",
-    "cvv",
-];
+const PARAMETERS: [&str; 4] = ["key", "auth", "code", "ticket"];
 
 /// Words that mark a secret outside of queries and forms as well: programs have other keys and
 /// codes.
-const FIELDS: [&str; 9] =
-    ["pass", "pwd", "sig", "otp", "assertion", "pin", "passcode", "cvv", "dsn"];
+const FIELDS: [&str; 18] = [
+    "pass",
+    "pwd",
+    "sig",
+    "hmac",
+    "otp",
+    "mfa",
+    "assertion",
+    "samlresponse",
+    "samlart",
+    "dpop",
+    "pin",
+    "passcode",
+    "cvv",
+    "cvc",
+    "ssn",
+    "creditcard",
+    "cardnumber",
+    "dsn",
+];
 
 /// Returns whether the value of a query parameter of this name may be a secret: the name marks it,
 /// or consists of nothing but such a word. A wider rule would hide harmless parameters: `sort_key`.
@@ -96,7 +105,8 @@ pub fn is_secret_parameter(name: &str) -> bool {
 #[must_use]
 pub fn is_secret_field(name: &str) -> bool {
     let plain = small_letters(name);
-    let is_key_of = ["subscriptionkey", "accesskey"].iter().any(|end| plain.ends_with(end));
+    let is_key_of =
+        ["subscriptionkey", "accesskey", "accesskeyid"].iter().any(|end| plain.ends_with(end));
     let last = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
     let is_password = ["pass", "pwd"].iter().any(|word| word.eq_ignore_ascii_case(last));
     !FOLDERS.contains(&name) && (is_key_of || is_password || FIELDS.contains(&&*plain))
@@ -322,7 +332,8 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_known_in_headers_and_parameters() {
-        for header in ["X-CSRF-Token", "X-Csrf", "x-xsrf", "X-JWT-Assertion", "X-Api-Key"] {
+        let headers = ["X-CSRF-Token", "X-Csrf", "x-xsrf", "X-JWT-Assertion", "X-Api-Key", "DPoP"];
+        for header in headers.into_iter().chain(["Authentication", "X-Hub-HMAC"]) {
             assert!(may_be_secret_header(header), "{header}");
         }
         for parameter in ["jwt", "id_token", "code", "otp", "ticket", "X-Amz-Signature"] {
@@ -335,7 +346,8 @@ mod tests {
         {
             assert!(!is_secret_parameter(plain), "{plain}");
         }
-        for field in ["pin", "db_pass", "AccessKey", "PGPWD", "otp"] {
+        let fields = ["pin", "db_pass", "AccessKey", "PGPWD", "otp", "hmac", "SAMLResponse", "mfa"];
+        for field in fields.into_iter().chain(["AWSAccessKeyId", "creditCard", "card_number"]) {
             assert_eq!(is_secret_field(field), field != "PGPWD", "{field}");
         }
         for plain in ["key", "code", "PWD", "OLDPWD", "shipping", "id"] {

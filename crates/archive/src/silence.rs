@@ -1,4 +1,5 @@
-//! Stretches of a load in which no response was complete although requests were in flight.
+//! Stretches of a load in which no response was complete although requests were in flight or
+//! failed.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Silence {
     /// The last complete response before it.
     pub start_ns: u64,
-    /// Since when requests were in flight all the time.
+    /// Since when requests were in flight, or failed one after the other, all the time.
     pub busy_ns: u64,
     pub end_ns: u64,
     /// Requests in flight at its end.
@@ -19,7 +20,7 @@ impl Silence {
     /// End of a silence without a following response: the worker had no more requests.
     pub const UNKNOWN_END: u64 = u64::MAX;
 
-    /// Returns the part of it in which requests were in flight, within a window.
+    /// Returns the part of it in which requests were in flight or failed, within a window.
     #[must_use]
     pub fn clipped(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
         let start_ns = self.start_ns.max(self.busy_ns).max(opens);

@@ -342,8 +342,12 @@ fn text_fault(body: &[u8], deep: &Deep) -> Option<String> {
     if !deep.wants_json() {
         return None;
     }
-    let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
-        return Some("the body is not JSON".into());
+    let value = match serde_json::from_slice::<serde_json::Value>(body) {
+        Ok(value) => value,
+        Err(error) if error.to_string().contains("number out of range") => {
+            return Some("the body has a number that no 64-bit float can hold".into());
+        }
+        Err(_) => return Some("the body is not JSON".into()),
     };
     let nothing = |pointer: &str| Some(format!("nothing stands at JSON pointer {pointer:?}"));
     let fault = deep.json.iter().find_map(|(pointer, wanted)| match value.pointer(pointer) {

@@ -160,8 +160,12 @@ pub(crate) struct Recorder {
 struct Silences {
     /// The last complete response, or the beginning.
     last: Instant,
-    /// Since when requests are in flight; of no meaning while there are none.
+    /// Since when requests are in flight, or fail one after the other; of no meaning while neither
+    /// is so.
     busy: Instant,
+    /// The last request that ended had no complete response. The times without requests that
+    /// follow, such as waits before the next attempt to connect, are the server's.
+    is_failing: bool,
     /// Length from which on a silence is kept, nanoseconds.
     least_ns: u64,
     /// Silences that ended within the window or its drain. The memory is allocated at the start.
@@ -175,6 +179,7 @@ impl Silences {
         Silences {
             last: Instant::default(),
             busy: Instant::default(),
+            is_failing: false,
             least_ns,
             kept: Vec::with_capacity(limits::SILENCES),
         }
@@ -313,9 +318,11 @@ impl Recorder {
 
     /// Seals what is left at the very end.
     pub(crate) fn finish(&mut self, now: Instant) {
-        if self.in_flight > 0 {
+        if self.is_waiting() {
             self.end_silence(now);
-        } else if self.began != Instant::NEVER {
+            self.silences.last = now;
+        }
+        if self.in_flight == 0 && self.began != Instant::NEVER {
             // This worker has nothing in flight; other workers may still be waiting.
             self.silences.kept.push(Silence {
                 start_ns: self.silences.last.since(self.began),
@@ -363,7 +370,7 @@ impl Recorder {
     pub(crate) fn started(&mut self, intended: Instant, now: Instant) {
         self.settle(now);
         self.current.started += 1;
-        if self.in_flight == 0 {
+        if !self.is_waiting() {
             self.silences.busy = now;
         }
         self.in_flight += 1;
@@ -425,6 +432,7 @@ impl Recorder {
             }
             self.silences.last = done;
         }
+        self.silences.is_failing = !outcome.is_completed();
         self.in_flight -= 1;
         let belongs = self.belongs(exchange.intended);
         let is_of_interval = self.is_of_interval(belongs);
@@ -463,6 +471,12 @@ impl Recorder {
         }
     }
 
+    /// Whether the server owes a response, or has just failed to give one.
+    #[inline]
+    fn is_waiting(&self) -> bool {
+        self.in_flight > 0 || self.silences.is_failing
+    }
+
     /// Nothing was complete from the last response up to `at`.
     #[cold]
     fn end_silence(&mut self, at: Instant) {
@@ -470,7 +484,7 @@ impl Recorder {
             return;
         }
         let since = |instant: Instant| instant.since(self.began);
-        let busy = if self.in_flight > 0 { self.silences.busy } else { at };
+        let busy = if self.is_waiting() { self.silences.busy } else { at };
         let silence = Silence {
             start_ns: since(self.silences.last),
             busy_ns: since(busy),

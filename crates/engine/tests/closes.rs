@@ -144,6 +144,29 @@ fn a_pause_is_a_silence_whatever_is_in_flight() {
     }
 }
 
+/// Requests that time out, and the waits before the next attempts, do not cut a pause in pieces.
+#[test]
+fn a_pause_in_which_requests_fail_is_one_silence() {
+    for (timeout_ms, at_ms) in [(20, 300), (80, 300), (20, 700), (250, 700)] {
+        let mut model = faulty(&[]);
+        model.pauses.push(Pause { at_ns: at_ms * MS, for_ns: 400 * MS });
+        let mut config = world::config(2, &Arrivals::Closed, 1);
+        config.policy.timeout_ns = timeout_ms * MS;
+        config.policy.connect_timeout_ns = timeout_ms * MS;
+        let played = sim::play(World::new(7, model), config);
+        let all = silence::within(&played.report.silences, played.report.window_ns);
+        let case = format!("time-out {timeout_ms} ms, at {at_ms} ms");
+        let [pause] = all[..] else { panic!("{case}: {all:?}") };
+        let length_ms = (1000 - at_ms).min(400);
+        // A server that serves again waits for the next attempt.
+        let waits_ms = timeout_ms + 260;
+        assert!(
+            (length_ms..=length_ms + waits_ms).contains(&pause.length_ns().div_ceil(MS)),
+            "{case}: {pause:?}"
+        );
+    }
+}
+
 /// Slow is not silent, and idle is not silent either.
 #[test]
 fn what_is_slow_or_idle_has_no_silence_of_its_own() {

@@ -44,11 +44,14 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
 }
 
 /// Why it is not known whether rates above a rate keep the objective.
-fn undecided_reason(bracket: &Bracket, above_rps: f64) -> &'static str {
+fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
+    if let Some(Searched { starts, failed_starts: failed @ 1.., .. }) = bracket.searched {
+        return format!("{failed} of {} starts failed", starts + failed);
+    }
     let mut above = bracket.rates.iter().filter(|rate| rate.rate_rps > above_rps);
     match above.all(|rate| rate.kept.loads == 0) {
-        true => "its loads had too few requests to decide",
-        false => "its repeats disagree",
+        true => "its loads had too few requests to decide".into(),
+        false => "its repeats disagree".into(),
     }
 }
 
@@ -61,13 +64,18 @@ fn width(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
 }
 
 /// `searched: 92 loads in 3 starts, 1 of them not settled, kept for 20 s`.
-fn searched_by(Searched { starts, loads, settled, holds_s, .. }: &Searched) -> String {
+fn searched_by(searched: &Searched) -> String {
+    let Searched { starts, failed_starts, loads, settled, holds_s, .. } = searched;
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
     let open = starts - settled;
     let open = if open > 0 { format!(", {open} of them not settled") } else { String::new() };
     let holds =
         holds_s.map_or_else(String::new, |seconds| format!(", kept for {} s", length(seconds)));
-    format!("searched: {loads} in {by}{open}{holds}")
+    let failed = match failed_starts {
+        0 => String::new(),
+        failed => format!(", {} failed", plural(*failed as u64, "more start")),
+    };
+    format!("searched: {loads} in {by}{open}{holds}{failed}")
 }
 
 /// Columns of [`search_cells`].

@@ -50,7 +50,10 @@ pub struct Bracket {
 /// Searches, one at each start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Searched {
+    /// Starts with a search.
     pub starts: usize,
+    /// Starts that failed before any load. Each counts as one that kept no rate.
+    pub failed_starts: usize,
     pub loads: usize,
     /// Searches that ended with bounds as close as was asked.
     pub settled: usize,
@@ -102,6 +105,7 @@ impl Repeats {
         let missed = self.by_block.iter().find_map(|(_, judged)| match judged {
             Judged::Missed(what)
             | Judged::Failed(what)
+            | Judged::NotStarted(what)
             | Judged::TooShort(what)
             | Judged::GeneratorMissed(what) => Some(what.clone()),
             Judged::Kept => None,
@@ -115,29 +119,32 @@ impl Repeats {
 #[must_use]
 pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec<Bracket> {
     let Some(objective) = &plan.report.objective else { return Vec::new() };
-    let repeats = |key: CellKey, cell: &Cell<'_>| -> Repeats {
+    let repeats = |key: CellKey| -> Repeats {
+        let trials = grid.get(key).map_or(&[][..], Cell::trials);
         let judged = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
-        let votes = cell.trials().iter().map(|trial| (*trial, judged(trial)));
+        let votes = trials.iter().map(|trial| (*trial, judged(trial)));
         // A repeat that dyno does not count, such as one of a server that was still warming, keeps
         // no objective. One that the machine disturbed decides nothing.
         let by_block = votes
             .filter(|(trial, (_, judged))| trial.valid || *judged != Judged::Kept)
             .filter(|(trial, _)| !trial.has_excuse())
             .map(|(_, vote)| vote)
-            .chain(failed_starts((plan, grid), &subjects[key.arm], key))
+            .chain(failed_starts((plan, grid), &subjects[key.arm], key).map(not_started))
             .collect();
         let counts = |trial: &&TrialResult| {
             Counts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
         };
-        Repeats { by_block, counts: Counts::sum(cell.trials().iter().map(counts)) }
+        Repeats { by_block, counts: Counts::sum(trials.iter().map(counts)) }
     };
     let mut all: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> = BTreeMap::new();
-    for (key, cell) in grid.cells() {
+    // A server none of whose starts succeeded has no trials, but votes.
+    let planned: BTreeSet<CellKey> = plan.trials.iter().map(CellKey::of_trial).collect();
+    for key in planned {
         let shape = Shape::of(&plan.load.steps[key.step]);
         if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
             let of = (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);
             let rates = all.entry(of).or_default();
-            let votes = repeats(key, cell);
+            let votes = repeats(key);
             // One rate may be a step more than once.
             match rates.iter_mut().find(|(known, _): &&mut (f64, Repeats)| *known == rate) {
                 Some((_, known)) => {
@@ -159,13 +166,18 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
         .collect()
 }
 
-/// Votes of the starts that failed before any load: the server kept the objective at no rate there.
-/// A start that failed later has the vote of the load in which it did.
-fn failed_starts(
+/// The vote of a start that failed before any load: the server kept the objective at no rate there.
+fn not_started((block, failure): (u32, &SubjectFailure)) -> (u32, Judged) {
+    (block, Judged::NotStarted(failure.failure.in_words()))
+}
+
+/// Returns the starts of an arm that failed before any load, each with its block. A start that
+/// failed later has the vote of the load in which it did.
+pub(super) fn failed_starts<'a>(
     (plan, grid): (&Plan, &Grid<'_>),
-    subject: &SubjectResult,
+    subject: &'a SubjectResult,
     key: CellKey,
-) -> Vec<(u32, Judged)> {
+) -> impl Iterator<Item = (u32, &'a SubjectFailure)> {
     let protocol = plan.workloads[key.workload].protocol;
     let has_trial = |block: u32| {
         let of_arm = grid.cells().filter(|(own, _)| own.arm == key.arm);
@@ -175,10 +187,10 @@ fn failed_starts(
         of.failure.kind.is_the_subjects() && of.protocol.is_none_or(|own| own == protocol)
     };
     let lost = subject.failures.iter().filter(is_lost);
+    // Repeat 0: it was never built.
     let by_block: BTreeMap<u32, &SubjectFailure> =
-        lost.filter_map(|of| Some((of.repeat.checked_sub(1)?, of))).collect();
-    let votes = by_block.into_iter().filter(|(block, _)| !has_trial(*block));
-    votes.map(|(block, of)| (block, Judged::Failed(of.failure.in_words()))).collect()
+        lost.filter(|of| of.repeat > 0).map(|of| (of.repeat, of)).collect();
+    by_block.into_iter().filter(|(block, _)| !has_trial(*block)).collect::<Vec<_>>().into_iter()
 }
 
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
@@ -390,6 +402,30 @@ mod tests {
         };
         assert_eq!(failed(FailureKind::NeverReady), (None, vec![(2, 5)]));
         assert_eq!(failed(FailureKind::Harness), (Some(1000.0), vec![(2, 2)]));
+    }
+
+    /// Whichever of the starts fail, and whatever ran before them.
+    #[test]
+    fn each_failed_start_has_one_vote_at_each_rate() {
+        for lost in 0..1 << 5 {
+            let mut run = five_starts();
+            let is_lost = |launch: usize| lost & (1 << launch) != 0;
+            run.trials.retain(|trial| !is_lost(trial.trial));
+            let message = "it ended".into();
+            let failure = Failure { kind: FailureKind::NeverReady, message };
+            run.starts.extend((0..5).map(|launch| StartRecord {
+                start: launch,
+                launch,
+                failure: is_lost(launch).then(|| failure.clone()),
+                ..StartRecord::default()
+            }));
+            let good = run.trials.len() as u64;
+            let rate = (good >= 3).then_some(1000.0);
+            assert_eq!(kept(&run), (rate, vec![(good, 5)]), "lost: {lost:b}");
+            let found = crate::report::report(&run).brackets.remove(0);
+            let missed = (good < 3).then_some(1000.0);
+            assert_eq!((found.missed_rps, found.failures_at_any_rate), (missed, false));
+        }
     }
 
     #[test]

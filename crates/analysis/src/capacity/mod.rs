@@ -193,6 +193,7 @@ impl CapacityTrial {
                 Judged::Kept => None,
                 Judged::Missed(what)
                 | Judged::Failed(what)
+                | Judged::NotStarted(what)
                 | Judged::TooShort(what)
                 | Judged::GeneratorMissed(what) => Some(what),
             },

@@ -30,6 +30,8 @@ pub enum Judged {
     /// Wrong or missing responses missed it, in words. Only other rates show whether that depends
     /// on the rate.
     Failed(String),
+    /// The server did not start, in words.
+    NotStarted(String),
     /// The load was too short for a percentile of the objective, in words: it is neither kept nor
     /// missed.
     TooShort(String),

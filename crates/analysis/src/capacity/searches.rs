@@ -1,7 +1,7 @@
 //! Searches of a run: at each start the highest rate at which its server keeps the suite's
 //! objective.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use dyno_archive::plan;
 use dyno_archive::run::Run;
@@ -10,14 +10,16 @@ use dyno_archive::{LoadRecord, Party, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::brackets::{Bracket, Searched};
+use super::brackets::{Bracket, Searched, failed_starts};
 use super::{CapacityResult, RateSearch, Search, Width, least_rps};
 use crate::LoadResult;
 use crate::cell::{CellKey, Shape};
 use crate::duet::Company;
+use crate::grid::Grid;
 use crate::load::Config;
 use crate::server::server_use;
 use crate::stats::Repeated;
+use crate::subject::SubjectResult;
 use crate::trial::{cpus_of, trial};
 use crate::verdict::{self, Context};
 
@@ -118,14 +120,33 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
 
 /// Brackets of the searches of each arm, workload and kind of connection: medians over starts.
 #[must_use]
-pub(crate) fn brackets_of(searches: &[SearchResult]) -> Vec<Bracket> {
-    let mut by_cell: BTreeMap<CellKey, Vec<&SearchResult>> = BTreeMap::new();
-    searches.iter().for_each(|search| by_cell.entry(search.cell).or_default().push(search));
-    by_cell.into_values().map(|own| bracket_of(&own)).collect()
+pub(crate) fn brackets_of(
+    (plan, grid): (&plan::Plan, &Grid<'_>),
+    searches: &[SearchResult],
+    subjects: &[SubjectResult],
+) -> Vec<Bracket> {
+    if plan.search.is_none() || plan.report.objective.is_none() {
+        return Vec::new();
+    }
+    // Rates are searched after closed loops.
+    let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals.rate().is_none();
+    let cells: BTreeSet<CellKey> =
+        plan.trials.iter().map(CellKey::of_trial).filter(is_closed).collect();
+    let bracket = |key: CellKey| {
+        let own: Vec<&SearchResult> = searches.iter().filter(|of| of.cell == key).collect();
+        let failed = failed_starts((plan, grid), &subjects[key.arm], key).count();
+        (own.len() + failed > 0).then(|| bracket_of((plan, key), &own, failed))
+    };
+    cells.into_iter().filter_map(bracket).collect()
 }
 
-fn bracket_of(own: &[&SearchResult]) -> Bracket {
-    let first = own[0];
+/// `failed`: starts without a search. Each kept no rate.
+fn bracket_of(
+    (plan, key): (&plan::Plan, CellKey),
+    own: &[&SearchResult],
+    failed: usize,
+) -> Bracket {
+    let Shape { connections, streams, pipeline, pass, .. } = Shape::of(&plan.load.steps[key.step]);
     // A search without any answered request found nothing.
     let begun: Vec<&CapacityResult> = own
         .iter()
@@ -146,20 +167,23 @@ fn bracket_of(own: &[&SearchResult]) -> Bracket {
     let most =
         |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
     let limited_by_generator = begun.iter().filter(|result| result.limited_by_generator).count();
-    let by_repeat: Vec<f64> = begun.iter().map(|result| result.kept_rps.unwrap_or(0.0)).collect();
+    let lost = || std::iter::repeat_n(None, failed);
+    let by_repeat: Vec<f64> =
+        begun.iter().map(|of| of.kept_rps).chain(lost()).map(|rps| rps.unwrap_or(0.0)).collect();
     Bracket {
-        subject: first.subject.clone(),
-        workload: first.workload.clone(),
-        connections: first.connections,
-        streams: first.streams,
-        pipeline: first.pipeline,
-        pass: first.pass,
-        kept_rps: lower_middle(begun.iter().map(|result| result.kept_rps)),
-        missed_rps: upper_middle(begun.iter().map(|result| result.missed_rps)),
+        subject: plan.arms[key.arm].name.clone(),
+        workload: plan.workloads[key.workload].name.clone(),
+        connections,
+        streams,
+        pipeline,
+        pass,
+        kept_rps: lower_middle(begun.iter().map(|result| result.kept_rps).chain(lost())),
+        missed_rps: upper_middle(begun.iter().map(|result| result.missed_rps).chain(lost())),
         limited_by_generator: most(|result| result.limited_by_generator),
         rates: Vec::new(),
         searched: Some(Searched {
             starts,
+            failed_starts: failed,
             loads,
             settled,
             confirmed,
@@ -189,8 +213,10 @@ fn upper_middle(missed: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::StartRecord;
     use dyno_archive::plan::{Arrival, Condition};
     use dyno_archive::search::SearchLoad;
+    use dyno_archive::start::{Failure, FailureKind};
     use dyno_archive::times::Recording;
 
     use super::*;
@@ -356,6 +382,36 @@ mod tests {
             run.searches.iter().map(|search| search.loads.len()).sum::<usize>()
         );
         assert_eq!(bracket.interval_rps, None, "too few starts");
+    }
+
+    #[test]
+    fn starts_that_failed_before_any_load_keep_no_rate() {
+        let lose = |lost: &[usize]| {
+            let mut run = run(&[3000.0, 5000.0, 3100.0]);
+            let message = "it ended".into();
+            let failure = Failure { kind: FailureKind::NeverReady, message };
+            run.starts.extend(lost.iter().map(|launch| StartRecord {
+                start: *launch,
+                launch: *launch,
+                failure: Some(failure.clone()),
+                ..StartRecord::default()
+            }));
+            run.trials.retain(|trial| !lost.contains(&trial.trial));
+            run.searches.retain(|search| !lost.contains(&search.trial));
+            crate::report::report(&run).brackets.remove(0)
+        };
+        let counts = |bracket: &Bracket| {
+            let searched = bracket.searched.unwrap();
+            (searched.starts, searched.failed_starts, bracket.by_repeat_rps.len())
+        };
+        let (none, one) = (lose(&[]), lose(&[1]));
+        assert_eq!((counts(&none), counts(&one)), ((3, 0, 3), (2, 1, 3)));
+        assert!(one.kept_rps.unwrap() <= 3000.0 && one.missed_rps.unwrap() > 3100.0, "{one:?}");
+        for lost in [&[0, 1][..], &[1, 2], &[0, 1, 2]] {
+            let bracket = lose(lost);
+            assert_eq!((bracket.kept_rps, bracket.missed_rps), (None, None), "{lost:?}");
+            assert_eq!(counts(&bracket), (3 - lost.len(), lost.len(), 3));
+        }
     }
 
     /// A server that answers every n-th request wrong, at any rate, and each at once.

@@ -146,7 +146,8 @@ impl Found {
     /// Adds differences between the parts of a run that was resumed in spite of them: the parts are
     /// not one experiment.
     fn parts(&mut self, name: &str, run: &Run) {
-        let all = run.header.resumptions.iter().flat_map(|part| &part.differences);
+        let parts = run.later_parts();
+        let all = parts.iter().flat_map(|part| &part.differences);
         let names: BTreeSet<&str> = all.map(|difference| &*difference.what).collect();
         self.all.extend(names.into_iter().map(|what| Difference {
             what: format!("parts of {name}: {what}"),

@@ -484,7 +484,7 @@ impl<'a> Beyond<'a> {
 }
 
 const BROKE: &str = "most repeats of B do not count, because its server answered wrong, failed or \
-                     never came up, and most of A do";
+                     never came up, and in most of A the server did not fail";
 
 /// `p 0.012`, or `p below 0.001`.
 pub(super) fn p_in_words(p: f64) -> String {

@@ -1,3 +1,4 @@
+use dyno_archive::StartRecord;
 use dyno_archive::plan::{Arrivals, Backend, Launch, Subject, Trial};
 
 use super::order::Confounding;
@@ -416,11 +417,16 @@ fn differing_parts_of_a_run_are_reported() {
         now: "6.8".into(),
     }];
     after.header.resumptions = vec![fixture::resumption(&after, 2, differences)];
+    after.starts.push(StartRecord { start: 2, ..StartRecord::default() });
     let seen = compared((&before, None), (&after, None), &Asked::default());
     let names: Vec<&str> = seen.differences.iter().map(|d| &*d.what).collect();
     assert_eq!(names, ["parts of B: kernel"]);
     let seen = compared((&after, Some(0)), (&after, Some(1)), &Asked::default());
     assert_eq!(seen.differences[0].what, "parts of the run: kernel");
+    // Resumed after its end: nothing was measured in other conditions.
+    after.header.resumptions[0].from_start = 3;
+    let seen = compared((&before, None), (&after, None), &Asked::default());
+    assert!(seen.differences.is_empty(), "{:?}", seen.differences);
 }
 
 /// Forty gates over servers that are alike are missed no more often than one of them may be.

@@ -116,14 +116,18 @@ pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
         1 => "it took".to_string(),
         n => format!("it was the longest of {n} such stalls, which took"),
     };
+    let asked = match longest.in_flight {
+        0 => "requests were sent or connections tried".to_string(),
+        n => format!("{n} requests were in flight"),
+    };
     let message = format!(
-        "Nothing was answered for {}, from {:.2} s after the load began, although {} requests were \
-         in flight; {others} {} of the window. A closed loop sends nothing meanwhile, so its \
+        "Nothing was answered for {}, from {:.2} s after the load began, although {}; {others} {} \
+         of the window. A closed loop sends nothing meanwhile, so its \
          percentiles hardly show them. Estimate (in none of the histograms): with arrivals at the \
          same rate p99 would be at least {}. Measure it with `--rate`.",
         duration(length_ns as f64),
         seconds(longest.start_ns as f64),
-        longest.in_flight,
+        asked,
         percent(share),
         duration(open_p99_ns)
     );

@@ -184,9 +184,8 @@ fn remeasured(run: &Run) -> Option<Caveat> {
 
 /// A run that the user resumed although something had changed: its parts are not one experiment.
 fn mixed(run: &Run) -> Option<Caveat> {
-    let header = &run.header;
-    let all: Vec<String> = header
-        .resumptions
+    let (header, later) = (&run.header, run.later_parts());
+    let all: Vec<String> = later
         .iter()
         .flat_map(|r| &r.differences)
         .map(|d| format!("{}: {} then, {} later", d.what, d.before, d.now))
@@ -195,8 +194,8 @@ fn mixed(run: &Run) -> Option<Caveat> {
         return None;
     }
     // Each part ends where the next part's first start begins.
-    let begins = std::iter::once(0).chain(header.resumptions.iter().map(|r| r.from_start));
-    let ends = header.resumptions.iter().map(|r| r.from_start).chain([usize::MAX]);
+    let begins = std::iter::once(0).chain(later.iter().map(|r| r.from_start));
+    let ends = later.iter().map(|r| r.from_start).chain([usize::MAX]);
     let parts: Vec<Vec<usize>> = begins
         .zip(ends)
         .map(|(from, to)| {
@@ -206,10 +205,8 @@ fn mixed(run: &Run) -> Option<Caveat> {
     let versions = |subjects: &[Subject]| -> Value {
         subjects.iter().map(|s| (s.id(), json!(s.version))).collect::<Map<_, _>>().into()
     };
-    let subjects = std::iter::once(&header.plan.subjects)
-        .chain(header.resumptions.iter().map(|r| &r.subjects));
-    let started =
-        std::iter::once(&header.started).chain(header.resumptions.iter().map(|r| &r.started));
+    let subjects = std::iter::once(&header.plan.subjects).chain(later.iter().map(|r| &r.subjects));
+    let started = std::iter::once(&header.started).chain(later.iter().map(|r| &r.started));
     let evidence: Vec<_> = parts
         .iter()
         .zip(subjects.zip(started))

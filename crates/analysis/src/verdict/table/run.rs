@@ -29,8 +29,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::NewFiles,
         severity: Severity::Warning,
-        says: "during the run: a (cache.json; 2 starts). If these",
-        evidence: r#"{"parts": ["a"]}"#,
+        says: "during the run: s (cache.json; 2 starts). If these",
+        evidence: r#"{"parts": ["s"]}"#,
         trips: |w| {
             for start in &mut w.run.starts[1..] {
                 let first = "cache.json".into();
@@ -202,8 +202,16 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         says: "its parts (2 and 1 trials) are not one experiment, and a subject's row joins both. \
                kernel: 6.1 then, 6.2 later; dyno: 1 then, 2 later.",
         evidence: r#"{"differences": ["kernel: 6.1 then, 6.2 later", "dyno: 1 then, 2 later"], "parts": [{"started": "then", "trials": [0, 1], "versions": {"a": "1"}}, {"started": "later", "trials": [2], "versions": {"a": "2"}}]}"#,
-        trips: |w| w.resume(&[("kernel", "6.1", "6.2"), ("dyno", "1", "2")]),
-        just_not: |w| w.resume(&[]),
+        trips: |w| {
+            w.resume(&[("kernel", "6.1", "6.2"), ("dyno", "1", "2")]);
+            // Resumed once more, with nothing left to do.
+            w.resume(&[("kernel", "6.1", "6.3")]);
+            w.run.header.resumptions[1].from_start = 3;
+        },
+        just_not: |w| {
+            w.resume(&[("kernel", "6.1", "6.3")]);
+            w.run.header.resumptions[0].from_start = 3;
+        },
         otherwise: None,
     },
     Case {
