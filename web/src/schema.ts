@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 24633309f0bd16a7b8481cb58f68e5e7670288ad00e8317d478982f37bdb36d0
+// Made by types.mjs from docs/schema/report.schema.json 933a69c142abe957a367da48138793c62ba9c5a261b3602b4af3d79dcfd5d21d
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -27,6 +27,7 @@ export type Code =
   | "warmup_failures"
   | "dropped"
   | "stalled"
+  | "outage"
   | "answered_early"
   | "generator_stopped"
   | "connections"

@@ -117,6 +117,10 @@ codes! {
     /// were in flight. Requests that would have been sent meanwhile are missing from the response
     /// times.
     Stalled = "stalled",
+    /// In a closed loop no request was answered for a tenth of the window or more, and requests
+    /// failed meanwhile: the server was down. A closed loop sends few requests to such a server, so
+    /// their number hides it.
+    Outage = "outage" => "the server was down for a part of the window",
     /// Complete responses came before their request had been sent in full: the server did not wait
     /// for all of it.
     AnsweredEarly = "answered_early" => "the server answered before it had the whole requests",

@@ -115,7 +115,7 @@ const BREAKS: [Code; 5] = [
 ];
 
 /// Caveats that refuse a trial because too many requests got no response.
-const LOSES: [Code; 2] = [Code::NoAnswers, Code::Errors];
+const LOSES: [Code; 3] = [Code::NoAnswers, Code::Errors, Code::Outage];
 
 /// Caveats that explain missing responses by causes outside of the server.
 const EXCUSES: [Code; 3] = [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed];

@@ -14,6 +14,9 @@ pub struct Silence {
     pub end_ns: u64,
     /// Requests in flight at its end.
     pub in_flight: u64,
+    /// Requests that ended in it without a complete response.
+    #[serde(default)]
+    pub failed: u64,
 }
 
 impl Silence {
@@ -62,6 +65,7 @@ pub fn common(one: &[Silence], other: &[Silence]) -> Vec<Silence> {
             busy_ns: a.busy_ns.min(b.busy_ns),
             end_ns: a.end_ns.min(b.end_ns),
             in_flight: a.in_flight + b.in_flight,
+            failed: a.failed + b.failed,
         };
         if silence.start_ns < silence.end_ns {
             both.push(silence);
@@ -80,7 +84,7 @@ mod tests {
     use super::*;
 
     fn silence(start_ns: u64, end_ns: u64, in_flight: u64) -> Silence {
-        Silence { start_ns, busy_ns: start_ns, end_ns, in_flight }
+        Silence { start_ns, busy_ns: start_ns, end_ns, in_flight, failed: 0 }
     }
 
     #[test]
@@ -126,6 +130,7 @@ mod tests {
             busy_ns: Silence::UNKNOWN_END,
             end_ns: Silence::UNKNOWN_END,
             in_flight: 0,
+            failed: 0,
         };
         assert_eq!(common(&[stuck], &[idle]), [stuck]);
         assert_eq!(idle.clipped((0, 1000)), None);

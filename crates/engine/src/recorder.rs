@@ -163,9 +163,10 @@ struct Silences {
     /// Since when requests are in flight, or fail one after the other; of no meaning while neither
     /// is so.
     busy: Instant,
-    /// The last request that ended had no complete response. The times without requests that
-    /// follow, such as waits before the next attempt to connect, are the server's.
-    is_failing: bool,
+    /// Requests that ended since the last complete response, without one of their own. After them
+    /// the times without requests, such as waits before the next attempt to connect, are the
+    /// server's.
+    failed: u64,
     /// Length from which on a silence is kept, nanoseconds.
     least_ns: u64,
     /// Silences that ended within the window or its drain. The memory is allocated at the start.
@@ -179,7 +180,7 @@ impl Silences {
         Silences {
             last: Instant::default(),
             busy: Instant::default(),
-            is_failing: false,
+            failed: 0,
             least_ns,
             kept: Vec::with_capacity(limits::SILENCES),
         }
@@ -329,6 +330,7 @@ impl Recorder {
                 busy_ns: Silence::UNKNOWN_END,
                 end_ns: Silence::UNKNOWN_END,
                 in_flight: 0,
+                failed: 0,
             });
         }
         self.close_window(now);
@@ -431,8 +433,10 @@ impl Recorder {
                 self.end_silence(done);
             }
             self.silences.last = done;
+            self.silences.failed = 0;
+        } else {
+            self.silences.failed += 1;
         }
-        self.silences.is_failing = !outcome.is_completed();
         self.in_flight -= 1;
         let belongs = self.belongs(exchange.intended);
         let is_of_interval = self.is_of_interval(belongs);
@@ -474,7 +478,7 @@ impl Recorder {
     /// Whether the server owes a response, or has just failed to give one.
     #[inline]
     fn is_waiting(&self) -> bool {
-        self.in_flight > 0 || self.silences.is_failing
+        self.in_flight > 0 || self.silences.failed > 0
     }
 
     /// Nothing was complete from the last response up to `at`.
@@ -490,6 +494,7 @@ impl Recorder {
             busy_ns: since(busy),
             end_ns: since(at),
             in_flight: self.in_flight,
+            failed: self.silences.failed,
         };
         self.silences.keep(silence);
     }

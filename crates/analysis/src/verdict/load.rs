@@ -46,6 +46,7 @@ pub(super) fn caveats(
         connections(result),
         unsolicited(result),
         pauses::generator_stopped(result, record),
+        pauses::outage(result, record),
         pauses::stalled(result, record),
         answered_early(result, record),
         streams_not_granted(result),

@@ -91,17 +91,45 @@ fn suspended(record: &LoadRecord) -> u64 {
 /// for less.
 const STALL_NS: f64 = 20e6;
 
+/// Share of the window from which on a server that failed meanwhile was down.
+const DOWN: f64 = 0.1;
+
+/// The stalls of a closed loop: times without a complete response that are long for this server.
+fn stalls(result: &LoadResult, record: &LoadRecord) -> Option<Vec<Silence>> {
+    let ordinary_ns = median_ns(record).filter(|_| result.config.model == Model::Closed)? as f64;
+    let least_ns = (MANY_TIMES * ordinary_ns).max(STALL_NS);
+    let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clipped(record.window_ns));
+    Some(silences.filter(|silence| silence.length_ns() as f64 > least_ns).collect())
+}
+
+/// A server that answered nothing for a part of the window, and of which requests failed meanwhile.
+/// The generator waits longer and longer before it tries again, so these are few.
+pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+    let mut stalls = stalls(result, record)?;
+    stalls.retain(|silence| silence.failed > 0);
+    let longest_ns = stalls.iter().map(Silence::length_ns).max()?;
+    let failed: u64 = stalls.iter().map(|silence| silence.failed).sum();
+    let all_ns: u64 = stalls.iter().map(Silence::length_ns).sum();
+    let share = all_ns as f64 / own_time(record);
+    let is_own = longest_pause(record) * 2 > longest_ns;
+    (share >= DOWN && !is_own).then(|| {
+        let message = format!(
+            "The server answered nothing for {} of the window, and {failed} requests failed \
+             meanwhile: it was down. Its throughput is a mean of times with and without a server. \
+             Look for the reason in its log, and repeat the step.",
+            percent(share)
+        );
+        let evidence =
+            json!({"share": share, "failed": failed, "longest_s": longest_ns as f64 / 1e9});
+        Caveat::new(Code::Outage, Severity::Invalid, message, evidence)
+    })
+}
+
 /// A server that answered nothing for a while. A closed loop sends nothing meanwhile: few of its
 /// requests show it.
 pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
-    if result.config.model != Model::Closed {
-        return None;
-    }
+    let stalls = stalls(result, record)?;
     let ordinary_ns = median_ns(record)? as f64;
-    let least_ns = (MANY_TIMES * ordinary_ns).max(STALL_NS);
-    let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clipped(record.window_ns));
-    let stalls: Vec<Silence> =
-        silences.filter(|silence| silence.length_ns() as f64 > least_ns).collect();
     let longest = stalls.iter().max_by_key(|silence| silence.length_ns())?;
     let lengths: Vec<u64> = stalls.iter().map(Silence::length_ns).collect();
     let (window_ns, length_ns) = (own_time(record), longest.length_ns());

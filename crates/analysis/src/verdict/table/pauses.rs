@@ -93,8 +93,13 @@ pub(super) const STOPPED: &[Case<World>] = &[
 ];
 
 fn silent(w: &mut World, from_ms: u64, for_ms: u64) {
+    failing(w, from_ms, for_ms, 0);
+}
+
+/// A silence in which so many requests failed.
+fn failing(w: &mut World, from_ms: u64, for_ms: u64, failed: u64) {
     let (start_ns, end_ns) = (from_ms * MS, (from_ms + for_ms) * MS);
-    let silence = Silence { start_ns, busy_ns: start_ns, end_ns, in_flight: 4 };
+    let silence = Silence { start_ns, busy_ns: start_ns, end_ns, in_flight: 4, failed };
     w.record.silences.get_or_insert_default().push(silence);
 }
 
@@ -117,6 +122,26 @@ const fn stalled(trips: fn(&mut World), just_not: fn(&mut World)) -> Case<World>
 }
 
 pub(super) const STALLED: &[Case<World>] = &[
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        says: "The server answered nothing for 11 % of the window, and 3 requests failed meanwhile",
+        evidence: r#"{"share": 0.11, "failed": 3, "longest_s": 0.11}"#,
+        ..stalled(|w| failing(w, 200, 110, 3), |w| failing(w, 200, 90, 3))
+    },
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        says: "for 12 % of the window, and 4 requests failed",
+        evidence: r#"{"share": 0.12, "failed": 4}"#,
+        ..stalled(
+            |w| (0..4).for_each(|n| failing(w, 200 * n, 30, 1)),
+            |w| {
+                (0..3).for_each(|n| failing(w, 200 * n, 30, 1));
+                silent(w, 700, 100);
+            },
+        )
+    },
     // Requests take 1 ms: half of the window without an answer would be 0.49 s for the hundredth
     // that waits longest.
     Case {
