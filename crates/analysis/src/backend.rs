@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::grid::Cell;
 use crate::server::{self, ServerUse};
 use crate::stats::Repeated;
-use crate::subject::{BuildResult, Startup, build_result, startup_over};
+use crate::subject::{BuildResult, StartupSummary, build_result, startup_over};
 use crate::trial::TrialResult;
 
 /// Use of a service that the subject needs, in one trial.
@@ -44,7 +44,7 @@ pub struct BackendResult {
     pub title: String,
     pub version: Option<String>,
     pub build: Option<BuildResult>,
-    pub startup_ms: Startup,
+    pub startup_ms: StartupSummary,
     /// Time to load its data.
     pub seeded_ms: Repeated,
     pub stop_ms: Repeated,

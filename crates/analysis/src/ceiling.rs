@@ -1,12 +1,12 @@
 //! Ceilings that a calibration found on this machine, and the choice of the one for a later load.
 
 use dyno_archive::limits::COUNT;
-use dyno_archive::plan::{DriverKind, Model};
+use dyno_archive::plan::{DriverKind, LoadModel};
 use dyno_archive::trial::Ceiling;
 use dyno_archive::{LoadRecord, Protocol};
 use serde::{Deserialize, Serialize};
 
-use crate::load::Config;
+use crate::load::LoadConfig;
 
 /// The ceiling of one kind of load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,13 +37,13 @@ impl KindCeiling {
 #[must_use]
 pub fn of_load<'a>(
     all: &'a [KindCeiling],
-    asked: &Config,
+    asked: &LoadConfig,
     record: &LoadRecord,
 ) -> Option<&'a Ceiling> {
     // A thread without a connection is not started.
     let threads = asked.threads.clamp(1, asked.connections.max(1));
     let is_comparable = threads == 1
-        && asked.model == Model::Closed
+        && asked.model == LoadModel::Closed
         && !asked.protocol.is_tls()
         && asked.page_connections.is_none()
         && asked.requests_per_connection.is_none()
@@ -84,7 +84,7 @@ mod tests {
     }
 
     /// Throughput of the ceiling that is found for a load of 64 connections after a change.
-    fn found(change: impl FnOnce(&mut Config, &mut LoadRecord)) -> Option<f64> {
+    fn found(change: impl FnOnce(&mut LoadConfig, &mut LoadRecord)) -> Option<f64> {
         let all = [Protocol::H1, Protocol::H2c].map(|p| [kind(p, false), kind(p, true)]).concat();
         let (mut asked, mut record) = (fixture::config(Arrivals::Closed), fixture::record(1));
         (asked.driver, asked.connections, asked.threads) = (DriverKind::Epoll, 64, 1);

@@ -45,7 +45,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn of(step: &Step) -> Shape {
+    pub(crate) fn from_step(step: &Step) -> Shape {
         Shape {
             connections: step.connections,
             streams: step.streams,

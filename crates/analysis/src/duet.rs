@@ -16,7 +16,7 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::CellKey;
 use crate::server::{ServerUse, server_use};
 use crate::stats::median;
-use crate::turns::{self, RoundResult, cpu_us_per_request, measured};
+use crate::turns::{self, RoundResult, cpu_us_per_request, measured_intervals};
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// A trial whose load ran at the same time as those of other subjects.
@@ -53,11 +53,11 @@ impl DuetResult {
         plan: &Plan,
         record: &TrialRecord,
         party: Party,
-        company: &Company,
+        company: &CoRunners,
     ) -> Option<DuetResult> {
         let loads = record.load.at_once?;
         let planned = plan.loads_with(&plan.trials[record.trial]);
-        let is_usual = company.is_usual(plan, record);
+        let is_usual = company.has_usual_corunners(plan, record);
         let beside = company.names_of_others(plan, record);
         let cpus = company.cpus.get(&began(plan, record)).copied().flatten();
         let record = &record.load;
@@ -86,7 +86,7 @@ type Began = (Point, u32, u64);
 
 /// Arms whose loads usually ran at the same time, by workload and step, and arms that took turns.
 #[derive(Debug, Default)]
-pub(crate) struct Company {
+pub(crate) struct CoRunners {
     usual: BTreeMap<Point, BTreeSet<usize>>,
     of: BTreeMap<Began, BTreeSet<usize>>,
     /// CPUs that the servers of loads at the same time used together; `None`: one is unknown.
@@ -96,9 +96,9 @@ pub(crate) struct Company {
     paces: BTreeMap<Began, Vec<(usize, Vec<f64>)>>,
 }
 
-impl Company {
+impl CoRunners {
     #[must_use]
-    pub(crate) fn new(plan: &Plan, trials: &[TrialRecord]) -> Company {
+    pub(crate) fn new(plan: &Plan, trials: &[TrialRecord]) -> CoRunners {
         let mut of: BTreeMap<Began, BTreeSet<usize>> = BTreeMap::new();
         let mut loads: BTreeMap<Began, usize> = BTreeMap::new();
         let mut cpus: BTreeMap<Began, Option<f64>> = BTreeMap::new();
@@ -130,7 +130,7 @@ impl Company {
             let pace = turns::pace(&record.load).map(|pace| (record.trial, pace));
             paces.entry(began(plan, record)).or_default().extend(pace);
         }
-        Company {
+        CoRunners {
             usual,
             of,
             cpus,
@@ -172,7 +172,7 @@ impl Company {
 
     /// Whether a load ran at the same time as those with which its step most often ran, as far as
     /// they are known. A load that ran alone never did.
-    fn is_usual(&self, plan: &Plan, record: &TrialRecord) -> bool {
+    fn has_usual_corunners(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = began(plan, record);
         let loads = record.load.at_once.map_or(1, |loads| loads as usize);
         let is_of_them = |usual: &BTreeSet<usize>| {
@@ -202,7 +202,10 @@ fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
         (end_ns.saturating_sub(from_ns) >= PIECE_NS)
             .then(|| (std::mem::replace(&mut from_ns, end_ns), end_ns))
     };
-    measured(record, record.window_ns).map(|interval| interval.end_ns).filter_map(piece).collect()
+    measured_intervals(record, record.window_ns)
+        .map(|interval| interval.end_ns)
+        .filter_map(piece)
+        .collect()
 }
 
 /// Codes about waiting: for the CPUs of the servers, and for those of the generators.
@@ -369,7 +372,7 @@ mod tests {
 
     fn duets(run: &Run) -> Vec<DuetResult> {
         let plan = &run.header.plan;
-        let company = Company::new(plan, &run.trials);
+        let company = CoRunners::new(plan, &run.trials);
         let of = |trial| DuetResult::new(plan, trial, Party::SUBJECT, &company);
         run.trials.iter().filter_map(of).collect()
     }
@@ -433,7 +436,7 @@ mod tests {
             trial.load = LoadRecord { at_once: None, slices_ns: turns, ..trial.load.clone() };
         }
         let alone = |run: &Run| -> Vec<usize> {
-            let company = Company::new(&run.header.plan, &run.trials);
+            let company = CoRunners::new(&run.header.plan, &run.trials);
             let is_alone = |record: &&TrialRecord| company.is_out_of_turn(&run.header.plan, record);
             run.trials.iter().filter(is_alone).map(|record| record.trial).collect()
         };

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::sample::State;
+use dyno_archive::sample::ThreadState;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,7 +15,8 @@ use crate::trial::TrialResult;
 
 /// Observations inside a server, over the valid repeats of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Inside {
+#[schemars(rename = "Inside")]
+pub struct InsideSummary {
     /// System calls by name; empty: not counted. A name that is missing in a repeat counts as 0
     /// there.
     pub syscalls: BTreeMap<String, CallSummary>,
@@ -53,13 +54,13 @@ pub struct RoleSummary {
 
 /// A system call of a server next to the same call of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CallBeside<'a> {
+pub struct CallPair<'a> {
     pub name: &'a str,
     pub here: Option<&'a CallSummary>,
     pub there: Option<&'a CallSummary>,
 }
 
-impl CallBeside<'_> {
+impl CallPair<'_> {
     /// Returns the absolute difference in calls per answer.
     fn difference(&self) -> f64 {
         let of =
@@ -75,8 +76,9 @@ impl RoleSummary {
     /// Returns the states that are worth showing, each with its median share.
     #[must_use]
     pub fn shares(&self) -> Vec<(&'static str, f64)> {
-        let known = |state: State| Some((state.name(), self.states.get(state.name())?.median?));
-        State::ALL
+        let known =
+            |state: ThreadState| Some((state.name(), self.states.get(state.name())?.median?));
+        ThreadState::ALL
             .into_iter()
             .filter_map(known)
             .filter(|(_, share)| *share >= LEAST_SHARE)
@@ -84,23 +86,20 @@ impl RoleSummary {
     }
 }
 
-impl Inside {
+impl InsideSummary {
     /// Returns the system calls next to those of another server, the largest difference first.
     /// Without another server, the most frequent call comes first.
     #[must_use]
-    pub fn calls_beside<'a>(&'a self, other: Option<&'a Inside>) -> Vec<CallBeside<'a>> {
+    pub fn calls_beside<'a>(&'a self, other: Option<&'a InsideSummary>) -> Vec<CallPair<'a>> {
         let there = |name: &str| other.and_then(|other| other.syscalls.get(name));
         let names: BTreeSet<&String> = self
             .syscalls
             .keys()
             .chain(other.into_iter().flat_map(|other| other.syscalls.keys()))
             .collect();
-        let pair = |name: &'a String| CallBeside {
-            name,
-            here: self.syscalls.get(name),
-            there: there(name),
-        };
-        let mut all: Vec<CallBeside<'a>> = names.into_iter().map(pair).collect();
+        let pair =
+            |name: &'a String| CallPair { name, here: self.syscalls.get(name), there: there(name) };
+        let mut all: Vec<CallPair<'a>> = names.into_iter().map(pair).collect();
         all.sort_by(|a, b| b.difference().total_cmp(&a.difference()));
         all
     }
@@ -115,9 +114,9 @@ impl Inside {
         all
     }
 
-    pub(crate) fn of_cell(cell: &Cell<'_>) -> Inside {
+    pub(crate) fn of_cell(cell: &Cell<'_>) -> InsideSummary {
         let servers: Vec<&ServerUse> = cell.valid().map(|t: &TrialResult| &t.server).collect();
-        Inside {
+        InsideSummary {
             syscalls: syscalls(&servers),
             by_thread_role: roles(&servers),
             runtime: runtime(&servers),
@@ -175,7 +174,7 @@ fn roles(servers: &[&ServerUse]) -> BTreeMap<&'static str, RoleSummary> {
         servers.iter().flat_map(|s| s.by_thread_role.keys().copied()).collect();
     let summary = |name: &'static str| {
         let of: Vec<&RoleUse> = servers.iter().filter_map(|s| s.by_thread_role.get(name)).collect();
-        let share = |state: State| {
+        let share = |state: ThreadState| {
             let shares = of.iter().filter_map(|role| {
                 let states = role.states_s.as_ref()?;
                 let all: f64 = states.values().sum();
@@ -189,7 +188,7 @@ fn roles(servers: &[&ServerUse]) -> BTreeMap<&'static str, RoleSummary> {
             cpu_us_per_request: Repeated::new(
                 of.iter().filter_map(|role| role.cpu_us_per_request).collect(),
             ),
-            states: State::ALL
+            states: ThreadState::ALL
                 .into_iter()
                 .filter(|_| is_seen)
                 .map(|s| (s.name(), share(s)))
@@ -202,7 +201,7 @@ fn roles(servers: &[&ServerUse]) -> BTreeMap<&'static str, RoleSummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Calls;
+    use crate::server::CallRates;
 
     fn server(read: Option<f64>, running: f64) -> ServerUse {
         let call =
@@ -214,12 +213,12 @@ mod tests {
             ..RoleUse::default()
         };
         ServerUse {
-            calls: Some(Calls {
+            calls: Some(CallRates {
                 by_name: [("writev".to_string(), call(1.0))]
                     .into_iter()
                     .chain(read.map(|n| ("read".to_string(), call(n))))
                     .collect(),
-                ..Calls::default()
+                ..CallRates::default()
             }),
             by_thread_role: [("work", role)].into(),
             ..ServerUse::default()
@@ -254,17 +253,17 @@ mod tests {
                 |n| CallSummary { per_response: Repeated::new(vec![n]), ..CallSummary::default() };
             let syscalls =
                 [("read".to_string(), call(read)), ("write".to_string(), call(write))].into();
-            Inside { syscalls, ..Inside::default() }
+            InsideSummary { syscalls, ..InsideSummary::default() }
         };
-        let names = |all: Vec<CallBeside<'_>>| {
+        let names = |all: Vec<CallPair<'_>>| {
             all.iter().map(|call| call.name.to_string()).collect::<Vec<_>>()
         };
         let (here, there) = (of(2.0, 1.0), of(2.1, 3.0));
         assert_eq!(names(here.calls_beside(None)), ["read", "write"]);
         assert_eq!(names(here.calls_beside(Some(&there))), ["write", "read"]);
-        let futex = Inside {
+        let futex = InsideSummary {
             syscalls: [("futex(wait)".into(), CallSummary::default())].into(),
-            ..Inside::default()
+            ..InsideSummary::default()
         };
         assert_eq!(names(here.calls_beside(Some(&futex))), ["read", "write", "futex(wait)"]);
     }

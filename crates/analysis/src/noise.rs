@@ -50,7 +50,10 @@ pub(crate) fn noise(
         let shown = others.filter_map(|(key, cell)| {
             let base = grid.get(key.of_arm(base?))?;
             let ratios = cell.series(metric).ratios_to(&base.series(metric)).values;
-            Some(Estimate::of_pairs_at(Looks::of(plan), &ratios)?.detectable_by_estimate()? - 1.0)
+            Some(
+                Estimate::of_pairs_at(Looks::from_plan(plan), &ratios)?.detectable_by_estimate()?
+                    - 1.0,
+            )
         });
         Some((metric.key, floor(&scatters, &shown.collect::<Vec<f64>>())?))
     };

@@ -4,7 +4,7 @@
 /// Returns the role of a thread. `process`: the name of its process's first thread; `is_first`:
 /// whether the thread is that one.
 #[must_use]
-pub fn of(name: &str, process: &str, is_first: bool) -> &'static str {
+pub fn thread_role(name: &str, process: &str, is_first: bool) -> &'static str {
     let known = ROLES.iter().find(|rule| rule.holds(name, process, is_first));
     match known {
         Some(rule) => rule.role,
@@ -211,13 +211,16 @@ mod tests {
             ("axum", "tokio-runtime-w", "worker"),
             ("anything", "no such name", "other"),
         ] {
-            assert_eq!(of(name, process, name == process), role, "{name}");
+            assert_eq!(thread_role(name, process, name == process), role, "{name}");
         }
     }
 
     #[test]
     fn the_first_of_threads_with_one_name_has_its_own_role() {
-        assert_eq!((of("node", "node", true), of("node", "node", false)), ("work", "v8_worker"));
-        assert_eq!(of("java", "java", true), "vm");
+        assert_eq!(
+            (thread_role("node", "node", true), thread_role("node", "node", false)),
+            ("work", "v8_worker")
+        );
+        assert_eq!(thread_role("java", "java", true), "vm");
     }
 }

@@ -21,12 +21,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::answers_per_second;
-pub use calls::{Call, Calls, Transfers};
+pub use calls::{Call, CallRates, Transfers};
 use complete::PartyDeltas;
 pub use complete::UnreadCounters;
-pub use runtime::Runtime;
-pub use sockets::{Listener, Network, Sockets};
-pub use threads::{RoleUse, Working};
+pub use runtime::RuntimeMetrics;
+pub use sockets::{ListenQueue, Sockets, TcpLosses};
+pub use threads::{RoleUse, ServingThreads};
 use threads::{ThreadDeltas, Threads, run_s_between};
 
 /// The server's use of resources. `None`: it could not be measured; a caveat of the trial gives the
@@ -100,17 +100,17 @@ pub struct ServerUse {
     pub migrations: Option<u64>,
     pub per_request: PerRequest,
     /// `None`: they were not counted.
-    pub calls: Option<Calls>,
+    pub calls: Option<CallRates>,
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
     /// The threads that served, and their time by state; `None`: states were not observed.
-    pub working: Option<Working>,
+    pub working: Option<ServingThreads>,
     /// Metrics that the server's runtime reports; `None`: not requested, or none reported.
-    pub runtime: Option<Runtime>,
+    pub runtime: Option<RuntimeMetrics>,
     /// TCP sockets, read once in the window; `None`: not read, or there are none.
     pub sockets: Option<Sockets>,
     /// Counters of the server's network namespace, which may be shared with others. `None`: not
     /// read.
-    pub network: Option<Network>,
+    pub network: Option<TcpLosses>,
     /// Times that its memory limit killed a process in the window; `None`: not known.
     pub oom_kills: Option<u64>,
     /// Time spent on taking the samples.
@@ -132,7 +132,7 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    fn between(first: &Seen<'_>, last: &Seen<'_>) -> Option<Throttling> {
+    fn from_readings(first: &Seen<'_>, last: &Seen<'_>) -> Option<Throttling> {
         let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0)?;
         let throttled_periods = cgroup_delta(first, last, |c| c.throttled_periods)?;
         Some(Throttling { periods, throttled_periods })
@@ -220,7 +220,7 @@ struct Seen<'a> {
 impl<'a> Seen<'a> {
     /// `None`: the party was not watched.
     fn new(sample: &'a Sample, party: Party) -> Option<Seen<'a>> {
-        let used = sample.of(party)?;
+        let used = sample.party_use(party)?;
         Some(Seen {
             sample,
             at_ns: sample.at_ns,
@@ -235,7 +235,9 @@ impl<'a> Seen<'a> {
             each: &used.each,
             used,
             rss_bytes: used.rss_bytes,
-            generator: sample.of(Party::GENERATOR).map_or(&[], |generator| &generator.threads),
+            generator: sample
+                .party_use(Party::GENERATOR)
+                .map_or(&[], |generator| &generator.threads),
             host: sample.host.as_ref(),
         })
     }
@@ -271,7 +273,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn seen(record: &LoadRecord, party: Party) -> Vec<Seen<'_>> {
+fn window_samples(record: &LoadRecord, party: Party) -> Vec<Seen<'_>> {
     record.samples.iter().filter_map(|sample| Seen::new(sample, party)).collect()
 }
 
@@ -287,7 +289,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn over(window: &[&Seen<'_>], last: &Seen<'_>) -> Memory {
+    fn from_samples(window: &[&Seen<'_>], last: &Seen<'_>) -> Memory {
         let highest = |pick: fn(&CgroupUse) -> Option<u64>| {
             window.iter().filter_map(|seen| pick(seen.cgroup.as_ref()?)).max()
         };
@@ -312,8 +314,8 @@ impl Memory {
 /// processes of it left its control group.
 #[must_use]
 pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> ServerUse {
-    let seen = seen(record, party);
-    let has_all = strays::of(record, party) == 0;
+    let seen = window_samples(record, party);
+    let has_all = strays::stray_processes(record, party) == 0;
     let Some((first, last)) = edges(record, &seen).filter(|_| has_all) else {
         return ServerUse::default();
     };
@@ -331,13 +333,14 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         role.cpu_us_per_request = per_answer(role.cpu_s * 1e6);
     }
     let split = Split::new(&threads, split);
-    let calls = first.calls.zip(last.calls).and_then(|(first, last)| Calls::between(first, last));
+    let calls =
+        first.calls.zip(last.calls).and_then(|(first, last)| CallRates::from_readings(first, last));
     let cpu_us = cpu_s.and_then(|s| per_answer(s * 1e6));
     let split_us = split.zip(cpu_us).map(|(split, us)| split.parts(us));
     // If the kernel's tick saw neither, all counts as the kernel's.
     let user_share = split.map_or(0.0, |split| split.user_share);
     let allowed = allowed_cpus * seconds;
-    let memory = Memory::over(&window, last);
+    let memory = Memory::from_samples(&window, last);
     let probe_ns: u64 = window.iter().map(|s| s.took_ns).sum();
     ServerUse {
         window_s: seconds,
@@ -348,7 +351,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         cpu_allowed_s: Some(allowed),
         cpu_utilisation: cpu_s.map(|s| s / allowed),
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
-        throttling: Throttling::between(first, last),
+        throttling: Throttling::from_readings(first, last),
         memory_mb_s_per_request: memory
             .held
             .and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
@@ -362,7 +365,10 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         cpu_split_by: split_us.and(split).map(|split| split.by),
         per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
         calls,
-        network: first.network.zip(last.network).map(|(first, last)| Network::between(first, last)),
+        network: first
+            .network
+            .zip(last.network)
+            .map(|(first, last)| TcpLosses::from_readings(first, last)),
         runtime: runtime_of(record, party),
         sockets: seen.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
@@ -389,8 +395,8 @@ fn with_memory(used: ServerUse, memory: &Memory) -> ServerUse {
 }
 
 /// Only the subject's runtime is asked.
-fn runtime_of(record: &LoadRecord, party: Party) -> Option<Runtime> {
-    (party == Party::SUBJECT).then(|| Runtime::over(record).ok()).flatten()
+fn runtime_of(record: &LoadRecord, party: Party) -> Option<RuntimeMetrics> {
+    (party == Party::SUBJECT).then(|| RuntimeMetrics::from_record(record).ok()).flatten()
 }
 
 /// Returns the part of a server's use that only its threads show.
@@ -412,7 +418,7 @@ fn of_threads(threads: ThreadDeltas) -> ServerUse {
 fn per_request(
     threads: &ThreadDeltas,
     split_us: Option<(f64, f64)>,
-    calls: Option<&Calls>,
+    calls: Option<&CallRates>,
     per_answer: impl Fn(f64) -> Option<f64>,
 ) -> PerRequest {
     let each = |n: Option<u64>| n.and_then(|n| per_answer(n as f64));
@@ -420,7 +426,7 @@ fn per_request(
         cpu_user_us: split_us.map(|(user, _)| user),
         cpu_sys_us: split_us.map(|(_, sys)| sys),
         context_switches: each(threads.switches()),
-        syscalls: calls.map(Calls::per_response_by_name),
+        syscalls: calls.map(CallRates::per_response_by_name),
         run_delay_us: threads.run_delay_s.and_then(|s| per_answer(s * 1e6)),
         page_faults: each(threads.faults()),
         wakeups: each(threads.wakeups),
@@ -489,7 +495,7 @@ pub struct Used {
 
 impl Used {
     #[must_use]
-    pub fn between(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
+    pub fn from_samples(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
         let (first, last) = (&Seen::new(first, party)?, &Seen::new(last, party)?);
         let PartyDeltas { threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
         let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
@@ -542,7 +548,7 @@ fn others_cpu_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let of = |party: Party| match party {
         Party::Generator(_) => Some(run_s_between(first.generator, last.generator)),
         Party::Subject(_) | Party::Backend(_) => {
-            Used::between(party, first.sample, last.sample)?.cpu_s
+            Used::from_samples(party, first.sample, last.sample)?.cpu_s
         }
     };
     let watched: Option<f64> = last.sample.parties.iter().map(|used| of(used.party)).sum();

@@ -7,10 +7,10 @@
 
 use dyno_archive::load::Books;
 use dyno_archive::outcome::Outcomes;
-use dyno_archive::plan::{Model, StillWarming};
+use dyno_archive::plan::{LoadModel, StillWarming};
 use dyno_archive::{Interval, LoadRecord, Party, Phase};
 
-use crate::load::{Config, LoadResult};
+use crate::load::{LoadConfig, LoadResult};
 use crate::server::{ServerInterval, ServerUse};
 use crate::steadiness::{Pattern, Steadiness};
 use crate::turns::cpu_us_per_request;
@@ -56,9 +56,11 @@ pub(crate) fn counts_from(
 /// Whether a window may be cut. In an open loop, earlier requests are part of the question.
 /// Connections that are still being opened are a different load. If warm-up is measured, all of it
 /// counts.
-fn may_be_cut(config: &Config) -> bool {
+fn may_be_cut(config: &LoadConfig) -> bool {
     let is_ramped = config.ramp_connections_s.is_some_and(|ramp| ramp > config.warmup_s);
-    config.model == Model::Closed && !is_ramped && config.still_warming != StillWarming::Measured
+    config.model == LoadModel::Closed
+        && !is_ramped
+        && config.still_warming != StillWarming::Measured
 }
 
 /// Returns the share of the server's CPU time that its just-in-time compilers used in a stretch of
@@ -103,7 +105,7 @@ fn is_plain(interval: &Interval) -> bool {
 
 /// Returns the record of a load whose window opens later. Requests in flight at that instant are
 /// carried into it, as when the window of a closed loop opens.
-pub(crate) fn from(record: &LoadRecord, from_ns: u64) -> LoadRecord {
+pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord {
     let mut ended = Outcomes::default();
     earlier(record, from_ns).for_each(|interval| ended.add(&interval.outcomes));
     let started: u64 = earlier(record, from_ns).map(|interval| interval.started).sum();
@@ -132,7 +134,7 @@ pub(crate) fn from(record: &LoadRecord, from_ns: u64) -> LoadRecord {
 
 /// Returns a result with the answers of a later window. The generator's use, the kernel's counters,
 /// HTTP/2 frames and caveats are those of the whole window.
-pub(crate) fn within(whole: LoadResult, later: LoadResult) -> LoadResult {
+pub(crate) fn result_in_window(whole: LoadResult, later: LoadResult) -> LoadResult {
     let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = whole;
     LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later }
 }
@@ -214,7 +216,7 @@ mod tests {
     fn a_server_that_got_faster_counts_by_its_last_level() {
         let warms = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
         assert_eq!(counts_from_s(&warms, COMPILES), Some(6));
-        let later = from(&warms, 6 * S);
+        let later = with_later_window(&warms, 6 * S);
         assert!(later.books.balance(), "{:?}", later.books);
         assert_eq!(
             (later.books.completed, later.books.carried_in, later.window_ns),

@@ -8,7 +8,7 @@ use crate::backend::{self, BackendSummary};
 use crate::caveat::{Code, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
-use crate::inside::Inside;
+use crate::inside::InsideSummary;
 use crate::load::Percentiles;
 use crate::load::place::StepUnanswered;
 use crate::machine::MachineResult;
@@ -55,7 +55,7 @@ pub struct Summary {
     pub context_switches_per_request: Repeated,
     /// The services behind the subject.
     pub backends: Vec<BackendSummary>,
-    pub inside: Inside,
+    pub inside: InsideSummary,
     /// USE table of the valid repeat with the median throughput, or of the first repeat.
     pub use_table: Vec<UseRow>,
     /// Activity of the machine in the same repeat.
@@ -141,7 +141,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         memory_mb_s_per_request: over(&metric::MEMORY_TIME),
         context_switches_per_request: over(&metric::CONTEXT_SWITCHES),
         backends: backend::of_cell(cell),
-        inside: Inside::of_cell(cell),
+        inside: InsideSummary::of_cell(cell),
         use_table: use_table(middle),
         machine: middle.machine.clone(),
         error_share: over(&metric::ERROR_SHARE),

@@ -11,14 +11,14 @@ use serde::Serialize;
 use crate::backend::{self, BackendUse};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::{CellKey, Shape};
-use crate::duet::{self, Company, DuetResult};
+use crate::duet::{self, CoRunners, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse, strays};
 use crate::stable;
 use crate::steadiness::{self, Steadiness};
 use crate::turns::{self, TurnsResult};
-use crate::verdict::{self, Beside, Context, Limiter, limiter};
+use crate::verdict::{self, Context, Limiter, TrialContext, limiter};
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TrialResult {
@@ -61,7 +61,7 @@ pub struct TrialResult {
 impl TrialResult {
     /// Whether the trial should be valid, and is not.
     #[must_use]
-    pub const fn fell_short(&self) -> bool {
+    pub const fn is_unexpectedly_invalid(&self) -> bool {
         !self.valid && !self.refused
     }
 }
@@ -85,7 +85,7 @@ pub struct StepResult {
 
 impl StepResult {
     fn new(index: usize, step: &Step, duration_s: f64) -> StepResult {
-        let Shape { connections, streams, pipeline, rate, pass } = Shape::of(step);
+        let Shape { connections, streams, pipeline, rate, pass } = Shape::from_step(step);
         StepResult {
             index,
             connections,
@@ -178,7 +178,9 @@ impl TrialResult {
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {
         const OF_SERVER: [Code; 2] = [Code::FellBack, Code::LongerThanWindow];
-        self.fell_short() && !self.is_servers_fault() && !self.is_refused_for(&OF_SERVER)
+        self.is_unexpectedly_invalid()
+            && !self.is_servers_fault()
+            && !self.is_refused_for(&OF_SERVER)
     }
 
     fn is_refused_for(&self, codes: &[Code]) -> bool {
@@ -193,14 +195,14 @@ pub(crate) fn trial(
     facts: &Facts,
     start: Option<&StartRecord>,
     record: &TrialRecord,
-    company: &Company,
+    company: &CoRunners,
 ) -> TrialResult {
     let known = strays::left_out(&record.load).map(|load| TrialRecord { load, ..record.clone() });
     let record = known.as_ref().unwrap_or(record);
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
-    let asked = asked(plan, record);
+    let asked = requested_load(plan, record);
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
     // The machine kept running in others' turns.
@@ -212,11 +214,11 @@ pub(crate) fn trial(
     let is_watched = start.is_none() || part.is_some();
     let judge =
         Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
-    let Counted { own, load, server, steadiness } = judge.counted(party, &used);
+    let Counted { own, load, server, steadiness } = judge.counted_load(party, &used);
     let caveats = verdict::trial(
         &load,
         is_watched.then_some(&server),
-        &Beside {
+        &TrialContext {
             record: &own,
             party,
             part,
@@ -257,19 +259,19 @@ pub(crate) fn trial(
 }
 
 /// Returns the requested load of a trial.
-fn asked(plan: &Plan, record: &TrialRecord) -> load::Config {
+fn requested_load(plan: &Plan, record: &TrialRecord) -> load::LoadConfig {
     let planned = &plan.trials[record.trial];
     let (workload, step) = (&plan.workloads[planned.workload], &plan.load.steps[planned.step]);
-    let alone = load::Config::new(workload, &plan.load_of_trial(planned), step, planned.seed);
-    let alone = load::Config { import_changes: plan.import_changes.clone(), ..alone };
-    alone.beside(record.load.at_once)
+    let alone = load::LoadConfig::new(workload, &plan.load_of_trial(planned), step, planned.seed);
+    let alone = load::LoadConfig { import_changes: plan.import_changes.clone(), ..alone };
+    alone.with_concurrent_loads(record.load.at_once)
 }
 
 /// The inputs for judging the loads of a trial.
 struct Judge<'a> {
     record: &'a TrialRecord,
     subject: &'a Subject,
-    asked: load::Config,
+    asked: load::LoadConfig,
     is_watched: bool,
     turns: Option<&'a TurnsResult>,
     duet: Option<&'a DuetResult>,
@@ -278,7 +280,7 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     /// Returns the counted part of the load: its window, or the last level of a server that got
     /// faster within it, if no other server was loaded at the same time.
-    fn counted(&self, party: Party, used: &dyn Fn(&LoadRecord) -> ServerUse) -> Counted<'a> {
+    fn counted_load(&self, party: Party, used: &dyn Fn(&LoadRecord) -> ServerUse) -> Counted<'a> {
         let whole = turns::in_own_time(&self.record.load);
         let server = used(&whole);
         let load = self.load(&whole, &server);
@@ -297,9 +299,9 @@ impl<'a> Judge<'a> {
         let Some(from_ns) = from_ns else {
             return Counted { own: whole, load, server, steadiness };
         };
-        let later = stable::from(&whole, from_ns);
+        let later = stable::with_later_window(&whole, from_ns);
         let server = used(&later);
-        let load = stable::within(load, self.load(&later, &server));
+        let load = stable::result_in_window(load, self.load(&later, &server));
         Counted { own: Cow::Owned(later), load, server, steadiness }
     }
 
@@ -386,19 +388,25 @@ mod tests {
         let outcomes = &mut load.intervals[0].outcomes;
         (0..refusals).for_each(|_| outcomes.count(Outcome::ConnectRefused));
         (0..resets).for_each(|_| outcomes.count(Outcome::Reset));
-        trial(&plan, &Facts::default(), None, &fixture::trial_record(0, load), &Company::default())
+        trial(
+            &plan,
+            &Facts::default(),
+            None,
+            &fixture::trial_record(0, load),
+            &CoRunners::default(),
+        )
     }
 
     #[test]
     fn refusals_are_no_fault_of_a_control_that_is_there_to_refuse() {
         let refused = of_refusing(5, 0);
         assert_eq!(
-            (refused.valid, refused.refused, refused.fell_short()),
+            (refused.valid, refused.refused, refused.is_unexpectedly_invalid()),
             (false, true, false),
             "{refused:#?}"
         );
         for otherwise in [of_refusing(5, 1), of_refusing(0, 0)] {
-            assert!(!otherwise.refused && otherwise.fell_short(), "{otherwise:#?}");
+            assert!(!otherwise.refused && otherwise.is_unexpectedly_invalid(), "{otherwise:#?}");
         }
     }
 
@@ -437,7 +445,7 @@ mod tests {
             &Facts::default(),
             Some(&start),
             &fixture::trial_record(0, load),
-            &Company::default(),
+            &CoRunners::default(),
         );
         let [db] = result.backends.as_slice() else { panic!("{:?}", result.backends) };
         assert_eq!(

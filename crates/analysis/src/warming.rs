@@ -4,7 +4,7 @@ use dyno_archive::start::{PartStart, WarmUpEnd, WarmUpSlice};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::steady::{self, JudgedBy};
+use crate::steady::{self, WarmUpEvidence};
 
 /// The warm-up of one start of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -46,7 +46,7 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
             took_s: warmup.took_ns as f64 / 1e9,
             ended: warmup.ended,
             judged_by_cpu: steady::judged_by(&steady::rounds(&warmup.slices))
-                == JudgedBy::ThroughputAndCpu,
+                == WarmUpEvidence::ThroughputAndCpu,
             slices: warmup.slices.iter().map(point).collect(),
         })
     };

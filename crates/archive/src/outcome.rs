@@ -113,7 +113,7 @@ impl Outcomes {
     }
 
     #[must_use]
-    pub fn of(&self, outcome: Outcome) -> u64 {
+    pub fn get(&self, outcome: Outcome) -> u64 {
         self.counts[outcome as usize]
     }
 
@@ -125,7 +125,7 @@ impl Outcomes {
     /// Whole answers that were not what was expected.
     #[must_use]
     pub fn wrong(&self) -> u64 {
-        self.completed() - self.of(Outcome::Ok)
+        self.completed() - self.get(Outcome::Ok)
     }
 
     /// Exchanges whose whole answer arrived.
@@ -135,7 +135,7 @@ impl Outcomes {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
-        Outcome::ALL.iter().map(|&o| (o, self.of(o)))
+        Outcome::ALL.iter().map(|&o| (o, self.get(o)))
     }
 
     /// Returns the outcomes other than correct answers.

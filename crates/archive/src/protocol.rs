@@ -113,7 +113,8 @@ pub mod apart {
 
     /// The two keys as they are written.
     #[derive(Debug, Serialize, JsonSchema)]
-    pub struct Apart {
+    #[schemars(rename = "Apart")]
+    pub struct ProtocolKeys {
         /// `h1`, `h2`, `h2c` or `h2c-upgrade`; for a load without a suite also `auto`.
         protocol: &'static str,
         /// Over TLS.
@@ -130,7 +131,7 @@ pub mod apart {
     /// # Errors
     /// Errors of the serializer.
     pub fn serialize<S: Serializer>(protocol: &Protocol, to: S) -> Result<S::Ok, S::Error> {
-        Apart { protocol: protocol.base_name(), tls: protocol.is_tls() }.serialize(to)
+        ProtocolKeys { protocol: protocol.base_name(), tls: protocol.is_tls() }.serialize(to)
     }
 
     /// # Errors

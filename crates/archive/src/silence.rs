@@ -43,7 +43,7 @@ pub fn least_ns(window_ns: u64) -> u64 {
 
 /// Returns the silences of a load within its window that are long enough to keep.
 #[must_use]
-pub fn within(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
+pub fn long_silences(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
     let least_ns = least_ns(window_ns.1.saturating_sub(window_ns.0));
     let clipped = all.iter().filter_map(|silence| silence.clipped(window_ns));
     clipped.filter(|silence| silence.length_ns() >= least_ns).collect()
@@ -109,11 +109,11 @@ mod tests {
         let all: Vec<Silence> =
             (0..9).map(|n| silence(1000 * n * MS, (1000 * n + 30) * MS, 1)).collect();
         assert_eq!(
-            within(&all, (0, 10_000 * MS)),
+            long_silences(&all, (0, 10_000 * MS)),
             all,
             "none of them is a hundredth of the window"
         );
-        assert_eq!(within(&[silence(0, 19 * MS, 1)], (0, 10_000 * MS)), []);
+        assert_eq!(long_silences(&[silence(0, 19 * MS, 1)], (0, 10_000 * MS)), []);
         assert_eq!((least_ns(500 * MS), least_ns(50 * MS)), (5 * MS, MS));
     }
 

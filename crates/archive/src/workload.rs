@@ -15,7 +15,7 @@ pub const OWN_VALUE: &str = "{request.";
 pub struct Workload {
     pub name: String,
     #[serde(flatten, with = "protocol::apart")]
-    #[schemars(with = "protocol::apart::Apart")]
+    #[schemars(with = "protocol::apart::ProtocolKeys")]
     pub protocol: Protocol,
     /// At least one.
     pub requests: Vec<Request>,

@@ -18,7 +18,7 @@ use dyno_workload::text::{FileError, nearest};
 use dyno_workload::workloads::RawRequest;
 
 use crate::bytes::{self, ByteCheck};
-use crate::life::{Life, Look};
+use crate::life::{LifecyclePromise, PromiseKind};
 use crate::limits::{BODY_BYTES, STREAMS, TIMES};
 
 /// The promised responses of a server.
@@ -45,7 +45,7 @@ pub struct Check {
     /// A check of bytes, instead of plain exchanges.
     pub bytes: Option<ByteCheck>,
     /// A promise about the server's life, which is checked in a separate start.
-    pub life: Option<Life>,
+    pub life: Option<LifecyclePromise>,
 }
 
 /// The contracts that dyno brings, by name.
@@ -203,11 +203,11 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     if name.as_ref().is_some_and(String::is_empty) {
         keys.add(mistake("name", "a check's `name` is empty; results go by it"));
     }
-    let protocols = keys.parsed("protocols", protocols_of);
-    let times = keys.parsed("times", |n| within("times", n, TIMES));
-    let streams = keys.parsed("streams", |n| within("streams", n, STREAMS));
+    let protocols = keys.parse("protocols", protocols_of);
+    let times = keys.parse("times", |n| check_range("times", n, TIMES));
+    let streams = keys.parse("streams", |n| check_range("streams", n, STREAMS));
     let bytes = keys.optional::<ByteCheck>("bytes");
-    let life = Life::of(keys);
+    let life = LifecyclePromise::from_keys(keys);
     let is_list = keys.has("requests");
     let requests = requests_of(keys, life.as_ref(), read)?;
     let protocols = protocols.unwrap_or_else(|| usual_protocols(bytes));
@@ -220,7 +220,8 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let requests: Vec<Request> =
         requests.into_iter().map(|request| Request { name: name.clone(), ..request }).collect();
     if let Some(wrong) = wrong_request(&requests, &protocols) {
-        let mistake = if is_list { wrong.1.within(wrong.0).within("requests") } else { wrong.1 };
+        let mistake =
+            if is_list { wrong.1.with_parent(wrong.0).with_parent("requests") } else { wrong.1 };
         keys.add(mistake);
         return None;
     }
@@ -248,7 +249,7 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
 /// Reads the requests of a check, and reports their mistakes.
 fn requests_of(
     keys: &mut Keys<'_>,
-    life: Option<&Life>,
+    life: Option<&LifecyclePromise>,
     read: ReadFile<'_>,
 ) -> Option<Vec<Request>> {
     let is_list = keys.has("requests");
@@ -267,8 +268,8 @@ fn requests_of(
         return None;
     };
     // Output that it prints at its start needs no request.
-    let is_of_start = life.look == Look::Serves && !is_list && !keys.has("path");
-    if life.look == Look::Stops && is_list {
+    let is_of_start = life.look == PromiseKind::Serves && !is_list && !keys.has("path");
+    if life.look == PromiseKind::Stops && is_list {
         keys.add(mistake(
             "requests",
             "one request is under way as the server is asked to end; give its `path`",
@@ -298,7 +299,7 @@ fn usual_protocols(bytes: Option<ByteCheck>) -> Vec<Protocol> {
     all.filter(|protocol| bytes.is_none() || protocol.is_h1()).collect()
 }
 
-fn within(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
+fn check_range(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
     if (1..=most).contains(&n) {
         Ok(n)
     } else {
@@ -321,7 +322,7 @@ fn several(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
     let checked = raw
         .into_iter()
         .enumerate()
-        .map(|(i, raw)| raw.check(read).map_err(|m| m.within(i).within("requests")));
+        .map(|(i, raw)| raw.check(read).map_err(|m| m.with_parent(i).with_parent("requests")));
     checked.collect::<Result<Vec<_>, _>>().map_err(|wrong| keys.add(wrong)).ok()
 }
 
@@ -365,7 +366,7 @@ pub fn checks_of(kept: &[Contract], protocol: Protocol) -> impl Iterator<Item = 
 }
 
 /// Returns the promises of these contracts about a server's life.
-pub fn life_of(kept: &[Contract]) -> impl Iterator<Item = (&Check, &Life)> {
+pub fn life_of(kept: &[Contract]) -> impl Iterator<Item = (&Check, &LifecyclePromise)> {
     let all = kept.iter().flat_map(|contract| &contract.checks);
     all.filter_map(|check| Some((check, check.life.as_ref()?)))
 }

@@ -2,7 +2,7 @@
 //! how it ends.
 //!
 //! This module defines the promises and their wording; the crate that starts servers checks them
-//! ([`Life::look`]).
+//! ([`LifecyclePromise::look`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::limits::{LIFE, LIFE_MOST};
 
 /// A promise about a server's life.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Life {
-    pub look: Look,
+pub struct LifecyclePromise {
+    pub look: PromiseKind,
     /// Expected output. `{port}` in an expression stands for the server's port.
     pub prints: Vec<Sighting>,
     /// Expected requests to its back ends, by their names.
@@ -31,7 +31,7 @@ pub struct Life {
 /// The kind of a promise, by its name in contracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Look {
+pub enum PromiseKind {
     /// It answers the requests of the check.
     Serves,
     /// Started without the address of its back ends, it exits with an error.
@@ -47,51 +47,51 @@ pub enum Look {
 pub struct Sighting {
     /// A regular expression.
     pub matches: String,
-    pub times: Times,
+    pub times: MatchCount,
 }
 
 /// Expected number of matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Times {
+pub enum MatchCount {
     AtLeast(usize),
     Exactly(usize),
     AtMost(usize),
 }
 
-impl Times {
+impl MatchCount {
     #[must_use]
     pub const fn admits(self, n: usize) -> bool {
         match self {
-            Times::AtLeast(least) => n >= least,
-            Times::Exactly(wanted) => n == wanted,
-            Times::AtMost(most) => n <= most,
+            MatchCount::AtLeast(least) => n >= least,
+            MatchCount::Exactly(wanted) => n == wanted,
+            MatchCount::AtMost(most) => n <= most,
         }
     }
 
     /// Returns whether a further match could break the promise.
     #[must_use]
     pub const fn has_a_most(self) -> bool {
-        matches!(self, Times::Exactly(_) | Times::AtMost(_))
+        matches!(self, MatchCount::Exactly(_) | MatchCount::AtMost(_))
     }
 
     /// Returns whether a further match could fulfil the promise.
     #[must_use]
     pub const fn wants_more_than(self, n: usize) -> bool {
         match self {
-            Times::AtLeast(wanted) | Times::Exactly(wanted) => n < wanted,
-            Times::AtMost(_) => false,
+            MatchCount::AtLeast(wanted) | MatchCount::Exactly(wanted) => n < wanted,
+            MatchCount::AtMost(_) => false,
         }
     }
 }
 
-impl fmt::Display for Times {
+impl fmt::Display for MatchCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: usize| if n == 1 { "once".into() } else { format!("{n} times") };
         match self {
-            Times::AtLeast(1) => Ok(()),
-            Times::AtLeast(n) => write!(f, " {} or more", plural(*n)),
-            Times::Exactly(n) => write!(f, " {}", plural(*n)),
-            Times::AtMost(n) => write!(f, " {} at most", plural(*n)),
+            MatchCount::AtLeast(1) => Ok(()),
+            MatchCount::AtLeast(n) => write!(f, " {} or more", plural(*n)),
+            MatchCount::Exactly(n) => write!(f, " {}", plural(*n)),
+            MatchCount::AtMost(n) => write!(f, " {} at most", plural(*n)),
         }
     }
 }
@@ -112,13 +112,13 @@ impl Sighting {
     }
 }
 
-impl Life {
+impl LifecyclePromise {
     /// Reads the promise of a check's table; `None`: it has none, or it has a mistake.
-    pub(crate) fn of(keys: &mut Keys<'_>) -> Option<Life> {
-        let look = keys.optional::<Look>("life");
-        let prints = keys.parsed("prints", checked_prints);
-        let asks = keys.parsed("asks", checked_asks);
-        let within = keys.parsed("within", |text: String| patience(&text));
+    pub(crate) fn from_keys(keys: &mut Keys<'_>) -> Option<LifecyclePromise> {
+        let look = keys.optional::<PromiseKind>("life");
+        let prints = keys.parse("prints", checked_prints);
+        let asks = keys.parse("asks", checked_asks);
+        let within = keys.parse("within", |text: String| patience(&text));
         if !keys.has("life") {
             for key in ["prints", "asks", "within"].into_iter().filter(|key| keys.has(key)) {
                 let message = format!(
@@ -130,7 +130,7 @@ impl Life {
             return None;
         }
         let (look, given) = (look?, |key: &str| keys.has(key));
-        if look == Look::Serves && !given("prints") && !given("asks") {
+        if look == PromiseKind::Serves && !given("prints") && !given("asks") {
             keys.add(mistake(
                 "life",
                 "\"serves\" says what it `prints` or what it `asks` its back ends; give one of \
@@ -143,17 +143,17 @@ impl Life {
                 "a server that refuses to start has no requests to back ends; leave it out",
             ));
         }
-        if look == Look::Stops && given("asks") {
+        if look == PromiseKind::Stops && given("asks") {
             let message = "requests to back ends are checked with `life = \"serves\"`; add a \
                            separate check";
             keys.add(mistake("asks", message));
         }
-        if look == Look::Serves && given("within") {
+        if look == PromiseKind::Serves && given("within") {
             let message = "`within` limits the time to a server's exit, and this check does not \
                            end it; leave it out";
             keys.add(mistake("within", message));
         }
-        Some(Life {
+        Some(LifecyclePromise {
             look,
             prints: prints.unwrap_or_default(),
             asks: asks.unwrap_or_default(),
@@ -162,34 +162,34 @@ impl Life {
     }
 }
 
-impl Look {
+impl PromiseKind {
     /// Returns whether it is started so that it must not come up.
     #[must_use]
     pub const fn is_refusal(self) -> bool {
-        matches!(self, Look::RefusesMissing | Look::RefusesUnreachable)
+        matches!(self, PromiseKind::RefusesMissing | PromiseKind::RefusesUnreachable)
     }
 
     /// Returns the words for the action, which follow the requests of the check if it has some.
-    pub(crate) const fn asked(self) -> &'static str {
+    pub(crate) const fn action_text(self) -> &'static str {
         match self {
-            Look::Serves => "in a separate start",
-            Look::RefusesMissing => "started without the address of its back ends",
-            Look::RefusesUnreachable => "started with an address without a listener",
-            Look::Stops => "in flight when it is asked to end",
+            PromiseKind::Serves => "in a separate start",
+            PromiseKind::RefusesMissing => "started without the address of its back ends",
+            PromiseKind::RefusesUnreachable => "started with an address without a listener",
+            PromiseKind::Stops => "in flight when it is asked to end",
         }
     }
 }
 
-impl Life {
+impl LifecyclePromise {
     /// Returns the words for the promise, which follow the answers of the check if it has some.
-    pub(crate) fn expected(&self) -> String {
+    pub(crate) fn promise_text(&self) -> String {
         let seconds = self.within.as_secs_f64();
         let first = match self.look {
-            Look::Serves => None,
-            Look::RefusesMissing | Look::RefusesUnreachable => {
+            PromiseKind::Serves => None,
+            PromiseKind::RefusesMissing | PromiseKind::RefusesUnreachable => {
                 Some(format!("it ends with an error within {seconds} s"))
             }
-            Look::Stops => Some(format!("it ends by itself within {seconds} s")),
+            PromiseKind::Stops => Some(format!("it ends by itself within {seconds} s")),
         };
         let prints = self.prints.iter().map(|s| format!("it prints {}{}", s.matches, s.times));
         let asks = self
@@ -237,17 +237,17 @@ impl<'de> Deserialize<'de> for RawSighting {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<RawSighting, E> {
-                let sighting = Sighting { matches: text.into(), times: Times::AtLeast(1) };
+                let sighting = Sighting { matches: text.into(), times: MatchCount::AtLeast(1) };
                 Ok(RawSighting { backend: None, sighting })
             }
 
             fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<RawSighting, M::Error> {
                 let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 let times = match (table.times, table.at_least, table.at_most) {
-                    (None, None, None) => Times::AtLeast(1),
-                    (Some(n), None, None) => Times::Exactly(n),
-                    (None, Some(n), None) => Times::AtLeast(n),
-                    (None, None, Some(n)) => Times::AtMost(n),
+                    (None, None, None) => MatchCount::AtLeast(1),
+                    (Some(n), None, None) => MatchCount::Exactly(n),
+                    (None, Some(n), None) => MatchCount::AtLeast(n),
+                    (None, None, Some(n)) => MatchCount::AtMost(n),
                     _ => {
                         return Err(de::Error::custom(
                             "give one of `times`, `at_least` and `at_most`",
@@ -262,7 +262,7 @@ impl<'de> Deserialize<'de> for RawSighting {
     }
 }
 
-fn checked(key: &'static str, all: Vec<RawSighting>) -> Result<Vec<RawSighting>, Mistake> {
+fn check_sightings(key: &'static str, all: Vec<RawSighting>) -> Result<Vec<RawSighting>, Mistake> {
     if all.is_empty() {
         return Err(mistake(key, format!("`{key}` is empty; leave it out")));
     }
@@ -275,7 +275,7 @@ fn checked(key: &'static str, all: Vec<RawSighting>) -> Result<Vec<RawSighting>,
 }
 
 fn checked_prints(all: Vec<RawSighting>) -> Result<Vec<Sighting>, Mistake> {
-    let all = checked("prints", all)?;
+    let all = check_sightings("prints", all)?;
     if let Some(i) = all.iter().position(|raw| raw.backend.is_some()) {
         let message = "`backend` belongs to `asks`: printed output goes to no back end";
         return Err(mistake("prints", message).below(i).below("backend"));
@@ -284,7 +284,7 @@ fn checked_prints(all: Vec<RawSighting>) -> Result<Vec<Sighting>, Mistake> {
 }
 
 fn checked_asks(all: Vec<RawSighting>) -> Result<Vec<(String, Sighting)>, Mistake> {
-    let all = checked("asks", all)?;
+    let all = check_sightings("asks", all)?;
     let named = all.into_iter().enumerate().map(|(i, raw)| match raw.backend {
         Some(backend) => Ok((backend, raw.sighting)),
         None => Err(mistake("asks", "it needs the name of the `backend` that is asked").below(i)),
@@ -298,21 +298,22 @@ mod tests {
 
     #[test]
     fn what_is_found_is_counted_and_judged() {
-        let sighting = Sighting { matches: r"\b{port}\b|GET /a".into(), times: Times::Exactly(2) };
+        let sighting =
+            Sighting { matches: r"\b{port}\b|GET /a".into(), times: MatchCount::Exactly(2) };
         let texts: [&[u8]; 3] = [b"listening on 8080", b"GET /a GET /b", b"on 80801"];
         assert_eq!(sighting.count(texts.into_iter(), 8080), 2);
         let judged =
-            |times: Times| [0, 1, 2, 3].map(|n| (times.admits(n), times.wants_more_than(n)));
+            |times: MatchCount| [0, 1, 2, 3].map(|n| (times.admits(n), times.wants_more_than(n)));
         assert_eq!(
-            judged(Times::AtLeast(2)),
+            judged(MatchCount::AtLeast(2)),
             [(false, true), (false, true), (true, false), (true, false)]
         );
         assert_eq!(
-            judged(Times::Exactly(2)),
+            judged(MatchCount::Exactly(2)),
             [(false, true), (false, true), (true, false), (false, false)]
         );
         assert_eq!(
-            judged(Times::AtMost(1)),
+            judged(MatchCount::AtMost(1)),
             [(true, false), (true, false), (false, false), (false, false)]
         );
     }

@@ -8,7 +8,7 @@ use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
 use dyno_observer::{monotonic_ns, proc};
 
-use crate::client::{Answer, Keep, ProbeClient};
+use crate::client::{Answer, BodyRetention, ProbeClient};
 use crate::limits::{ATTEMPT, COMMAND_POLL, CONNECT, POLL};
 use crate::ports::connect_to_another;
 use crate::words;
@@ -76,8 +76,8 @@ pub fn wait(
     for &port in others {
         waiting.connect(local(port))?;
     }
-    if let Some(status) = process.ended() {
-        return Err(ended(status, " although it answers"));
+    if let Some(status) = process.exit_status() {
+        return Err(exit_failure(status, " although it answers"));
     }
     // Not earlier: the search for the owner takes milliseconds, which must not count as start-up
     // time.
@@ -119,7 +119,7 @@ impl Waiting<'_> {
         let listening_ns = self.now();
         while let Err(problem) = attempt(stream, to, path, status) {
             std::thread::sleep(POLL);
-            if self.process.ended().is_some() || self.is_over() {
+            if self.process.exit_status().is_some() || self.is_over() {
                 return Err(self.never(&problem.words(path)));
             }
             stream = self.connect(addr)?;
@@ -155,8 +155,8 @@ impl Waiting<'_> {
         loop {
             self.go_on()?;
             let Err(why) = command() else { break };
-            if let Some(status) = self.process.ended() {
-                return Err(ended(status, " before its command for `ready` succeeded"));
+            if let Some(status) = self.process.exit_status() {
+                return Err(exit_failure(status, " before its command for `ready` succeeded"));
             }
             if self.is_over() {
                 return Err(self.never(&format!("its command for `ready` {why}")));
@@ -192,8 +192,11 @@ impl Waiting<'_> {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
-            if let Some(status) = self.process.ended() {
-                return Err(ended(status, &format!(" before it listened on port {}", addr.port())));
+            if let Some(status) = self.process.exit_status() {
+                return Err(exit_failure(
+                    status,
+                    &format!(" before it listened on port {}", addr.port()),
+                ));
             }
             if self.is_over() {
                 return Err(self.never_connected(addr.port(), &error));
@@ -204,8 +207,8 @@ impl Waiting<'_> {
 
     /// Returns the failure of a part that did not give its sign.
     fn never(&mut self, what: &str) -> Failure {
-        if let Some(status) = self.process.ended() {
-            return ended(status, &format!("; {what}"));
+        if let Some(status) = self.process.exit_status() {
+            return exit_failure(status, &format!("; {what}"));
         }
         never_ready(format!("by its deadline, {what}"))
     }
@@ -239,7 +242,7 @@ fn unconnected(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String
 
 /// Returns the failure of a part whose first process has exited. Exit status 0 most likely means
 /// that it has become a daemon.
-fn ended(status: ExitStatus, when: &str) -> Failure {
+fn exit_failure(status: ExitStatus, when: &str) -> Failure {
     let hint = if status.success() { FOREGROUND } else { "" };
     never_ready(format!("it ended with {status}{when}{hint}"))
 }
@@ -275,14 +278,15 @@ impl Problem {
             Problem::Wrong(answer) => format!(
                 "GET {path} was never answered with a status that `[ready]` takes (its `path` and \
                  `status` say which); the last answer was:\n{}",
-                answer.shown()
+                answer.to_text()
             ),
         }
     }
 }
 
 fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Status) -> Result<(), Problem> {
-    let answer = to.get(stream, path, ATTEMPT, Keep::Beginning).map_err(Problem::NoAnswer)?;
+    let answer =
+        to.get(stream, path, ATTEMPT, BodyRetention::Beginning).map_err(Problem::NoAnswer)?;
     if status.is_met_by(answer.status) { Ok(()) } else { Err(Problem::Wrong(answer)) }
 }
 
@@ -305,8 +309,9 @@ mod tests {
 
     #[test]
     fn daemon_must_stay_in_the_foreground() {
-        let message =
-            |code| ended(ExitStatus::from_raw(code), " before it listened on port 1").message;
+        let message = |code| {
+            exit_failure(ExitStatus::from_raw(code), " before it listened on port 1").message
+        };
         assert_eq!(
             message(0).lines().next(),
             Some("it ended with exit status: 0 before it listened on port 1")

@@ -38,7 +38,7 @@ impl Relay {
     ///
     /// # Errors
     /// No port is available.
-    pub fn to(port: u16) -> io::Result<Relay> {
+    pub fn new(port: u16) -> io::Result<Relay> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let own = listener.local_addr()?.port();
         let seen = Arc::new(Seen::default());
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_is_kept_by_connection_and_from_a_mark_on() {
-        let relay = Relay::to(echo()).unwrap();
+        let relay = Relay::new(echo()).unwrap();
         let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port())).unwrap();
         let mut first = connect();
         assert_eq!(exchange(&mut first, b"one"), b"one");
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn answers_that_are_held_come_when_they_are_let_through() {
-        let relay = Relay::to(echo()).unwrap();
+        let relay = Relay::new(echo()).unwrap();
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port())).unwrap();
         relay.hold(true);
         stream.write_all(b"late").unwrap();

@@ -17,7 +17,7 @@ use crate::pem;
 pub struct TlsOptions {
     /// Name or address that the server must prove.
     pub name: String,
-    pub trust: Trust,
+    pub trust: TrustedCertificates,
     /// Certificate and key that the client shows if it is asked.
     pub identity: Option<(PathBuf, PathBuf)>,
     pub resumption: SessionResumption,
@@ -27,7 +27,7 @@ pub struct TlsOptions {
 
 /// Certificates that a client accepts.
 #[derive(Clone, Debug)]
-pub enum Trust {
+pub enum TrustedCertificates {
     /// The certificates that this system trusts.
     System,
     /// The authorities in a file, instead.
@@ -89,8 +89,8 @@ impl TlsOptions {
         provider: Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ServerCertVerifier>, String> {
         let roots = match &self.trust {
-            Trust::Anybody => return Ok(Arc::new(Anybody(provider))),
-            Trust::File(path) => {
+            TrustedCertificates::Anybody => return Ok(Arc::new(Anybody(provider))),
+            TrustedCertificates::File(path) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in pem::certificates(path)? {
                     let wrong = |error| format!("{}: {}", path.display(), tls_words(&error));
@@ -98,7 +98,7 @@ impl TlsOptions {
                 }
                 roots
             }
-            Trust::System => system_roots()?,
+            TrustedCertificates::System => system_roots()?,
         };
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();

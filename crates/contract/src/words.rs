@@ -23,17 +23,19 @@ pub(crate) fn cause(error: &io::Error) -> String {
 
 /// `GET /items/7`, with its headers and its body where it has some. Reports quote it: the value of
 /// a header whose name says that it is a secret is left out.
-pub(crate) fn asked(request: &Request) -> String {
-    let headers =
-        request.headers.iter().map(|(name, value)| format!(", {name}: {}", shared(name, value)));
+pub(crate) fn request_text(request: &Request) -> String {
+    let headers = request
+        .headers
+        .iter()
+        .map(|(name, value)| format!(", {name}: {}", shareable_value(name, value)));
     let headers: String = headers.collect();
     let body =
-        request.body.as_ref().map(|body| format!(", body {}", shown(body))).unwrap_or_default();
+        request.body.as_ref().map(|body| format!(", body {}", body_text(body))).unwrap_or_default();
     format!("{} {}{headers}{body}", request.method, request.path)
 }
 
 /// `status 200, Content-Type matching ^text/plain, body "Hello, World!"`.
-pub(crate) fn expected(expect: &Expect) -> String {
+pub(crate) fn expectation_text(expect: &Expect) -> String {
     let mut all = vec![
         expect
             .status
@@ -41,24 +43,27 @@ pub(crate) fn expected(expect: &Expect) -> String {
     ];
     all.extend(expect.headers.iter().map(|(name, value)| match value {
         None => format!("a header {name}"),
-        Some(value) => format!("{name}: {}", shared(name, value)),
+        Some(value) => format!("{name}: {}", shareable_value(name, value)),
     }));
-    let matching =
-        |(name, text): &(String, String)| format!("{name} matching {}", shared(name, text));
+    let matching = |(name, text): &(String, String)| {
+        format!("{name} matching {}", shareable_value(name, text))
+    };
     all.extend(expect.headers_match.iter().map(matching));
     all.extend(expect.body.as_ref().map(|body| match body.0.as_slice() {
         [] => "no body".into(),
-        _ => format!("body {}", shown(body)),
+        _ => format!("body {}", body_text(body)),
     }));
     all.extend(expect.body_sha256.as_ref().map(|sum| format!("a body whose SHA-256 is {sum}")));
     all.extend(expect.body_contains.as_ref().map(|text| format!("a body that contains {text:?}")));
     all.extend(expect.body_matches.as_ref().map(|text| format!("a body matching {text}")));
-    all.extend(expect.json.iter().map(|(pointer, value)| format!("JSON {}{value}", at(pointer))));
+    all.extend(
+        expect.json.iter().map(|(pointer, value)| format!("JSON {}{value}", pointer_text(pointer))),
+    );
     all.extend(
         expect
             .json_match
             .iter()
-            .map(|(pointer, text)| format!("JSON {}matching {text}", at(pointer))),
+            .map(|(pointer, text)| format!("JSON {}matching {text}", pointer_text(pointer))),
     );
     all.join(", ")
 }
@@ -70,15 +75,15 @@ pub(crate) fn got(answer: &Answer) -> String {
 }
 
 /// Returns a header's value, or a mark in place of a secret.
-fn shared<'a>(name: &str, value: &'a str) -> &'a str {
+fn shareable_value<'a>(name: &str, value: &'a str) -> &'a str {
     if may_be_secret(name) { WITHHELD } else { value }
 }
 
-fn at(pointer: &str) -> String {
+fn pointer_text(pointer: &str) -> String {
     if pointer.is_empty() { String::new() } else { format!("{pointer} ") }
 }
 
-fn shown(body: &Body) -> String {
+fn body_text(body: &Body) -> String {
     let text = String::from_utf8_lossy(&body.0[..body.0.len().min(SHOWN_BODY_BYTES)]).into_owned();
     let rest = body.0.len().saturating_sub(SHOWN_BODY_BYTES);
     if rest == 0 { format!("{text:?}") } else { format!("{text:?} and {rest} more bytes") }
@@ -97,8 +102,8 @@ mod tests {
             body: Some(Body(b"b\"".to_vec())),
             ..Request::default()
         };
-        assert_eq!(asked(&request), r#"POST /a, X-A: 1, X-My-Pass: (withheld), body "b\"""#);
-        assert_eq!(expected(&Expect::default()), "status 200 to 399");
+        assert_eq!(request_text(&request), r#"POST /a, X-A: 1, X-My-Pass: (withheld), body "b\"""#);
+        assert_eq!(expectation_text(&Expect::default()), "status 200 to 399");
         let all = Expect {
             status: Some(201),
             body: Some(Body(Vec::new())),
@@ -115,12 +120,12 @@ mod tests {
             json_match: vec![("/j".into(), "k".into())],
         };
         assert_eq!(
-            expected(&all),
+            expectation_text(&all),
             "status 201, a header a, b: c, Set-Cookie: (withheld), d matching ^e, no body, a body \
              whose SHA-256 is 00, a body that contains \"f\", a body matching g$, JSON /h 1, JSON \
              \"i\", JSON /j matching k"
         );
         let long = Body(vec![b'x'; SHOWN_BODY_BYTES + 3]);
-        assert!(shown(&long).ends_with("x\" and 3 more bytes"));
+        assert!(body_text(&long).ends_with("x\" and 3 more bytes"));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
 use dyno_engine::driver::{Queued, Turn, Wait};
-use dyno_engine::{Completion, ConnId, Driver, Instant, What};
+use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use crate::sys::{Address, Endpoint};
@@ -36,7 +36,7 @@ pub struct Uring {
     timer: Option<Instant>,
     timer_spec: Box<types::Timespec>,
     /// Completions that are known without asking the kernel.
-    known: VecDeque<(ConnId, u32, What)>,
+    known: VecDeque<(ConnId, u32, CompletionKind)>,
     buffers: Buffers,
     /// The buffer that `bytes` shows, to be given back.
     shown: Option<(u16, usize)>,
@@ -198,7 +198,7 @@ impl Uring {
         self.push(&entry);
     }
 
-    fn sent(&mut self, conn: ConnId, result: i32) {
+    fn finish_send(&mut self, conn: ConnId, result: i32) {
         let connection = &mut self.conns[conn as usize];
         connection.send_under_way = false;
         if result < 0 {
@@ -221,7 +221,7 @@ impl Uring {
         }
     }
 
-    fn received(&mut self, conn: ConnId, entry: &cqueue::Entry) -> Option<What> {
+    fn finish_receive(&mut self, conn: ConnId, entry: &cqueue::Entry) -> Option<CompletionKind> {
         let result = entry.result();
         if let Some(id) = cqueue::buffer_select(entry.flags()) {
             self.shown = Some((id, usize::try_from(result).unwrap_or(0)));
@@ -231,10 +231,10 @@ impl Uring {
                 if !cqueue::more(entry.flags()) {
                     self.arm_receive(conn);
                 }
-                Some(What::Received)
+                Some(CompletionKind::Received)
             }
-            0 if self.conns[conn as usize].was_reset => Some(What::Reset),
-            0 => Some(What::Eof),
+            0 if self.conns[conn as usize].was_reset => Some(CompletionKind::Reset),
+            0 => Some(CompletionKind::Eof),
             _ if result == -libc::ENOBUFS => {
                 self.starved.push((conn, self.conns[conn as usize].generation));
                 None
@@ -243,7 +243,7 @@ impl Uring {
                 self.arm_receive(conn);
                 None
             }
-            _ => Some(What::Reset),
+            _ => Some(CompletionKind::Reset),
         }
     }
 
@@ -274,22 +274,22 @@ impl Uring {
             return None;
         }
         let what = if operation == Operation::Connect as u64 {
-            Some(self.connected(conn, entry.result()))
+            Some(self.finish_connect(conn, entry.result()))
         } else if operation == Operation::Send as u64 {
-            self.sent(conn, entry.result());
+            self.finish_send(conn, entry.result());
             None
         } else {
-            self.received(conn, entry)
+            self.finish_receive(conn, entry)
         };
         // The caller sets the instant.
         what.map(|what| Completion { conn, what, at: Instant::default() })
     }
 
-    fn connected(&mut self, conn: ConnId, result: i32) -> What {
+    fn finish_connect(&mut self, conn: ConnId, result: i32) -> CompletionKind {
         self.conns[conn as usize].connecting = false;
         if result < 0 {
             self.conns[conn as usize].fd = None;
-            return What::ConnectFailed(sys::connect_error(-result));
+            return CompletionKind::ConnectFailed(sys::connect_error(-result));
         }
         self.arm_receive(conn);
         let header =
@@ -297,7 +297,7 @@ impl Uring {
         if let Some(header) = header {
             self.send(conn, &header);
         }
-        What::Connected
+        CompletionKind::Connected
     }
 
     fn give_back_shown(&mut self) {
@@ -454,7 +454,7 @@ impl Driver for Uring {
             }
             Err(error) => {
                 let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
-                self.known.push_back((conn, generation, What::ConnectFailed(error)));
+                self.known.push_back((conn, generation, CompletionKind::ConnectFailed(error)));
             }
         }
     }
@@ -612,12 +612,12 @@ impl Drop for Uring {
         let _ = self.ring.0.submitter().unregister_buf_ring(GROUP);
         // A send whose connection is shut down completes at once; the ring's own end waits for
         // nothing.
-        let deadline = sys::now().after(1_000_000_000);
+        let deadline = sys::now().plus(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
             let now = sys::now();
             // The standing timer is not used any more.
             self.timer = None;
-            self.sleep(now, now.after(10_000_000));
+            self.sleep(now, now.plus(10_000_000));
             self.reap();
             while let Some(entry) = self.ring.0.completion().next() {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());

@@ -6,10 +6,10 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixListener;
 use std::thread;
 
-use dyno_driver::{Endpoint, Epoll, Peer, Stamps, Uring};
+use dyno_driver::{Endpoint, Epoll, PeerAddress, Stamps, Uring};
 use dyno_engine::driver::Wait;
-use dyno_engine::sim::{Fault, Model, Queue, Service, SimDriver, World};
-use dyno_engine::{Completion, ConnId, ConnectError, Driver, Instant, What};
+use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, SimDriver, World};
+use dyno_engine::{Completion, CompletionKind, ConnId, ConnectError, Driver, Instant};
 use dyno_wire::h1::{encode, request};
 
 const ANSWER_BODY: &[u8] = b"Hello, World!";
@@ -29,13 +29,14 @@ impl Arena for Simulated {
     type Driver = SimDriver;
 
     fn driver(fault: Option<Fault>, _: u32) -> SimDriver {
-        let mut model = Model::new(Service::Fixed { ns: 50_000 }, Queue::PerConnection);
+        let mut model = ServerModel::new(ServiceTime::Fixed { ns: 50_000 }, Queue::PerConnection);
         model.faults = fault.map(|f| (f, 1.0)).into_iter().collect();
         SimDriver::new(World::new(1, model))
     }
 
     fn unreachable_server() -> SimDriver {
-        let mut world = World::new(1, Model::new(Service::Fixed { ns: 1 }, Queue::PerConnection));
+        let mut world =
+            World::new(1, ServerModel::new(ServiceTime::Fixed { ns: 1 }, Queue::PerConnection));
         world.net.refuse = 1.0;
         SimDriver::new(world)
     }
@@ -90,7 +91,7 @@ fn serve(fault: Option<Fault>) -> SocketAddr {
 }
 
 fn serve_one(mut stream: TcpStream, fault: Option<Fault>) {
-    let mut reader = request::Reader::new();
+    let mut reader = request::RequestReader::new();
     let mut buffer = vec![0; 16384];
     loop {
         let Ok(n @ 1..) = stream.read(&mut buffer) else { return };
@@ -99,9 +100,9 @@ fn serve_one(mut stream: TcpStream, fault: Option<Fault>) {
             let (used, event) = reader.next(bytes).unwrap();
             bytes = &bytes[used..];
             match event {
-                request::Event::NeedMore => break,
-                request::Event::Head(_) | request::Event::Body(_) => {}
-                request::Event::End => {
+                request::RequestEvent::NeedMore => break,
+                request::RequestEvent::Head(_) | request::RequestEvent::Body(_) => {}
+                request::RequestEvent::End => {
                     if !answer(&mut stream, fault) {
                         return;
                     }
@@ -182,7 +183,7 @@ impl<D: Driver> Log<D> {
         while let Some(completion) = self.driver.next() {
             assert!(completion.at >= self.last, "{completion:?} before {:?}", self.last);
             self.last = completion.at;
-            let received = completion.what == What::Received;
+            let received = completion.what == CompletionKind::Received;
             let bytes = if received { self.driver.bytes().to_vec() } else { Vec::new() };
             assert_eq!(received, !bytes.is_empty());
             self.seen.push((completion, bytes));
@@ -191,19 +192,19 @@ impl<D: Driver> Log<D> {
 
     /// Takes turns until `done`; fails the test if that does not come about.
     fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
-        let limit = self.driver.now().after(120_000_000_000);
+        let limit = self.driver.now().plus(120_000_000_000);
         while !done(self) {
             assert!(self.driver.now() < limit, "waited in vain for {what}; saw {:?}", self.whats());
-            let soon = self.driver.now().after(100_000_000);
+            let soon = self.driver.now().plus(100_000_000);
             self.turn(soon);
         }
     }
 
-    fn whats(&self) -> Vec<(ConnId, What)> {
+    fn whats(&self) -> Vec<(ConnId, CompletionKind)> {
         self.seen.iter().map(|(c, _)| (c.conn, c.what)).collect()
     }
 
-    fn count(&self, conn: ConnId, what: What) -> usize {
+    fn count(&self, conn: ConnId, what: CompletionKind) -> usize {
         self.seen.iter().filter(|(c, _)| c.conn == conn && c.what == what).count()
     }
 
@@ -212,9 +213,9 @@ impl<D: Driver> Log<D> {
     }
 
     fn connect(&mut self, conn: ConnId) {
-        let before = self.count(conn, What::Connected);
+        let before = self.count(conn, CompletionKind::Connected);
         self.driver.connect(conn);
-        self.until("a connection", |log| log.count(conn, What::Connected) > before);
+        self.until("a connection", |log| log.count(conn, CompletionKind::Connected) > before);
     }
 }
 
@@ -273,7 +274,7 @@ fn a_sleep_ends_at_its_deadline<A: Arena>() {
     log.driver.send(0, &get());
     log.turn(Instant(0));
     for _ in 0..3 {
-        let until = log.driver.now().after(5_000_000);
+        let until = log.driver.now().plus(5_000_000);
         let seen = log.seen.len();
         log.turn(until);
         assert_eq!(log.seen.len(), seen, "nothing completes in silence");
@@ -287,7 +288,7 @@ fn polling_ends_like_sleeping<A: Arena>() {
     log.driver.send(0, &get());
     log.turn(Instant(0));
     for ahead in [0, 2_000_000, 5_000_000] {
-        let until = log.driver.now().after(5_000_000);
+        let until = log.driver.now().plus(5_000_000);
         log.spin_from = Instant(until.0 - ahead);
         let seen = log.seen.len();
         log.turn(until);
@@ -341,7 +342,10 @@ fn closed_port_is_refused<A: Arena>() {
         let before = log.seen.len();
         log.until("a refusal", |log| log.seen.len() > before);
         let last = log.seen.last().unwrap().0;
-        assert_eq!((last.conn, last.what), (conn, What::ConnectFailed(ConnectError::Refused)));
+        assert_eq!(
+            (last.conn, last.what),
+            (conn, CompletionKind::ConnectFailed(ConnectError::Refused))
+        );
     }
 }
 
@@ -349,8 +353,8 @@ fn a_close_comes_after_the_last_bytes<A: Arena>() {
     let mut log = Log::new(A::driver(Some(Fault::PoliteClose), 1));
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("the close", |log| log.count(0, What::Eof) == 1);
-    assert_eq!(log.whats().last(), Some(&(0, What::Eof)));
+    log.until("the close", |log| log.count(0, CompletionKind::Eof) == 1);
+    assert_eq!(log.whats().last(), Some(&(0, CompletionKind::Eof)));
     assert!(log.bytes(0).ends_with(ANSWER_BODY));
 }
 
@@ -358,8 +362,8 @@ fn reset_differs_from_close<A: Arena>() {
     let mut log = Log::new(A::driver(Some(Fault::Reset), 1));
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("the reset", |log| log.count(0, What::Reset) == 1);
-    assert_eq!(log.count(0, What::Eof), 0);
+    log.until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
+    assert_eq!(log.count(0, CompletionKind::Eof), 0);
 }
 
 /// The kernel reports a reset once. A reset that a send reports still counts.
@@ -371,8 +375,8 @@ fn a_reset_that_a_send_meets_is_still_a_reset<A: Arena>() {
     // Long enough for the reset to be there before the next request leaves.
     thread::sleep(std::time::Duration::from_millis(50));
     log.driver.send(0, &get());
-    log.until("the reset", |log| log.count(0, What::Reset) == 1);
-    assert_eq!(log.count(0, What::Eof), 0);
+    log.until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
+    assert_eq!(log.count(0, CompletionKind::Eof), 0);
 }
 
 fn a_megabyte_leaves_whole<A: Arena>() {
@@ -392,7 +396,9 @@ fn two_hundred_connections_work_at_once<A: Arena>() {
     for conn in 0..200 {
         log.driver.connect(conn);
     }
-    log.until("all connections", |log| (0..200).all(|conn| log.count(conn, What::Connected) == 1));
+    log.until("all connections", |log| {
+        (0..200).all(|conn| log.count(conn, CompletionKind::Connected) == 1)
+    });
     for conn in 0..200 {
         log.driver.send(conn, &get());
     }
@@ -471,19 +477,23 @@ fn a_unix_socket_is_as_good_as_a_port() {
             });
         }
     });
-    let endpoint =
-        Endpoint { peer: Peer::Unix(path), sources: Vec::new(), stamps: Stamps::None, proxy: None };
+    let endpoint = Endpoint {
+        peer: PeerAddress::Unix(path),
+        sources: Vec::new(),
+        stamps: Stamps::None,
+        proxy: None,
+    };
     with_each(&endpoint, |answer| {
         assert_eq!((answer(), answer()), (right_answer(), right_answer()));
     });
-    let long = Endpoint { peer: Peer::Unix("x".repeat(200).into()), ..endpoint };
+    let long = Endpoint { peer: PeerAddress::Unix("x".repeat(200).into()), ..endpoint };
     assert!(Epoll::new(&long, 1).unwrap_err().to_string().contains("107"));
 }
 
 #[test]
 fn connections_come_from_the_sources_in_turn() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer = Peer::Tcp(listener.local_addr().unwrap());
+    let peer = PeerAddress::Tcp(listener.local_addr().unwrap());
     let sources = ["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()].to_vec();
     let endpoint = Endpoint { peer, sources, stamps: Stamps::None, proxy: None };
     fn connect_all<D: Driver>(driver: D, listener: &TcpListener) -> Vec<String> {

@@ -63,7 +63,7 @@ struct ForeignUse {
 }
 
 impl ForeignUse {
-    fn between(first: &Reading, last: &Reading) -> ForeignUse {
+    fn from_readings(first: &Reading, last: &Reading) -> ForeignUse {
         let sum = |pick: fn(&CpuUse) -> u64| {
             let earlier = |cpu: &CpuUse| first.cpus.iter().find(|of| of.cpu == cpu.cpu);
             last.cpus.iter().filter_map(|cpu| Some(pick(&cpu.since(earlier(cpu)?)))).sum::<u64>()
@@ -184,7 +184,7 @@ pub fn warn_before_calibration() {
 fn warn(machine: &mut dyn Machine, advice: &str) {
     let first = machine.read();
     machine.rest(LOOK);
-    let seen = ForeignUse::between(&first, &machine.read());
+    let seen = ForeignUse::from_readings(&first, &machine.read());
     if seen.share >= WARNING_SHARE {
         machine.say(&format!("warning: other programs use {}. {advice}", seen.in_words()));
     }
@@ -210,7 +210,7 @@ fn wait(
     loop {
         machine.rest(GLANCE);
         let next = machine.read();
-        let seen = ForeignUse::between(&last, &next);
+        let seen = ForeignUse::from_readings(&last, &next);
         let (from, to) = (last.at.saturating_sub(began), next.at.saturating_sub(began));
         let progress = wait.step(from, to, seen.share);
         if seen.share >= QUIET_SHARE {
@@ -359,7 +359,7 @@ mod tests {
         let cpu = |busy_ns| vec![CpuUse { cpu: 0, busy_ns, idle_ns: 1000 - busy_ns, steal_ns: 0 }];
         let first = Reading { cpus: cpu(0), ..Reading::default() };
         let last = Reading { cpus: cpu(500), own_ns: 490, ..Reading::default() };
-        let seen = ForeignUse::between(&first, &last);
+        let seen = ForeignUse::from_readings(&first, &last);
         assert!((seen.share - 10.0 / 500.0).abs() < 0.011, "{seen:?}");
         assert!(seen.in_words().contains("none is visible from here"));
     }

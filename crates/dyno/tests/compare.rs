@@ -24,7 +24,7 @@ fn compared(words: &[&str]) -> (i32, String, String) {
 fn changed(
     folder: &Path,
     name: &str,
-    change: impl FnOnce(&mut dyno_archive::dir::Header),
+    change: impl FnOnce(&mut dyno_archive::dir::RunHeader),
 ) -> String {
     let to = folder.join(name);
     let copied = Command::new("cp").arg("-r").arg(kept("hello")).arg(&to).status().unwrap();

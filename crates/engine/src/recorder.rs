@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::interval::{ExchangeTimes, Interval, Phase, RequestShare, WorkerUse};
-use dyno_archive::load::{Books, Edges, Unanswered};
+use dyno_archive::load::{Books, Edges, UnansweredAges};
 use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::silence::{self, Silence};
 use dyno_archive::times::Recording;
@@ -116,9 +116,9 @@ impl Ages {
         self.longest_service_ns = self.longest_service_ns.max(service_ns);
     }
 
-    fn seal(&mut self) -> Unanswered {
+    fn seal(&mut self) -> UnansweredAges {
         let ages = std::mem::take(&mut self.by_name);
-        Unanswered {
+        UnansweredAges {
             ages: ages.iter().map(|(name, ages)| ((*name).into(), ages.to_times())).collect(),
             longest_service_ns: self.longest_service_ns,
         }
@@ -198,8 +198,8 @@ impl Silences {
 impl Recorder {
     /// `kinds` is the number of different requests.
     pub(crate) fn new(began: Instant, window: Window, kinds: usize) -> Self {
-        let opens = began.after(window.warmup_ns);
-        let closes = window.duration_ns.map_or(Instant::NEVER, |d| opens.after(d));
+        let opens = began.plus(window.warmup_ns);
+        let closes = window.duration_ns.map_or(Instant::NEVER, |d| opens.plus(d));
         let mut recorder = Recorder {
             began,
             interval_ns: window.interval_ns,
@@ -241,8 +241,8 @@ impl Recorder {
         self.began = at;
         self.settled = at;
         self.silences.last = at;
-        self.opens = at.after(window.warmup_ns);
-        self.closes = window.duration_ns.map_or(Instant::NEVER, |d| self.opens.after(d));
+        self.opens = at.plus(window.warmup_ns);
+        self.closes = window.duration_ns.map_or(Instant::NEVER, |d| self.opens.plus(d));
         self.current = self.interval_from(at);
     }
 
@@ -267,7 +267,7 @@ impl Recorder {
     /// everything that has been scheduled in it already, and every interval that is over: a worker
     /// may learn of the cut after its instant.
     pub(crate) fn close_window(&mut self, at: Instant) {
-        let at = at.max(self.latest.after(1)).max(self.began.after(self.current.start_ns));
+        let at = at.max(self.latest.plus(1)).max(self.began.plus(self.current.start_ns));
         if at < self.closes {
             self.opens = self.opens.min(at);
             self.closes = at;
@@ -277,7 +277,7 @@ impl Recorder {
 
     /// End of the interval that is being filled.
     pub(crate) fn boundary(&self) -> Instant {
-        self.began.after(self.current.end_ns)
+        self.began.plus(self.current.end_ns)
     }
 
     /// Whether an interval has ended by `now`.
@@ -340,7 +340,7 @@ impl Recorder {
         self.current.workers.entry(worker).or_default()
     }
 
-    pub(crate) fn scheduled(&mut self, intended: Instant) {
+    pub(crate) fn record_scheduled(&mut self, intended: Instant) {
         self.latest = self.latest.max(intended);
         if self.belongs(intended) {
             self.books.scheduled += 1;
@@ -349,7 +349,7 @@ impl Recorder {
 
     /// An arrival found no room in the queue either. `request`: index of the request that it would
     /// have sent.
-    pub(crate) fn dropped(&mut self, intended: Instant, request: u16) {
+    pub(crate) fn record_drop(&mut self, intended: Instant, request: u16) {
         self.current.dropped += 1;
         if self.belongs(intended) {
             self.books.dropped += 1;
@@ -378,7 +378,7 @@ impl Recorder {
 
     /// A scheduled request was handed over: how its distance from the one before compares with what
     /// was intended.
-    pub(crate) fn handed(&mut self, exchange: &Exchange) {
+    pub(crate) fn record_hand_over(&mut self, exchange: &Exchange) {
         let (intended, sent) = (exchange.intended, exchange.sent);
         // Arrivals that waited for a connection leave in a burst that the server's slowness
         // decided. They are in the send lag; the gaps show them too, as what the server really saw.
@@ -410,7 +410,7 @@ impl Recorder {
     /// An exchange ended at `done`; the kernel had received the last of its answer at
     /// `received_at`, if it was asked.
     #[inline]
-    pub(crate) fn ended(
+    pub(crate) fn record_end(
         &mut self,
         exchange: &Exchange,
         outcome: Outcome,
@@ -459,7 +459,7 @@ impl Recorder {
         if outcome == Outcome::Ok {
             self.distributions.record_times(exchange, done, received_at);
         } else {
-            self.failed(exchange, outcome, done, belongs);
+            self.record_failure(exchange, outcome, done, belongs);
         }
     }
 
@@ -487,7 +487,13 @@ impl Recorder {
 
     /// An exchange got no right answer: keeps how long it had waited.
     #[cold]
-    fn failed(&mut self, exchange: &Exchange, outcome: Outcome, done: Instant, belongs: bool) {
+    fn record_failure(
+        &mut self,
+        exchange: &Exchange,
+        outcome: Outcome,
+        done: Instant,
+        belongs: bool,
+    ) {
         // Its whole wait up to its end, of any kind.
         let age_ns = done.since(exchange.intended);
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
@@ -519,7 +525,7 @@ impl Recorder {
 
     /// An exchange has not ended when everything does: its age is a lower bound of its response
     /// time.
-    pub(crate) fn unanswered(&mut self, exchange: &Exchange, now: Instant) {
+    pub(crate) fn record_unanswered(&mut self, exchange: &Exchange, now: Instant) {
         if !self.belongs(exchange.intended) {
             // In flight up to the end, in a window that it does not belong to.
             self.edges.others_ns += now.since(exchange.intended.max(self.opens));
@@ -528,7 +534,7 @@ impl Recorder {
         self.books.in_flight_at_end += 1;
         // It has waited from its intended start until now. The rest of its wait is unknown.
         let age_ns = now.since(exchange.intended);
-        self.ages.record(Unanswered::AT_END, age_ns, service_ns(exchange, now));
+        self.ages.record(UnansweredAges::AT_END, age_ns, service_ns(exchange, now));
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
         if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
             share.never_ended += 1;
@@ -536,7 +542,7 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn take_unanswered(&mut self) -> Unanswered {
+    pub(crate) fn take_unanswered(&mut self) -> UnansweredAges {
         self.ages.seal()
     }
 
@@ -548,7 +554,7 @@ impl Recorder {
         } else {
             (Phase::Drain, Instant::NEVER)
         };
-        let end = start.after(self.interval_ns).min(phase_ends);
+        let end = start.plus(self.interval_ns).min(phase_ends);
         Interval::new(phase, start.since(self.began), end.since(self.began))
     }
 
@@ -614,27 +620,27 @@ mod tests {
         // answered in the window.
         let exchanges: Vec<Exchange> = [(9, 0), (9, 1), (11, 0), (12, 1)]
             .map(|(at, request)| Exchange {
-                sent: began.after(at * MS),
-                ..Exchange::new(began.after(at * MS), request)
+                sent: began.plus(at * MS),
+                ..Exchange::new(began.plus(at * MS), request)
             })
             .into();
         for exchange in &exchanges {
             recorder.advance(exchange.intended);
-            recorder.scheduled(exchange.intended);
+            recorder.record_scheduled(exchange.intended);
             recorder.started(exchange.intended, exchange.intended);
         }
         for (exchange, outcome) in
             exchanges.iter().zip([Outcome::Ok, Outcome::Timeout, Outcome::Ok, Outcome::Ok])
         {
-            recorder.ended(exchange, outcome, began.after(15 * MS), None);
+            recorder.record_end(exchange, outcome, began.plus(15 * MS), None);
         }
-        recorder.finish(began.after(30 * MS));
+        recorder.finish(began.plus(30 * MS));
         let all = recorder.take_sealed();
         let measured = all.iter().find(|i| i.phase == Phase::Measured).unwrap();
         let parts: Vec<(u64, u64)> = measured
             .by_request
             .iter()
-            .map(|s| (s.outcomes.of(Outcome::Ok), s.carried_ok))
+            .map(|s| (s.outcomes.get(Outcome::Ok), s.carried_ok))
             .collect();
         assert_eq!(parts, [(1, 1), (1, 0)]);
         let whole = measured.right_answers();
@@ -656,9 +662,9 @@ mod tests {
                 drain_ns: 0,
             };
             let mut recorder = Recorder::new(began, window, 1);
-            recorder.advance(began.after(30 * MS));
-            recorder.close_window(began.after(cut_ms * MS));
-            recorder.finish(began.after(40 * MS));
+            recorder.advance(began.plus(30 * MS));
+            recorder.close_window(began.plus(cut_ms * MS));
+            recorder.finish(began.plus(40 * MS));
             let measured = || recorder.sealed.iter().filter(|i| i.phase == Phase::Measured);
             let ends = measured().map(|interval| interval.end_ns).max();
             assert_eq!(ends, Some(ends_ms * MS), "{cut_ms}");

@@ -7,7 +7,7 @@ impl Instant {
     pub const NEVER: Instant = Instant(u64::MAX);
 
     #[must_use]
-    pub const fn after(self, ns: u64) -> Instant {
+    pub const fn plus(self, ns: u64) -> Instant {
         Instant(self.0.saturating_add(ns))
     }
 

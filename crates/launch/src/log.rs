@@ -111,7 +111,7 @@ pub struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     #[must_use]
-    pub fn of(log: &'a Log) -> Follower<'a> {
+    pub fn new(log: &'a Log) -> Follower<'a> {
         Follower { log, at: 0, begun: Vec::new() }
     }
 
@@ -166,7 +166,7 @@ pub struct Keeper {
 
 impl Keeper {
     #[must_use]
-    pub fn of(log: &Arc<Log>) -> Keeper {
+    pub fn new(log: &Arc<Log>) -> Keeper {
         let log = Arc::clone(log);
         let (stop, stopped) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {

@@ -74,13 +74,13 @@ fn own_number(pid: u32) -> Option<u32> {
 
 /// Files that processes leave behind in dyno's own `/tmp` when they end.
 #[derive(Clone, Debug, Default)]
-pub struct Kept(Vec<PathBuf>);
+pub struct RuntimeFiles(Vec<PathBuf>);
 
-impl Kept {
+impl RuntimeFiles {
     /// Files of processes that still run. `compiled`: also the lists of their code, which only dyno
     /// asked for.
     #[must_use]
-    pub fn of(pids: &[u32], compiled: bool) -> Kept {
+    pub fn from_pids(pids: &[u32], compiled: bool) -> RuntimeFiles {
         let identity = |path: &str| fs::metadata(path).ok().map(|is| (is.dev(), is.ino()));
         // In another `/tmp`, or with other PIDs, the files do no harm.
         let is_here = |pid: &u32| {
@@ -97,7 +97,7 @@ impl Kept {
             // Once the process is gone there is no way through it.
             Some(Path::new("/").join(path.strip_prefix(format!("/proc/{pid}/root")).ok()?))
         };
-        Kept(all.filter_map(here).collect())
+        RuntimeFiles(all.filter_map(here).collect())
     }
 
     /// Removes the files.
@@ -120,19 +120,19 @@ mod tests {
         let elsewhere = folder.path().join("precious");
         fs::write(&elsewhere, "1 1 a").unwrap();
         std::os::unix::fs::symlink(&elsewhere, &own).unwrap();
-        Kept::of(&[us], true).remove();
+        RuntimeFiles::from_pids(&[us], true).remove();
         assert!(own.is_symlink() && elsewhere.exists());
         fs::remove_file(&own).unwrap();
         fs::write(&own, "1 1 a").unwrap();
-        Kept::of(&[us], false).remove();
+        RuntimeFiles::from_pids(&[us], false).remove();
         assert!(own.exists(), "dyno did not ask for it");
-        Kept::of(&[us], true).remove();
+        RuntimeFiles::from_pids(&[us], true).remove();
         assert!(!own.exists());
         let jvms = PathBuf::from(format!("/tmp/hsperfdata_dyno-test-{us}"));
         fs::create_dir_all(&jvms).unwrap();
         fs::write(jvms.join(us.to_string()), "x").unwrap();
         assert_eq!(bytes(&counters_of(us).unwrap(), us, 10).unwrap(), b"x");
-        Kept::of(&[us], false).remove();
+        RuntimeFiles::from_pids(&[us], false).remove();
         assert_eq!(counters_of(us), None);
         fs::remove_dir_all(&jvms).unwrap();
     }

@@ -31,7 +31,7 @@ pub mod tracking;
 
 pub use clock::{monotonic_ns, suspended_ns};
 pub use files::Files;
-pub use kept::Kept;
+pub use kept::RuntimeFiles;
 pub use kernel::Refusal;
 pub use sampler::{Processes, Reads, Sampler, Scope, sample};
 

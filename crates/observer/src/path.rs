@@ -15,7 +15,7 @@ pub fn counters(files: &Files) -> PathUse {
         backlog: backlog_use(files),
         neighbour_overflows: neighbour_overflows(files),
         tcp_memory: tcp_memory(files),
-        tracking_most: tracking::most(),
+        tracking_most: tracking::max_connections(),
     }
 }
 

@@ -70,7 +70,7 @@ impl Stat {
     }
 
     #[must_use]
-    pub fn of(pid: u32) -> Option<Stat> {
+    pub fn read(pid: u32) -> Option<Stat> {
         Stat::parse(&read(format!("/proc/{pid}/stat"))?)
     }
 
@@ -93,7 +93,8 @@ pub fn all_pids() -> Vec<u32> {
 #[must_use]
 pub fn session_pids(session: u32) -> Vec<u32> {
     let is_its = |stat: &Stat| stat.session == session && !stat.is_dead();
-    all_pids().into_iter().filter(|pid| Stat::of(*pid).is_some_and(|stat| is_its(&stat))).collect()
+    let is_member = |pid: &u32| Stat::read(*pid).is_some_and(|stat| is_its(&stat));
+    all_pids().into_iter().filter(is_member).collect()
 }
 
 /// Totals of a process, including its ended threads, from its `/proc/PID/stat`.
@@ -122,7 +123,7 @@ pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
 /// Start of a process by the wall clock, to a second, the resolution of `btime`.
 #[must_use]
 pub fn began(pid: u32) -> Option<SystemTime> {
-    let ticks = Stat::of(pid)?.began_ticks;
+    let ticks = Stat::read(pid)?.began_ticks;
     let boot = read("/proc/stat")?
         .lines()
         .find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())?;
@@ -136,7 +137,7 @@ pub fn began(pid: u32) -> Option<SystemTime> {
 /// Living processes among `roots` and their descendants.
 #[must_use]
 pub fn trees(roots: &[u32]) -> Vec<u32> {
-    let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?)));
+    let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::read(pid)?)));
     let living: Vec<(u32, u32)> =
         all.filter(|(_, stat)| !stat.is_dead()).map(|(pid, stat)| (pid, stat.parent)).collect();
     descendants(roots, &living)
@@ -151,7 +152,7 @@ pub fn below(root: u32) -> Vec<u32> {
 /// Processes in `roots` and their descendants, zombies included.
 pub(crate) fn tree_stats(roots: &[u32]) -> Vec<(u32, Stat)> {
     let mut all: Vec<(u32, Stat)> =
-        all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
+        all_pids().into_iter().filter_map(|pid| Some((pid, Stat::read(pid)?))).collect();
     let parents: Vec<(u32, u32)> = all.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
     let wanted = descendants(roots, &parents);
     all.retain(|(pid, _)| wanted.contains(pid));
@@ -425,7 +426,7 @@ fn listener_seen_by(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
                 .and_then(|fd| fs::read_link(fd.path()).ok())
                 .is_some_and(|l| l.as_os_str() == socket.as_str())
         });
-        holds.then(|| (pid, Stat::of(pid).map(|s| s.name).unwrap_or_default()))
+        holds.then(|| (pid, Stat::read(pid).map(|s| s.name).unwrap_or_default()))
     })
 }
 
@@ -534,7 +535,7 @@ mod tests {
         }
         assert!(rss_bytes(pid, &Files::default()).unwrap() > 100_000);
         assert!(own_rss_peak_bytes().unwrap() >= 100_000);
-        assert!(session_pids(Stat::of(pid).unwrap().session).contains(&pid));
+        assert!(session_pids(Stat::read(pid).unwrap().session).contains(&pid));
     }
 
     /// A thread that ran since the last reading is read again. The counters of others are kept.

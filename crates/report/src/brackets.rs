@@ -1,6 +1,8 @@
 //! The rates between which servers stop keeping an objective, in words and cells.
 
-use dyno_analysis::capacity::{Bracket, CapacityTrial, RateVotes, SearchResult, Searched, Votes};
+use dyno_analysis::capacity::{
+    Bracket, CapacityTrial, RateVotes, SearchCounts, SearchResult, Votes,
+};
 use dyno_analysis::report::Report;
 
 use crate::format::{length, number, plural};
@@ -61,7 +63,7 @@ fn width(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
 }
 
 /// `searched: 92 loads in 3 starts, 1 of them not settled, kept for 20 s`.
-fn searched_by(Searched { starts, loads, settled, holds_s, .. }: &Searched) -> String {
+fn searched_by(SearchCounts { starts, loads, settled, holds_s, .. }: &SearchCounts) -> String {
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
     let open = starts - settled;
     let open = if open > 0 { format!(", {open} of them not settled") } else { String::new() };

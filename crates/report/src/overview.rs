@@ -23,7 +23,8 @@ pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
 
 /// ` at 10,000/s` where all rows with numbers are of one offered rate; empty in closed loops.
 fn rate_of_reference(rows: &[OverviewRow]) -> String {
-    let mut rates = rows.iter().filter(|r| r.most().is_some()).map(|r| r.reference_at.rate);
+    let mut rates =
+        rows.iter().filter(|r| r.highest_throughput().is_some()).map(|r| r.reference_at.rate);
     let first = rates.next().flatten();
     first
         .filter(|_| rates.all(|rate| rate == first))
@@ -47,7 +48,7 @@ pub(crate) enum Reference {
 }
 
 impl Reference {
-    pub(crate) fn of(row: &OverviewRow) -> Reference {
+    pub(crate) fn from_row(row: &OverviewRow) -> Reference {
         if row.reference_in_flight == u64::from(row.reference_connections) {
             Reference::Connections(row.reference_in_flight)
         } else {
@@ -73,10 +74,16 @@ impl Reference {
 /// The reference that all rows with numbers share: connections if all agree, else requests in
 /// flight; `None`: they differ.
 fn reference(rows: &[OverviewRow]) -> Option<Reference> {
-    shared(&rows.iter().filter(|r| r.most().is_some()).map(Reference::of).collect::<Vec<_>>())
+    common_reference(
+        &rows
+            .iter()
+            .filter(|r| r.highest_throughput().is_some())
+            .map(Reference::from_row)
+            .collect::<Vec<_>>(),
+    )
 }
 
-fn shared(all: &[Reference]) -> Option<Reference> {
+fn common_reference(all: &[Reference]) -> Option<Reference> {
     let first = *all.first()?;
     if all.iter().any(|r| r.in_flight() != first.in_flight()) {
         return None;
@@ -126,7 +133,7 @@ const fn column(
 
 /// The cells of a back end in a table of the overview: its name, and a cell for each of
 /// [`COLUMNS`], of which it has few.
-pub(crate) fn behind(b: &BackendRow) -> Vec<String> {
+pub(crate) fn backend_cells(b: &BackendRow) -> Vec<String> {
     let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
     let mut row = vec![format!("+ {}", b.name)];
     row.extend(COLUMNS.iter().map(|column| match column.short {
@@ -182,7 +189,9 @@ pub(crate) const fn peak_mark(r: &OverviewRow) -> &'static str {
 pub(crate) fn mixture_note(rows: &[OverviewRow]) -> Option<&'static str> {
     const NOTE: &str = "~: throughput changed its level within the measured windows, so this mean \
                         is a rate that the server did not sustain.";
-    rows.iter().any(|row| row.most().is_some() && row.peak_mixture.is_some()).then_some(NOTE)
+    rows.iter()
+        .any(|row| row.highest_throughput().is_some() && row.peak_mixture.is_some())
+        .then_some(NOTE)
 }
 
 /// Number of a subject's starts that had to be killed; `None`: none was stopped.
@@ -210,11 +219,11 @@ pub(crate) fn place(r: &OverviewRow) -> String {
 pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("peak req/s", "Peak requests/s", |_, r| peak(r)),
     column("at", "At", |_, r| {
-        let at = r.most().map(|(_, at)| at).or(r.invalid.and_then(|of| of.peak_at));
+        let at = r.highest_throughput().map(|(_, at)| at).or(r.invalid.and_then(|of| of.peak_at));
         or_dash(at, label)
     }),
     column("range", "Range", |_, r| {
-        let spread = r.most().and_then(|(most, _)| most.spread());
+        let spread = r.highest_throughput().and_then(|(most, _)| most.spread());
         or_dash(spread, |(a, b)| format!("{}–{}", number(a), number(b)))
     }),
     column("place", "Place", |_, r| place(r)),
@@ -281,10 +290,10 @@ mod tests {
     #[test]
     fn a_reference_is_said_in_what_all_rows_share() {
         use Reference::{Connections, InFlight};
-        assert_eq!(shared(&[Connections(64), Connections(64)]), Some(Connections(64)));
-        assert_eq!(shared(&[Connections(100), InFlight(100)]), Some(InFlight(100)));
-        assert_eq!(shared(&[Connections(100), InFlight(1000)]), None);
-        assert_eq!(shared(&[]), None);
+        assert_eq!(common_reference(&[Connections(64), Connections(64)]), Some(Connections(64)));
+        assert_eq!(common_reference(&[Connections(100), InFlight(100)]), Some(InFlight(100)));
+        assert_eq!(common_reference(&[Connections(100), InFlight(1000)]), None);
+        assert_eq!(common_reference(&[]), None);
         assert_eq!(Connections(1).in_words(), "1 connection");
         assert_eq!(InFlight(100).in_words(), "100 in flight");
     }

@@ -11,10 +11,10 @@ use dyno_analysis::peak::RatioBound;
 use dyno_analysis::programs::DisturbedSteps;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::report;
-use dyno_analysis::stats::{Estimate, Over, Repeated};
+use dyno_analysis::stats::{Estimate, PairUnit, Repeated};
 use dyno_analysis::steadiness::Piece;
 use dyno_analysis::{Caveat, Code, Report, Severity};
-use dyno_archive::plan::{Arrivals, Model};
+use dyno_archive::plan::{Arrivals, LoadModel};
 use dyno_archive::{Protocol, RunDir};
 use dyno_report::answer::sentences;
 
@@ -84,7 +84,7 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
         let estimate = Estimate::of_pairs(&ratios).unwrap();
         Some(PairEstimate {
             estimate,
-            over: Over::Launches,
+            over: PairUnit::Launches,
             interval_of_all: Some(ends),
             is_skewed: false,
         })
@@ -232,7 +232,7 @@ fn offered_rate_reports_shares_of_it() {
         let cell = r.overview[0].reference_cell;
         r.run.load.steps[cell.step].arrivals = Arrivals::Constant { rate: 1000.0 };
         for trial in r.trials.iter_mut().filter(|t| t.cell.step == cell.step && t.valid) {
-            trial.load.config.model = Model::Open;
+            trial.load.config.model = LoadModel::Open;
             trial.load.duration_s = 2.0;
             trial.load.exchanges.scheduled = 2000;
             trial.load.throughput_rps = if trial.subject_id == "fast" { 1001.0 } else { 900.0 };

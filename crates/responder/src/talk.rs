@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use dyno_wire::h1::{encode, request};
-use dyno_wire::h2::server::{Answer, Cut, Event, Server};
+use dyno_wire::h2::server::{Cut, EncodedAnswer, Server, ServerEvent};
 use dyno_wire::h2::settings::ServerSettings;
-use dyno_wire::talk::Talk;
+use dyno_wire::talk::ServerProtocol;
 
 use crate::Writes;
 
@@ -20,7 +20,7 @@ pub(crate) enum Route {
 impl Route {
     const ALL: [Route; 3] = [Route::Plaintext, Route::Json, Route::NotFound];
 
-    fn of(path: &[u8]) -> Route {
+    fn from_path(path: &[u8]) -> Route {
         match path {
             b"/plaintext" => Route::Plaintext,
             b"/json" => Route::Json,
@@ -59,7 +59,7 @@ enum Wants {
 }
 
 impl Wants {
-    fn of(method: &[u8]) -> Wants {
+    fn from_method(method: &[u8]) -> Wants {
         if method == b"HEAD" { Wants::Head } else { Wants::Body }
     }
 }
@@ -74,26 +74,26 @@ pub struct Content {
 }
 
 /// Ready-made answers, by route.
-pub(crate) struct Answers {
+pub(crate) struct PreparedAnswers {
     /// By route; then with the body and without; then for a connection that goes on and for one
     /// that closes.
     h1: [[[Vec<u8>; 2]; 2]; 3],
     /// By route; then with the body and without.
-    h2: [[Answer; 2]; 3],
+    h2: [[EncodedAnswer; 2]; 3],
     /// Rounds of work that each takes.
     work: u32,
 }
 
-impl Answers {
+impl PreparedAnswers {
     /// `to_all`: in place of the contract's, whatever is asked for. `work`: rounds of work that
     /// each answer takes besides.
-    pub(crate) fn new(writes: Writes, to_all: Option<&Content>, work: u32) -> Answers {
+    pub(crate) fn new(writes: Writes, to_all: Option<&Content>, work: u32) -> PreparedAnswers {
         let cut = if writes == Writes::Batch { Cut::Two } else { Cut::Three };
         let content = |route: Route| match to_all {
             Some(Content { media, body }) => ((200, "OK"), media.as_str(), body.as_slice()),
             None => (route.status(), route.content_type(), route.body()),
         };
-        Answers {
+        PreparedAnswers {
             h1: Route::ALL.map(|route| {
                 let ((status, reason), media, whole) = content(route);
                 [whole, b""].map(|body| {
@@ -110,7 +110,7 @@ impl Answers {
                     ("content-type", media),
                     ("content-length", &length),
                 ];
-                [whole, b""].map(|body| Answer::new(&fields, body, cut))
+                [whole, b""].map(|body| EncodedAnswer::new(&fields, body, cut))
             }),
             work,
         }
@@ -125,13 +125,14 @@ impl Answers {
         }
     }
 
-    fn h1(&self, head: &request::Head<'_>) -> &[u8] {
+    fn h1(&self, head: &request::RequestHead<'_>) -> &[u8] {
         self.toil();
-        let wants = Wants::of(head.method);
-        &self.h1[Route::of(head.target) as usize][wants as usize][usize::from(!head.persists())]
+        let wants = Wants::from_method(head.method);
+        &self.h1[Route::from_path(head.target) as usize][wants as usize]
+            [usize::from(!head.persists())]
     }
 
-    fn h2(&self, request: Request) -> &Answer {
+    fn h2(&self, request: Request) -> &EncodedAnswer {
         self.toil();
         &self.h2[request.route as usize][request.wants as usize]
     }
@@ -145,7 +146,7 @@ struct Request {
 }
 
 /// A connection of HTTP/2.
-pub(crate) struct H2 {
+pub(crate) struct H2Server {
     server: Server,
     /// The last request: the next one is mostly the same.
     last: Request,
@@ -157,15 +158,15 @@ pub(crate) struct H2 {
 /// goes on.
 #[inline]
 pub(crate) fn receive(
-    talk: &mut Talk<H2>,
+    talk: &mut ServerProtocol<H2Server>,
     bytes: &[u8],
-    answers: &Answers,
+    answers: &PreparedAnswers,
     out: &mut Vec<u8>,
 ) -> bool {
     match talk {
-        Talk::H1(reader) => receive_h1(reader, bytes, answers, out),
-        Talk::H2(h2) => h2.receive(bytes, answers, out),
-        Talk::Unknown(_) => match talk.begin(bytes, || H2::new(out)) {
+        ServerProtocol::H1(reader) => receive_h1(reader, bytes, answers, out),
+        ServerProtocol::H2(h2) => h2.receive(bytes, answers, out),
+        ServerProtocol::Unknown(_) => match talk.begin(bytes, || H2Server::new(out)) {
             Some(first) => receive(talk, &first, answers, out),
             None => true,
         },
@@ -173,30 +174,30 @@ pub(crate) fn receive(
 }
 
 fn receive_h1(
-    reader: &mut request::Reader,
+    reader: &mut request::RequestReader,
     mut bytes: &[u8],
-    answers: &Answers,
+    answers: &PreparedAnswers,
     out: &mut Vec<u8>,
 ) -> bool {
     loop {
         let Ok((used, event)) = reader.next(bytes) else { return false };
         bytes = &bytes[used..];
         match event {
-            request::Event::NeedMore => return true,
-            request::Event::Head(head) => {
+            request::RequestEvent::NeedMore => return true,
+            request::RequestEvent::Head(head) => {
                 out.extend_from_slice(answers.h1(&head));
                 if !head.persists() {
                     return false;
                 }
             }
-            request::Event::Body(_) | request::Event::End => {}
+            request::RequestEvent::Body(_) | request::RequestEvent::End => {}
         }
     }
 }
 
-impl H2 {
-    fn new(out: &mut Vec<u8>) -> H2 {
-        H2 {
+impl H2Server {
+    fn new(out: &mut Vec<u8>) -> H2Server {
+        H2Server {
             server: Server::new(ServerSettings::default(), out),
             last: Request { route: Route::NotFound, wants: Wants::Body },
             under_way: Vec::new(),
@@ -204,7 +205,7 @@ impl H2 {
     }
 
     #[inline]
-    fn receive(&mut self, mut bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+    fn receive(&mut self, mut bytes: &[u8], answers: &PreparedAnswers, out: &mut Vec<u8>) -> bool {
         loop {
             let (used, event) = match self.server.next(bytes, out) {
                 Ok(found) => found,
@@ -215,8 +216,8 @@ impl H2 {
             };
             bytes = &bytes[used..];
             match event {
-                Event::NeedMore => return true,
-                Event::Request { stream, end, repeated } => {
+                ServerEvent::NeedMore => return true,
+                ServerEvent::Request { stream, end, repeated } => {
                     if !repeated {
                         self.last = request_of(&self.server);
                     }
@@ -226,13 +227,13 @@ impl H2 {
                         self.under_way.push((stream, self.last));
                     }
                 }
-                Event::Body { stream, end: true, .. } => {
+                ServerEvent::Body { stream, end: true, .. } => {
                     if let Some(request) = self.forget(stream) {
                         self.server.answer(stream, answers.h2(request), out);
                     }
                 }
-                Event::Reset { stream } => drop(self.forget(stream)),
-                Event::Handled | Event::Body { end: false, .. } => {}
+                ServerEvent::Reset { stream } => drop(self.forget(stream)),
+                ServerEvent::Handled | ServerEvent::Body { end: false, .. } => {}
             }
         }
     }
@@ -246,19 +247,22 @@ impl H2 {
 fn request_of(server: &Server) -> Request {
     let value =
         |name: &[u8]| server.fields().iter().find(|(n, _)| *n == name).map_or(&b""[..], |(_, v)| v);
-    Request { route: Route::of(value(b":path")), wants: Wants::of(value(b":method")) }
+    Request {
+        route: Route::from_path(value(b":path")),
+        wants: Wants::from_method(value(b":method")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use dyno_wire::h2::frame::{self, Header, Kind, flag};
+    use dyno_wire::h2::frame::{self, FrameHeader, Kind, flag};
 
     use super::*;
 
     /// Answer of a new connection to bytes that come in pieces of a length.
     fn say(bytes: &[u8], piece: usize) -> (Vec<u8>, bool) {
-        let answers = Answers::new(Writes::Batch, None, 0);
-        let mut talk = Talk::default();
+        let answers = PreparedAnswers::new(Writes::Batch, None, 0);
+        let mut talk = ServerProtocol::default();
         let mut out = Vec::new();
         let goes_on =
             bytes.chunks(piece).all(|piece| receive(&mut talk, piece, &answers, &mut out));
@@ -268,7 +272,7 @@ mod tests {
     fn frames(mut out: &[u8]) -> Vec<(Kind, u8, u32, &[u8])> {
         let mut all = Vec::new();
         while let Some((header, rest)) = out.split_first_chunk() {
-            let header = Header::parse(header);
+            let header = FrameHeader::parse(header);
             let (payload, after) = rest.split_at(header.length as usize);
             all.push((header.kind, header.flags, header.stream, payload));
             out = after;
@@ -296,11 +300,11 @@ mod tests {
     #[test]
     fn what_it_is_given_answers_everything() {
         let content = Content { media: "application/json".into(), body: b"{}".to_vec() };
-        let answers = Answers::new(Writes::Batch, Some(&content), 100);
+        let answers = PreparedAnswers::new(Writes::Batch, Some(&content), 100);
         for path in ["/plaintext", "/city/v1/get?id=7"] {
             let asked = encode::request("GET", path, "h", &[], b"").unwrap();
             let mut out = Vec::new();
-            assert!(receive(&mut Talk::default(), &asked, &answers, &mut out));
+            assert!(receive(&mut ServerProtocol::default(), &asked, &answers, &mut out));
             let text = String::from_utf8(out).unwrap();
             assert!(
                 text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\n{}"),
@@ -315,7 +319,8 @@ mod tests {
         let asked = encode::request("HEAD", "/", "h", &[], b"").unwrap();
         let mut out = Vec::new();
         assert!(
-            receive(&mut Talk::default(), &asked, &answers, &mut out) && out.ends_with(b"\r\n\r\n")
+            receive(&mut ServerProtocol::default(), &asked, &answers, &mut out)
+                && out.ends_with(b"\r\n\r\n")
         );
     }
 
@@ -360,7 +365,7 @@ mod tests {
     #[test]
     fn a_request_that_was_reset_is_forgotten() {
         let mut requests = request(1, 3, "/json", false);
-        frame::put_reset(1, dyno_wire::h2::Code::Cancel, &mut requests);
+        frame::put_reset(1, dyno_wire::h2::ErrorCode::Cancel, &mut requests);
         requests.extend(request(3, 2, "/plaintext", true));
         let (out, goes_on) = say(&h2(&requests), 1000);
         assert!(goes_on && frames(&out).iter().all(|f| f.2 != 1));

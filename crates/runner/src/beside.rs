@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::Counting;
+use dyno_observer::inside::CallCounter;
 
 use crate::limits::{ANSWERS_GLANCE, ANSWERS_GLANCES};
-use crate::load::{self, Answers, Reason, Spec, Watch};
+use crate::load::{self, AnswerCounts, LoadSpec, LoadStopReason, Watch};
 
 /// Returns whether the measurement is to end: the user interrupted it, or the load is over.
 pub(crate) type IsEnded<'a> = dyn Fn() -> bool + Sync + 'a;
@@ -21,13 +21,13 @@ pub(crate) type IsEnded<'a> = dyn Fn() -> bool + Sync + 'a;
 /// # Errors
 /// The load cannot begin, there are no responses, the server fails, or `look` fails; as a sentence.
 pub(crate) fn loaded<T: Send>(
-    spec: &Spec,
+    spec: &LoadSpec,
     interrupts: &Interrupts,
-    look: impl FnOnce(&Answers, &IsEnded<'_>) -> Result<T, String> + Send,
+    look: impl FnOnce(&AnswerCounts, &IsEnded<'_>) -> Result<T, String> + Send,
 ) -> Result<T, String> {
     let load = dyno_archive::plan::Load { duration_ns: 0, requests: None, ..spec.load.clone() };
-    let spec = Spec { load, ..spec.clone() };
-    let answers = Answers::new(spec.threads());
+    let spec = LoadSpec { load, ..spec.clone() };
+    let answers = AnswerCounts::new(spec.threads());
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let looking = scope.spawn(|| {
@@ -57,8 +57,8 @@ pub(crate) fn loaded<T: Send>(
 /// # Errors
 /// The kernel stopped counting; in words.
 pub(crate) fn count(
-    counting: &mut Counting,
-    answers: &[&Answers],
+    counting: &mut CallCounter,
+    answers: &[&AnswerCounts],
     stop: &mpsc::Receiver<()>,
 ) -> Result<(), String> {
     let mut wait =
@@ -67,7 +67,7 @@ pub(crate) fn count(
 }
 
 /// Waits until the server answers. A load without responses has no results.
-fn wait_for_answers(answers: &Answers, is_ended: &IsEnded<'_>) -> Result<(), String> {
+fn wait_for_answers(answers: &AnswerCounts, is_ended: &IsEnded<'_>) -> Result<(), String> {
     for _ in 0..ANSWERS_GLANCES {
         if answers.total() > 0 || is_ended() {
             return Ok(());
@@ -85,18 +85,18 @@ fn wait(length: Duration, is_ended: &IsEnded<'_>) {
 
 /// Ends the load once the measurement is done.
 struct Watcher<'a> {
-    answers: &'a Arc<Answers>,
+    answers: &'a Arc<AnswerCounts>,
     is_over: &'a AtomicBool,
     interrupts: &'a Interrupts,
 }
 
 impl Watch for Watcher<'_> {
-    fn answers(&self) -> Option<Arc<Answers>> {
+    fn answers(&self) -> Option<Arc<AnswerCounts>> {
         Some(Arc::clone(self.answers))
     }
 
-    fn stop(&mut self) -> Option<Reason> {
+    fn stop(&mut self) -> Option<LoadStopReason> {
         let is_ended = self.interrupts.count() > 0 || self.is_over.load(Ordering::Acquire);
-        is_ended.then_some(Reason::Stopped)
+        is_ended.then_some(LoadStopReason::Stopped)
     }
 }

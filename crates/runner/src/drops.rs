@@ -37,7 +37,7 @@ pub(crate) fn explain(drops: &MachineDrops, failure: Failure) -> Failure {
         failure.kind,
         FailureKind::NeverReady | FailureKind::Deaf | FailureKind::DataFailed
     );
-    let Some(explained) = drops.explained().filter(|_| is_silence) else { return failure };
+    let Some(explained) = drops.explanation().filter(|_| is_silence) else { return failure };
     let message = format!(
         "the machine dropped packets: {}. The server {}: {}\nhint: {}",
         explained.causes,

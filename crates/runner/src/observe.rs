@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// Returns the probes that are enabled by default.
 #[must_use]
 pub fn usual() -> BTreeSet<Probe> {
-    Probe::ALL.into_iter().filter(|probe| probe.is_usual()).collect()
+    Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()).collect()
 }
 
 /// The `[observe]` of a suite: each probe on or off.
@@ -38,7 +38,10 @@ impl RawObserve {
             Probe::Profile => self.profile,
             Probe::Runtime => self.runtime,
         };
-        Probe::ALL.into_iter().filter(|probe| said(*probe).unwrap_or(probe.is_usual())).collect()
+        Probe::ALL
+            .into_iter()
+            .filter(|probe| said(*probe).unwrap_or(probe.is_enabled_by_default()))
+            .collect()
     }
 }
 
@@ -64,7 +67,7 @@ pub fn help() -> String {
         "Probes that look into servers, with commas, in place of the suite's: {}; `{USUAL}` for \
          {}; `{NONE}`; {WITHOUT}NAME for all but one [default: the suite's]",
         names(&mut Probe::ALL.into_iter()),
-        names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_usual()))
+        names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()))
     )
 }
 
@@ -91,7 +94,7 @@ impl Choice {
 
     /// Returns the probes to use if the suite has these.
     #[must_use]
-    pub fn of(&self, suite: &BTreeSet<Probe>) -> BTreeSet<Probe> {
+    pub fn choose(&self, suite: &BTreeSet<Probe>) -> BTreeSet<Probe> {
         self.instead.as_ref().unwrap_or(suite).difference(&self.without).copied().collect()
     }
 }
@@ -117,7 +120,7 @@ mod tests {
     use super::*;
 
     fn chosen(text: &str) -> BTreeSet<Probe> {
-        Choice::parse(text).unwrap().of(&[Probe::States, Probe::Modes].into())
+        Choice::parse(text).unwrap().choose(&[Probe::States, Probe::Modes].into())
     }
 
     #[test]
@@ -147,7 +150,7 @@ mod tests {
         let docs = include_str!("../../../docs/suites.md");
         for probe in Probe::ALL {
             let key = probe.name().replace('-', "_");
-            let default = if probe.is_usual() { "yes" } else { "no" };
+            let default = if probe.is_enabled_by_default() { "yes" } else { "no" };
             assert!(
                 docs.contains(&format!("| `{key}` | {default} |")),
                 "docs/suites.md: {key} is {default} by default"

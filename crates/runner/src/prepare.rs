@@ -9,7 +9,7 @@ use dyno_subject::build::{self, Built};
 use dyno_subject::definition::Definition;
 
 use crate::plan::Planned;
-use crate::run::{Event, Service};
+use crate::run::{BuiltBackend, RunEvent};
 
 /// Checks that this machine has what the plan's starts need besides CPUs, tools and files.
 ///
@@ -34,7 +34,7 @@ pub struct Builds {
     /// part.
     pub subjects: Vec<Option<Built>>,
     /// Back ends in the plan's order; `None`: unavailable, and no subject that needs it takes part.
-    pub backends: Vec<Option<Service>>,
+    pub backends: Vec<Option<BuiltBackend>>,
 }
 
 /// Builds every back end and subject of a plan that can be built, and learns versions. A failed
@@ -46,7 +46,7 @@ pub fn prepare(
     planned: &mut Planned,
     cache: &Path,
     supervision: &Supervision<'_>,
-    on: &mut dyn FnMut(Event<'_>),
+    on: &mut dyn FnMut(RunEvent<'_>),
 ) -> Result<Builds, Interrupted> {
     if supervision.interrupts.count() > 0 {
         // An interrupt may have ended earlier checks of the machine, whose results must not be
@@ -61,7 +61,7 @@ pub fn prepare(
         backend.build = made.built.as_ref().and_then(|built| built.build.clone());
         builds
             .backends
-            .push(made.built.map(|built| Service { definition: definition.clone(), built }));
+            .push(made.built.map(|built| BuiltBackend { definition: definition.clone(), built }));
     }
     leave_out_those_behind(planned);
     for (subject, definition) in planned.plan.subjects.iter_mut().zip(&planned.definitions) {
@@ -76,7 +76,7 @@ pub fn prepare(
 struct Builder<'a> {
     cache: &'a Path,
     supervision: &'a Supervision<'a>,
-    on: &'a mut dyn FnMut(Event<'_>),
+    on: &'a mut dyn FnMut(RunEvent<'_>),
 }
 
 /// Result of a build. All `None`: no build was requested.
@@ -97,14 +97,14 @@ impl Builder<'_> {
         if is_skipped {
             return Ok(Made::default());
         }
-        (self.on)(Event::Building { name });
+        (self.on)(RunEvent::Building { name });
         let built = build::build(definition, self.cache, self.supervision, &mut |line| {
-            (self.on)(Event::Printed { name, line });
+            (self.on)(RunEvent::Printed { name, line });
         });
         if self.supervision.interrupts.count() > 0 {
             return Err(Interrupted);
         }
-        (self.on)(Event::Built { name, result: built.as_ref() });
+        (self.on)(RunEvent::Built { name, result: built.as_ref() });
         let version = built.as_ref().ok();
         let version =
             version.and_then(|built| build::version(definition, &built.out, self.supervision));

@@ -9,12 +9,12 @@ use dyno_observer::stacks::Sampling;
 
 use crate::beside::loaded;
 use crate::limits::PROFILE;
-use crate::load::Spec;
+use crate::load::LoadSpec;
 
 /// A server to be profiled.
 #[allow(missing_debug_implementations)] // It holds closures.
-pub struct Profiled<'a> {
-    pub spec: &'a Spec,
+pub struct ProfiledServer<'a> {
+    pub spec: &'a LoadSpec,
     /// Its processes.
     pub pids: &'a (dyn Fn() -> Vec<u32> + Sync),
     /// Reads its CPU time so far, nanoseconds; `None`: not known.
@@ -24,7 +24,7 @@ pub struct Profiled<'a> {
     pub interrupts: &'a Interrupts,
 }
 
-impl Profiled<'_> {
+impl ProfiledServer<'_> {
     /// Profiles it.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Profiled<'_> {
             return Err("the user ended it".into());
         }
         let unnamed = (self.list_compiled)().err();
-        let sampled = taken.named();
+        let sampled = taken.resolve_names();
         let [(before, cpu_before), (after, cpu_after)] = edges[..] else {
             unreachable!("it has a beginning and an end")
         };

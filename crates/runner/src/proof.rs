@@ -26,7 +26,7 @@ pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResu
     if !result.ok || !is_more {
         return result;
     }
-    let put = if check.requests.len() == 1 { put } else { put_in_order };
+    let put = if check.requests.len() == 1 { send_requests } else { put_in_order };
     // A common deadline, read before the first load. It is no measurement: it only ends slow
     // checks.
     let until = Instant::now() + 2 * CHECK;
@@ -34,7 +34,7 @@ pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResu
 }
 
 /// Sends the requests of a check. `until`: deadline of all answers.
-fn put(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
+fn send_requests(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
     let workload = Workload {
         name: check.name.clone(),
         protocol: listener.protocol,
@@ -49,7 +49,7 @@ fn put(check: &Check, listener: &Listener, until: Instant) -> Result<String, Pro
     let once = load_at::once(listener, traffic, http2);
     let step = Step { streams: check.streams, ..once.step.clone() };
     let load = Load { requests: Some(check.times.into()), ..once.load.clone() };
-    ask(&load::Spec { step, load, ..once }, until)?;
+    ask(&load::LoadSpec { step, load, ..once }, until)?;
     Ok(match check.times {
         1 => "as expected".into(),
         n => format!("{n} requests on one connection, each answered as expected"),
@@ -61,7 +61,7 @@ fn put(check: &Check, listener: &Listener, until: Instant) -> Result<String, Pro
 fn put_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
     for _ in 0..check.times {
         for request in &check.requests {
-            put(
+            send_requests(
                 &Check { requests: vec![request.clone()], times: 1, ..check.clone() },
                 listener,
                 until,
@@ -74,7 +74,7 @@ fn put_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<St
 
 /// Sends the requests of `spec` on one connection. Every answer must be as expected, and arrive
 /// before `until`.
-fn ask(spec: &load::Spec, until: Instant) -> Result<(), Problem> {
+fn ask(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
     let mut watch = StopWhen(|| Instant::now() > until);
     let record = load::run(spec, &mut watch).map_err(Problem::Wrong)?;
     let wanted = spec.load.requests.unwrap_or(1);
@@ -119,7 +119,7 @@ fn is_late(outcome: Outcome) -> bool {
 
 /// Checks that the server spoke HTTP/2 where asked to, and took as many requests at a time as the
 /// check needs.
-fn spoke_as_asked(spec: &load::Spec, record: &LoadRecord) -> Result<(), Problem> {
+fn spoke_as_asked(spec: &load::LoadSpec, record: &LoadRecord) -> Result<(), Problem> {
     let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else {
         return Ok(());
     };

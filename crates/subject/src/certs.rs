@@ -120,7 +120,7 @@ mod tests {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-    use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
+    use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 
     /// A client that trusts the authority accepts the server's chain for the name and both
     /// addresses.
@@ -155,7 +155,7 @@ mod tests {
             });
             let options = TlsOptions {
                 name: name.into(),
-                trust: Trust::File(certs.authority()),
+                trust: TrustedCertificates::File(certs.authority()),
                 identity: None,
                 resumption: SessionResumption::Off,
                 alpn: Vec::new(),

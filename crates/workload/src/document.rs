@@ -10,7 +10,7 @@ use crate::mistake::Mistake;
 use crate::text::{self, FileError, friendly};
 
 /// A table of a file.
-pub type Table<'s> = DeTable<'s>;
+pub type TomlTable<'s> = DeTable<'s>;
 
 /// A file, read as TOML.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl<'s> Document<'s> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
         let wrong = |span| {
             let message = format!("`{key}` is a table of tables; write each as [{key}.NAME]");
-            FileError::at(self.path, self.source, span, message)
+            FileError::from_span(self.path, self.source, span, message)
         };
         let span = value.span();
         let DeValue::Table(all) = value.into_inner() else { return Err(wrong(span)) };
@@ -74,7 +74,7 @@ impl<'s> Document<'s> {
             let message = friendly(error.message());
             // A key that is missing from the outermost table has no position.
             match error.span().filter(|span| *span != (0..0)) {
-                Some(span) => FileError::at(self.path, self.source, span, message),
+                Some(span) => FileError::from_span(self.path, self.source, span, message),
                 None => FileError::whole(self.path, message),
             }
         })
@@ -85,7 +85,9 @@ impl<'s> Document<'s> {
     #[must_use]
     pub fn locate(&self, mistake: Mistake) -> FileError {
         match mistake.span_in(&self.table, self.source) {
-            Some(span) => FileError::at(self.path, self.source, span, mistake.into_message()),
+            Some(span) => {
+                FileError::from_span(self.path, self.source, span, mistake.into_message())
+            }
             None => FileError::whole(self.path, mistake.into_message()),
         }
     }
@@ -150,8 +152,9 @@ mod tests {
         let mut document = Document::parse(Path::new("s.toml"), &source).unwrap();
         let (_, table) = document.take_tables("over").unwrap().remove(0);
         document.overlay(table);
-        let at =
-            |key: &'static str| document.locate(crate::mistake::mistake(key, "wrong").within("a"));
+        let at = |key: &'static str| {
+            document.locate(crate::mistake::mistake(key, "wrong").with_parent("a"))
+        };
         assert_eq!(at("c").position.unwrap().line, 6);
         assert_eq!(at("b").position.unwrap().line, 3);
     }

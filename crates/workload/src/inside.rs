@@ -7,11 +7,11 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Deserializer};
 
-use crate::text::parsed;
+use crate::text::parse_string;
 
 /// A relative path that stays within the folder it is relative to. Without `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inside(PathBuf);
+pub struct RelativePath(PathBuf);
 
 /// Why a text is no path within a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +22,11 @@ pub enum Stray {
     Above,
 }
 
-impl Inside {
+impl RelativePath {
     /// # Errors
     /// A sentence on why the path is refused.
-    pub fn parse(text: &str) -> Result<Inside, String> {
-        Inside::of(text).map_err(|stray| match stray {
+    pub fn parse(text: &str) -> Result<RelativePath, String> {
+        RelativePath::from_text(text).map_err(|stray| match stray {
             Stray::Empty => "a path is empty; leave it out, or name a file".into(),
             Stray::Nul => format!("the path {text:?} holds a NUL, which no file's name has"),
             Stray::Absolute => {
@@ -44,7 +44,7 @@ impl Inside {
 
     /// # Errors
     /// It is not within its folder, or no path at all.
-    pub fn of(text: &str) -> Result<Inside, Stray> {
+    pub fn from_text(text: &str) -> Result<RelativePath, Stray> {
         if text.is_empty() {
             return Err(Stray::Empty);
         }
@@ -61,7 +61,7 @@ impl Inside {
                 Component::RootDir | Component::Prefix(_) => return Err(Stray::Absolute),
             }
         }
-        Ok(Inside(path))
+        Ok(RelativePath(path))
     }
 
     #[must_use]
@@ -70,16 +70,16 @@ impl Inside {
     }
 }
 
-impl fmt::Display for Inside {
+impl fmt::Display for RelativePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if self.0.as_os_str().is_empty() { OsStr::new(".") } else { self.0.as_os_str() };
         text.display().fmt(f)
     }
 }
 
-impl<'de> Deserialize<'de> for Inside {
+impl<'de> Deserialize<'de> for RelativePath {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        parsed(from, Inside::parse)
+        parse_string(from, RelativePath::parse)
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
         for (text, path) in
             [("a", "a"), ("./a/b", "a/b"), ("a/../b", "b"), (".", ""), ("a//b/", "a/b")]
         {
-            assert_eq!(Inside::parse(text).unwrap().path(), Path::new(path), "{text}");
+            assert_eq!(RelativePath::parse(text).unwrap().path(), Path::new(path), "{text}");
         }
         for (text, words) in [
             ("/etc/passwd", "absolute"),
@@ -101,7 +101,7 @@ mod tests {
             ("", "empty"),
             ("a\0b", "NUL"),
         ] {
-            assert!(Inside::parse(text).unwrap_err().contains(words), "{text}");
+            assert!(RelativePath::parse(text).unwrap_err().contains(words), "{text}");
         }
     }
 }

@@ -25,7 +25,7 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn add(&self, span: Range<usize>, message: impl Into<String>) {
-        self.errors.borrow_mut().push(FileError::at(self.path, self.source, span, message));
+        self.errors.borrow_mut().push(FileError::from_span(self.path, self.source, span, message));
     }
 }
 
@@ -90,7 +90,7 @@ impl<'f> Keys<'f> {
     }
 
     /// Takes the value of a key, converted by `parse`.
-    pub fn parsed<T: DeserializeOwned, U>(
+    pub fn parse<T: DeserializeOwned, U>(
         &mut self,
         key: &'static str,
         parse: impl FnOnce(T) -> Result<U, Mistake>,
@@ -289,7 +289,7 @@ mod tests {
             let even = |n: u8| {
                 if n.is_multiple_of(2) { Ok(n) } else { Err(mistake("pairs", "it is odd")) }
             };
-            keys.parsed("pairs", even);
+            keys.parse("pairs", even);
             let parts = keys.tables("parts").into_iter().filter_map(|mut part| {
                 let title = part.required("title");
                 part.required::<u8>("weight");

@@ -7,7 +7,7 @@ use dyno_archive::plan::{Body, Expect, OWN_VALUE, Request, Workload};
 use dyno_archive::secret::{is_secret, may_be_secret};
 use serde_json::Value;
 
-use crate::template::{Doubled, with_own};
+use crate::template::{DoubledBraces, with_own};
 
 /// The values of a subject, by name.
 pub type Values = BTreeMap<String, String>;
@@ -15,18 +15,18 @@ pub type Values = BTreeMap<String, String>;
 /// Returns the workload for a subject with these values. A name without a value is kept as written;
 /// doubled braces are literal.
 #[must_use]
-pub fn filled(workload: &Workload, values: &Values) -> Workload {
+pub fn fill_placeholders(workload: &Workload, values: &Values) -> Workload {
     let mut workload = workload.clone();
     let value = |name: &str| values.get(name).map(|value| value.as_bytes().to_vec());
     for request in &mut workload.requests {
         sent_texts_of(request)
             .into_iter()
-            .for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &value)));
+            .for_each(|text| text.map(&|bytes| with_own(bytes, DoubledBraces::Stays, &value)));
         // Expectations have no other placeholders.
         let expected = expected_texts_of(&mut request.expect);
         expected
             .into_iter()
-            .for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::IsItself, &value)));
+            .for_each(|text| text.map(&|bytes| with_own(bytes, DoubledBraces::IsItself, &value)));
     }
     workload
 }
@@ -42,11 +42,12 @@ pub fn names(workload: &Workload) -> BTreeSet<String> {
             None
         };
         let sent = sent_texts_of(request);
-        sent.into_iter().for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &note)));
+        sent.into_iter()
+            .for_each(|text| text.map(&|bytes| with_own(bytes, DoubledBraces::Stays, &note)));
         let expected = expected_texts_of(&mut request.expect);
         expected
             .into_iter()
-            .for_each(|text| text.map(&|bytes| with_own(bytes, Doubled::Stays, &note)));
+            .for_each(|text| text.map(&|bytes| with_own(bytes, DoubledBraces::Stays, &note)));
     }
     found.into_inner()
 }
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(names(&workload), BTreeSet::from(["kind".to_string(), "size".to_string()]));
         let values =
             Values::from([("size".to_string(), "64".to_string()), ("kind".into(), "ä".into())]);
-        let filled = filled(&workload, &values);
+        let filled = fill_placeholders(&workload, &values);
         let request = &filled.requests[0];
         assert_eq!(request.path, "/64/{seq}/{{request.not}}");
         assert_eq!(request.headers[0].1, "ä");
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn names_without_a_value_stay() {
-        let left = filled(&workload(), &Values::new());
+        let left = fill_placeholders(&workload(), &Values::new());
         assert_eq!(left.requests[0].path, workload().requests[0].path);
         assert_eq!(left.requests[0].expect.json, workload().requests[0].expect.json);
         assert!(names(&crate::workloads::plaintext()).is_empty());

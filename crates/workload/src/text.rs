@@ -54,7 +54,7 @@ impl FileError {
     }
 
     /// Returns a mistake at a range of bytes. Only its first line is shown.
-    pub fn at(
+    pub fn from_span(
         path: &Path,
         source: &str,
         span: std::ops::Range<usize>,
@@ -111,7 +111,7 @@ pub(crate) fn of_toml(path: &Path, source: &str, error: &toml::de::Error) -> Fil
     let message = friendly(error.message());
     // A key that is missing from the outermost table has no position.
     match error.span().filter(|span| *span != (0..0)) {
-        Some(span) => FileError::at(path, source, span, message),
+        Some(span) => FileError::from_span(path, source, span, message),
         None => FileError::whole(path, message),
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn of_toml(path: &Path, source: &str, error: &toml::de::Error) -> Fil
 /// Reads a string that has a form of its own, such as a duration. An error of `parse` keeps the
 /// position of its string, also within a list: reading a string first and parsing it later would
 /// lose the position.
-pub fn parsed<'de, D: Deserializer<'de>, T>(
+pub fn parse_string<'de, D: Deserializer<'de>, T>(
     from: D,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {

@@ -30,7 +30,7 @@ pub fn request(
 
 /// Reads a request of a mix: `80 GET /items/{seq}`, `20 POST /items {"n":1}` or `20 POST /items
 /// @body.json`. `Err`: it has another form, or its body cannot be read.
-pub fn mixed(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
+pub fn parse_mix_entry(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
     const WRONG: &str = "write it like '80 GET /items' or '20 POST /items @body.json'";
     let mut words = text.trim().splitn(4, ' ');
     let (Some(weight), Some(method), Some(path)) = (words.next(), words.next(), words.next())
@@ -103,18 +103,24 @@ mod tests {
 
     #[test]
     fn a_mix_is_weight_method_path_and_body() {
-        let request = mixed("20 POST /a/{seq} {\"n\": 1, \"m\": 2}", &read).unwrap();
+        let request = parse_mix_entry("20 POST /a/{seq} {\"n\": 1, \"m\": 2}", &read).unwrap();
         assert_eq!(
             (request.weight, request.method.as_str(), request.path.as_str()),
             (20, "POST", "/a/{seq}")
         );
         assert_eq!(request.body.unwrap().0, b"{\"n\": 1, \"m\": 2}");
-        assert!(mixed("80 GET /x", &read).unwrap().body.is_none());
-        assert_eq!(mixed("1 PUT /x @body.json", &read).unwrap().body.unwrap().0, b"{}");
+        assert!(parse_mix_entry("80 GET /x", &read).unwrap().body.is_none());
+        assert_eq!(parse_mix_entry("1 PUT /x @body.json", &read).unwrap().body.unwrap().0, b"{}");
         for text in ["GET /x", "x GET /x", "1 GET x", ""] {
-            assert!(mixed(text, &read).unwrap_err().contains("'80 GET /items'"), "{text}");
+            assert!(
+                parse_mix_entry(text, &read).unwrap_err().contains("'80 GET /items'"),
+                "{text}"
+            );
         }
-        assert_eq!(mixed("1 POST /x @/no/such", &read).unwrap_err(), "/no/such: no such file");
+        assert_eq!(
+            parse_mix_entry("1 POST /x @/no/such", &read).unwrap_err(),
+            "/no/such: no such file"
+        );
     }
 
     #[test]

@@ -17,7 +17,8 @@ const MEMORY: f64 = 0.01;
 
 /// Something in which two runs differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Difference {
+#[schemars(rename = "Difference")]
+pub struct RunDifference {
     /// Its name, such as `load.duration_ns`.
     pub what: String,
     /// The value in each run; `None`: it may be secret, or is long.
@@ -26,7 +27,11 @@ pub struct Difference {
 }
 
 /// Returns the differences of two runs in the conditions of the compared arms.
-pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<Difference> {
+pub(super) fn run_differences(
+    a: Side<'_>,
+    b: Side<'_>,
+    arms: &[(usize, usize)],
+) -> Vec<RunDifference> {
     let mut found = Found::default();
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     found.parts("A", a.run);
@@ -70,7 +75,7 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
 
 /// Differences of conditions between arms of one run: whether others were loaded at the same
 /// time, and differences between the parts of the run.
-pub(super) fn within(run: &Run, arms: &[(usize, usize)]) -> Vec<Difference> {
+pub(super) fn arm_differences(run: &Run, arms: &[(usize, usize)]) -> Vec<RunDifference> {
     let plan = &run.header.plan;
     let mut found = Found::default();
     found.parts("the run", run);
@@ -139,7 +144,7 @@ fn conditions(plan: &Plan, arm: usize) -> Value {
 
 #[derive(Default)]
 struct Found {
-    all: Vec<Difference>,
+    all: Vec<RunDifference>,
 }
 
 impl Found {
@@ -148,7 +153,7 @@ impl Found {
     fn parts(&mut self, name: &str, run: &Run) {
         let all = run.header.resumptions.iter().flat_map(|part| &part.differences);
         let names: BTreeSet<&str> = all.map(|difference| &*difference.what).collect();
-        self.all.extend(names.into_iter().map(|what| Difference {
+        self.all.extend(names.into_iter().map(|what| RunDifference {
             what: format!("parts of {name}: {what}"),
             a: None,
             b: None,
@@ -174,7 +179,7 @@ impl Found {
             let text = |value: &Value| {
                 is_shown.then(|| value.as_str().map_or_else(|| value.to_string(), Into::into))
             };
-            self.all.push(Difference { what: name.into(), a: text(a), b: text(b) });
+            self.all.push(RunDifference { what: name.into(), a: text(a), b: text(b) });
         });
     }
 }

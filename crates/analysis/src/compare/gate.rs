@@ -6,9 +6,9 @@ use serde::Serialize;
 use super::order::Confounding;
 use super::repeats::{Failures, beyond, excused_share, p_of_failures, unrecorded_controls};
 use super::verdict::although;
-use super::{CellRepeats, Difference, Row, SideRepeats, is_drift};
+use super::{CellRepeats, ComparisonRow, RunDifference, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
-use crate::stats::{ALPHA, Estimate, Over, holm};
+use crate::stats::{ALPHA, Estimate, PairUnit, holm};
 use crate::words::percent;
 
 /// Short names that gates may use.
@@ -146,9 +146,9 @@ pub struct GateResult {
 /// they show how much the machine changed.
 pub(super) fn judge(
     gates: &[Gate],
-    (rows, repeats): (&[Row], &[CellRepeats]),
+    (rows, repeats): (&[ComparisonRow], &[CellRepeats]),
     order: Confounding,
-    differences: &[Difference],
+    differences: &[RunDifference],
 ) -> Vec<GateResult> {
     let evidence = Evidence {
         rows,
@@ -186,7 +186,7 @@ pub(super) fn judge(
 
 /// Inputs of the judgement of gates.
 struct Evidence<'a> {
-    rows: &'a [Row],
+    rows: &'a [ComparisonRow],
     repeats: &'a [CellRepeats],
     order: Confounding,
     /// The share of repeats that failed in controls of `b` and not of `a`.
@@ -202,11 +202,11 @@ struct Gated<'a> {
     gate: Gate,
     /// Index of the row.
     index: usize,
-    row: &'a Row,
+    row: &'a ComparisonRow,
     cell: &'a CellRepeats,
     order: Confounding,
     /// The rows of controls with the same metric that changed.
-    controls: Vec<&'a Row>,
+    controls: Vec<&'a ComparisonRow>,
     /// Failed repeats of both sides; of `b` without those that the control's failures explain.
     failures: (Failures, Failures),
     /// The same of repeats that count, and in which requests failed.
@@ -276,7 +276,7 @@ impl<'a> Gated<'a> {
 
     /// The estimate that may decide the gate. Rounds within too few starts do not.
     fn estimate(&self) -> Option<Estimate> {
-        self.row.estimate.filter(|_| self.row.over != Some(Over::Rounds))
+        self.row.estimate.filter(|_| self.row.over != Some(PairUnit::Rounds))
     }
 
     fn ratio_test(&self) -> Option<(Test<'a>, f64)> {
@@ -316,7 +316,7 @@ impl<'a> Gated<'a> {
             return (GateState::Undecided, said);
         };
         let p = family.p(self.ratio_test()).expect("what has an estimate is tested");
-        let (state, said) = self.by_ratio(estimate.among(family.0.len()), p);
+        let (state, said) = self.by_ratio(estimate.with_tests(family.0.len()), p);
         if let Some(why) = self.order.gate_note() {
             return (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}"))));
         }
@@ -420,12 +420,14 @@ impl<'a> Gated<'a> {
 
 /// Rows of controls that changed, with the same metric: of the same cell if a control was measured
 /// there, or else of all cells.
-fn controls_of<'a>(row: &Row, rows: &'a [Row]) -> Vec<&'a Row> {
-    let is_of_cell = |other: &Row| (&other.workload, other.step) == (&row.workload, row.step);
-    let is_measured =
-        |other: &Row| other.control && other.metric == row.metric && other.estimate.is_some();
+fn controls_of<'a>(row: &ComparisonRow, rows: &'a [ComparisonRow]) -> Vec<&'a ComparisonRow> {
+    let is_of_cell =
+        |other: &ComparisonRow| (&other.workload, other.step) == (&row.workload, row.step);
+    let is_measured = |other: &ComparisonRow| {
+        other.control && other.metric == row.metric && other.estimate.is_some()
+    };
     let has_own = rows.iter().any(|other| is_measured(other) && is_of_cell(other));
-    let is_meant = |other: &&Row| {
+    let is_meant = |other: &&ComparisonRow| {
         is_drift(other) && other.metric == row.metric && (!has_own || is_of_cell(other))
     };
     rows.iter().filter(is_meant).collect()
@@ -443,7 +445,7 @@ struct Beyond<'a> {
 }
 
 impl<'a> Beyond<'a> {
-    fn control(row: &'a Row, own: Estimate) -> Option<Beyond<'a>> {
+    fn control(row: &'a ComparisonRow, own: Estimate) -> Option<Beyond<'a>> {
         let control = row.estimate?;
         Some(Beyond {
             name: &row.subject_a,

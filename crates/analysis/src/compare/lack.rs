@@ -3,13 +3,14 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::series::{Point, Series};
+use crate::series::{RepeatValue, Series};
 use crate::stats::REPEATS_FOR_INTERVAL;
 
 /// Why there is no estimate of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "why", rename_all = "snake_case")]
-pub enum Lack {
+#[schemars(rename = "Lack")]
+pub enum NoRatioReason {
     /// No repeat of one side counts.
     NoRepeat { a: usize, b: usize },
     /// In some repeats the percentile lies among the requests that got no answer.
@@ -24,31 +25,37 @@ pub enum Lack {
     TooFew { a: usize, b: usize, pairs: Option<usize> },
 }
 
-impl Lack {
+impl NoRatioReason {
     /// Checks the repeats that would be compared: those of common blocks, or all.
-    pub(super) fn of(a: &Series, b: &Series, is_paired: bool) -> Lack {
-        let pairs: Vec<(Point, Point)> = a.paired_with(b).collect();
-        let (of_a, of_b): (Vec<Point>, Vec<Point>) = match is_paired && !pairs.is_empty() {
-            true => pairs.iter().copied().unzip(),
-            false => (a.points().collect(), b.points().collect()),
-        };
+    pub(super) fn from_series(a: &Series, b: &Series, is_paired: bool) -> NoRatioReason {
+        let pairs: Vec<(RepeatValue, RepeatValue)> = a.paired_with(b).collect();
+        let (of_a, of_b): (Vec<RepeatValue>, Vec<RepeatValue>) =
+            match is_paired && !pairs.is_empty() {
+                true => pairs.iter().copied().unzip(),
+                false => (a.points().collect(), b.points().collect()),
+            };
         if of_a.is_empty() || of_b.is_empty() {
-            return Lack::NoRepeat { a: of_a.len(), b: of_b.len() };
+            return NoRatioReason::NoRepeat { a: of_a.len(), b: of_b.len() };
         }
-        let count = |is_it: fn(&Point) -> bool| {
+        let count = |is_it: fn(&RepeatValue) -> bool| {
             let both =
                 [&of_a, &of_b].map(|points| points.iter().filter(|point| is_it(point)).count());
             (both != [0, 0]).then_some(both)
         };
-        let is_zero = |point: &Point| matches!(point, Point::Known(value) if *value <= 0.0);
-        if let Some([a, b]) = count(|point| *point == Point::Beyond) {
-            Lack::Unanswered { a, b }
-        } else if let Some([a, b]) = count(|point| *point == Point::Missing) {
-            Lack::NotMeasured { a, b }
+        let is_zero =
+            |point: &RepeatValue| matches!(point, RepeatValue::Known(value) if *value <= 0.0);
+        if let Some([a, b]) = count(|point| *point == RepeatValue::Beyond) {
+            NoRatioReason::Unanswered { a, b }
+        } else if let Some([a, b]) = count(|point| *point == RepeatValue::Missing) {
+            NoRatioReason::NotMeasured { a, b }
         } else if let Some([a, b]) = count(is_zero) {
-            Lack::Zero { a, b }
+            NoRatioReason::Zero { a, b }
         } else {
-            Lack::TooFew { a: a.known(), b: b.known(), pairs: is_paired.then_some(pairs.len()) }
+            NoRatioReason::TooFew {
+                a: a.known_count(),
+                b: b.known_count(),
+                pairs: is_paired.then_some(pairs.len()),
+            }
         }
     }
 
@@ -56,32 +63,34 @@ impl Lack {
     pub(super) fn sentence(self) -> String {
         let of = |a: usize, b: usize| format!("{a} of A and {b} of B");
         match self {
-            Lack::NoRepeat { a: 0, b: 0 } => "not compared: neither side has a valid repeat".into(),
-            Lack::NoRepeat { a: 0, .. } => "not compared: A has no valid repeat".into(),
-            Lack::NoRepeat { .. } => "not compared: B has no valid repeat".into(),
-            Lack::Unanswered { a, b } => format!(
+            NoRatioReason::NoRepeat { a: 0, b: 0 } => {
+                "not compared: neither side has a valid repeat".into()
+            }
+            NoRatioReason::NoRepeat { a: 0, .. } => "not compared: A has no valid repeat".into(),
+            NoRatioReason::NoRepeat { .. } => "not compared: B has no valid repeat".into(),
+            NoRatioReason::Unanswered { a, b } => format!(
                 "not compared: in some repeats ({}) it is among the requests without an answer",
                 of(a, b)
             ),
-            Lack::NotMeasured { a, b } => {
+            NoRatioReason::NotMeasured { a, b } => {
                 format!("not compared: it is not known in some valid repeats ({})", of(a, b))
             }
-            Lack::Waited => {
+            NoRatioReason::Waited => {
                 "not compared: it includes the time that servers loaded at the same time waited \
                  for each other"
                     .into()
             }
-            Lack::Zero { a, b } => {
+            NoRatioReason::Zero { a, b } => {
                 format!(
                     "not compared: it is 0 in some repeats ({}), and a ratio to 0 is undefined",
                     of(a, b)
                 )
             }
-            Lack::TooFew { pairs: Some(pairs), a, b } if pairs < a.min(b) => format!(
+            NoRatioReason::TooFew { pairs: Some(pairs), a, b } if pairs < a.min(b) => format!(
                 "too few pairs of repeats, {pairs} of {a} and {b}: a verdict takes \
                  {REPEATS_FOR_INTERVAL} blocks in which both are valid"
             ),
-            Lack::TooFew { a, b, .. } => {
+            NoRatioReason::TooFew { a, b, .. } => {
                 format!(
                     "too few repeats, {a} and {b}: a verdict takes {REPEATS_FOR_INTERVAL} of each"
                 )

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Lack, Side};
+use super::{NoRatioReason, Side};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::programs;
@@ -111,8 +111,8 @@ impl SideRepeats {
         let trials = grid.get(key).map_or(&[][..], Cell::trials);
         for block in planned {
             let trial = trials.iter().find(|trial| trial.block == block);
-            let lack =
-                trial.map_or_else(|| Some(unmeasured(side, key, block)), |trial| refused(trial));
+            let lack = trial
+                .map_or_else(|| Some(missing_cause(side, key, block)), |trial| exclusion(trial));
             let Some((cause, reason)) = lack else {
                 found.counted += 1;
                 trial.into_iter().for_each(|trial| found.count_requests(trial));
@@ -247,11 +247,11 @@ impl CellRepeats {
 
     /// The failures of both sides in a row: a percentile that lies among the unanswered requests of
     /// a valid repeat fails it, too.
-    pub(super) fn failures_in(&self, lack: Option<Lack>) -> (Failures, Failures) {
+    pub(super) fn failures_in(&self, lack: Option<NoRatioReason>) -> (Failures, Failures) {
         let (a, b) = (self.a.failures(), self.b.failures());
         let with = |of: Failures, beyond: usize| Failures { failed: of.failed + beyond, ..of };
         match lack {
-            Some(Lack::Unanswered { a: beyond_a, b: beyond_b }) => {
+            Some(NoRatioReason::Unanswered { a: beyond_a, b: beyond_b }) => {
                 (with(a, beyond_a), with(b, beyond_b))
             }
             _ => (a, b),
@@ -297,7 +297,7 @@ fn planned_blocks(side: Side<'_>, key: CellKey) -> BTreeSet<u32> {
 }
 
 /// Why a trial does not count; `None`: it counts.
-fn refused(trial: &TrialResult) -> Option<(Cause, String)> {
+fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
     if trial.valid || trial.refused {
         return None;
     }
@@ -311,7 +311,7 @@ fn refused(trial: &TrialResult) -> Option<(Cause, String)> {
 }
 
 /// Why a repeat has no trial.
-fn unmeasured(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
+fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
     let plan = &side.run.header.plan;
     let protocol = plan.workloads[key.workload].protocol;
     let subject = side.report.subjects.get(key.arm);

@@ -8,7 +8,7 @@ use dyno_archive::{Outcome, Party};
 use super::*;
 use crate::fixture::{five_blocks, reported};
 use crate::report::report;
-use crate::series::Point;
+use crate::series::RepeatValue;
 
 #[test]
 fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
@@ -166,7 +166,7 @@ fn a_tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
         // Each subject's repeats differ a little, in a different pattern.
         let differs = [[1.02, 0.98, 1.0], [1.0, 1.01, 0.99], [0.99, 1.0, 1.01], [0.98, 1.02, 1.0]];
         let peak = |((_, rps), differs): (&(&str, f64), [f64; 3])| {
-            (1..).zip(differs.map(|times| Point::Known(rps * times))).collect()
+            (1..).zip(differs.map(|times| RepeatValue::Known(rps * times))).collect()
         };
         let peaks: Vec<Series> = group.iter().zip(differs).map(peak).collect();
         let members: Vec<usize> = (0..rows.len()).collect();

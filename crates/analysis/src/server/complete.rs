@@ -15,7 +15,7 @@ use dyno_archive::sample::{ProcessUse, ThreadUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::threads::{ThreadDeltas, Working};
+use super::threads::{ServingThreads, ThreadDeltas};
 use super::{Seen, cpu_between, split_between};
 
 /// Greatest share of a counter that ended threads may have had without making it unknown.
@@ -222,7 +222,7 @@ impl Ended {
             threads.busiest_s = None;
             unknown.push("busiest thread");
         }
-        let working_s = threads.working.as_ref().map_or(0.0, Working::lived_s);
+        let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lived_s);
         let have_served = share(by_probe.serving_lived_s, working_s)
             || by_probe.serving_s > MOST_SERVED * threads.run_s;
         if is_unread || is_gone || have_served {

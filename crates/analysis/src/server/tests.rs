@@ -251,7 +251,7 @@ fn without_a_group_use_is_of_threads_and_resident_memory() {
     assert_eq!(server.memory_held_bytes, Some(80_000_000));
     assert_eq!(server.intervals[1].memory_anon_bytes, Some(80_000_000));
     let [first, last] = [&record.samples[1], &record.samples[3]];
-    let used = Used::between(Party::SUBJECT, first, last).unwrap();
+    let used = Used::from_samples(Party::SUBJECT, first, last).unwrap();
     assert_near(&[
         ("seconds", Some(used.seconds), 2.0),
         ("cpu", used.cpu_s, 2.0),

@@ -56,7 +56,7 @@ impl Errors {
     /// How many standard errors are the difference that is found in four of five where a chance of
     /// `alpha` is what tests allow.
     fn to_find(self, alpha: f64) -> f64 {
-        found(beyond(self.looks, self.freedom, alpha), self.freedom)
+        detectable_difference(beyond(self.looks, self.freedom, alpha), self.freedom)
     }
 }
 
@@ -80,7 +80,7 @@ fn beyond(looks: Looks, freedom: f64, alpha: f64) -> f64 {
 /// takes `beyond` of them: the noncentral t's quantile, by the approximation of Johnson and Welch
 /// ("Applications of the non-central t-distribution", 1940); to a hundredth of the chance from four
 /// degrees of freedom on.
-fn found(beyond: f64, freedom: f64) -> f64 {
+fn detectable_difference(beyond: f64, freedom: f64) -> f64 {
     if beyond.is_infinite() {
         return beyond;
     }
@@ -114,9 +114,9 @@ impl Estimate {
     }
 
     fn of_at_least(least: usize, looks: Looks, ratios: &[f64]) -> Option<Estimate> {
-        let logs = Moments::of(least, ratios)?;
+        let logs = Moments::from_values(least, ratios)?;
         let of = match looks {
-            Looks::AtTheEnd => Estimate::of,
+            Looks::AtTheEnd => Estimate::from_log_mean,
             Looks::AfterEach => Estimate::at_every_look,
         };
         Some(of(logs.mean, logs.variance / logs.n, logs.n - 1.0))
@@ -131,7 +131,7 @@ impl Estimate {
             return None;
         }
         let of_each: Option<Vec<Moments>> =
-            starts.iter().map(|rounds| Moments::of(2, rounds)).collect();
+            starts.iter().map(|rounds| Moments::from_values(2, rounds)).collect();
         let of_each = of_each.filter(|of_each| !of_each.is_empty())?;
         let n = of_each.len() as f64;
         let part = |of: &Moments| of.variance / of.n / (n * n);
@@ -141,26 +141,30 @@ impl Estimate {
             / of_each.iter().map(|of| part(of).powi(2) / (of.n - 1.0)).sum::<f64>();
         let most: f64 = of_each.iter().map(|of| of.n - 1.0).sum();
         let mean = of_each.iter().map(|of| of.mean).sum::<f64>() / n;
-        Some(Estimate::of(mean, variance, if freedom.is_finite() { freedom } else { most }))
+        Some(Estimate::from_log_mean(
+            mean,
+            variance,
+            if freedom.is_finite() { freedom } else { most },
+        ))
     }
 
     /// The ratio of `b` to `a`, whose repeats are no pairs. `None`: too few of either, or one is
     /// not a positive number.
     #[must_use]
     pub fn of_two(a: &[f64], b: &[f64]) -> Option<Estimate> {
-        let of = |values| Moments::of(REPEATS_FOR_INTERVAL, values);
+        let of = |values| Moments::from_values(REPEATS_FOR_INTERVAL, values);
         let (a, b) = (of(a)?, of(b)?);
         let (of_a, of_b) = (a.variance / a.n, b.variance / b.n);
         let both = of_a + of_b;
         // Welch and Satterthwaite. Without any variance the freedom does not matter.
         let freedom = both.powi(2) / (of_a.powi(2) / (a.n - 1.0) + of_b.powi(2) / (b.n - 1.0));
         let freedom = if freedom.is_finite() { freedom } else { a.n + b.n - 2.0 };
-        Some(Estimate::of(b.mean - a.mean, both, freedom))
+        Some(Estimate::from_log_mean(b.mean - a.mean, both, freedom))
     }
 
     /// Returns the estimate from a mean of logarithms, its variance, and the degrees of freedom of
     /// the variance.
-    fn of(mean: f64, variance: f64, freedom: f64) -> Estimate {
+    fn from_log_mean(mean: f64, variance: f64, freedom: f64) -> Estimate {
         let error = variance.sqrt();
         let p = match error {
             0.0 if mean == 0.0 => 1.0,
@@ -180,14 +184,14 @@ impl Estimate {
             detectable: None,
             errors,
         }
-        .among(1)
+        .with_tests(1)
     }
 
     /// The same as one of so many that are judged together: what would have been found takes the
     /// least of the chances that Holm's procedure allows, so that it is found at least as often as
     /// is said.
     #[must_use]
-    pub(crate) fn among(self, tests: usize) -> Estimate {
+    pub(crate) fn with_tests(self, tests: usize) -> Estimate {
         let found = self.errors.times(self.errors.to_find(ALPHA / tests.max(1) as f64));
         let least = (found * noise_bound(self.errors.freedom)).exp();
         Estimate { detectable: Some(least).filter(|ratio| ratio.is_finite()), ..self }
@@ -217,7 +221,7 @@ impl Estimate {
 /// positive number.
 #[must_use]
 pub(crate) fn scatter(least: usize, values: &[f64]) -> Option<f64> {
-    Moments::of(least, values).map(|logs| logs.variance.sqrt())
+    Moments::from_values(least, values).map(|logs| logs.variance.sqrt())
 }
 
 /// Variance of the true difference, in units of that of a pair, for which the intervals at every
@@ -226,9 +230,9 @@ pub(crate) fn scatter(least: usize, values: &[f64]) -> Option<f64> {
 const MIXED_OVER: f64 = 1.0;
 
 impl Estimate {
-    /// Like [`Estimate::of`], with an interval that holds at every look at once, so that one may
-    /// stop as soon as it is narrow enough. The interval holds the values that an e-process of
-    /// Student's t does not exclude. The process is the likelihood ratio of t under a normal
+    /// Like [`Estimate::from_log_mean`], with an interval that holds at every look at once, so that
+    /// one may stop as soon as it is narrow enough. The interval holds the values that an e-process
+    /// of Student's t does not exclude. The process is the likelihood ratio of t under a normal
     /// mixture of true differences, against none. Its chance to ever exceed 1 / p is at most p
     /// (Ville, 1939). Formula: Lindon, Ham, Tingley and Bojinov, "Anytime-valid linear
     /// models and regression adjusted causal inference in randomized experiments", 2022, theorem
@@ -272,7 +276,7 @@ pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
     }
     let freedom = f64::from(n) - 1.0;
     let half = beyond(looks, freedom, ALPHA);
-    (half, found(half, freedom))
+    (half, detectable_difference(half, freedom))
 }
 
 /// Inputs of Student's t.
@@ -284,7 +288,7 @@ struct Moments {
 
 impl Moments {
     /// Moments of the logarithms of values. `None`: fewer than `least`, or one is not positive.
-    fn of(least: usize, values: &[f64]) -> Option<Moments> {
+    fn from_values(least: usize, values: &[f64]) -> Option<Moments> {
         let all_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
         if values.len() < least || !all_positive {
             return None;
@@ -307,7 +311,8 @@ const SKEWED: f64 = 1.96;
 /// that hold at every look take values for symmetric.
 #[must_use]
 pub(crate) fn are_skewed(ratios: &[f64]) -> bool {
-    let Some(logs) = Moments::of(PAIRS_TO_TELL_APART, ratios).filter(|logs| logs.variance > 0.0)
+    let Some(logs) =
+        Moments::from_values(PAIRS_TO_TELL_APART, ratios).filter(|logs| logs.variance > 0.0)
     else {
         return false;
     };
@@ -476,7 +481,8 @@ mod tests {
         for (pairs, tests) in [(5, 5), (5, 25), (12, 5), (12, 25)] {
             let mut normal = Normal(9);
             let width = |_| {
-                let e = Estimate::of_pairs(&normal.values(pairs, 1.0, 0.03)).unwrap().among(tests);
+                let e =
+                    Estimate::of_pairs(&normal.values(pairs, 1.0, 0.03)).unwrap().with_tests(tests);
                 // Its mean square is that of the world.
                 let least = e.detectable.unwrap().ln() / noise_bound(e.errors.freedom);
                 (e.errors.to_find(ALPHA / tests as f64), least.powi(2))

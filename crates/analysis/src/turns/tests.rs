@@ -1,5 +1,5 @@
 use dyno_archive::outcome::Outcome;
-use dyno_archive::sample::{BesideUse, CgroupUse, HostUse, PartyUse, PressureUse, ThreadUse};
+use dyno_archive::sample::{CgroupUse, HostUse, OtherPartiesUse, PartyUse, PressureUse, ThreadUse};
 
 use super::*;
 use crate::fixture;
@@ -119,7 +119,8 @@ fn machine_record(idle_ms: u64) -> LoadRecord {
         let server_ns = server.cgroup.as_ref().unwrap().cpu_ns.unwrap();
         server.threads = vec![ThreadUse { run_delay_ns: waited, ..thread(7, server_ns / MS) }];
         sample.of_mut(Party::GENERATOR).threads = vec![thread(1, 5 * own), thread(2, 7 * rest)];
-        sample.beside = Some(BesideUse { cpu_ns: Some(30 * rest * MS), ..BesideUse::default() });
+        sample.beside =
+            Some(OtherPartiesUse { cpu_ns: Some(30 * rest * MS), ..OtherPartiesUse::default() });
         let busy_ns = server_ns + (5 * own + 37 * rest + 20 * quarters) * MS;
         let pressure =
             PressureUse { cpu_ns: Some((own + 50 * rest) * MS), ..PressureUse::default() };
@@ -194,5 +195,5 @@ fn unread_rest_makes_other_programs_unknown() {
     };
     assert!(others_s(|_| {}).is_some());
     assert_eq!(others_s(|sample| sample.host = None), None);
-    assert_eq!(others_s(|sample| sample.beside = Some(BesideUse::default())), None);
+    assert_eq!(others_s(|sample| sample.beside = Some(OtherPartiesUse::default())), None);
 }

@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::Model;
-use dyno_archive::sample::State;
+use dyno_archive::plan::LoadModel;
+use dyno_archive::sample::ThreadState;
 use serde_json::json;
 
 use super::limiter::Limiter;
@@ -137,7 +137,7 @@ type Along = (usize, usize, u32, u32);
 fn curves(trials: &[TrialResult]) -> BTreeMap<Along, Vec<usize>> {
     let mut all: BTreeMap<Along, Vec<usize>> = BTreeMap::new();
     for (i, trial) in trials.iter().enumerate() {
-        let is_closed = trial.load.config.model == Model::Closed && trial.step.rate.is_none();
+        let is_closed = trial.load.config.model == LoadModel::Closed && trial.step.rate.is_none();
         if is_closed && trial.valid && trial.duet.is_none() {
             let along =
                 (trial.cell.arm, trial.cell.workload, trial.step.streams, trial.step.pipeline);
@@ -194,7 +194,7 @@ impl Level {
                 .all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
             asleep: middle(&|t| asleep_threads(&t.server)),
             waiting: middle(&|t| {
-                t.server.working.as_ref().map(|w| w.share(State::Lock) * w.threads as f64)
+                t.server.working.as_ref().map(|w| w.share(ThreadState::Lock) * w.threads as f64)
             }),
             is_disturbed: quiet.is_empty(),
         })
@@ -522,8 +522,10 @@ fn with_doubt(own: &Limiter) -> Limiter {
 fn confidence_of_elsewhere(server: &ServerUse) -> Confidence {
     let waits_for_time =
         server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= A_TIMER_EACH);
-    let waits_for_peers =
-        server.working.as_ref().is_none_or(|working| working.share(State::Network) >= MOST_OF_TIME);
+    let waits_for_peers = server
+        .working
+        .as_ref()
+        .is_none_or(|working| working.share(ThreadState::Network) >= MOST_OF_TIME);
     if waits_for_peers && !waits_for_time { Confidence::High } else { Confidence::Medium }
 }
 

@@ -37,7 +37,7 @@ pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::duet::{self, DuetResult};
-use crate::load::{Ceiling, Config, LoadResult};
+use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, SplitBy};
 use crate::steadiness::Steadiness;
@@ -78,7 +78,7 @@ impl Context<'_> {
 
 /// The result of one load, judged.
 #[must_use]
-pub fn load(record: &LoadRecord, config: Config, context: &Context<'_>) -> LoadResult {
+pub fn load(record: &LoadRecord, config: LoadConfig, context: &Context<'_>) -> LoadResult {
     let mut result = crate::load::result(record, config);
     result.ceiling.clone_from(&context.ceiling);
     result.caveats = load::caveats(&result, record, context);
@@ -96,7 +96,7 @@ pub(crate) fn with_caveats(
 }
 
 /// Inputs of the judgement of a trial, besides its load and its server's resource use.
-pub(crate) struct Beside<'a> {
+pub(crate) struct TrialContext<'a> {
     pub(crate) record: &'a LoadRecord,
     /// The server's party in the record's samples.
     pub(crate) party: Party,
@@ -124,7 +124,7 @@ pub(crate) struct Beside<'a> {
 pub(crate) fn trial(
     load: &LoadResult,
     server: Option<&ServerUse>,
-    inputs: &Beside<'_>,
+    inputs: &TrialContext<'_>,
 ) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
     all.extend(checks_waived(load, inputs));
@@ -163,7 +163,7 @@ fn out_of_turn() -> Caveat {
 }
 
 /// Adds the caveats of loads that ran at the same time, and drops the caveats of waiting.
-fn at_once(inputs: &Beside<'_>, server: Option<&ServerUse>, all: Vec<Caveat>) -> Vec<Caveat> {
+fn at_once(inputs: &TrialContext<'_>, server: Option<&ServerUse>, all: Vec<Caveat>) -> Vec<Caveat> {
     let Some(duet) = inputs.duet else { return all };
     let idle = server.and_then(|server| duet::idle_cpus(duet, server));
     duet::without_waiting(all).into_iter().chain([duet::at_once(duet)]).chain(idle).collect()
@@ -262,7 +262,7 @@ fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
 }
 
 /// A server with a waived check is not comparable with servers that pass it: all its trials say so.
-fn checks_waived(load: &LoadResult, inputs: &Beside<'_>) -> Option<Caveat> {
+fn checks_waived(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat> {
     let protocol = load.config.protocol;
     let of_start = inputs
         .part

@@ -1,6 +1,6 @@
 //! Times in which nothing went on: the generator did not run, or the server did not answer.
 
-use dyno_archive::plan::Model;
+use dyno_archive::plan::LoadModel;
 use dyno_archive::silence::Silence;
 use dyno_archive::{Interval, LoadRecord, Phase};
 use serde_json::json;
@@ -45,11 +45,12 @@ pub(super) fn generator_stopped(result: &LoadResult, record: &LoadRecord) -> Opt
 fn most_pause(record: &LoadRecord) -> u64 {
     let window_ns = record.window_ns.1.saturating_sub(record.window_ns.0);
     // Intervals of long loads are joined, so that a pause shows from their length on.
-    let interval_ns = measured(record).map(|i| i.end_ns - i.start_ns).max().unwrap_or(window_ns);
+    let interval_ns =
+        measured_intervals(record).map(|i| i.end_ns - i.start_ns).max().unwrap_or(window_ns);
     interval_ns.min((window_ns as f64 * SHARE) as u64).max(PAUSE_NS)
 }
 
-fn measured(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
+fn measured_intervals(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
 }
 
@@ -94,7 +95,7 @@ const STALL_NS: f64 = 20e6;
 /// A server that answered nothing for a while. A closed loop sends nothing meanwhile: few of its
 /// requests show it.
 pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
-    if result.config.model != Model::Closed {
+    if result.config.model != LoadModel::Closed {
         return None;
     }
     let ordinary_ns = median_ns(record)? as f64;

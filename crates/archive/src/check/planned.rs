@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Checked;
+use super::FileCheck;
 use crate::plan::{Arrivals, Plan, Trial};
 use crate::search::SearchLoad;
 use crate::{Facts, LoadRecord, Sample, TrialRecord};
@@ -13,7 +13,7 @@ const DEVIATIONS: f64 = 6.0;
 
 /// Checks that each block starts each arm once, and loads it as the other blocks do: repeats are
 /// compared block by block.
-pub(super) fn check_blocks(plan: &Plan) -> Checked {
+pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
     let mut launches = BTreeMap::new();
     for (number, launch) in plan.launches.iter().enumerate() {
         for arm in &launch.arms {
@@ -49,7 +49,7 @@ pub(super) fn check_blocks(plan: &Plan) -> Checked {
 }
 
 /// Checks a load against its trial's plan.
-pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> Checked {
+pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
     let step = &plan.load.steps[trial.step];
     let workload = &plan.workloads[trial.workload];
     // Over HTTP/2 a page has one connection, whatever it asks for.
@@ -61,7 +61,7 @@ pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> Checked {
         return Err(format!("its load has {asked} connections, and its plan {planned}"));
     }
     if let Arrivals::Constant { rate } | Arrivals::Poisson { rate } = step.arrivals {
-        scheduled(rate, load, plan.load.requests.is_some())?;
+        check_scheduled(rate, load, plan.load.requests.is_some())?;
     }
     let duration_ns = plan.load_of_trial(trial).duration_ns;
     let (opens, closes) = load.window_ns;
@@ -76,13 +76,13 @@ pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> Checked {
 }
 
 /// Checks the loads of a search against their rates.
-pub(super) fn searched(one: &SearchLoad) -> Checked {
-    scheduled(one.rate, &one.load, false)
+pub(super) fn check_search(one: &SearchLoad) -> FileCheck {
+    check_scheduled(one.rate, &one.load, false)
 }
 
 /// Checks how many requests were scheduled in the window at a rate in requests per second. A load
 /// that ended before its time, or after a number of requests, may have scheduled fewer.
-fn scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> Checked {
+fn check_scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> FileCheck {
     let (opens, closes) = load.window_ns;
     let expected = rate * (closes - opens) as f64 / 1e9;
     let slack = DEVIATIONS * expected.sqrt() + load.client.threads.len() as f64 + 1.0;
@@ -99,16 +99,17 @@ fn scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> Checked {
 }
 
 /// Checks that no party used more than the machine has.
-pub(super) fn possible(facts: &Facts, load: &LoadRecord) -> Checked {
+pub(super) fn possible(facts: &Facts, load: &LoadRecord) -> FileCheck {
     load.samples.windows(2).try_for_each(|pair| used_between(facts, &pair[0], &pair[1]))
 }
 
-fn used_between(facts: &Facts, before: &Sample, now: &Sample) -> Checked {
+fn used_between(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
     let at = |what: String| Err(format!("{what} in its sample at {} ns", now.at_ns));
     let most_ns = (now.at_ns + now.took_ns - before.at_ns).saturating_mul(u64::from(facts.cpus));
     for used in &now.parties {
-        let of =
-            |sample: &Sample| sample.of(used.party).and_then(|used| used.cgroup.as_ref()?.cpu_ns);
+        let of = |sample: &Sample| {
+            sample.party_use(used.party).and_then(|used| used.cgroup.as_ref()?.cpu_ns)
+        };
         if let (Some(from), Some(to)) = (of(before), of(now))
             && facts.cpus > 0
             && to.saturating_sub(from) > most_ns
@@ -134,7 +135,7 @@ fn used_between(facts: &Facts, before: &Sample, now: &Sample) -> Checked {
 
 /// Checks trials against each other: none is a copy of another, and those that took turns were not
 /// loaded at the same time.
-pub(crate) fn together(trials: &[TrialRecord]) -> Checked {
+pub(crate) fn together(trials: &[TrialRecord]) -> FileCheck {
     let mut begun: BTreeMap<u64, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials {
         begun.entry(trial.load.began_ns).or_default().push(trial);
@@ -145,7 +146,7 @@ pub(crate) fn together(trials: &[TrialRecord]) -> Checked {
     })
 }
 
-fn copies(all: &[&TrialRecord]) -> Checked {
+fn copies(all: &[&TrialRecord]) -> FileCheck {
     for (i, trial) in all.iter().enumerate() {
         if let Some(first) = all[..i].iter().find(|first| first.load == trial.load) {
             return Err(format!("trials {} and {} hold the same load", first.trial, trial.trial));
@@ -154,7 +155,7 @@ fn copies(all: &[&TrialRecord]) -> Checked {
     Ok(())
 }
 
-fn turns(all: &[&TrialRecord]) -> Checked {
+fn turns(all: &[&TrialRecord]) -> FileCheck {
     let in_turns =
         || all.iter().filter_map(|trial| Some((trial.trial, trial.load.slices_ns.as_ref()?)));
     let mut slices: Vec<(u64, u64)> = in_turns().flat_map(|(_, slices)| slices).copied().collect();

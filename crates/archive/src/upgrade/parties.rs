@@ -76,9 +76,9 @@ mod tests {
         let mut trial = json!({"load": {"samples": [old]}});
         of_trial(&mut trial);
         let sample: Sample = serde_json::from_value(trial["load"]["samples"][0].clone()).unwrap();
-        let subject = sample.of(Party::SUBJECT).unwrap();
+        let subject = sample.party_use(Party::SUBJECT).unwrap();
         assert_eq!((subject.threads.len(), subject.processes, subject.rss_bytes), (1, 3, Some(9)));
-        assert_eq!(sample.of(Party::GENERATOR).unwrap().threads.len(), 2);
-        assert_eq!(sample.of(Party::Backend(0)), None);
+        assert_eq!(sample.party_use(Party::GENERATOR).unwrap().threads.len(), 2);
+        assert_eq!(sample.party_use(Party::Backend(0)), None);
     }
 }

@@ -112,7 +112,7 @@ fn late() -> io::Error {
 }
 
 /// Returns the error of a connection that is closed without an answer.
-pub(super) fn closed() -> io::Error {
+pub(super) fn closed_error() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
 }
 

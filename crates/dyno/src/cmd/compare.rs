@@ -5,10 +5,12 @@ mod revisions;
 use std::path::{Path, PathBuf};
 
 use dyno_analysis::Report;
-use dyno_analysis::compare::{Asked, Compared, Gate, OnUndecided, Outcome, Side, compare};
+use dyno_analysis::compare::{
+    ComparisonOptions, ComparisonResult, Gate, GateOutcome, OnUndecided, Side, compare,
+};
 use dyno_archive::RunDir;
 use dyno_archive::dir::Run;
-use dyno_report::compare::{Form, render, text};
+use dyno_report::compare::{ComparisonFormat, render, text};
 use dyno_report::redact;
 use dyno_report::text::Style;
 
@@ -18,7 +20,7 @@ use crate::exit::{Exit, bad};
 use crate::terminal;
 
 pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
-    let asked = Asked {
+    let asked = ComparisonOptions {
         gates: args
             .fail_on
             .as_deref()
@@ -59,11 +61,11 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
 
 /// The exit status of a comparison. An undecided gate is named on standard error, where CI shows
 /// it.
-fn exit(compared: &Compared) -> Exit {
+fn exit(compared: &ComparisonResult) -> Exit {
     match compared.outcome() {
-        Outcome::Passed => Exit::Valid,
-        Outcome::Missed => Exit::Invalid,
-        Outcome::Undecided => {
+        GateOutcome::Passed => Exit::Valid,
+        GateOutcome::Missed => Exit::Invalid,
+        GateOutcome::Undecided => {
             terminal::say(&format!(
                 "dyno compare: {} of {} gates undecided\nhint: measure more repeats, or accept \
                  undecided gates with `--undecided pass`",
@@ -76,13 +78,17 @@ fn exit(compared: &Compared) -> Exit {
 }
 
 /// Writes a comparison as it was asked for. A terminal alone shows the secrets of its runs.
-fn write(args: &CompareArgs, compared: &Compared, reports: [&Report; 2]) -> anyhow::Result<()> {
+fn write(
+    args: &CompareArgs,
+    compared: &ComparisonResult,
+    reports: [&Report; 2],
+) -> anyhow::Result<()> {
     let form = match args.format {
         CompareFormat::Text => None,
-        CompareFormat::Md => Some(Form::Markdown),
-        CompareFormat::Json => Some(Form::Json),
-        CompareFormat::Junit => Some(Form::Junit),
-        CompareFormat::Html => Some(Form::Html),
+        CompareFormat::Md => Some(ComparisonFormat::Markdown),
+        CompareFormat::Json => Some(ComparisonFormat::Json),
+        CompareFormat::Junit => Some(ComparisonFormat::Junit),
+        CompareFormat::Html => Some(ComparisonFormat::Html),
     };
     let output = args.output.as_deref();
     if form.is_none() && is_seen(output) {
@@ -94,7 +100,7 @@ fn write(args: &CompareArgs, compared: &Compared, reports: [&Report; 2]) -> anyh
 }
 
 /// Refuses what is no answer: nothing in common, or runs that differ in more than their servers.
-fn check((a, b): (&str, &str), anyway: bool, compared: &Compared) -> anyhow::Result<()> {
+fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> anyhow::Result<()> {
     if compared.rows.is_empty() {
         return Err(bad(format!(
             "{a} and {b} have nothing in common that could be compared: no subject of the same \

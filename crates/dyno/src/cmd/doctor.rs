@@ -7,7 +7,7 @@ use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
-use dyno_observer::tracking::Table;
+use dyno_observer::tracking::TrackingTable;
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
 use dyno_runner::tracking::{self, Tracked};
@@ -32,7 +32,7 @@ struct Finding {
 
 pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     let facts = read_facts(here::VERSION, here::COMMIT);
-    if !subjects.given().is_empty() {
+    if !subjects.named_folders().is_empty() {
         subjects.find(None)?;
     }
     let findings = findings(&facts, subjects, &Guard::start()?);
@@ -79,7 +79,7 @@ fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Findi
         groups(facts),
         files(facts),
         ports(facts),
-        tracked(&Table::read()),
+        tracking_finding(&TrackingTable::read()),
         inside(),
         stacks(),
         networks(),
@@ -236,7 +236,7 @@ fn ports(facts: &Facts) -> Finding {
     }
 }
 
-fn tracked(table: &Table) -> Finding {
+fn tracking_finding(table: &TrackingTable) -> Finding {
     let remedies = format!("exempt loopback, or make the table larger:\n{}", tracking::remedies());
     let tracked = Tracked::from_table(table);
     Finding {

@@ -16,12 +16,12 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use dyno_archive::dir::{Header, SCHEMA};
+use dyno_archive::dir::{RunHeader, SCHEMA};
 use dyno_archive::{Plan, RunDir};
 use dyno_runner::plan::Overrides;
 use dyno_subject::definition::find::Folders;
 
-use crate::cli::{Choices, Cli, Command, Places, SubjectsPlace};
+use crate::cli::{Choices, Cli, Command, FolderOptions, SubjectsPlace};
 use crate::exit::{Exit, bad};
 use crate::{here, terminal};
 
@@ -87,7 +87,7 @@ impl SubjectsPlace {
             all.len()
         };
         let mut given = 0;
-        for folder in self.given() {
+        for folder in self.named_folders() {
             let found = folder.canonicalize();
             given =
                 add(found
@@ -109,7 +109,7 @@ impl SubjectsPlace {
     }
 
     /// The folders that the user named.
-    fn given(&self) -> Vec<PathBuf> {
+    fn named_folders(&self) -> Vec<PathBuf> {
         if !self.folders.is_empty() {
             return self.folders.clone();
         }
@@ -118,7 +118,7 @@ impl SubjectsPlace {
     }
 }
 
-impl Places {
+impl FolderOptions {
     /// Where builds are kept.
     fn cache_folder(&self) -> anyhow::Result<PathBuf> {
         cache_folder(self.cache.as_deref())
@@ -151,15 +151,15 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
 /// Makes the archive that `--save` asks for. Called before the load, so that nothing is measured
 /// that cannot be kept.
 fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
-    RunDir::create_among(folder, header(plan)).and_then(RunDir::held).map_err(|error| {
+    RunDir::create_among(folder, header(plan)).and_then(RunDir::lock).map_err(|error| {
         let (folder, why) = (folder.display(), anyhow::Error::new(error));
         bad(format!("--save {folder}: nothing can be kept there: {why:#}; name another folder"))
     })
 }
 
 /// Prints where the archive of `--save` is. `kept`: the sentence before that.
-fn tell_kept(dir: &RunDir, kept: &str) {
-    let path = terminal::quoted(&dir.path().display().to_string());
+fn print_saved(dir: &RunDir, kept: &str) {
+    let path = terminal::quote(&dir.path().display().to_string());
     terminal::say(&format!("\n{kept} Its report:\n  dyno report {path}"));
 }
 
@@ -167,9 +167,9 @@ fn tell_kept(dir: &RunDir, kept: &str) {
 const IS_KEPT: &str = "What was measured is kept.";
 
 /// The header of a run that begins now.
-fn header(plan: &Plan) -> Header {
+fn header(plan: &Plan) -> RunHeader {
     let (id, started) = name_run(&plan.suite.name);
-    Header {
+    RunHeader {
         schema: SCHEMA.into(),
         id,
         started,

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use self::tools::{SAME, Spelling, TOOLS, Tool};
+use self::tools::{LoadTool, SAME, Spelling, TOOLS};
 
 /// A hint for an option of `dyno load` that clap refused; `None`: no other tool is known to have
 /// it.
@@ -52,7 +52,7 @@ fn name_of(typed: &str, spelling: Spelling) -> Option<&str> {
 }
 
 /// What does here what an option does in a tool. `None`: the tool has no such option.
-fn answer(tool: &Tool, typed: &str) -> Option<&'static str> {
+fn answer(tool: &LoadTool, typed: &str) -> Option<&'static str> {
     let name = name_of(typed, tool.spelling)?;
     let has = |names: &str| names.split(' ').any(|own| own == name);
     tool.options.iter().find(|(names, _)| has(names)).map(|(_, here)| *here)

@@ -239,8 +239,8 @@ impl Place {
             let is_ours =
                 words.contains(&here) || environment.contains(&here) || folder.starts_with(&here);
             let is_guard = words.contains(dyno_launch::guard::ARGUMENT);
-            let is_tests =
-                dyno_observer::proc::Stat::of(pid).is_some_and(|s| s.parent == std::process::id());
+            let is_tests = dyno_observer::proc::Stat::read(pid)
+                .is_some_and(|s| s.parent == std::process::id());
             (is_ours && !is_guard && !is_tests)
                 .then(|| format!("process {pid}: {words} in {}", folder.display()))
         };

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
 use dyno_analysis::verdict::Resource;
-use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::load::ClientUse;
 use dyno_archive::plan::{
     self, Arm, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order, Placement, Plan,
@@ -24,18 +24,20 @@ use dyno_archive::plan::{
 use dyno_archive::probe::ProbesUse;
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Sample, Seen, StateTimes, ThreadUse,
+    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Sample, SchedulerRecord, StateTimes,
+    ThreadUse,
 };
 use dyno_archive::start::{
-    Failure, FailureKind, PartStart, StartRecord, Startup, Stop, WarmUp, WarmUpEnd, WarmUpSlice,
+    Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord, WarmUp, WarmUpEnd,
+    WarmUpSlice,
 };
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Outcome, Phase, RunDir, Times, TrialRecord};
 use dyno_engine::schedule::Stripe;
-use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
+use dyno_engine::sim::{self, Fault, Queue, ServerModel, ServiceTime, World};
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Traffic,
-    Window,
+    CompiledRequest, Draws, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy, Traffic,
+    Window, WorkerConfig,
 };
 use dyno_wire::h1::response::RequestKind;
 
@@ -185,7 +187,8 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     let trial = plan.trials[index];
     let launch = &plan.launches[trial.launch];
     let service_ns = if trial.arm == 0 { 200_000.0 } else { 900_000.0 };
-    let mut model = Model::new(Service::Exponential { mean_ns: service_ns }, Queue::Single);
+    let mut model =
+        ServerModel::new(ServiceTime::Exponential { mean_ns: service_ns }, Queue::Single);
     if trial.arm == 1 && trial.step == 1 {
         model.faults = vec![(Fault::Reset, 0.01)];
     }
@@ -194,7 +197,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     }
     let step = &plan.load.steps[trial.step];
     let bytes = &b"GET /plaintext HTTP/1.1\r\nHost: sim\r\n\r\n"[..];
-    let config = Config {
+    let config = WorkerConfig {
         connections: step.connections,
         protocol: Protocol::H1,
         http2: Http2::default(),
@@ -204,7 +207,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         worker: 0,
         schedule: Schedule::new(&step.arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: None,
-        traffic: Arc::new(Traffic::one(CompiledRequest::fixed(
+        traffic: Arc::new(Traffic::one(CompiledRequest::from_bytes(
             bytes,
             RequestKind::Other,
             Expectation {
@@ -224,7 +227,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
             backs_off: true,
         },
         tls: None,
-        spin: Spin::Never,
+        spin: SpinPolicy::Never,
         window: Window {
             warmup_ns: plan.load.warmup_ns,
             duration_ns: Some(plan.load.duration_ns),
@@ -244,7 +247,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
 }
 
 /// Record of a load on a server that was busy for `busy` milliseconds per second.
-fn record(played: sim::Played, busy: u64) -> LoadRecord {
+fn record(played: sim::SimulationResult, busy: u64) -> LoadRecord {
     let report = played.report;
     LoadRecord {
         began_ns: BEGAN_NS,
@@ -283,7 +286,7 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         },
         server_failure: None,
         cut_short: false,
-        silences: Some(dyno_archive::silence::within(&report.silences, report.window_ns)),
+        silences: Some(dyno_archive::silence::long_silences(&report.silences, report.window_ns)),
         address: None,
         timeouts: report.timeouts,
         continues: report.continues,
@@ -385,7 +388,7 @@ fn server_thread(at_ms: u64, cpu_ns: u64) -> ThreadUse {
         switches_involuntary: Some(at_ms),
         faults_minor: Some(at_ms / 10),
         faults_major: Some(0),
-        seen: Some(Seen {
+        seen: Some(SchedulerRecord {
             states: StateTimes {
                 running_ns: cpu_ns,
                 runnable_ns: cpu_ns / 100,
@@ -466,7 +469,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
             checks_after: vec![check("plaintext")],
             limits: Vec::new(),
             environment: Default::default(),
-            stop: Some(Stop { took_ns: MS, killed: false }),
+            stop: Some(StopRecord { took_ns: MS, killed: false }),
             log_tail: failed.then(|| "<b>oops</b>".into()),
             ..PartStart::new(Party::SUBJECT, plan.arms[plan.launches[launch].arms[0]].name.clone())
         }],
@@ -482,7 +485,7 @@ fn run() -> Run {
         .filter(|l| plan.launches[*l].arms[0] < 2)
         .map(|l| start(&plan, l))
         .collect();
-    let header = Header {
+    let header = RunHeader {
         schema: SCHEMA.into(),
         id: "golden-20260102-030405".into(),
         started: "2026-01-02T03:04:05Z".into(),
@@ -588,7 +591,7 @@ fn archives_of_earlier_formats_are_read() {
                 let due = then.load.exchanges.scheduled;
                 let times = &then.load.response_time_us;
                 assert_eq!(times.count + times.unanswered, due);
-                assert_eq!(times.count, then.load.outcomes.of(Outcome::Ok));
+                assert_eq!(times.count, then.load.outcomes.get(Outcome::Ok));
                 assert_eq!(then.load.in_flight.by_littles_law, None);
             }
             assert_eq!(report.trials.len(), now.trials.len());

@@ -6,10 +6,10 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::sample::ThreadUse;
 
 use super::pages::Pages;
-use super::streams::Checked;
-use super::{Rest, Spin, Stage, Worker};
+use super::streams::TimeoutCheck;
+use super::{Rest, SpinPolicy, Stage, Worker};
 use crate::driver::{ConnId, Driver, Turn, Wait};
-use crate::slot::{Exchange, Slot, State, Talk};
+use crate::slot::{ConnectionState, Exchange, ProtocolState, Slot};
 use crate::{Instant, limits};
 
 impl Worker {
@@ -18,27 +18,27 @@ impl Worker {
     pub fn wait(&self) -> Wait {
         let until = self.deadline();
         let spin_from = match self.config.spin {
-            Spin::Always => Instant(0),
-            Spin::Near if matches!(self.stage, Stage::Warmup | Stage::Measured) => {
+            SpinPolicy::Always => Instant(0),
+            SpinPolicy::Near if matches!(self.stage, Stage::Warmup | Stage::Measured) => {
                 // Polling pays where a request must leave on time, and where an answer may come any
                 // moment: for a while after the last hand-over the wait is all polling.
                 let due = until.0.saturating_sub(limits::SPIN_AHEAD_NS);
                 let answer_due = self.recorder.in_flight() > 0
-                    && self.woke < self.last_handed.after(limits::SPIN_AFTER_NS);
+                    && self.woke < self.last_handed.plus(limits::SPIN_AFTER_NS);
                 if answer_due { Instant(0) } else { Instant(due) }
             }
-            Spin::Never | Spin::Near => Instant::NEVER,
+            SpinPolicy::Never | SpinPolicy::Near => Instant::NEVER,
         };
-        let until = if spin_from == Instant(0) && self.config.spin == Spin::Near {
+        let until = if spin_from == Instant(0) && self.config.spin == SpinPolicy::Near {
             // No completion arrived: back to sleep.
-            until.min(self.last_handed.after(limits::SPIN_AFTER_NS))
+            until.min(self.last_handed.plus(limits::SPIN_AFTER_NS))
         } else {
             until
         };
         let is_in_flight = self.recorder.in_flight() > 0;
         let glance_ns = if is_in_flight { limits::GLANCE_IN_FLIGHT_NS } else { limits::GLANCE_NS };
         // Not a deadline of the load, so nothing polls for it.
-        Wait { until: until.min(self.woke.after(glance_ns)), spin_from }
+        Wait { until: until.min(self.woke.plus(glance_ns)), spin_from }
     }
 
     /// Whether requests start at instants given beforehand.
@@ -51,9 +51,9 @@ impl Worker {
     fn deadline(&self) -> Instant {
         // A request that is handed over in the coming turn cannot be overdue before its limit.
         let mut deadline =
-            self.next_timeout_check.min(self.woke.after(self.config.policy.soonest_timeout_ns()));
+            self.next_timeout_check.min(self.woke.plus(self.config.policy.soonest_timeout_ns()));
         if self.continues.is_some() {
-            deadline = deadline.min(self.woke.after(limits::CONTINUE_NS));
+            deadline = deadline.min(self.woke.plus(limits::CONTINUE_NS));
         }
         if let Some(Reverse((at, _))) = self.retries.peek() {
             deadline = deadline.min(*at);
@@ -64,7 +64,7 @@ impl Worker {
             Stage::Warmup if self.woke < self.began => deadline.min(self.began),
             Stage::Warmup | Stage::Measured => {
                 let arrival = self.config.schedule.peek().filter(|_| self.is_loading());
-                let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.after(ns));
+                let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.plus(ns));
                 let slice = if self.offered { self.slice.1 } else { self.slice.0 };
                 deadline
                     .min(self.recorder.boundary())
@@ -112,7 +112,7 @@ impl Worker {
         }
         if self.stage == Stage::Measured && turn.woke >= self.recorder.closes() {
             self.stage = Stage::Drain;
-            self.drain_ends = turn.woke.after(self.config.window.drain_ns);
+            self.drain_ends = turn.woke.plus(self.config.window.drain_ns);
             self.close_window(driver);
         }
     }
@@ -184,7 +184,7 @@ impl Worker {
     /// Looks up the slice that is not over at `now`. Its slots are offered work once it begins.
     pub(super) fn await_slice(&mut self, now: Instant) {
         if let Some((from, to)) = self.config.schedule.slice(now.since(self.began)) {
-            self.slice = (self.began.after(from), self.began.after(to));
+            self.slice = (self.began.plus(from), self.began.plus(to));
             self.offered = false;
         }
     }
@@ -197,7 +197,7 @@ impl Worker {
             self.retries.pop();
             self.slots[conn as usize].backing_off = false;
             if self.config.policy.ramp_ns.is_some()
-                && self.slots[conn as usize].state == State::Down
+                && self.slots[conn as usize].state == ConnectionState::Down
                 && self.is_loading()
             {
                 // A connection that is opened in its turn comes first, and its first request with
@@ -226,7 +226,7 @@ impl Worker {
     pub(super) fn has_arrivals_to_come(&self, now: Instant) -> bool {
         let closes = self.recorder.closes();
         let next = self.config.schedule.peek().filter(|_| self.is_loading() && now < closes);
-        next.is_some_and(|ns| self.began.after(ns) < closes)
+        next.is_some_and(|ns| self.began.plus(ns) < closes)
     }
 
     fn fire_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
@@ -236,8 +236,8 @@ impl Worker {
             let Some(due) = self.config.schedule.pop_due(now.since(self.began).min(last_ns)) else {
                 break;
             };
-            let intended = self.began.after(due);
-            self.recorder.scheduled(intended);
+            let intended = self.began.plus(due);
+            self.recorder.record_scheduled(intended);
             self.begun += 1;
             if let Some(conn) = self.take_idle() {
                 self.recorder.started(intended, now);
@@ -249,7 +249,7 @@ impl Worker {
                 self.waiting.push_back(intended);
             } else {
                 let request = self.config.traffic.choose(&mut self.config.draws);
-                self.recorder.dropped(intended, request);
+                self.recorder.record_drop(intended, request);
             }
         }
     }
@@ -258,26 +258,26 @@ impl Worker {
         let policy = self.config.policy;
         let mut next = Instant::NEVER;
         for conn in 0..self.config.connections {
-            if let (State::Up, Talk::H2(_)) =
+            if let (ConnectionState::Up, ProtocolState::H2(_)) =
                 (self.slots[conn as usize].state, &self.slots[conn as usize].talk)
             {
                 next = next.min(self.send_overdue_streams(conn, now));
                 match self.check_streams(conn, now) {
-                    Checked::Alive(due) => {
+                    TimeoutCheck::Alive(due) => {
                         next = next.min(due);
                         // The cancelled stream made room, or was the last activity that was
                         // possible on the connection.
                         self.go_on(conn, now, driver);
                     }
-                    Checked::Silent(outcome) => {
+                    TimeoutCheck::Silent(outcome) => {
                         self.give_up(conn, outcome, Outcome::Cancelled, now, driver);
                     }
-                    Checked::Shut => {
+                    TimeoutCheck::Shut => {
                         let refused = Outcome::StreamRefused;
                         let assigned = std::mem::take(&mut self.slots[conn as usize].assigned);
                         for exchange in assigned {
                             // Done: our own decision at this instant.
-                            self.ended(conn, &exchange, refused, now, None);
+                            self.on_exchange_end(conn, &exchange, refused, now, None);
                         }
                         self.give_up(conn, refused, refused, now, driver);
                     }
@@ -308,7 +308,7 @@ impl Worker {
         }
         // Looking again only after a thousandth of it keeps many time-outs in a row from costing a
         // look at every slot each; a time-out counts at no less than its limit, so it may be late.
-        self.next_timeout_check = next.min(now.after(soonest)).max(now.after(soonest / 1000));
+        self.next_timeout_check = next.min(now.plus(soonest)).max(now.plus(soonest / 1000));
     }
 
     /// When a slot's connection or its oldest exchange times out, and as what.
@@ -316,17 +316,17 @@ impl Worker {
         let policy = &self.config.policy;
         let slot = &self.slots[conn as usize];
         match slot.state {
-            State::Down => None,
-            State::Connecting { since } => {
-                Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
+            ConnectionState::Down => None,
+            ConnectionState::Connecting { since } => {
+                Some((since.plus(policy.connect_timeout_ns), Outcome::ConnectTimeout))
             }
-            State::Securing { connecting_since: since, .. }
-            | State::Greeting { connecting_since: since } => {
-                Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
+            ConnectionState::Securing { connecting_since: since, .. }
+            | ConnectionState::Greeting { connecting_since: since } => {
+                Some((since.plus(policy.connect_timeout_ns), Outcome::ConnectTimeout))
             }
-            State::Up => match &slot.talk {
-                Talk::H1(h1) => Some(policy.due(h1.in_flight.front()?)),
-                Talk::H2(_) => None,
+            ConnectionState::Up => match &slot.talk {
+                ProtocolState::H1(h1) => Some(policy.due(h1.in_flight.front()?)),
+                ProtocolState::H2(_) => None,
             },
         }
     }
@@ -350,12 +350,12 @@ impl Worker {
         self.settle_sent(driver);
         for intended in std::mem::take(&mut self.waiting) {
             let request = self.config.traffic.choose(&mut self.config.draws);
-            self.recorder.unanswered(&Exchange::new(intended, request), now);
+            self.recorder.record_unanswered(&Exchange::new(intended, request), now);
         }
         for (intended, request) in self.pages.iter().flat_map(Pages::waiting) {
-            self.recorder.unanswered(&Exchange::new(intended, request), now);
+            self.recorder.record_unanswered(&Exchange::new(intended, request), now);
         }
-        for began in self.pages.iter().flat_map(Pages::unfinished) {
+        for began in self.pages.iter().flat_map(Pages::unfinished_pages) {
             self.recorder.page_unfinished(began);
         }
         for slot in &mut self.slots {
@@ -363,7 +363,7 @@ impl Worker {
             for exchange in
                 slot.take_in_flight().into_iter().chain(std::mem::take(&mut slot.assigned))
             {
-                self.recorder.unanswered(&exchange, now);
+                self.recorder.record_unanswered(&exchange, now);
             }
         }
         self.recorder.finish(now);
@@ -371,7 +371,8 @@ impl Worker {
 
     /// The measured window opens: counters that the kernel keeps are read as its base.
     fn open_window<D: Driver>(&mut self, driver: &mut D) {
-        for (conn, slot) in self.slots.iter_mut().enumerate().filter(|(_, s)| s.state == State::Up)
+        for (conn, slot) in
+            self.slots.iter_mut().enumerate().filter(|(_, s)| s.state == ConnectionState::Up)
         {
             slot.tcp_base = driver.tcp(conn as ConnId).unwrap_or_default();
         }
@@ -407,7 +408,7 @@ impl Worker {
             ..used
         };
         for conn in 0..self.config.connections {
-            if self.slots[conn as usize].state == State::Up {
+            if self.slots[conn as usize].state == ConnectionState::Up {
                 self.connections.established += 1;
                 self.add_tcp(conn, driver);
             }

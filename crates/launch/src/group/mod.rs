@@ -18,8 +18,8 @@ use crate::guard::Guard;
 use crate::limits::{GROUP_GLANCE, SWEEP};
 use crate::lock;
 use crate::sys;
-use ours::{Whose, make_dir, ours_below};
-use v2::Changed;
+use ours::{GroupOwner, make_dir, ours_below};
+use v2::GroupChanges;
 
 pub use limit::limit;
 pub(crate) use v2::{put_back, take_back};
@@ -37,7 +37,7 @@ pub struct Groups {
     /// `Err`: the reason why no group can be created here.
     usable: Result<(), String>,
     /// In version 2, what was changed so that groups can be made; undone on drop.
-    _changed: Changed,
+    _changed: GroupChanges,
 }
 
 impl Groups {
@@ -45,7 +45,7 @@ impl Groups {
     /// below its own, because a group with processes cannot enable controllers for its children.
     #[must_use]
     pub fn prepare(mut layout: Layout, guard: &Guard) -> Groups {
-        let mut changed = Changed::default();
+        let mut changed = GroupChanges::default();
         let usable = match (layout.version(), layout.v2.as_mut()) {
             (CgroupVersion::V2, Some(v2)) => v2::prepare(v2, &CONTROLLERS_V2, &mut changed, guard)
                 .map_err(|e| format!("control groups cannot be made: {e}")),
@@ -146,8 +146,8 @@ fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
         let Some(lock) = lock::seize(whose.owner(), &folder) else { continue };
         seized.push(lock);
         match whose {
-            Whose::Subject(_) => subjects.push(folder),
-            Whose::Neighbours(_) => neighbours.push(folder),
+            GroupOwner::Subject(_) => subjects.push(folder),
+            GroupOwner::Neighbours(_) => neighbours.push(folder),
         }
     }
     // All at once: what cannot be removed is waited for once, and not once per controller.

@@ -9,35 +9,37 @@ use crate::lock;
 
 /// Owner of the processes in a group that a dyno has created, with the PID of that dyno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum GroupOwner {
     /// Processes of a subject: `dyno-PID-START-…`. dyno ends them.
     Subject(u32),
     /// Processes of the user: `dyno-PID-self-…`. dyno must not end them.
     Neighbours(u32),
 }
 
-impl Whose {
-    pub(super) fn of(name: &str) -> Option<Whose> {
+impl GroupOwner {
+    pub(super) fn from_name(name: &str) -> Option<GroupOwner> {
         let (owner, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
         let owner = owner.parse().ok()?;
         if rest == "self" || rest.starts_with("self-") {
-            return Some(Whose::Neighbours(owner));
+            return Some(GroupOwner::Neighbours(owner));
         }
         let start = rest.split('-').next()?;
-        start.parse::<usize>().ok().map(|_| Whose::Subject(owner))
+        start.parse::<usize>().ok().map(|_| GroupOwner::Subject(owner))
     }
 
     pub(super) const fn owner(self) -> u32 {
         match self {
-            Whose::Subject(owner) | Whose::Neighbours(owner) => owner,
+            GroupOwner::Subject(owner) | GroupOwner::Neighbours(owner) => owner,
         }
     }
 }
 
 /// The groups of any dyno in a folder.
-pub(super) fn ours_below(folder: &Path) -> Vec<(Whose, PathBuf)> {
+pub(super) fn ours_below(folder: &Path) -> Vec<(GroupOwner, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    entries.filter_map(|e| Some((Whose::of(&e.file_name().to_string_lossy())?, e.path()))).collect()
+    entries
+        .filter_map(|e| Some((GroupOwner::from_name(&e.file_name().to_string_lossy())?, e.path())))
+        .collect()
 }
 
 /// Whether another dyno that may run has groups in a folder.
@@ -70,10 +72,10 @@ mod tests {
 
     #[test]
     fn owners_are_read_from_names() {
-        assert_eq!(Whose::of("dyno-17-3"), Some(Whose::Subject(17)));
-        assert_eq!(Whose::of("dyno-17-3-x7Yz"), Some(Whose::Subject(17)));
-        assert_eq!(Whose::of("dyno-17-self"), Some(Whose::Neighbours(17)));
-        assert_eq!(Whose::of("dyno-17-self-9a"), Some(Whose::Neighbours(17)));
+        assert_eq!(GroupOwner::from_name("dyno-17-3"), Some(GroupOwner::Subject(17)));
+        assert_eq!(GroupOwner::from_name("dyno-17-3-x7Yz"), Some(GroupOwner::Subject(17)));
+        assert_eq!(GroupOwner::from_name("dyno-17-self"), Some(GroupOwner::Neighbours(17)));
+        assert_eq!(GroupOwner::from_name("dyno-17-self-9a"), Some(GroupOwner::Neighbours(17)));
         for other in [
             "dynamo-17-3",
             "dyno-17",
@@ -83,7 +85,7 @@ mod tests {
             "dyno-probe-17",
             "dyno-17-",
         ] {
-            assert_eq!(Whose::of(other), None, "{other}");
+            assert_eq!(GroupOwner::from_name(other), None, "{other}");
         }
     }
 }

@@ -72,7 +72,7 @@ fn removal_failure_is_reported() {
     let base = tempfile::tempdir().unwrap();
     let v2 = V2 { folder: base.path().into(), controllers: vec!["cpu".into()] };
     let layout = Layout { v2: Some(v2), ..Layout::default() };
-    let groups = Groups { layout, usable: Ok(()), _changed: Changed::default() };
+    let groups = Groups { layout, usable: Ok(()), _changed: GroupChanges::default() };
     let group = groups.make(&format!("dyno-{}-3-abc", std::process::id())).unwrap();
     let below = group.v2.as_ref().unwrap().join("below");
     fs::create_dir(&below).unwrap();
@@ -198,7 +198,7 @@ impl Drop for Scope {
 fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
     let Some(mut scope) = Scope::make("moved") else { return };
     let (guard, record) = Guard::with_record();
-    let mut changed = Changed::default();
+    let mut changed = GroupChanges::default();
     let wanted = scope.wanted.clone();
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
     let own = format!("dyno-{}-self-", std::process::id());
@@ -215,7 +215,7 @@ fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
     scope.is_as_before();
     assert!(record.watched().is_empty());
 
-    let mut changed = Changed::default();
+    let mut changed = GroupChanges::default();
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
     assert!(scope.home().starts_with(&own));
     drop(changed);
@@ -255,7 +255,7 @@ fn a_sweep_puts_strays_back_and_ends_subjects_only() {
 #[test]
 fn what_another_dyno_uses_is_left_to_it() {
     let Some(mut scope) = Scope::make("shared") else { return };
-    let mut changed = Changed::default();
+    let mut changed = GroupChanges::default();
     let (guard, wanted) = (Guard::with_record().0, scope.wanted.clone());
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
     // A dyno in another PID namespace: no process here has its number, and its lock, which is

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use dyno_observer::cgroup::V2;
 use dyno_observer::monotonic_ns;
 
-use super::ours::{Whose, make_dir, others_live};
+use super::ours::{GroupOwner, make_dir, others_live};
 use crate::guard::Guard;
 use crate::limits::MOVES;
 use crate::lock;
@@ -17,7 +17,7 @@ use crate::lock;
 /// the controllers are taken back, because a group that hands them down takes no processes, then
 /// the processes move back.
 #[derive(Debug, Default)]
-pub(super) struct Changed {
+pub(super) struct GroupChanges {
     handed: Option<Handed>,
     moved: Option<Moved>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Changed {
 pub(super) fn prepare(
     v2: &mut V2,
     wanted: &[&str],
-    changed: &mut Changed,
+    changed: &mut GroupChanges,
     guard: &Guard,
 ) -> io::Result<()> {
     leave_what_is_left(v2);
@@ -49,8 +49,8 @@ pub(super) fn prepare(
 /// Leaves the group of an earlier dyno that was killed together with its guard: the process that
 /// started this dyno may be in it. All its processes go back to the group that they came from.
 pub(super) fn leave_what_is_left(v2: &mut V2) {
-    while let Some(Whose::Neighbours(owner)) =
-        v2.folder.file_name().and_then(|n| Whose::of(&n.to_string_lossy()))
+    while let Some(GroupOwner::Neighbours(owner)) =
+        v2.folder.file_name().and_then(|n| GroupOwner::from_name(&n.to_string_lossy()))
         && lock::seize(owner, &v2.folder).is_some()
         && let Some(above) = v2.folder.parent().map(PathBuf::from)
     {
@@ -144,7 +144,9 @@ impl Drop for Moved {
 /// it.
 pub(crate) fn put_back(own: &Path) {
     let (Some(above), Some(name)) = (own.parent(), own.file_name()) else { return };
-    let Some(Whose::Neighbours(_)) = Whose::of(&name.to_string_lossy()) else { return };
+    let Some(GroupOwner::Neighbours(_)) = GroupOwner::from_name(&name.to_string_lossy()) else {
+        return;
+    };
     // A group that hands controllers down takes no processes. It held some, so that whatever it
     // hands down is dyno's doing.
     let handed = controllers(above, "cgroup.subtree_control");

@@ -2,7 +2,7 @@
 
 use syscalls::Sysno;
 
-use super::State;
+use super::ThreadState;
 
 /// Numbers that counters have; the other half of it is in `bpf/inside.bpf.c`.
 pub(super) const CALLS: usize = 512;
@@ -38,23 +38,23 @@ pub(super) fn name(number: usize) -> &'static str {
 }
 
 /// States of threads that wait in each call, in the order of the calls' numbers.
-pub(super) fn waits() -> impl Iterator<Item = State> {
+pub(super) fn waits() -> impl Iterator<Item = ThreadState> {
     (0..CALLS).map(|number| wait(name(number)))
 }
 
 /// State of a thread that sleeps in this call.
-fn wait(call: &str) -> State {
+fn wait(call: &str) -> ThreadState {
     let is_any = |calls: &[&str]| calls.contains(&call);
     if call.starts_with("futex") || is_any(LOCK) {
-        State::Lock
+        ThreadState::Lock
     } else if is_any(NETWORK) {
-        State::Network
+        ThreadState::Network
     } else if is_any(DISK) {
-        State::Disk
+        ThreadState::Disk
     } else if is_any(SLEEP) {
-        State::Sleep
+        ThreadState::Sleep
     } else {
-        State::Other
+        ThreadState::Other
     }
 }
 
@@ -121,18 +121,18 @@ mod tests {
 
     #[test]
     fn waits_are_classified_by_call() {
-        let all: Vec<State> = waits().collect();
+        let all: Vec<ThreadState> = waits().collect();
         assert_eq!(all.len(), CALLS);
         assert_eq!(
             [500, 202, 232, 0, 230, 74, 61].map(|number| all[number]),
             [
-                State::Lock,
-                State::Lock,
-                State::Network,
-                State::Network,
-                State::Sleep,
-                State::Disk,
-                State::Other,
+                ThreadState::Lock,
+                ThreadState::Lock,
+                ThreadState::Network,
+                ThreadState::Network,
+                ThreadState::Sleep,
+                ThreadState::Disk,
+                ThreadState::Other,
             ]
         );
     }

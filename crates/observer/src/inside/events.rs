@@ -14,8 +14,8 @@ use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::program::{Counted, PARTIES};
-use crate::kernel::Error;
+use super::program::{CallCounts, PARTIES};
+use crate::kernel::ProgramError;
 use crate::proc;
 
 /// Where the kernel usually shows its tracepoints.
@@ -100,9 +100,9 @@ impl Watched {
 impl Events {
     /// # Errors
     /// This user may not see the kernel's tracepoints, or may not count them, or there are none.
-    pub(super) fn load() -> Result<Events, Error> {
-        let points = Tracepoints::find().map_err(Error::new)?;
-        let all = points.id("raw_syscalls/sys_enter").map_err(Error::new)?;
+    pub(super) fn load() -> Result<Events, ProgramError> {
+        let points = Tracepoints::find().map_err(ProgramError::new)?;
+        let all = points.id("raw_syscalls/sys_enter").map_err(ProgramError::new)?;
         let of = |name: &'static str| {
             Some((name, points.id(&format!("syscalls/sys_enter_{name}")).ok()?))
         };
@@ -114,7 +114,7 @@ impl Events {
             sums: BTreeMap::new(),
         };
         // A counter of this thread shows whether counting is allowed.
-        counter(all, 0).map_err(Error::new)?;
+        counter(all, 0).map_err(ProgramError::new)?;
         Ok(events)
     }
 
@@ -139,10 +139,11 @@ impl Events {
 
     /// Opens counters for every thread that lives, or closes them: while there are none, calls cost
     /// nothing. Takes a while.
-    pub(super) fn arm(&mut self, on: bool) -> Result<(), Error> {
+    pub(super) fn arm(&mut self, on: bool) -> Result<(), ProgramError> {
         let mut closed = std::mem::take(&mut self.open);
         for (party, name, counter) in &mut closed {
-            *self.sums.entry((*party, *name)).or_default() += counter.read().map_err(Error::new)?;
+            *self.sums.entry((*party, *name)).or_default() +=
+                counter.read().map_err(ProgramError::new)?;
         }
         // To close the last counter of a name, the kernel waits for every CPU, 30 ms and more: the
         // sampling thread must not wait as well.
@@ -166,7 +167,7 @@ impl Events {
                         Ok(counter) => self.open.push((party, name, counter)),
                         // It has ended meanwhile.
                         Err(error) if error.raw_os_error() == Some(ENDED) => break,
-                        Err(error) => return Err(Error::new(error)),
+                        Err(error) => return Err(ProgramError::new(error)),
                     }
                 }
             }
@@ -175,15 +176,15 @@ impl Events {
     }
 
     /// Has what is open count, or not.
-    pub(super) fn count(&mut self, on: bool) -> Result<(), Error> {
+    pub(super) fn count(&mut self, on: bool) -> Result<(), ProgramError> {
         let counters = self.open.iter_mut().map(|(.., counter)| counter);
         let mut each =
             counters.map(|counter| if on { counter.enable() } else { counter.disable() });
-        each.try_for_each(|done| done.map_err(Error::new))
+        each.try_for_each(|done| done.map_err(ProgramError::new))
     }
 
     /// A party's calls that were counted.
-    pub(super) fn calls(&mut self, party: u64) -> Result<Counted, Error> {
+    pub(super) fn calls(&mut self, party: u64) -> Result<CallCounts, ProgramError> {
         let mut sums: BTreeMap<Option<&'static str>, u64> = BTreeMap::new();
         for ((of, name), n) in &self.sums {
             if *of == party {
@@ -192,7 +193,7 @@ impl Events {
         }
         for (of, name, counter) in &mut self.open {
             if *of == party {
-                *sums.entry(*name).or_default() += counter.read().map_err(Error::new)?;
+                *sums.entry(*name).or_default() += counter.read().map_err(ProgramError::new)?;
             }
         }
         let other = &mut self.parties[party as usize].get_or_insert_default().other;
@@ -209,7 +210,7 @@ fn rest(sums: &BTreeMap<Option<&'static str>, u64>) -> u64 {
     sums.get(&None).copied().unwrap_or(0).saturating_sub(named)
 }
 
-fn counted(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> Counted {
+fn counted(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> CallCounts {
     let only_count = |count| CallUse { count, errors: None, again: None, returned: None };
     let named = sums.iter().filter_map(|(name, n)| Some(((*name)?, *n)));
     let mut by_name: BTreeMap<String, CallUse> =
@@ -218,7 +219,7 @@ fn counted(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> Counted {
         by_name.insert(OTHER.into(), only_count(other));
     }
     // The CPUs of the calls are unknown: all are counted on one.
-    Counted { by_name, of_cpus: vec![sums.get(&None).copied().unwrap_or(0)] }
+    CallCounts { by_name, of_cpus: vec![sums.get(&None).copied().unwrap_or(0)] }
 }
 
 /// A counter of a tracepoint, that does not count yet. It is of a thread, by its number (0: this

@@ -12,26 +12,26 @@ mod slices;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use dyno_archive::sample::{CallUse, CallsUse, PartyUse, Seen, State, StateTimes};
+use dyno_archive::sample::{CallUse, CallsUse, PartyUse, SchedulerRecord, StateTimes, ThreadState};
 
 use crate::clock::monotonic_ns;
-use crate::kernel::{Error, Refusal, is_ours_to_ask};
+use crate::kernel::{ProgramError, Refusal, is_ours_to_ask};
 use crate::{proc, read};
 use events::Events;
-use program::{Counted, PARTIES, Program};
-use slices::{Price, Slices};
+use program::{CallCounts, ObserverProgram, PARTIES};
+use slices::{Price, SlicePlanner};
 
 /// Selection of observations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ObservationChoice {
     /// States of threads, wake-ups, migrations, threads that end.
     pub states: bool,
     /// User and system time by the kernel's entries and exits.
     pub modes: bool,
-    pub calls: Calls,
+    pub calls: CallCounting,
 }
 
-impl Wanted {
+impl ObservationChoice {
     /// Whether account is kept of threads. They also know those whose modes change.
     fn threads(self) -> bool {
         self.states || self.modes
@@ -40,7 +40,7 @@ impl Wanted {
 
 /// How system calls are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Calls {
+pub enum CallCounting {
     #[default]
     None,
     /// In slices, so that counting stays cheap.
@@ -55,9 +55,9 @@ const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF a
 /// Observer of any number of parties. Clones share it; dropping the last one detaches it.
 #[derive(Clone)]
 #[allow(missing_debug_implementations)] // Its maps have none.
-pub struct Inside {
+pub struct ProcessObserver {
     looks: Arc<Mutex<Looks>>,
-    wanted: Wanted,
+    wanted: ObservationChoice,
     /// Why there is no program in the kernel, so that calls are counted without one, and nothing
     /// else; `None`: there is.
     refusal: Option<Refusal>,
@@ -65,7 +65,7 @@ pub struct Inside {
 
 /// By what calls are counted, and who else looks.
 enum Looks {
-    Program(Box<Program>),
+    Program(Box<ObserverProgram>),
     Events(Box<Events>),
 }
 
@@ -77,7 +77,7 @@ impl Looks {
         }
     }
 
-    fn watch(&mut self, party: u64, pid: u32) -> Result<(), Error> {
+    fn watch(&mut self, party: u64, pid: u32) -> Result<(), ProgramError> {
         match self {
             Looks::Program(program) => program.watch(party, pid),
             Looks::Events(events) => {
@@ -102,21 +102,21 @@ impl Looks {
     }
 
     /// Has whatever runs all the time run, or not. Counters do not.
-    fn attach(&mut self, on: bool) -> Result<(), Error> {
+    fn attach(&mut self, on: bool) -> Result<(), ProgramError> {
         match self {
             Looks::Program(program) => program.attach(on),
             Looks::Events(_) => Ok(()),
         }
     }
 
-    fn arm(&mut self, on: bool) -> Result<(), Error> {
+    fn arm(&mut self, on: bool) -> Result<(), ProgramError> {
         match self {
             Looks::Program(program) => program.arm(on),
             Looks::Events(events) => events.arm(on),
         }
     }
 
-    fn count(&mut self, on: bool) -> Result<(), Error> {
+    fn count(&mut self, on: bool) -> Result<(), ProgramError> {
         match self {
             Looks::Program(program) => program.count(on),
             Looks::Events(events) => events.count(on),
@@ -130,7 +130,7 @@ impl Looks {
         }
     }
 
-    fn calls(&mut self, party: u64) -> Result<Counted, Error> {
+    fn calls(&mut self, party: u64) -> Result<CallCounts, ProgramError> {
         match self {
             Looks::Program(program) => program.calls(party),
             Looks::Events(events) => events.calls(party),
@@ -138,25 +138,27 @@ impl Looks {
     }
 }
 
-impl Inside {
+impl ProcessObserver {
     /// # Errors
     /// This kernel cannot, or does not let this user.
-    pub fn load(wanted: Wanted) -> Result<Inside, Refusal> {
-        let program = is_ours_to_ask()
-            .and_then(|()| Program::load(wanted).map_err(|error| Refusal::of(&error, NOT_THERE)));
+    pub fn load(wanted: ObservationChoice) -> Result<ProcessObserver, Refusal> {
+        let program = is_ours_to_ask().and_then(|()| {
+            ObserverProgram::load(wanted).map_err(|error| Refusal::from_error(&error, NOT_THERE))
+        });
         let refusal = match program {
             Ok(program) => {
                 let looks = Arc::new(Mutex::new(Looks::Program(Box::new(program))));
-                return Ok(Inside { looks, wanted, refusal: None });
+                return Ok(ProcessObserver { looks, wanted, refusal: None });
             }
             Err(refusal) => refusal,
         };
         // If calls are not asked for or not allowed, the reason of the better method is kept.
-        let events =
-            Some(()).filter(|()| wanted.calls != Calls::None).and_then(|()| Events::load().ok());
+        let events = Some(())
+            .filter(|()| wanted.calls != CallCounting::None)
+            .and_then(|()| Events::load().ok());
         let events = events.ok_or_else(|| refusal.clone())?;
-        let wanted = Wanted { states: false, modes: false, ..wanted };
-        Ok(Inside {
+        let wanted = ObservationChoice { states: false, modes: false, ..wanted };
+        Ok(ProcessObserver {
             looks: Arc::new(Mutex::new(Looks::Events(Box::new(events)))),
             wanted,
             refusal: Some(refusal),
@@ -212,10 +214,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// One party that is watched. It is forgotten when this is dropped.
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct Watching {
-    inside: Inside,
+    inside: ProcessObserver,
     party: u64,
     /// Calls that the kernel had counted in this place before.
-    base: Counted,
+    base: CallCounts,
     /// Calls up to the end of the last slice.
     counted: Mutex<CallsUse>,
 }
@@ -229,7 +231,7 @@ impl Drop for Watching {
 impl Watching {
     /// By what it is watched.
     #[must_use]
-    pub fn inside(&self) -> &Inside {
+    pub fn inside(&self) -> &ProcessObserver {
         &self.inside
     }
 
@@ -259,7 +261,7 @@ impl Watching {
         if self.inside.wanted.threads() {
             self.fill_threads(used, now_ns);
         }
-        if self.inside.wanted.calls != Calls::None {
+        if self.inside.wanted.calls != CallCounting::None {
             used.calls = Some(lock(&self.counted).clone());
         }
     }
@@ -268,7 +270,7 @@ impl Watching {
         let looks = self.inside.lock();
         let Looks::Program(program) = &*looks else { return };
         // The states of a thread for which there was no room are unknown.
-        let knows_all = program.lost() == 0;
+        let knows_all = program.lost_threads() == 0;
         for thread in &mut used.threads {
             let seen = program.thread(thread.tid, now_ns);
             thread.seen = seen.or_else(|| {
@@ -276,13 +278,13 @@ impl Watching {
                 Some(unmoved(thread.pid, thread.tid, now_ns.saturating_sub(since)))
             });
         }
-        used.ended = Some(program.ended(self.party));
+        used.ended = Some(program.ended_threads(self.party));
     }
 
     /// Adds the counts of a slice in which so many answers came. Without a count of answers, each
     /// slice stands for the stretch of time that it ends: idle times are counted from end to end
     /// and busy ones in slices, so idle times would otherwise weigh more.
-    fn sliced(&self, before: &Counted, now: &Counted, slice: Length, answers: Option<u64>) {
+    fn sliced(&self, before: &CallCounts, now: &CallCounts, slice: Length, answers: Option<u64>) {
         let mut counted = lock(&self.counted);
         counted.slices += 1;
         if let Some(answers) = answers {
@@ -300,20 +302,20 @@ impl Watching {
 }
 
 /// A thread that did not move since it is watched: it has been in one state all the time.
-fn unmoved(pid: u32, tid: u32, ns: u64) -> Seen {
+fn unmoved(pid: u32, tid: u32, ns: u64) -> SchedulerRecord {
     let place = format!("/proc/{pid}/task/{tid}");
     let state = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default())
         .map(|stat| stat.state);
     let number =
         || read(format!("{place}/syscall"))?.split_ascii_whitespace().next()?.parse::<usize>().ok();
     let state = match state {
-        Some('R') => State::Running,
-        Some('D') => State::Disk,
-        _ => number().and_then(|number| calls::waits().nth(number)).unwrap_or(State::Other),
+        Some('R') => ThreadState::Running,
+        Some('D') => ThreadState::Disk,
+        _ => number().and_then(|number| calls::waits().nth(number)).unwrap_or(ThreadState::Other),
     };
     let mut states = StateTimes::default();
     states.add(state, ns);
-    Seen { states, ..Seen::default() }
+    SchedulerRecord { states, ..SchedulerRecord::default() }
 }
 
 /// How long the world goes on between the attaching, which keeps this CPU, and the counting. Else
@@ -334,35 +336,42 @@ struct Length {
 /// Counter of the system calls of parties: calls and answers of the same stretches of time. The
 /// kernel has one switch for all monitored processes, so concurrent counters share their slices.
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
-pub struct Counting {
-    inside: Inside,
+pub struct CallCounter {
+    inside: ProcessObserver,
     /// Each with the number of its load, whose answers it gives.
     watched: Vec<(usize, Arc<Watching>)>,
-    slices: Slices,
+    slices: SlicePlanner,
     /// Calls per second on the busiest CPU, in the last slice.
     rate: Option<f64>,
     /// Calls of each party, at the end of the last slice.
-    counted: Vec<Counted>,
+    counted: Vec<CallCounts>,
     /// The end of the last slice, nanoseconds of the monotonic clock; `None`: there was none.
     ended_ns: Option<u64>,
 }
 
-impl Counting {
+impl CallCounter {
     /// Creates a counter for the parties of concurrent loads, load by load. `None`: their calls are
     /// not to be counted, or there are no parties.
     #[must_use]
-    pub fn new(of_loads: Vec<Vec<Arc<Watching>>>) -> Option<Counting> {
+    pub fn new(of_loads: Vec<Vec<Arc<Watching>>>) -> Option<CallCounter> {
         let each = of_loads.into_iter().enumerate();
         let watched: Vec<(usize, Arc<Watching>)> = each
             .flat_map(|(load, parties)| parties.into_iter().map(move |party| (load, party)))
             .collect();
         let inside = watched.first()?.1.inside.clone();
-        if inside.wanted.calls == Calls::None {
+        if inside.wanted.calls == CallCounting::None {
             return None;
         }
-        let slices = Slices::new(inside.wanted.calls == Calls::Every, inside.lock().price());
-        let mut counting =
-            Counting { inside, watched, slices, rate: None, counted: Vec::new(), ended_ns: None };
+        let slices =
+            SlicePlanner::new(inside.wanted.calls == CallCounting::Every, inside.lock().price());
+        let mut counting = CallCounter {
+            inside,
+            watched,
+            slices,
+            rate: None,
+            counted: Vec::new(),
+            ended_ns: None,
+        };
         // Earlier counts are not part of this.
         counting.counted = counting.read().ok()?;
         Some(counting)
@@ -389,7 +398,7 @@ impl Counting {
         &mut self,
         answers: &AnswersOf<'_>,
         wait: &mut dyn FnMut(Duration) -> bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ProgramError> {
         let loads = self.watched.iter().map(|(load, _)| load + 1).max().unwrap_or(0);
         // Time and answers are read as counting begins and again as it ends: what is divided is of
         // the same time.
@@ -432,7 +441,7 @@ impl Counting {
 
     /// Takes what a slice counted, and the answers that came of each load. Returns the most calls
     /// that were made on one CPU.
-    fn take(&mut self, slice: Length, answers: &[Option<u64>]) -> Result<u64, Error> {
+    fn take(&mut self, slice: Length, answers: &[Option<u64>]) -> Result<u64, ProgramError> {
         let now = self.read()?;
         for (((load, watching), before), counted) in
             self.watched.iter().zip(&self.counted).zip(&now)
@@ -444,15 +453,15 @@ impl Counting {
     }
 
     /// Calls of each party so far.
-    fn read(&self) -> Result<Vec<Counted>, Error> {
+    fn read(&self) -> Result<Vec<CallCounts>, ProgramError> {
         let mut looks = self.inside.lock();
         self.watched.iter().map(|(_, watching)| looks.calls(watching.party)).collect()
     }
 }
 
 /// The most calls that parties together made on one CPU between two readings.
-fn most_on_a_cpu(before: &[Counted], now: &[Counted]) -> u64 {
-    let on_cpu = |parties: &[Counted], cpu: usize| {
+fn most_on_a_cpu(before: &[CallCounts], now: &[CallCounts]) -> u64 {
+    let on_cpu = |parties: &[CallCounts], cpu: usize| {
         parties.iter().filter_map(|of| of.of_cpus.get(cpu)).sum::<u64>()
     };
     let cpus = now.iter().map(|of| of.of_cpus.len()).max().unwrap_or(0);
@@ -465,7 +474,8 @@ mod tests {
 
     #[test]
     fn calls_on_one_cpu_are_those_of_all_parties() {
-        let of = |of_cpus: &[u64]| Counted { of_cpus: of_cpus.to_vec(), ..Counted::default() };
+        let of =
+            |of_cpus: &[u64]| CallCounts { of_cpus: of_cpus.to_vec(), ..CallCounts::default() };
         let before = [of(&[10, 100]), of(&[0, 5])];
         let now = [of(&[15, 102]), of(&[1, 9])];
         assert_eq!(most_on_a_cpu(&before, &now), 6);

@@ -7,13 +7,15 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::programs::BtfTracePoint;
 use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
-use dyno_archive::sample::{CallUse, EndedThreads, ModeTimes, Seen, State, StateTimes};
+use dyno_archive::sample::{
+    CallUse, EndedThreads, ModeTimes, SchedulerRecord, StateTimes, ThreadState,
+};
 use dyno_archive::syscall::amount;
 
 use super::calls::{self, CALLS};
-use super::{Calls, Wanted};
+use super::{CallCounting, ObservationChoice};
 use crate::clock::monotonic_ns;
-use crate::kernel::{Error, map};
+use crate::kernel::{ProgramError, map};
 
 /// Most parties that can be monitored at once.
 pub(super) const PARTIES: u64 = 16;
@@ -37,7 +39,7 @@ const MODES: [(&str, &str); 2] = [("inside_enter", "sys_enter"), ("inside_leave"
 /// The program that counts system calls.
 const COUNTS: (&str, &str) = ("inside_calls", "sys_exit");
 
-const WORDS_OF_STATES: usize = State::ALL.len();
+const WORDS_OF_STATES: usize = ThreadState::ALL.len();
 const WORDS_OF_SUMS: usize = WORDS_OF_STATES + 5;
 const WORDS_OF_CALL: usize = 4;
 
@@ -55,7 +57,7 @@ const COUNTING: u32 = 0;
 const LOST: u32 = 1;
 
 /// The programs that run all the time, with their tracepoints.
-fn always(wanted: Wanted) -> impl Iterator<Item = (&'static str, &'static str)> {
+fn always(wanted: ObservationChoice) -> impl Iterator<Item = (&'static str, &'static str)> {
     let these = |all: &'static [(&str, &str)], is: bool| all.iter().copied().filter(move |_| is);
     these(&PROCESSES, true)
         .chain(these(&THREADS, wanted.threads()))
@@ -65,7 +67,7 @@ fn always(wanted: Wanted) -> impl Iterator<Item = (&'static str, &'static str)> 
 /// The loaded program. Whatever it attached is detached when this is dropped, or when this process
 /// ends, however it ends: the kernel holds it by our file descriptors alone.
 #[allow(missing_debug_implementations)] // Maps of arrays have none.
-pub(super) struct Program {
+pub(super) struct ObserverProgram {
     ebpf: Ebpf,
     watched: HashMap<MapData, u32, [u64; 2]>,
     threads: HashMap<MapData, u32, Thread>,
@@ -75,33 +77,34 @@ pub(super) struct Program {
     counts: Option<BtfTracePointLinkId>,
     /// Links of the programs that run all the time, with their names.
     always: Vec<(&'static str, BtfTracePointLinkId)>,
-    wanted: Wanted,
+    wanted: ObservationChoice,
     /// Which places of parties are taken.
     places: [bool; PARTIES as usize],
 }
 
-impl Program {
+impl ObserverProgram {
     /// Loads it, and attaches what is to run all the time.
     ///
     /// # Errors
     /// The kernel has no types (BTF) to show, does not let us, or lacks something; as it says.
-    pub(super) fn load(wanted: Wanted) -> Result<Program, Error> {
-        let btf = Btf::from_sys_fs().map_err(Error::new)?;
-        let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(Error::new)?;
-        let mut waits = Array::<_, u64>::try_from(map(&mut ebpf, "waits")?).map_err(Error::new)?;
+    pub(super) fn load(wanted: ObservationChoice) -> Result<ObserverProgram, ProgramError> {
+        let btf = Btf::from_sys_fs().map_err(ProgramError::new)?;
+        let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(ProgramError::new)?;
+        let mut waits =
+            Array::<_, u64>::try_from(map(&mut ebpf, "waits")?).map_err(ProgramError::new)?;
         for (number, state) in calls::waits().enumerate() {
-            waits.set(number as u32, state as u64, 0).map_err(Error::new)?;
+            waits.set(number as u32, state as u64, 0).map_err(ProgramError::new)?;
         }
-        let counts = (wanted.calls != Calls::None).then_some(COUNTS);
+        let counts = (wanted.calls != CallCounting::None).then_some(COUNTS);
         for (name, at) in always(wanted).chain(counts) {
-            tracepoint(&mut ebpf, name)?.load(at, &btf).map_err(Error::new)?;
+            tracepoint(&mut ebpf, name)?.load(at, &btf).map_err(ProgramError::new)?;
         }
-        let mut program = Program {
-            watched: HashMap::try_from(map(&mut ebpf, "watched")?).map_err(Error::new)?,
-            threads: HashMap::try_from(map(&mut ebpf, "threads")?).map_err(Error::new)?,
-            ended: HashMap::try_from(map(&mut ebpf, "ended")?).map_err(Error::new)?,
-            calls: PerCpuArray::try_from(map(&mut ebpf, "calls")?).map_err(Error::new)?,
-            facts: Array::try_from(map(&mut ebpf, "facts")?).map_err(Error::new)?,
+        let mut program = ObserverProgram {
+            watched: HashMap::try_from(map(&mut ebpf, "watched")?).map_err(ProgramError::new)?,
+            threads: HashMap::try_from(map(&mut ebpf, "threads")?).map_err(ProgramError::new)?,
+            ended: HashMap::try_from(map(&mut ebpf, "ended")?).map_err(ProgramError::new)?,
+            calls: PerCpuArray::try_from(map(&mut ebpf, "calls")?).map_err(ProgramError::new)?,
+            facts: Array::try_from(map(&mut ebpf, "facts")?).map_err(ProgramError::new)?,
             ebpf,
             counts: None,
             always: Vec::new(),
@@ -114,12 +117,12 @@ impl Program {
 
     /// Attaches or detaches the programs that run all the time. The detached time of threads counts
     /// as the state before it.
-    pub(super) fn attach(&mut self, on: bool) -> Result<(), Error> {
+    pub(super) fn attach(&mut self, on: bool) -> Result<(), ProgramError> {
         for (name, link) in self.always.drain(..) {
-            tracepoint(&mut self.ebpf, name)?.detach(link).map_err(Error::new)?;
+            tracepoint(&mut self.ebpf, name)?.detach(link).map_err(ProgramError::new)?;
         }
         for (name, _) in always(self.wanted).filter(|_| on) {
-            let link = tracepoint(&mut self.ebpf, name)?.attach().map_err(Error::new)?;
+            let link = tracepoint(&mut self.ebpf, name)?.attach().map_err(ProgramError::new)?;
             self.always.push((name, link));
         }
         Ok(())
@@ -133,9 +136,9 @@ impl Program {
     }
 
     /// Watches a process, and those that it starts from now on, as a party's.
-    pub(super) fn watch(&mut self, party: u64, pid: u32) -> Result<(), Error> {
+    pub(super) fn watch(&mut self, party: u64, pid: u32) -> Result<(), ProgramError> {
         // Time is counted from now on; earlier time is not.
-        self.watched.insert(pid, [party, monotonic_ns()], 0).map_err(Error::new)
+        self.watched.insert(pid, [party, monotonic_ns()], 0).map_err(ProgramError::new)
     }
 
     /// Since when a process is watched; `None`: it is not.
@@ -176,25 +179,25 @@ impl Program {
 
     /// Attaches what counts system calls, or takes it off: while it is off, they cost nothing.
     /// Takes a while.
-    pub(super) fn arm(&mut self, on: bool) -> Result<(), Error> {
+    pub(super) fn arm(&mut self, on: bool) -> Result<(), ProgramError> {
         let program = tracepoint(&mut self.ebpf, COUNTS.0)?;
         match (on, self.counts.take()) {
-            (true, None) => self.counts = Some(program.attach().map_err(Error::new)?),
-            (false, Some(link)) => program.detach(link).map_err(Error::new)?,
+            (true, None) => self.counts = Some(program.attach().map_err(ProgramError::new)?),
+            (false, Some(link)) => program.detach(link).map_err(ProgramError::new)?,
             (_, as_is) => self.counts = as_is,
         }
         Ok(())
     }
 
     /// Has what is attached count, or not. Takes no time.
-    pub(super) fn count(&mut self, on: bool) -> Result<(), Error> {
-        self.facts.set(COUNTING, u64::from(on), 0).map_err(Error::new)
+    pub(super) fn count(&mut self, on: bool) -> Result<(), ProgramError> {
+        self.facts.set(COUNTING, u64::from(on), 0).map_err(ProgramError::new)
     }
 
     /// A party's system calls that were counted.
-    pub(super) fn calls(&self, party: u64) -> Result<Counted, Error> {
-        let of_cpus = self.calls.get(&(party as u32), 0).map_err(Error::new)?;
-        let mut counted = Counted::default();
+    pub(super) fn calls(&self, party: u64) -> Result<CallCounts, ProgramError> {
+        let of_cpus = self.calls.get(&(party as u32), 0).map_err(ProgramError::new)?;
+        let mut counted = CallCounts::default();
         for of_cpu in of_cpus.iter() {
             let mut on_cpu = 0;
             for (number, of) in
@@ -218,18 +221,19 @@ impl Program {
     }
 
     /// State times of a thread up to `now`; `None`: it has not been seen yet.
-    pub(super) fn thread(&self, tid: u32, now: u64) -> Option<Seen> {
+    pub(super) fn thread(&self, tid: u32, now: u64) -> Option<SchedulerRecord> {
         const TRIES: usize = 8;
         for _ in 0..TRIES {
             let thread = self.threads.get(&tid, 0).ok()?;
             let [done, _, state, since, in_kernel, mode_since, sums @ .., begun] = &thread;
             // Else it was being written.
             if done == begun {
-                let mut seen = self.seen(sums);
-                let state = State::ALL.get(*state as usize).copied().unwrap_or(State::Other);
+                let mut seen = self.scheduler_record(sums);
+                let state =
+                    ThreadState::ALL.get(*state as usize).copied().unwrap_or(ThreadState::Other);
                 // The state since the last change counts up to now.
                 seen.states.add(state, now.saturating_sub(*since));
-                if let Some(modes) = seen.modes.as_mut().filter(|_| state == State::Running) {
+                if let Some(modes) = seen.modes.as_mut().filter(|_| state == ThreadState::Running) {
                     let ns = now.saturating_sub(*mode_since);
                     *(if *in_kernel == 1 { &mut modes.sys_ns } else { &mut modes.user_ns }) += ns;
                 }
@@ -240,12 +244,12 @@ impl Program {
     }
 
     /// A party's threads that have ended, by name.
-    pub(super) fn ended(&self, party: u64) -> Vec<EndedThreads> {
+    pub(super) fn ended_threads(&self, party: u64) -> Vec<EndedThreads> {
         let of_party = self.ended.iter().flatten().filter(|(name, _)| name[0] == party);
         let ended = |(name, sums): (Name, Sums)| EndedThreads {
             name: text(&name[1..]),
             threads: sums[WORDS_OF_SUMS - 1],
-            seen: self.seen(&sums),
+            seen: self.scheduler_record(&sums),
         };
         let mut all: Vec<EndedThreads> = of_party.map(ended).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -254,31 +258,34 @@ impl Program {
 
     /// Threads for which there was no room, or which shared no name with others for which there
     /// was.
-    pub(super) fn lost(&self) -> u64 {
+    pub(super) fn lost_threads(&self) -> u64 {
         self.facts.get(&LOST, 0).unwrap_or(0)
     }
 
-    fn seen(&self, sums: &[u64]) -> Seen {
+    fn scheduler_record(&self, sums: &[u64]) -> SchedulerRecord {
         let mut states = StateTimes::default();
-        State::ALL.iter().zip(sums).for_each(|(state, ns)| states.add(*state, *ns));
+        ThreadState::ALL.iter().zip(sums).for_each(|(state, ns)| states.add(*state, *ns));
         let [wakeups, migrations, user_ns, sys_ns, ..] = sums[WORDS_OF_STATES..] else {
             unreachable!("both are parts of arrays of a set length")
         };
         let modes = self.wanted.modes.then_some(ModeTimes { user_ns, sys_ns });
-        Seen { states, wakeups, migrations, modes }
+        SchedulerRecord { states, wakeups, migrations, modes }
     }
 }
 
 /// System calls since the program was loaded.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct CallCounts {
     pub(super) by_name: BTreeMap<String, CallUse>,
     /// All of them, by the CPU on which they were made.
     pub(super) of_cpus: Vec<u64>,
 }
 
-fn tracepoint<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, Error> {
-    ebpf.program_mut(name).ok_or_else(|| Error::lacks(name))?.try_into().map_err(Error::new)
+fn tracepoint<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, ProgramError> {
+    ebpf.program_mut(name)
+        .ok_or_else(|| ProgramError::lacks(name))?
+        .try_into()
+        .map_err(ProgramError::new)
 }
 
 /// A text that ends with its first NUL.

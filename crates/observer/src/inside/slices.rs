@@ -58,7 +58,7 @@ pub(super) struct Slice {
 
 /// Plans slices, one after the other.
 #[derive(Clone, Debug)]
-pub(super) struct Slices {
+pub(super) struct SlicePlanner {
     /// Count every call, whatever that costs.
     is_every: bool,
     price: Price,
@@ -66,9 +66,9 @@ pub(super) struct Slices {
     number: u32,
 }
 
-impl Slices {
-    pub(super) const fn new(is_every: bool, price: Price) -> Slices {
-        Slices { is_every, price, number: 0 }
+impl SlicePlanner {
+    pub(super) const fn new(is_every: bool, price: Price) -> SlicePlanner {
+        SlicePlanner { is_every, price, number: 0 }
     }
 
     /// The slice after one in which so many calls per second were made on the busiest CPU; `None`:
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn few_calls_are_counted_all_the_time() {
-        let mut slices = Slices::new(false, Price::PROGRAM);
+        let mut slices = SlicePlanner::new(false, Price::PROGRAM);
         assert_eq!(slices.next(None), Slice { counted: FIRST, gap: Duration::ZERO });
         assert_eq!(slices.next(Some(0.0)).gap, Duration::ZERO);
         assert_eq!(slices.next(Some(20_000.0)), Slice { counted: ALWAYS, gap: Duration::ZERO });
@@ -124,7 +124,7 @@ mod tests {
     fn many_calls_are_counted_for_what_the_budget_allows() {
         // Slices that cost much by themselves come as often as they must.
         for (price, wanted) in [(Price::PROGRAM, BUDGET), (Price::COUNTERS, 0.0111)] {
-            let mut slices = Slices::new(false, price);
+            let mut slices = SlicePlanner::new(false, price);
             let rate = 300_000.0;
             let all: Vec<Slice> = (0..1000).map(|_| slices.next(Some(rate))).collect();
             let counted: f64 = all.iter().map(|s| s.counted.as_secs_f64()).sum();
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn slices_of_a_polling_server_fit_a_short_window() {
         for rate in [500_000.0, 1_000_000.0, 3_000_000.0] {
-            let mut slices = Slices::new(false, Price::PROGRAM);
+            let mut slices = SlicePlanner::new(false, Price::PROGRAM);
             let all: Vec<Slice> = (0..100).map(|_| slices.next(Some(rate))).collect();
             let longest = all.iter().map(|s| s.counted + s.gap).max().unwrap();
             assert!(longest < Duration::from_millis(500), "{rate}: {longest:?}");
@@ -150,13 +150,13 @@ mod tests {
             let cost = counted / whole * rate * Price::PROGRAM.call_ns / 1e9;
             assert!(cost < 1.1 * BUDGET, "{rate}: {cost}");
         }
-        let dear = Slices::new(false, Price::COUNTERS).next(Some(1_000_000.0));
+        let dear = SlicePlanner::new(false, Price::COUNTERS).next(Some(1_000_000.0));
         assert_eq!(dear.counted, SLICE);
     }
 
     #[test]
     fn every_call_is_counted_where_that_is_asked_for() {
-        let mut slices = Slices::new(true, Price::PROGRAM);
+        let mut slices = SlicePlanner::new(true, Price::PROGRAM);
         assert_eq!(slices.next(None), slices.next(Some(1e9)));
         assert_eq!(slices.next(Some(1e9)).gap, Duration::ZERO);
     }

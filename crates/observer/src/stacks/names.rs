@@ -13,18 +13,18 @@ use super::unwind::Unwinder;
 use crate::kept;
 
 /// Functions of addresses: a function and those inlined into it, the outermost first.
-pub(super) type Named = HashMap<u64, Vec<Frame>>;
+pub(super) type FunctionNames = HashMap<u64, Vec<Frame>>;
 
 /// Longer names are cut: templates have some of thousands of characters.
 const MOST_LETTERS: usize = 400;
 
 /// Names addresses of the kernel. Addresses that the kernel hides, as from users without privilege,
 /// have no name.
-pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> Named {
+pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> FunctionNames {
     // An image of the kernel would show inlined functions, but few machines have one, and reading
     // it takes long.
     let source = Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() });
-    let mut all = named(symbolizer, &source, Input::AbsAddr(addresses), None);
+    let mut all = resolve_addresses(symbolizer, &source, Input::AbsAddr(addresses), None);
     for address in addresses {
         let unknown = || vec![Frame { name: None, module: None, kind: FrameKind::Kernel }];
         all.entry(*address).or_insert_with(unknown);
@@ -39,7 +39,7 @@ pub(super) fn of_process(
     pid: u32,
     addresses: &BTreeSet<u64>,
     unwinder: &Unwinder,
-) -> Named {
+) -> FunctionNames {
     let mut files: BTreeMap<(&str, &str), BTreeMap<u64, u64>> = BTreeMap::new();
     let mut elsewhere = BTreeSet::new();
     for address in addresses {
@@ -55,18 +55,18 @@ pub(super) fn of_process(
             }
         }
     }
-    let mut all = Named::new();
+    let mut all = FunctionNames::new();
     for ((place, name), addresses) in files {
         let source = Source::Elf(Elf::new(place));
         let within: BTreeSet<u64> = addresses.values().copied().collect();
-        let named = named(symbolizer, &source, Input::VirtOffset(&within), Some(name));
+        let named = resolve_addresses(symbolizer, &source, Input::VirtOffset(&within), Some(name));
         all.extend(
             addresses.iter().filter_map(|(address, at)| Some((*address, named.get(at)?.clone()))),
         );
     }
     // The kernel's page of functions (vDSO) has names, although it is in no file.
     let process = Process { perf_map: false, map_files: false, ..Process::new(Pid::from(pid)) };
-    all.extend(named(
+    all.extend(resolve_addresses(
         symbolizer,
         &Source::Process(process),
         Input::AbsAddr(&elsewhere),
@@ -81,7 +81,7 @@ pub(super) fn of_process(
         let frame = match (compiled.get(address), unwinder.file(pid, *address)) {
             (Some(name), _) => Frame { name: Some(cut(name)), module: None, kind: FrameKind::Jit },
             (None, Some(file)) => match file.begins() {
-                Some(begins) => Frame::at(file.name(), begins),
+                Some(begins) => Frame::from_offset(file.name(), begins),
                 None => {
                     Frame { name: None, module: Some(cut(file.name())), kind: FrameKind::Native }
                 }
@@ -94,12 +94,12 @@ pub(super) fn of_process(
 }
 
 /// Names of the addresses that have one. `module`: their file; `None`: the kernel.
-fn named(
+fn resolve_addresses(
     symbolizer: &Symbolizer,
     source: &Source<'_>,
     addresses: Input<&BTreeSet<u64>>,
     module: Option<&str>,
-) -> Named {
+) -> FunctionNames {
     let asked: Vec<u64> = match &addresses {
         Input::AbsAddr(all) | Input::VirtOffset(all) | Input::FileOffset(all) => {
             all.iter().copied().collect()

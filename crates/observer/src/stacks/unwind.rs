@@ -26,7 +26,7 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// The user part of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Walked {
+pub(super) struct UserStack {
     /// The innermost first. Each lies in the call, and not behind it.
     pub(super) addresses: Vec<u64>,
     /// It was followed to where the thread began.
@@ -133,17 +133,17 @@ impl Unwinder {
         Some(InFile { loaded, address: address - loaded.base })
     }
 
-    pub(super) fn walk(&mut self, raw: &Raw<'_>) -> Walked {
+    pub(super) fn walk(&mut self, raw: &Raw<'_>) -> UserStack {
         self.know(raw.pid);
         if raw.ip == 0 {
             // A thread that was never in user space, as one of io_uring's own.
-            return Walked { addresses: Vec::new(), whole: true };
+            return UserStack { addresses: Vec::new(), whole: true };
         }
         let unwinder = &self.processes[&raw.pid].unwinder;
         let mut read = |at: u64| raw.read(at).ok_or(());
         let regs = framehop::UnwindRegsNative::new(raw.ip, raw.sp, raw.bp);
         let mut frames = unwinder.iter_frames(raw.ip, regs, &mut self.cache, &mut read);
-        let mut walked = Walked::default();
+        let mut walked = UserStack::default();
         let mut is_at_end = false;
         while walked.addresses.len() < MOST_FRAMES {
             match frames.next() {

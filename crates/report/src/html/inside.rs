@@ -1,20 +1,20 @@
 //! Probe results from inside a server, for its card: system calls by name, and its threads by role.
 
-use dyno_analysis::inside::{CallSummary, Inside, RoleSummary, RuntimeSummary};
+use dyno_analysis::inside::{CallSummary, InsideSummary, RoleSummary, RuntimeSummary};
 use dyno_analysis::machine::{MachineResult, OtherCpu};
 use dyno_analysis::metric::Unit;
 use dyno_analysis::use_table::{UseCell, UseRow};
 use maud::{Markup, html};
 
 use super::more;
-use super::table::{Cell, Row, cell, table, text, value};
+use super::table::{TableCell, TableRow, cell, table, text, value};
 use crate::format::{css_percent, micros, number, percent, quantity};
 
 /// System calls that are shown before one asks for all.
 const SHOWN: usize = 8;
 
 /// `reference`: the one to compare with, and its title.
-pub(super) fn inside(here: &Inside, reference: Option<(&str, &Inside)>) -> Markup {
+pub(super) fn inside(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
     html! { (calls(here, reference)) (roles(here)) (runtime(here)) }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn use_table(rows: &[UseRow]) -> Markup {
             None => cell(html! { "–" small { " " (of.note) } }),
         }
     };
-    let rows: Vec<Row> = rows
+    let rows: Vec<TableRow> = rows
         .iter()
         .map(|r| {
             vec![text(&r.resource), shown(&r.utilisation), shown(&r.saturation), shown(&r.errors)]
@@ -53,7 +53,7 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
     });
     let link = of.busiest_link.as_ref();
     let link = link.map(|link| format!("{} of {}", percent(link.utilisation), link.name));
-    let dropped = of.drops.map(|drops| drops.explained().map_or("none".into(), |all| all.causes));
+    let dropped = of.drops.map(|drops| drops.explanation().map_or("none".into(), |all| all.causes));
     let waited = "of the time some thread waited";
     let facts = [
         ("threads that ran or were ready to", of.runnable_mean.map(number)),
@@ -76,14 +76,14 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
     if facts.iter().all(|(_, value)| value.is_none()) {
         return Markup::default();
     }
-    let row = |(name, value): &(&str, Option<String>)| -> Row {
+    let row = |(name, value): &(&str, Option<String>)| -> TableRow {
         vec![text(name), text(value.as_deref().unwrap_or("– (unavailable here)"))].into()
     };
-    let rows: Vec<Row> = facts.iter().map(row).collect();
+    let rows: Vec<TableRow> = facts.iter().map(row).collect();
     more("What the machine did meanwhile", &table("counters", &["The machine", "Meanwhile"], &rows))
 }
 
-fn calls(here: &Inside, reference: Option<(&str, &Inside)>) -> Markup {
+fn calls(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
     let all = here.calls_beside(reference.map(|(_, inside)| inside));
     let there = reference.map(|(title, _)| format!("#{title}"));
     let head: Vec<&str> = ["System calls", "#Here"]
@@ -91,7 +91,7 @@ fn calls(here: &Inside, reference: Option<(&str, &Inside)>) -> Markup {
         .chain(there.as_deref())
         .chain(["#Returned"])
         .collect();
-    let row = |call: &dyno_analysis::inside::CallBeside<'_>| -> Row {
+    let row = |call: &dyno_analysis::inside::CallPair<'_>| -> TableRow {
         let mut cells = vec![text(call.name), often(call.here)];
         if reference.is_some() {
             cells.push(often(call.there));
@@ -99,7 +99,7 @@ fn calls(here: &Inside, reference: Option<(&str, &Inside)>) -> Markup {
         cells.push(returned(call.here));
         cells.into()
     };
-    let rows: Vec<Row> = all.iter().map(row).collect();
+    let rows: Vec<TableRow> = all.iter().map(row).collect();
     let (first, rest) = rows.split_at(rows.len().min(SHOWN));
     html! {
         @if !first.is_empty() { (table("counters", &head, first)) }
@@ -107,17 +107,17 @@ fn calls(here: &Inside, reference: Option<(&str, &Inside)>) -> Markup {
     }
 }
 
-fn often(call: Option<&CallSummary>) -> Cell {
+fn often(call: Option<&CallSummary>) -> TableCell {
     value(call.and_then(|call| call.per_response.median), number)
 }
 
 /// The average return value of a call.
-fn returned(call: Option<&CallSummary>) -> Cell {
+fn returned(call: Option<&CallSummary>) -> TableCell {
     value(call.and_then(|call| call.returned_mean.median), number)
 }
 
-fn roles(here: &Inside) -> Markup {
-    let row = |(name, role): &(&'static str, &RoleSummary)| -> Row {
+fn roles(here: &InsideSummary) -> Markup {
+    let row = |(name, role): &(&'static str, &RoleSummary)| -> TableRow {
         vec![
             text(name.replace('_', " ")),
             value(role.threads.median, number),
@@ -126,7 +126,7 @@ fn roles(here: &Inside) -> Markup {
         ]
         .into()
     };
-    let rows: Vec<Row> = here.roles().iter().map(row).collect();
+    let rows: Vec<TableRow> = here.roles().iter().map(row).collect();
     html! {
         @if !rows.is_empty() {
             (table("counters", &["Threads", "#Alive", "#CPU", "What they did"], &rows))
@@ -135,8 +135,8 @@ fn roles(here: &Inside) -> Markup {
 }
 
 /// Metrics that the runtime reports of itself.
-fn runtime(here: &Inside) -> Markup {
-    let row = |metric: &RuntimeSummary| -> Row {
+fn runtime(here: &InsideSummary) -> Markup {
+    let row = |metric: &RuntimeSummary| -> TableRow {
         vec![
             text(metric.name.replace('_', " ")),
             value(metric.value.median, |v| quantity(metric.unit, v)),
@@ -144,7 +144,7 @@ fn runtime(here: &Inside) -> Markup {
         ]
         .into()
     };
-    let rows: Vec<Row> = here.runtime.iter().map(row).collect();
+    let rows: Vec<TableRow> = here.runtime.iter().map(row).collect();
     html! {
         @if !rows.is_empty() { (table("counters", &["The runtime says", "#Value", "Of"], &rows)) }
     }

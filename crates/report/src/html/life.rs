@@ -7,8 +7,8 @@ use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
 use dyno_archive::start::Binary;
 use maud::{Markup, html};
 
-use super::of::Of;
-use super::table::{Cell, Row, cell, table, table_of, text, value};
+use super::of::PartScope;
+use super::table::{TableCell, TableRow, cell, table, table_of, text, value};
 use super::{figure, noise, note, repeats_of, swatch};
 use crate::format::{bytes, millis, number, percent, seconds};
 use crate::overview::killed;
@@ -31,7 +31,7 @@ pub(super) fn life(report: &Report) -> Markup {
             ("#Artefacts", &|s| value(s.build.as_ref().map(|b| b.artefact_bytes as f64), bytes)),
         ],
         &report.subjects,
-        |s| Of::subject(report, &s.id),
+        |s| PartScope::subject(report, &s.id),
     );
     let what = "From exec to the first answer with the status that its file names: a bar for the \
                 median, a dot per repeat.";
@@ -80,7 +80,7 @@ fn programs(report: &Report) -> Markup {
             ("#Memory per connection", &|s| value(s.memory.per_connection.median, bytes)),
         ],
         &looked,
-        |s| Of::subject(report, &s.id),
+        |s| PartScope::subject(report, &s.id),
     );
     html! {
         h3 { "Programs" } "\n"
@@ -122,7 +122,7 @@ fn backends(report: &Report) -> Markup {
             ("#Build", &|(_, b)| value(b.build.as_ref().map(|b| b.wall_s), seconds)),
         ],
         &rows,
-        |(s, _)| Of::subject(report, &s.id),
+        |(s, _)| PartScope::subject(report, &s.id),
     );
     html! {
         h3 { "Back ends" } "\n"
@@ -130,7 +130,7 @@ fn backends(report: &Report) -> Markup {
     }
 }
 
-fn subject(report: &Report, s: &SubjectResult) -> Cell {
+fn subject(report: &Report, s: &SubjectResult) -> TableCell {
     cell(html! { (swatch(report, &s.id)) (s.title) })
 }
 
@@ -146,9 +146,9 @@ fn checks(report: &Report) -> Markup {
     let row = |s: &SubjectResult| {
         let mut row = vec![subject(report, s)];
         row.extend(names.iter().map(|n| check_cell(s, n)));
-        Row::of(Of::subject(report, &s.id), row)
+        TableRow::new(PartScope::subject(report, &s.id), row)
     };
-    let rows: Vec<Row> = report.subjects.iter().map(row).collect();
+    let rows: Vec<TableRow> = report.subjects.iter().map(row).collect();
     let failed = |s: &'_ SubjectResult| -> Vec<CheckSummary> {
         s.checks.iter().filter(|c| !c.ok).cloned().collect()
     };
@@ -166,7 +166,7 @@ fn checks(report: &Report) -> Markup {
     }
 }
 
-fn check_cell(subject: &SubjectResult, name: &str) -> Cell {
+fn check_cell(subject: &SubjectResult, name: &str) -> TableCell {
     let Some(c) = subject.checks.iter().find(|c| c.name == name) else { return text("–") };
     let (class, mark) = match c {
         _ if c.ok => ("good", "✓"),

@@ -11,7 +11,7 @@ use dyno_analysis::report::Report;
 /// plan. `None` in a field: the part is shown under every choice of
 /// the reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Of {
+pub(super) struct PartScope {
     pub(super) subject: Option<usize>,
     pub(super) workloads: Option<String>,
     pub(super) step: Option<usize>,
@@ -19,22 +19,22 @@ pub(super) struct Of {
     pub(super) control: bool,
 }
 
-impl Of {
+impl PartScope {
     /// Of a subject, given by the name of its arm.
-    pub(super) fn subject(report: &Report, id: &str) -> Of {
+    pub(super) fn subject(report: &Report, id: &str) -> PartScope {
         let subject = report.subjects.iter().position(|s| s.id == id);
-        Of { subject, ..Of::default() }
+        PartScope { subject, ..PartScope::default() }
     }
 
-    pub(super) fn cell(report: &Report, cell: CellKey) -> Of {
+    pub(super) fn cell(report: &Report, cell: CellKey) -> PartScope {
         let step = (report.run.load.steps.len() > 1).then_some(cell.step);
-        Of { subject: Some(cell.arm), step, ..Of::default() }
+        PartScope { subject: Some(cell.arm), step, ..PartScope::default() }
             .with_workloads(report, [cell.workload])
     }
 
     /// Of a row of the overview. One that has no numbers under any choice, because its subject or
     /// its whole workload has none, is of every workload.
-    pub(super) fn row(report: &Report, row: &OverviewRow) -> Of {
+    pub(super) fn row(report: &Report, row: &OverviewRow) -> PartScope {
         let key = row.reference_cell;
         let known =
             |is_own: &dyn Fn(CellKey) -> bool| report.summaries.iter().any(|s| is_own(s.cell));
@@ -42,7 +42,7 @@ impl Of {
             known(&|cell| cell.arm == key.arm) && known(&|cell| cell.workload == key.workload);
         let all = 0..report.run.workloads.len();
         let workloads = if has_numbers { key.workload..key.workload + 1 } else { all };
-        let of = Of { subject: Some(key.arm), control: row.control, ..Of::default() };
+        let of = PartScope { subject: Some(key.arm), control: row.control, ..PartScope::default() };
         of.with_workloads(report, workloads)
     }
 
@@ -51,7 +51,7 @@ impl Of {
         mut self,
         report: &Report,
         all: impl IntoIterator<Item = usize>,
-    ) -> Of {
+    ) -> PartScope {
         if report.run.workloads.len() > 1 {
             let all: BTreeSet<usize> = all.into_iter().collect();
             let all: Vec<String> = all.iter().map(usize::to_string).collect();

@@ -12,11 +12,11 @@ use dyno_analysis::summary::Summary;
 use maud::{Markup, html};
 
 use super::inside::{inside, machine, use_table};
-use super::of::Of;
+use super::of::PartScope;
 use super::overview::resource;
 use super::profile::profiles;
 use super::swatch;
-use super::table::{Cell, Row, table, text, value};
+use super::table::{TableCell, TableRow, table, text, value};
 use crate::format::{number, quantity};
 use crate::overview::label_in_words;
 
@@ -39,7 +39,8 @@ pub(super) fn why(report: &Report) -> Markup {
 
 fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> Markup {
     let workloads: BTreeSet<usize> = steps.iter().map(|s| s.cell.workload).collect();
-    let of = Of::subject(report, &subject.id).with_workloads(report, workloads.iter().copied());
+    let of =
+        PartScope::subject(report, &subject.id).with_workloads(report, workloads.iter().copied());
     html! {
         article.card data-subject=[of.subject] data-workload=[&of.workloads] {
             h3 { (swatch(report, &subject.id)) (subject.title) } "\n"
@@ -66,7 +67,7 @@ fn reason(report: &Report, workload: usize, steps: &[&Summary]) -> Markup {
         (use_table(&busiest.use_table))
         (machine(&busiest.machine))
     };
-    match Of::default().with_workloads(report, [workload]).workloads {
+    match PartScope::default().with_workloads(report, [workload]).workloads {
         Some(own) => html! { div.reason data-workload=(own) { (said) } },
         None => said,
     }
@@ -77,7 +78,7 @@ fn rate(s: &Summary) -> f64 {
 }
 
 fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
-    let Of { workloads, step, .. } = Of::cell(report, s.cell);
+    let PartScope { workloads, step, .. } = PartScope::cell(report, s.cell);
     html! {
         li class=(s.limiter.name())
             data-workload=[workloads]
@@ -117,7 +118,7 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
             && r.reference_cell.arm != busiest.cell.arm
     };
     let Some(baseline) = report.overview.iter().find(is_baseline) else {
-        let rows: Vec<Row> =
+        let rows: Vec<TableRow> =
             COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)]).into()).collect();
         let alone = table("counters", &["Per response", "#Here"], &rows);
         return html! { (alone) (inside(&busiest.inside, None)) };
@@ -130,7 +131,7 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
         cells.push(value(ratio, |r| format!("× {}", number(r))));
         cells.into()
     };
-    let rows: Vec<Row> = COUNTERS.iter().map(row).collect();
+    let rows: Vec<TableRow> = COUNTERS.iter().map(row).collect();
     let counters = table(
         "counters",
         &["Per response", "#Here", &format!("#{}", baseline.title), "#Ratio of pairs"],
@@ -165,8 +166,8 @@ const COUNTERS: [Counter; 14] = [
 
 impl Counter {
     /// Its name, and its median in each summary.
-    fn cells(&self, of: &[Option<&Summary>]) -> Vec<Cell> {
-        let unit = Metric::named(self.key).unit;
+    fn cells(&self, of: &[Option<&Summary>]) -> Vec<TableCell> {
+        let unit = Metric::from_key(self.key).unit;
         let known = |step: Option<&Summary>| step?.metric(self.key)?.over.median;
         let medians = of.iter().map(|step| value(known(*step), |v| quantity(unit, v)));
         [text(self.name)].into_iter().chain(medians).collect()

@@ -6,6 +6,6 @@ mod pprof;
 mod speedscope;
 
 pub use collapsed::{collapsed, collapsed_beside};
-pub use page::{Beside, page};
+pub use page::{ComparedProfile, page};
 pub use pprof::pprof;
 pub use speedscope::speedscope;

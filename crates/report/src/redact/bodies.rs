@@ -50,13 +50,13 @@ impl Secrets {
                 let is = is_secret(&without_escapes(name)) || is_credential(value);
                 format!("{name}={}", self.withheld_by(is, true, value))
             }
-            Some((name, value)) => format!("{name}={}", self.encoded(value)),
+            Some((name, value)) => format!("{name}={}", self.redact_encoded(value)),
             None => pair.into(),
         }
     }
 
     /// A parameter's value, which may itself be a URL or JSON, percent-encoded.
-    fn encoded(&mut self, value: &str) -> String {
+    fn redact_encoded(&mut self, value: &str) -> String {
         let plain = without_escapes(value);
         if plain == value {
             return self.fields(value);

@@ -281,8 +281,8 @@ fn strings_over_several_lines_are_withheld_whole() {
 
 #[test]
 fn what_was_withheld_is_said() {
-    assert_eq!(said(Withheld(0)), None);
-    assert!(said(Withheld(2)).unwrap().starts_with("2 values"));
+    assert_eq!(withheld_note(Withheld(0)), None);
+    assert!(withheld_note(Withheld(2)).unwrap().starts_with("2 values"));
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Control {
             // The opening sample is due as the load begins.
             (None, _) => UNTIL_BEGUN,
             (Some(begin), Some((at, _))) => {
-                Duration::from_nanos(begin.after(at).since(now)).min(GLANCE)
+                Duration::from_nanos(begin.plus(at).since(now)).min(GLANCE)
             }
             (Some(_), None) => GLANCE,
         }
@@ -266,8 +266,9 @@ mod tests {
                 due.push(at);
                 control.sampled(Some(Sample { at_ns: at, ..Sample::default() }));
             }
-            let edges = slices.within(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
-            let seen = slices.within(round, 3 * round);
+            let edges =
+                slices.slices_between(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
+            let seen = slices.slices_between(round, 3 * round);
             let around = seen.into_iter().flat_map(|(start, end)| [start - 100, end + 100]);
             // Both ends of the window are sampled in any turn.
             let mut wanted: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
@@ -285,7 +286,7 @@ mod tests {
         for (seed, of) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
             let slices = Slices { length_ns: 400, of, own: seed as u32 % of, seed };
             let control = Control::new(window, 1).taking(Some(slices));
-            let turns = slices.within(0, 2 * slices.round_ns());
+            let turns = slices.slices_between(0, 2 * slices.round_ns());
             let is_seen = |pair: &[(u64, u64)]| {
                 let (ends, begins) = (pair[0].1, pair[1].0);
                 begins > ends && control.is_wanted(ends + 100) && control.is_wanted(begins - 100)
@@ -306,16 +307,12 @@ mod tests {
         };
         let control = Control::new(window, 1);
         let noticed = Instant(5_000_000_000);
-        let begin = noticed.after(AHEAD_NS);
+        let begin = noticed.plus(AHEAD_NS);
         let longest = control.until_next_sample(None, noticed).as_nanos() as u64;
         for slept_on in [0, 1, longest / 2, longest] {
-            let woken = noticed.after(slept_on);
+            let woken = noticed.plus(slept_on);
             let wait = control.until_next_sample(Some(begin), woken);
-            assert_eq!(
-                woken.after(wait.as_nanos() as u64),
-                begin,
-                "{slept_on} ns after the notice"
-            );
+            assert_eq!(woken.plus(wait.as_nanos() as u64), begin, "{slept_on} ns after the notice");
         }
     }
 

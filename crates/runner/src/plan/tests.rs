@@ -253,7 +253,7 @@ fn subjects_get_the_workloads_that_they_speak() {
 #[test]
 fn a_cpuset_that_is_not_there_is_refused_with_its_place() {
     let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
-    let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().within("limits");
+    let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().with_parent("limits");
     let error = error.locate(Path::new("s.toml"), source);
     assert_eq!(error.position, Some(Position { line: 3, column: 10 }));
     assert!(

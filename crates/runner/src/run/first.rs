@@ -9,7 +9,7 @@ use dyno_archive::{Party, Sample};
 use dyno_observer::{Files, Reads, binary};
 
 use super::Runner;
-use super::up::{Launched, Watched};
+use super::up::{Launched, MonitoredProcesses};
 use crate::limits::IDLE;
 
 impl Runner<'_> {
@@ -24,7 +24,7 @@ impl Runner<'_> {
             return;
         }
         let sampler = launched.subject.process.sampler.clone();
-        let watched = Watched {
+        let watched = MonitoredProcesses {
             subject: &mut launched.subject.process,
             inside: launched.subject.inside.as_deref(),
             backends: launched.backends,
@@ -34,14 +34,14 @@ impl Runner<'_> {
         // There are no requests meanwhile: all resource use is the server's own.
         thread::sleep(IDLE);
         let (after, cpu_after) = (watched.sample(Reads::All), sampler.cpu_ns());
-        let woken = |sample: &Sample| sample.of(Party::SUBJECT).and_then(wakeups);
+        let woken = |sample: &Sample| sample.party_use(Party::SUBJECT).and_then(wakeups);
         let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         record.idle = Some(IdleUse {
             length_ns: after.at_ns - before.at_ns,
             cpu_ns: since(cpu_before, cpu_after),
             wakeups: since(woken(&before), woken(&after)),
         });
-        record.binary = after.of(Party::SUBJECT).and_then(busiest).and_then(binary::look);
+        record.binary = after.party_use(Party::SUBJECT).and_then(busiest).and_then(binary::look);
     }
 }
 

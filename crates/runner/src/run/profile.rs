@@ -4,9 +4,9 @@ use dyno_archive::probe::Probe;
 use dyno_archive::profile::ProfileRecord;
 
 use super::up::{Launched, listener};
-use super::{Event, Runner};
+use super::{RunEvent, Runner};
 use crate::load_at;
-use crate::profile::Profiled;
+use crate::profile::ProfiledServer;
 
 impl Runner<'_> {
     /// Profiles the subject at the load of a trial whose window has ended. `None`: no profile is
@@ -20,7 +20,7 @@ impl Runner<'_> {
         if !observe.contains(&Probe::Profile) {
             return None;
         }
-        (self.on)(Event::Profiling { trial });
+        (self.on)(RunEvent::Profiling { trial });
         let failed = |why| ProfileRecord { trial, failure: Some(why), ..ProfileRecord::default() };
         Some(self.profiled(trial, launched).unwrap_or_else(failed))
     }
@@ -37,7 +37,7 @@ impl Runner<'_> {
                 .map_err(|why| format!("its command for `profile` {why}")),
             None => Ok(()),
         };
-        let profiled = Profiled {
+        let profiled = ProfiledServer {
             spec: &spec,
             pids: &|| sampler.pids(),
             cpu_ns: &|| sampler.cpu_ns(),

@@ -11,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dyno_archive::plan::Arm;
-use dyno_archive::start::{Failure, PartStart, Stop};
+use dyno_archive::start::{Failure, PartStart, StopRecord};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::{Check, life_of};
 use dyno_contract::exchange::{self, Business, Problem};
-use dyno_contract::life::{Life, Look, Sighting};
+use dyno_contract::life::{LifecyclePromise, PromiseKind, Sighting};
 use dyno_contract::limits::{CHECK, HELD, PRINTED, SETTLED};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
@@ -30,9 +30,9 @@ use dyno_subject::placeholders::backends_in;
 use regex::bytes::Regex;
 
 use super::Runner;
-use super::judge::{harness, interrupted};
+use super::judge::{harness, interrupted_failure};
 use super::start::{Ports, Recipe, RunSetup, Spawned};
-use super::up::{CheckedListener, Part};
+use super::up::{CheckedListener, RunningPart};
 
 /// Interval between checks of an awaited condition. The cost is negligible, and nothing is measured
 /// meanwhile.
@@ -40,7 +40,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 
 /// A start of a subject whose back ends are behind relays.
 struct Stage {
-    part: Part,
+    part: RunningPart,
     port: u16,
     behind: Vec<Behind>,
 }
@@ -83,7 +83,7 @@ impl Runner<'_> {
         let mut results = Vec::new();
         for (check, life) in life_of(&definition.contracts) {
             if self.interrupts.count() > 0 {
-                return Err(interrupted());
+                return Err(interrupted_failure());
             }
             if life.look.is_refusal() && definition.start.has_own_port() {
                 self.end(stage.take(), definition);
@@ -92,12 +92,12 @@ impl Runner<'_> {
                 _ if needs_a_back_end(life) && recipe.others.is_empty() => {
                     Err(Problem::Wrong(NO_BACKENDS.into()))
                 }
-                Look::Serves | Look::Stops => {
+                PromiseKind::Serves | PromiseKind::Stops => {
                     let up = match stage.take() {
                         Some(stage) => stage,
                         None => self.stage(&rehearsal)?,
                     };
-                    if life.look == Look::Serves {
+                    if life.look == PromiseKind::Serves {
                         let seen = serves(check, life, &up);
                         stage = Some(up);
                         seen
@@ -105,13 +105,13 @@ impl Runner<'_> {
                         self.stops(check, life, definition, up)
                     }
                 }
-                Look::RefusesMissing => match without_addresses(definition) {
+                PromiseKind::RefusesMissing => match without_addresses(definition) {
                     Some(without) => {
                         self.refuses(life, &rehearsal, &Recipe { definition: &without, ..*recipe })?
                     }
                     None => Err(Problem::Wrong(NO_ADDRESS.into())),
                 },
-                Look::RefusesUnreachable => {
+                PromiseKind::RefusesUnreachable => {
                     let others = unused_addresses(recipe.others).map_err(harness)?;
                     self.refuses(life, &rehearsal, &Recipe { others: &others, ..*recipe })?
                 }
@@ -120,7 +120,7 @@ impl Runner<'_> {
         }
         self.end(stage, definition);
         // A check that the user interrupted has no result.
-        if self.interrupts.count() > 0 { Err(interrupted()) } else { Ok(results) }
+        if self.interrupts.count() > 0 { Err(interrupted_failure()) } else { Ok(results) }
     }
 
     fn end(&self, stage: Option<Stage>, definition: &Definition) {
@@ -136,8 +136,8 @@ impl Runner<'_> {
         let relays = |(name, ports): &(String, Ports)| {
             Ok(Behind {
                 name: name.clone(),
-                plain: Relay::to(ports.plain)?,
-                tls: Relay::to(ports.tls)?,
+                plain: Relay::new(ports.plain)?,
+                tls: Relay::new(ports.tls)?,
             })
         };
         let behind = of.recipe.others.iter().map(relays).collect::<io::Result<Vec<_>>>();
@@ -165,7 +165,7 @@ impl Runner<'_> {
     /// Starts the subject so that it must not come up, and waits for its exit.
     fn refuses(
         &mut self,
-        life: &Life,
+        life: &LifecyclePromise,
         of: &Rehearsal<'_>,
         recipe: &Recipe<'_>,
     ) -> Result<Result<String, Problem>, Failure> {
@@ -174,11 +174,11 @@ impl Runner<'_> {
         // limit.
         let began = Instant::now();
         let status = loop {
-            if let Some(status) = process.ended() {
+            if let Some(status) = process.exit_status() {
                 break Some(status);
             }
             if self.interrupts.count() > 0 {
-                return Err(interrupted());
+                return Err(interrupted_failure());
             }
             if began.elapsed() > life.within {
                 break None;
@@ -203,13 +203,13 @@ impl Runner<'_> {
     fn stops(
         &self,
         check: &Check,
-        life: &Life,
+        life: &LifecyclePromise,
         definition: &Definition,
         stage: Stage,
     ) -> Result<String, Problem> {
-        let Stage { part: Part { process, listeners, .. }, port, behind } = stage;
+        let Stage { part: RunningPart { process, listeners, .. }, port, behind } = stage;
         let log = process.log();
-        let before = Mark::of(&behind, log.len());
+        let before = Mark::new(&behind, log.len());
         let client = client_of(&listeners)?;
         let hold = |is_held| behind.iter().for_each(|b| b.hold(is_held));
         let patience = || self.interrupts.patience();
@@ -246,7 +246,7 @@ impl Runner<'_> {
 
 /// Returns the time to its exit, seconds, if it exited by itself and as requested.
 fn stopped_well(
-    stopped: Option<(Stop, Option<ExitStatus>)>,
+    stopped: Option<(StopRecord, Option<ExitStatus>)>,
     signal: Signal,
     within: Duration,
 ) -> Result<f64, Problem> {
@@ -292,7 +292,7 @@ const NOTHING_UNDER_WAY: &str = "it answered without requests to its back ends, 
                                  was in flight when it was asked to end";
 
 /// Returns whether a promise is about a server's back ends.
-fn needs_a_back_end(life: &Life) -> bool {
+fn needs_a_back_end(life: &LifecyclePromise) -> bool {
     life.look.is_refusal() || !life.asks.is_empty()
 }
 
@@ -352,7 +352,7 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
 }
 
 /// Sends the requests, and checks the server's output and its requests to back ends.
-fn serves(check: &Check, life: &Life, stage: &Stage) -> Result<String, Problem> {
+fn serves(check: &Check, life: &LifecyclePromise, stage: &Stage) -> Result<String, Problem> {
     if let Some((name, _)) =
         life.asks.iter().find(|(name, _)| !stage.behind.iter().any(|b| b.name == *name))
     {
@@ -365,7 +365,7 @@ fn serves(check: &Check, life: &Life, stage: &Stage) -> Result<String, Problem> 
     let log = stage.part.process.log();
     let mark = match check.requests.len() {
         0 => Mark { printed: 0, asked: vec![(Vec::new(), Vec::new()); stage.behind.len()] },
-        _ => Mark::of(&stage.behind, log.len()),
+        _ => Mark::new(&stage.behind, log.len()),
     };
     let mut words = Vec::new();
     if !check.requests.is_empty() {
@@ -396,7 +396,7 @@ fn serves(check: &Check, life: &Life, stage: &Stage) -> Result<String, Problem> 
 
 /// Waits for expected output and requests. Where a promise has an upper limit, also waits for
 /// further ones.
-fn await_sightings(life: &Life, stage: &Stage, mark: &Mark) -> Result<(), Problem> {
+fn await_sightings(life: &LifecyclePromise, stage: &Stage, mark: &Mark) -> Result<(), Problem> {
     let log = stage.part.process.log();
     let is_missing = || -> Result<bool, Problem> {
         let printed = printed_since(&log, mark.printed)?;
@@ -424,7 +424,7 @@ impl Behind {
 }
 
 impl Mark {
-    fn of(behind: &[Behind], printed: u64) -> Mark {
+    fn new(behind: &[Behind], printed: u64) -> Mark {
         Mark { printed, asked: behind.iter().map(|b| (b.plain.mark(), b.tls.mark())).collect() }
     }
 

@@ -13,7 +13,7 @@ use dyno_archive::plan::Workload;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Party, Protocol, Sample};
-use dyno_contract::client::{Keep, ProbeClient};
+use dyno_contract::client::{BodyRetention, ProbeClient};
 use dyno_contract::contracts::{Check, checks_of};
 use dyno_contract::exchange::Business;
 use dyno_contract::listener::Listener;
@@ -24,22 +24,22 @@ use dyno_observer::inside::Watching;
 use dyno_observer::{Files, Reads, Scope, sockets};
 use dyno_subject::definition::Definition;
 
-use super::judge::{What, judge, memory_first};
+use super::judge::{LastEvent, judge, memory_first};
 use crate::drops::{self, DropWatch};
 use crate::limits::ALIVE;
 use crate::proof;
-use crate::runtime::Runtime;
+use crate::runtime::SampledRuntime;
 
 /// All parts of a start.
 pub(super) struct Launched<'a> {
     /// In the order of their starts.
-    pub(super) backends: &'a mut [Part],
-    pub(super) subject: &'a mut Part,
+    pub(super) backends: &'a mut [RunningPart],
+    pub(super) subject: &'a mut RunningPart,
 }
 
 impl<'a> Launched<'a> {
     /// Wraps the parts that are up, the subject last.
-    pub(super) fn of(up: &'a mut [Part]) -> Self {
+    pub(super) fn new(up: &'a mut [RunningPart]) -> Self {
         let (subject, backends) = up.split_last_mut().expect("the subject is the last part");
         Launched { backends, subject }
     }
@@ -90,8 +90,8 @@ impl<'a> Launched<'a> {
         how: Asks,
         supervision: &Supervision<'_>,
     ) -> Option<Failure> {
-        let silent = |part: &mut Part| {
-            let is_there = part.process.ended().is_none();
+        let silent = |part: &mut RunningPart| {
+            let is_there = part.process.exit_status().is_none();
             is_there
                 .then(|| part.silence(how, supervision))
                 .flatten()
@@ -106,7 +106,7 @@ impl<'a> Launched<'a> {
     /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`:
     /// what became of the subject.
     fn lost_backend(&mut self, seen: Option<&Failure>) -> Option<Failure> {
-        lost(self.backends, seen)
+        backend_failure(self.backends, seen)
     }
 
     /// Resets the data of all back ends.
@@ -124,10 +124,13 @@ impl<'a> Launched<'a> {
 
 /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`:
 /// what became of the subject.
-pub(super) fn lost(backends: &mut [Part], seen: Option<&Failure>) -> Option<Failure> {
-    let lost = |part: &mut Part| {
+pub(super) fn backend_failure(
+    backends: &mut [RunningPart],
+    seen: Option<&Failure>,
+) -> Option<Failure> {
+    let lost = |part: &mut RunningPart| {
         let oom_kills = part.process.oom_kills();
-        let how = match part.process.ended() {
+        let how = match part.process.exit_status() {
             Some(status) => format!("ended with {status}"),
             None if oom_kills > 0 => "goes on without them, or with new ones".into(),
             None => return None,
@@ -142,7 +145,7 @@ pub(super) fn lost(backends: &mut [Part], seen: Option<&Failure>) -> Option<Fail
 }
 
 /// A running part of a start.
-pub(super) struct Part {
+pub(super) struct RunningPart {
     pub(super) party: Party,
     pub(super) name: String,
     pub(super) process: Process,
@@ -150,9 +153,9 @@ pub(super) struct Part {
     pub(super) inside: Option<Arc<Watching>>,
     /// One per protocol that it speaks.
     pub(super) listeners: Vec<Arc<CheckedListener>>,
-    pub(super) alive: Alive,
+    pub(super) alive: AliveCheck,
     /// Runtime statistics; `None`: not available, or not requested.
-    pub(super) runtime: Option<Runtime>,
+    pub(super) runtime: Option<SampledRuntime>,
     /// Command that resets its data; `None`: it has none.
     pub(super) reset: Option<OwnCommand>,
     /// Command by which it writes its list of compiled code, for profiles; `None`: none is needed.
@@ -177,7 +180,7 @@ fn is_answered_at_its_end(record: &LoadRecord) -> bool {
 }
 
 /// Sign that a part is alive.
-pub(super) enum Alive {
+pub(super) enum AliveCheck {
     /// Every listener answers GET of this path with any status. `plain`: client for a part that
     /// declares no protocol.
     Answers { path: String, plain: Option<ProbeClient> },
@@ -200,7 +203,7 @@ pub(super) fn listener<'a>(
     })
 }
 
-impl Part {
+impl RunningPart {
     /// Runs the contract's checks at every listener. `None`: the user interrupted them. Stops at
     /// the first failure of a part that no longer answers.
     pub(super) fn check(&self, is_ended: impl Fn() -> bool) -> Option<Vec<CheckResult>> {
@@ -229,14 +232,14 @@ impl Part {
         is_left: impl Fn(&BTreeSet<Protocol>) -> bool,
     ) -> Result<(), Failure> {
         let Some(failed) = results.iter().find(|check| !check.ok) else { return Ok(()) };
-        if self.process.ended().is_some() || self.answers().is_err() {
-            return self.judge(What::Check(failed)).map_or(Ok(()), Err);
+        if self.process.exit_status().is_some() || self.answers().is_err() {
+            return self.judge(LastEvent::Check(failed)).map_or(Ok(()), Err);
         }
         let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
         let protocols = broken.iter().flat_map(|check| check.counts_over()).copied().collect();
         match broken.first() {
             Some(check) if !is_left(&protocols) => {
-                self.judge(What::Check(check)).map_or(Ok(()), Err)
+                self.judge(LastEvent::Check(check)).map_or(Ok(()), Err)
             }
             _ => Ok(()),
         }
@@ -246,15 +249,15 @@ impl Part {
     /// record.
     pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
         let failure = match &record.server_failure {
-            Some(words) => judge(None, self.process.oom_kills(), &Ok(()), What::Load(words)),
-            None => self.judge(What::Step),
+            Some(words) => judge(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(words)),
+            None => self.judge(LastEvent::Step),
         };
         let Some(failure) = failure else { return Ok(()) };
         record.server_failure = Some(failure.in_words());
         Err(failure)
     }
 
-    fn judge(&mut self, what: What<'_>) -> Option<Failure> {
+    fn judge(&mut self, what: LastEvent<'_>) -> Option<Failure> {
         let answered = self.answers();
         // Without a failure there is no wait for its end.
         judge(None, self.process.oom_kills(), &answered, what)?;
@@ -269,14 +272,13 @@ impl Part {
             TcpStream::connect_timeout(&addr, ALIVE).map(drop)
         };
         let seen = match &self.alive {
-            Alive::Answers { path, plain } => self
-                .listeners
-                .iter()
-                .map(|listener| &listener.client)
-                .chain(plain)
-                .try_for_each(|client| client.ask(path, ALIVE, Keep::Beginning).map(drop)),
-            Alive::Listens(ports) => ports.iter().try_for_each(connect),
-            Alive::Says(_) => Ok(()),
+            AliveCheck::Answers { path, plain } => {
+                self.listeners.iter().map(|listener| &listener.client).chain(plain).try_for_each(
+                    |client| client.ask(path, ALIVE, BodyRetention::Beginning).map(drop),
+                )
+            }
+            AliveCheck::Listens(ports) => ports.iter().try_for_each(connect),
+            AliveCheck::Says(_) => Ok(()),
         };
         seen.map_err(|error| error.to_string())
     }
@@ -284,14 +286,14 @@ impl Part {
     /// Returns why it counts as silent, as the end of a sentence; `None`: it is alive.
     fn silence(&self, how: Asks, supervision: &Supervision<'_>) -> Option<String> {
         match &self.alive {
-            Alive::Says(command) if how == Asks::Everything => command
+            AliveCheck::Says(command) if how == Asks::Everything => command
                 .run(supervision)
                 .err()
                 // A command that the user interrupted has no result.
                 .filter(|_| supervision.interrupts.count() == 0)
                 .map(|why| format!("its command for `ready`, run again, {why}")),
-            Alive::Says(_) => None,
-            Alive::Answers { .. } | Alive::Listens(_) => {
+            AliveCheck::Says(_) => None,
+            AliveCheck::Answers { .. } | AliveCheck::Listens(_) => {
                 self.answers().err().map(|why| format!("it does not answer: {why}"))
             }
         }
@@ -301,7 +303,7 @@ impl Part {
     /// the exit of a process is visible.
     fn ended_by_now(&mut self) -> Option<ExitStatus> {
         for _ in 0..100 {
-            if let Some(status) = self.process.ended() {
+            if let Some(status) = self.process.exit_status() {
                 return Some(status);
             }
             thread::sleep(Duration::from_millis(2));
@@ -311,16 +313,16 @@ impl Part {
 }
 
 /// The processes of a start while it is loaded.
-pub(super) struct Watched<'a> {
+pub(super) struct MonitoredProcesses<'a> {
     pub(super) subject: &'a mut Process,
     /// Probes inside the subject.
     pub(super) inside: Option<&'a Watching>,
-    pub(super) backends: &'a mut [Part],
+    pub(super) backends: &'a mut [RunningPart],
     /// Files that stay open from one sample to the next.
     pub(super) files: Files,
 }
 
-impl Watched<'_> {
+impl MonitoredProcesses<'_> {
     /// Reads the counters of all parts.
     pub(super) fn sample(&self, reads: Reads) -> Sample {
         dyno_observer::sample(&self.scopes().collect::<Vec<_>>(), reads, &self.files)
@@ -366,12 +368,12 @@ impl Watched<'_> {
     }
 
     /// Returns the part that has exited, and its status, as the first half of a sentence.
-    pub(super) fn ended(&mut self) -> Option<String> {
-        if let Some(status) = self.subject.ended() {
+    pub(super) fn exited_part(&mut self) -> Option<String> {
+        if let Some(status) = self.subject.exit_status() {
             return Some(format!("its process ended with {status}"));
         }
         self.backends.iter_mut().find_map(|part| {
-            let status = part.process.ended()?;
+            let status = part.process.exit_status()?;
             Some(format!("its back end {} ended with {status}", part.name))
         })
     }

@@ -1,17 +1,17 @@
 //! Requests of the command line that change a suite.
 
-use dyno_archive::plan::{Capacity, Experiment, ExperimentKind, Search};
+use dyno_archive::plan::{Capacity, Experiment, ExperimentKind, SearchOptions};
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::workloads::{CheckedWorkload, OneOrMany, Rate};
 
 use super::experiment::{self, RawExperiment};
 use super::load::{RawLoad, of_load};
 use super::subjects::{self, SuiteSubject};
-use crate::revisions::Revised;
+use crate::revisions::RevisionFolders;
 
 /// Way to read a suite.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Asked<'a> {
+pub(super) enum SuiteReading<'a> {
     /// As it is written. Rates that are shares of a capacity are left out; a closed loop that
     /// measures the capacity replaces them.
     AsWritten,
@@ -27,14 +27,14 @@ pub struct AcrossRevisions {
     /// Index of the suite's entry.
     pub place: usize,
     /// Revisions, each of which is an arm. The first is the baseline.
-    pub revised: Vec<Revised>,
+    pub revised: Vec<RevisionFolders>,
 }
 
 impl AcrossRevisions {
     fn arms(&self, written: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
         let entry = written.into_iter().find(|entry| entry.place == self.place);
         let entry = entry.expect("the place is that of an entry");
-        let arm = |revised: &Revised| {
+        let arm = |revised: &RevisionFolders| {
             let label =
                 entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));
             SuiteSubject { revised: Some(revised.clone()), label, ..entry.clone() }
@@ -45,7 +45,7 @@ impl AcrossRevisions {
     }
 }
 
-impl Asked<'_> {
+impl SuiteReading<'_> {
     /// Returns the subjects, and the experiment.
     pub(super) fn arms(
         self,
@@ -53,7 +53,7 @@ impl Asked<'_> {
         experiment: Option<RawExperiment>,
         twin: Option<&str>,
     ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
-        let Asked::Across(revisions) = self else {
+        let SuiteReading::Across(revisions) = self else {
             let (subjects, experiment) = experiment::arms(written, experiment)?;
             return Ok((subjects::with_twin(subjects, twin)?, experiment));
         };
@@ -67,9 +67,12 @@ impl Asked<'_> {
     }
 
     /// Returns the search, if there is one.
-    pub(super) fn search(self, written: Option<Search>) -> Result<Option<Search>, Mistake> {
+    pub(super) fn search(
+        self,
+        written: Option<SearchOptions>,
+    ) -> Result<Option<SearchOptions>, Mistake> {
         match (self, written) {
-            (Asked::Across(_), Some(_)) => Err(of_load(mistake(
+            (SuiteReading::Across(_), Some(_)) => Err(of_load(mistake(
                 "rate",
                 "revisions are compared by what is measured of both, and a rate that is looked for \
                  is no such thing; leave `rate = \"find\"` out",
@@ -80,7 +83,7 @@ impl Asked<'_> {
 
     /// Returns the suite's baseline, unless its subjects are replaced.
     pub(super) fn baseline(self, written: Option<String>) -> Option<String> {
-        written.filter(|_| !matches!(self, Asked::Across(_)))
+        written.filter(|_| !matches!(self, SuiteReading::Across(_)))
     }
 
     /// Replaces shares of a capacity by rates. Returns the shares that are still to be measured.
@@ -95,16 +98,16 @@ impl Asked<'_> {
         }
         load.rate = None;
         match self {
-            Asked::AsWritten => {
+            SuiteReading::AsWritten => {
                 load.be_closed();
                 Ok(shares)
             }
-            Asked::Across(_) => Err(of_load(mistake(
+            SuiteReading::Across(_) => Err(of_load(mistake(
                 "rate",
                 "revisions are compared at rates that are written, or in closed loops; give the \
                  rates as numbers, or leave them out",
             ))),
-            Asked::At(capacities) => {
+            SuiteReading::At(capacities) => {
                 for shaped in workloads.iter_mut().filter(|shaped| shaped.steps.rate.is_none()) {
                     let own = capacities
                         .iter()
@@ -170,7 +173,7 @@ mod tests {
     }
 
     fn rates(suite: &SuiteFile) -> Vec<Option<f64>> {
-        suite.load.decided().steps.iter().map(|step| step.arrivals.rate()).collect()
+        suite.load.load().steps.iter().map(|step| step.arrivals.rate()).collect()
     }
 
     #[test]
@@ -184,10 +187,10 @@ mod tests {
         let suite = suite.unwrap();
         assert_eq!(suite.shares, [0.25, 0.5]);
         assert_eq!(rates(&suite), [None, Some(7.0)]);
-        let at = suite.at(&[capacity("x", 12_345.0), capacity("z", 333.0)]).unwrap();
+        let at = suite.with_capacities(&[capacity("x", 12_345.0), capacity("z", 333.0)]).unwrap();
         assert_eq!(at.shares, [0.0; 0]);
         assert_eq!(rates(&at), [Some(3090.0), Some(6170.0), Some(7.0), Some(83.0), Some(167.0)]);
-        assert!(matches!(at.load.decided().steps[0].arrivals, Arrivals::Poisson { .. }));
+        assert!(matches!(at.load.load().steps[0].arrivals, Arrivals::Poisson { .. }));
         assert_eq!(rounded(0.2), 1.0);
         assert_eq!(rounded(1_234_567.0), 1_230_000.0);
     }
@@ -212,7 +215,7 @@ mod tests {
              \"/y\"\nrate = 7\n"
         );
         let mixed = suite("rate = \"find\"\narrival = \"poisson\"", &own).unwrap();
-        let steps = &mixed.load.decided().steps;
+        let steps = &mixed.load.load().steps;
         assert!(matches!(steps[2].arrivals, Arrivals::Poisson { rate: 7.0 }), "{steps:?}");
         let all = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
         let page =

@@ -6,7 +6,7 @@ use dyno_archive::plan::{Experiment, ExperimentKind};
 use dyno_archive::secret::{holds_secret, may_be_secret};
 use dyno_launch::environment::check_name;
 use dyno_subject::limits_keys::{self, RawLimits};
-use dyno_subject::placeholders::Place;
+use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::nearest;
 use dyno_workload::{own, units};
@@ -81,9 +81,9 @@ pub(super) fn arms(
     raw: Option<RawExperiment>,
 ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
     let Some(raw) = raw else { return Ok((written, None)) };
-    let within = |mistake: Mistake| mistake.within("experiment");
+    let within = |mistake: Mistake| mistake.with_parent("experiment");
     let (subjects, arms) = if raw.vary.is_empty() {
-        (raw.listed(written).map_err(within)?, Vec::new())
+        (raw.listed_arms(written).map_err(within)?, Vec::new())
     } else {
         let (made, others) = raw.varied(written).map_err(within)?;
         let names = made.iter().map(SuiteSubject::id).collect();
@@ -94,7 +94,7 @@ pub(super) fn arms(
 
 impl RawExperiment {
     /// Returns arms that the suite lists one by one.
-    fn listed(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
+    fn listed_arms(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
         let wrong = |message: &str| Err(mistake("kind", message));
         match self.kind {
             ExperimentKind::Dose | ExperimentKind::Matrix => {
@@ -126,10 +126,15 @@ impl RawExperiment {
             let mut next = Vec::new();
             for (arm, said) in &arms {
                 for (place, level) in levels.iter().enumerate() {
-                    let below = |mistake: Mistake| mistake.within(factor.clone()).within("vary");
-                    let arm = at(arm.clone(), factor, level).map_err(|m| below(m.below(place)))?;
-                    let said: Vec<String> =
-                        said.iter().cloned().chain([self::said(factor, place, level)]).collect();
+                    let below =
+                        |mistake: Mistake| mistake.with_parent(factor.clone()).with_parent("vary");
+                    let arm = subject_at_level(arm.clone(), factor, level)
+                        .map_err(|m| below(m.below(place)))?;
+                    let said: Vec<String> = said
+                        .iter()
+                        .cloned()
+                        .chain([self::level_label(factor, place, level)])
+                        .collect();
                     next.push((arm, said));
                 }
             }
@@ -234,7 +239,7 @@ fn on_scale(factor: &str, level: &Level) -> Option<f64> {
 }
 
 /// Returns the label of a level. Values whose names suggest secrets appear in no label.
-fn said(factor: &str, place: usize, level: &Level) -> String {
+fn level_label(factor: &str, place: usize, level: &Level) -> String {
     let named = [ENV, REQUEST].iter().find_map(|kind| factor.strip_prefix(kind));
     let name = named.unwrap_or(factor);
     let text = level.to_string();
@@ -255,7 +260,11 @@ fn number(level: &Level) -> Option<f64> {
 }
 
 /// Returns a subject with a factor at a level.
-fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSubject, Mistake> {
+fn subject_at_level(
+    mut subject: SuiteSubject,
+    factor: &str,
+    level: &Level,
+) -> Result<SuiteSubject, Mistake> {
     let whole = || {
         let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
         n.map(|n| n as u64)
@@ -263,7 +272,7 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
     };
     if let Some(variable) = factor.strip_prefix(ENV) {
         let value = level.text(variable)?;
-        let checked = check_name(variable).and_then(|()| Place::Start.check(&value));
+        let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(&value));
         checked.map_err(|why| mistake("level", why))?;
         subject.env.insert(variable.into(), value);
         return Ok(subject);
@@ -287,7 +296,7 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
                 "memory" => raw.memory = Some(level.to_string()),
                 _ => raw.files = Some(whole()?),
             }
-            subject.limits = limits_keys::over(&raw.check()?, &subject.limits);
+            subject.limits = limits_keys::override_limits(&raw.check()?, &subject.limits);
         }
     }
     Ok(subject)

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use dyno_archive::plan::Suite;
-use dyno_workload::document::{Document, Table};
+use dyno_workload::document::{Document, TomlTable};
 use dyno_workload::mistake::mistake;
 use dyno_workload::text::{FileError, nearest};
 use serde::Deserialize;
@@ -27,7 +27,7 @@ struct Apart<'s> {
 struct Profile<'s> {
     name: String,
     when: When,
-    table: Table<'s>,
+    table: TomlTable<'s>,
 }
 
 /// Machines to which a profile applies automatically. Empty: none.
@@ -101,7 +101,7 @@ pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
 ///
 /// # Errors
 /// As of [`names`].
-pub fn meant(
+pub fn applied_profiles(
     path: &Path,
     source: &str,
     asked: &[String],

@@ -47,13 +47,13 @@ enum Turns {
 
 /// Reads a suite's setting of turns. `order`: as written. `is_experiment`: whether the suite has an
 /// experiment.
-fn asked(
+fn read_turns(
     order: Option<RawOrder>,
     slice: Option<&str>,
     load: &RawLoad,
     is_experiment: bool,
 ) -> Result<Turns, Mistake> {
-    let of_suite = |key, message: String| mistake(key, message).within("suite");
+    let of_suite = |key, message: String| mistake(key, message).with_parent("suite");
     if order != Some(RawOrder::Interleaved) {
         let message =
             "`slice` belongs to `order = \"interleaved\"`; in other orders no subject takes turns";
@@ -99,16 +99,16 @@ impl Paced<'_> {
         if has_pages && self.load.in_flight.is_some() {
             return Err(of_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
-        let turns = asked(self.order, self.slice, &self.load, self.is_experiment)?;
+        let turns = read_turns(self.order, self.slice, &self.load, self.is_experiment)?;
         let turns = if self.has_quota { turns.unless_asked() } else { turns };
         let (load, steps_of) =
             self.load.check(shaped, self.order.unwrap_or_default().of_starts())?;
-        let slice_ns = turns.slice_ns(load.decided(), self.subjects, has_pages);
+        let slice_ns = turns.slice_ns(load.load(), self.subjects, has_pages);
         check_quota(slice_ns, self.has_quota)?;
-        let load = taken(load, slice_ns, has_pages)?;
+        let load = with_turns(load, slice_ns, has_pages)?;
         for (workload, steps) in shaped.iter().zip(&steps_of) {
             if workload.workload.page.is_some() {
-                check_pages(load.decided(), steps).map_err(of_load)?;
+                check_pages(load.load(), steps).map_err(of_load)?;
             }
         }
         Ok((load, steps_of, slice_ns))
@@ -173,7 +173,7 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
              turn with a full one: in short turns the quota measures chance; give `slice = \"1s\"` \
              or more, or leave `order = \"interleaved\"` out",
         )
-        .within("suite")),
+        .with_parent("suite")),
     }
 }
 
@@ -181,9 +181,13 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
 ///
 /// # Errors
 /// The load cannot take turns.
-fn taken(load: SuiteLoad, slice_ns: Option<u64>, has_pages: bool) -> Result<SuiteLoad, Mistake> {
+fn with_turns(
+    load: SuiteLoad,
+    slice_ns: Option<u64>,
+    has_pages: bool,
+) -> Result<SuiteLoad, Mistake> {
     let Some(slice_ns) = slice_ns else { return Ok(load) };
-    check_steps(load.decided(), has_pages)?;
+    check_steps(load.load(), has_pages)?;
     Ok(load.measured_by(slice_ns / INTERVALS_OF_SLICE))
 }
 
@@ -193,7 +197,7 @@ fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
             "subjects that take turns are loaded in closed loops of requests, and {what}; leave \
              `order = \"interleaved\"` out, or that step"
         );
-        mistake("order", message).within("suite")
+        mistake("order", message).with_parent("suite")
     };
     if has_pages {
         return Err(refused(
@@ -219,7 +223,7 @@ fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
 /// There are too many intervals.
 pub(crate) fn check_length(suite: &SuiteFile, subjects: usize) -> Result<(), Mistake> {
     let Some(slice_ns) = suite.slice_ns.filter(|_| subjects > 1) else { return Ok(()) };
-    check_time(suite.load.decided(), subjects, slice_ns)
+    check_time(suite.load.load(), subjects, slice_ns)
 }
 
 fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake> {
@@ -240,7 +244,7 @@ fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake
             most_ns as f64 / 1e9
         ),
     )
-    .within("load"))
+    .with_parent("load"))
 }
 
 #[cfg(test)]
@@ -257,11 +261,11 @@ mod tests {
         let suite = |of_suite| suite(of_suite, "connections = [1, 2]").unwrap();
         let usual = suite("order = \"interleaved\"");
         assert_eq!((usual.order, usual.slice_ns), (Order::Random, Some(100_000_000)));
-        assert_eq!(usual.load.decided().interval_ns, 25_000_000);
-        assert_eq!(usual.load.decided().order, Order::Random);
+        assert_eq!(usual.load.load().interval_ns, 25_000_000);
+        assert_eq!(usual.load.load().order, Order::Random);
         let asked = suite("order = \"interleaved\"\nslice = \"200ms\"");
         assert_eq!(
-            (asked.slice_ns, asked.load.decided().interval_ns),
+            (asked.slice_ns, asked.load.load().interval_ns),
             (Some(200_000_000), 50_000_000)
         );
         assert_eq!(suite("order = \"fixed\"").slice_ns, None);
@@ -300,7 +304,7 @@ mod tests {
     fn many_subjects_take_longer_turns() {
         let of = |subjects| {
             let load = suite("", "connections = [1]\nduration = \"1s\"").unwrap().load;
-            Turns::Taken(None).slice_ns(load.decided(), subjects, false)
+            Turns::Taken(None).slice_ns(load.load(), subjects, false)
         };
         assert_eq!(
             (of(3), of(4), of(7)),

@@ -10,7 +10,7 @@ use dyno_contract::ready::Status;
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_launch::folder::{read_regular, read_within};
 use dyno_launch::process::Signal;
-use dyno_workload::inside::Inside;
+use dyno_workload::inside::RelativePath;
 use dyno_workload::keys::{self, Keys};
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
@@ -23,7 +23,7 @@ use super::{Definition, Role};
 use crate::limits::{DEFINITION_BYTES, TEMPLATE_BYTES};
 use crate::limits_keys::{CheckedLimits, RawLimits};
 use crate::paths::Name;
-use crate::placeholders::{self, OF_BACKEND, Place};
+use crate::placeholders::{self, OF_BACKEND, PlaceholderScope};
 
 /// Default deadline of a stop.
 const STOP: Nanoseconds = Nanoseconds(5_000_000_000);
@@ -100,8 +100,9 @@ impl Home<'_> {
         let waive = waive(keys, &kept).unwrap_or_default();
         let backends = self.backends(keys).unwrap_or_default();
         let requires = requires(keys);
-        let version =
-            keys.table("version").and_then(|table| command(table, Place::Question, QUESTION));
+        let version = keys
+            .table("version")
+            .and_then(|table| command(table, PlaceholderScope::Question, QUESTION));
         let build = keys.table("build").and_then(build);
         let Data { limits, seed, reset } = self.data(keys);
         let start = keys.required_table("start").and_then(|table| self.start(table));
@@ -193,9 +194,10 @@ impl Home<'_> {
             return Data::default();
         }
         let limits =
-            keys.parsed("limits", |raw: RawLimits| raw.check().map_err(|m| m.within("limits")));
-        let [seed, reset] = ["seed", "reset"]
-            .map(|key| keys.table(key).and_then(|table| command(table, Place::Start, DATA)));
+            keys.parse("limits", |raw: RawLimits| raw.check().map_err(|m| m.with_parent("limits")));
+        let [seed, reset] = ["seed", "reset"].map(|key| {
+            keys.table(key).and_then(|table| command(table, PlaceholderScope::Start, DATA))
+        });
         Data { limits: limits.unwrap_or_default(), seed, reset }
     }
 
@@ -270,8 +272,8 @@ impl Home<'_> {
         let parts = self.start_parts(&mut keys);
         check_words(&keys, "command", command.as_deref());
         let command = command.filter(|command| !command.is_empty());
-        let port = keys.parsed("port", |n| checked_port("port", n));
-        let tls_port = keys.parsed("tls_port", |n| checked_port("tls_port", n));
+        let port = keys.parse("port", |n| checked_port("port", n));
+        let tls_port = keys.parse("tls_port", |n| checked_port("tls_port", n));
         keys.end();
         Some(StartSpec {
             command: command?,
@@ -286,7 +288,7 @@ impl Home<'_> {
 
     /// Reads the keys that the start of a definition and that of a variant share.
     fn start_parts(self, keys: &mut Keys<'_>) -> StartParts {
-        let env = env(keys, Place::Start);
+        let env = env(keys, PlaceholderScope::Start);
         let inherit = keys.list("inherit").unwrap_or_default();
         let files = keys.list::<FileSpec>("files");
         for (i, file) in files.iter().flatten().enumerate() {
@@ -301,14 +303,14 @@ impl Home<'_> {
                 );
                 keys.add(mistake("files", why).below(i).below("to"));
             }
-            if let Err(why) = Place::Start.check(file.to.text()) {
+            if let Err(why) = PlaceholderScope::Start.check(file.to.text()) {
                 keys.add(mistake("files", why).below(i).below("to"));
             }
             // An unreadable file is reported when it is needed.
             let template =
                 read_within(file.template.path(), self.folder, TEMPLATE_BYTES).unwrap_or_default();
             let checked = match str::from_utf8(&template) {
-                Ok(text) => Place::Start.check_contents(text),
+                Ok(text) => PlaceholderScope::Start.check_contents(text),
                 Err(_) => Err("it is no text".into()),
             };
             if let Err(why) = checked {
@@ -319,7 +321,7 @@ impl Home<'_> {
                 );
             }
         }
-        let cwd = keys.parsed("cwd", cwd);
+        let cwd = keys.parse("cwd", cwd);
         StartParts { env, inherit, files, cwd }
     }
 
@@ -343,15 +345,15 @@ impl Home<'_> {
             requires: requires(&mut keys),
             version: keys
                 .table("version")
-                .and_then(|table| command(table, Place::Question, QUESTION)),
+                .and_then(|table| command(table, PlaceholderScope::Question, QUESTION)),
             build: keys.table("build").and_then(build),
             command: command_words,
             env: parts.env,
             inherit: parts.inherit,
             files: parts.files,
             cwd: parts.cwd,
-            port: keys.parsed("port", |n| checked_port("port", n)),
-            tls_port: keys.parsed("tls_port", |n| checked_port("tls_port", n)),
+            port: keys.parse("port", |n| checked_port("port", n)),
+            tls_port: keys.parse("tls_port", |n| checked_port("tls_port", n)),
             ready: keys.table("ready").map(ready).unwrap_or_default(),
             stop: keys.table("stop").map(stop).unwrap_or_default(),
         };
@@ -469,7 +471,7 @@ fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
 }
 
 /// Reads a table of a command and its deadline.
-fn command(mut keys: Keys<'_>, place: Place, usual: Nanoseconds) -> Option<CommandSpec> {
+fn command(mut keys: Keys<'_>, place: PlaceholderScope, usual: Nanoseconds) -> Option<CommandSpec> {
     let command = keys.required::<String>("command");
     check_text(&keys, "command", command.as_deref(), place);
     let deadline = keys.optional("deadline").unwrap_or(usual);
@@ -484,9 +486,9 @@ fn runtime(mut keys: Keys<'_>) -> Option<RuntimeSpec> {
 }
 
 fn profile(mut keys: Keys<'_>) -> ProfileSpec {
-    let env = env(&mut keys, Place::Start);
+    let env = env(&mut keys, PlaceholderScope::Start);
     let command = keys.optional::<String>("command");
-    check_text(&keys, "command", command.as_deref(), Place::Profile);
+    check_text(&keys, "command", command.as_deref(), PlaceholderScope::Profile);
     let deadline = keys.optional("deadline").unwrap_or(QUESTION);
     keys.end();
     ProfileSpec { env, command: command.map(|command| CommandSpec { command, deadline }) }
@@ -494,9 +496,9 @@ fn profile(mut keys: Keys<'_>) -> ProfileSpec {
 
 fn build(mut keys: Keys<'_>) -> Option<BuildSpec> {
     let command = keys.required::<String>("command");
-    check_text(&keys, "command", command.as_deref(), Place::Build);
-    let inputs = keys.required_list::<Inside>("inputs");
-    let env = env(&mut keys, Place::Build);
+    check_text(&keys, "command", command.as_deref(), PlaceholderScope::Build);
+    let inputs = keys.required_list::<RelativePath>("inputs");
+    let env = env(&mut keys, PlaceholderScope::Build);
     let inherit = keys.list("inherit").unwrap_or_default();
     let deadline = keys.optional("deadline").unwrap_or(BUILD);
     keys.end();
@@ -511,15 +513,15 @@ fn stop(mut keys: Keys<'_>) -> StopKeys {
 }
 
 fn ready(mut keys: Keys<'_>) -> ReadyKeys {
-    let path = keys.parsed("path", |path: String| match path.starts_with('/') {
+    let path = keys.parse("path", |path: String| match path.starts_with('/') {
         true => Ok(path),
         false => Err(mistake("path", format!("the path {path:?} must begin with a slash"))),
     });
-    let status = keys.parsed("status", |status: u16| match status {
+    let status = keys.parse("status", |status: u16| match status {
         100..=599 => Ok(status),
         _ => Err(mistake("status", "`status` is one of HTTP, such as 404")),
     });
-    let tcp = keys.parsed("tcp", |tcp: bool| match tcp {
+    let tcp = keys.parse("tcp", |tcp: bool| match tcp {
         true => Ok(()),
         false => Err(mistake(
             "tcp",
@@ -528,7 +530,7 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
         )),
     });
     let command = keys.optional::<String>("command");
-    check_text(&keys, "command", command.as_deref(), Place::Start);
+    check_text(&keys, "command", command.as_deref(), PlaceholderScope::Start);
     let deadline = keys.optional("deadline");
     let given = [
         ("path", path.is_some() || status.is_some()),
@@ -554,7 +556,7 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
     ReadyKeys { by, deadline }
 }
 
-fn env(keys: &mut Keys<'_>, place: Place) -> BTreeMap<String, String> {
+fn env(keys: &mut Keys<'_>, place: PlaceholderScope) -> BTreeMap<String, String> {
     let env: BTreeMap<String, String> = keys.optional("env").unwrap_or_default();
     for (name, value) in &env {
         if let Err(why) = check_name(name) {
@@ -567,7 +569,7 @@ fn env(keys: &mut Keys<'_>, place: Place) -> BTreeMap<String, String> {
     env
 }
 
-fn check_text(keys: &Keys<'_>, key: &'static str, text: Option<&str>, place: Place) {
+fn check_text(keys: &Keys<'_>, key: &'static str, text: Option<&str>, place: PlaceholderScope) {
     if let Some(Err(why)) = text.map(|text| place.check(text)) {
         keys.add(mistake(key, why));
     }
@@ -575,7 +577,7 @@ fn check_text(keys: &Keys<'_>, key: &'static str, text: Option<&str>, place: Pla
 
 fn check_words(keys: &Keys<'_>, key: &'static str, words: Option<&[String]>) {
     for (i, word) in words.into_iter().flatten().enumerate() {
-        if let Err(why) = Place::Start.check(word) {
+        if let Err(why) = PlaceholderScope::Start.check(word) {
             keys.add(mistake(key, why).below(i));
         }
     }
@@ -586,7 +588,7 @@ fn cwd(text: String) -> Result<String, Mistake> {
     let below = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
     let is_inside = |below: &str| {
         below.is_empty()
-            || below.strip_prefix('/').is_some_and(|below| Inside::parse(below).is_ok())
+            || below.strip_prefix('/').is_some_and(|below| RelativePath::parse(below).is_ok())
     };
     if below.is_some_and(is_inside) {
         return Ok(text);

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use dyno_archive::Protocol;
 use dyno_contract::contracts::Contract;
-use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder::read_within;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{Answer, Tool};
+use dyno_launch::tool::{ToolAnswer, ToolCommand};
 use dyno_workload::mistake::{Mistake, mistake};
 
 use crate::limits::TEMPLATE_BYTES;
@@ -99,8 +99,8 @@ impl Definition {
             let of_variant =
                 self.overridden(over).own_mistakes().into_iter().filter(|m| !own.contains(m));
             all.extend(of_variant.map(|mistake| {
-                let placed = mistake.within(variant.clone()).within("variants");
-                placed.of(&format!("variant {variant:?}"))
+                let placed = mistake.with_parent(variant.clone()).with_parent("variants");
+                placed.with_prefix(&format!("variant {variant:?}"))
             }));
         }
         all
@@ -227,9 +227,9 @@ impl Definition {
         command: &str,
         deadline: Nanoseconds,
         supervision: &Supervision<'_>,
-    ) -> Answer {
+    ) -> ToolAnswer {
         let environment = self.environment_of_tools();
-        Tool {
+        ToolCommand {
             command,
             folder: &self.folder,
             environment: &environment,
@@ -244,8 +244,8 @@ impl Definition {
     #[must_use]
     pub fn inherited(&self) -> BTreeMap<String, String> {
         let start = &self.start;
-        let given = Environment::of_server(&Ours::read(), &start.inherit, Path::new(""));
-        let mut inherited = given.recorded();
+        let given = Environment::of_server(&DynoVariables::read(), &start.inherit, Path::new(""));
+        let mut inherited = given.to_record();
         inherited.retain(|name, _| name != "TMPDIR" && !start.env.contains_key(name));
         inherited
     }
@@ -255,7 +255,7 @@ impl Definition {
     fn environment_of_tools(&self) -> Environment {
         let temporary = std::env::temp_dir();
         self.build.as_ref().map_or_else(
-            || Environment::of_tool(&Ours::read(), &[], &temporary),
+            || Environment::of_tool(&DynoVariables::read(), &[], &temporary),
             |spec| spec.environment(&temporary, &Placeholders::default()),
         )
     }
@@ -275,7 +275,7 @@ impl Definition {
     /// Returns whether a start uses the placeholder of this name.
     #[must_use]
     pub fn uses(&self, place: &str) -> bool {
-        self.texts().iter().any(|text| placeholders::named(text).any(|used| used == place))
+        self.texts().iter().any(|text| placeholders::names(text).any(|used| used == place))
     }
 
     /// Returns all texts of a start that may hold placeholders, without unreadable templates.

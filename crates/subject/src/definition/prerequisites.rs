@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use dyno_launch::environment::Environment;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::Answer;
+use dyno_launch::tool::ToolAnswer;
 
 use super::{Definition, Require};
 
@@ -15,7 +15,7 @@ use super::{Definition, Require};
 #[derive(Debug)]
 pub struct Prerequisites<'a> {
     supervision: &'a Supervision<'a>,
-    answers: RefCell<HashMap<Test, Answer>>,
+    answers: RefCell<HashMap<Test, ToolAnswer>>,
 }
 
 /// All inputs that decide the result of a test.
@@ -45,9 +45,11 @@ impl<'a> Prerequisites<'a> {
     ) -> impl Iterator<Item = (&'b Require, String)> + use<'a, 'b> {
         definition.requires.iter().filter_map(move |require| {
             let sentence = match self.answer(definition, require) {
-                Answer::Ended { status, .. } if status.success() => return None,
-                Answer::Ended { .. } => format!("{} is missing. {}", require.name, require.hint),
-                Answer::None(why) => format!(
+                ToolAnswer::Ended { status, .. } if status.success() => return None,
+                ToolAnswer::Ended { .. } => {
+                    format!("{} is missing. {}", require.name, require.hint)
+                }
+                ToolAnswer::None(why) => format!(
                     "{} may be missing: its test `{}` {why}. {}",
                     require.name, require.test, require.hint
                 ),
@@ -56,7 +58,7 @@ impl<'a> Prerequisites<'a> {
         })
     }
 
-    fn answer(&self, definition: &Definition, require: &Require) -> Answer {
+    fn answer(&self, definition: &Definition, require: &Require) -> ToolAnswer {
         let test = Test {
             command: require.test.clone(),
             folder: definition.folder.clone(),

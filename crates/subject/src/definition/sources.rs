@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use dyno_launch::folder::read_within;
 
 use super::{Definition, Role};
-use crate::key::Key;
+use crate::key::PartsHash;
 use crate::limits::TEMPLATE_BYTES;
 
 /// Most bytes that are read of a file behind a link. A larger one may be a data set that servers
@@ -36,7 +36,7 @@ impl Definition {
             }
         }
         let in_folder = match self.uses("dir") {
-            true => walk(&self.folder, Counts::Its, visit),
+            true => walk(&self.folder, CountedFiles::Its, visit),
             false => Ok(()),
         };
         result.and(in_folder)
@@ -74,7 +74,7 @@ fn is_written_by_servers(name: &Path) -> bool {
 
 /// Files of a folder that count.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counts {
+pub(super) enum CountedFiles {
     Everything,
     /// Its files without those that servers write there, and without the folders that they create
     /// for them. Links are followed.
@@ -93,7 +93,7 @@ pub(super) enum Entry {
 
 impl Entry {
     /// Adds the entry to a key.
-    pub(super) fn add_to(&self, key: &mut Key, name: &Path) {
+    pub(super) fn add_to(&self, key: &mut PartsHash, name: &Path) {
         key.add(name.as_os_str().as_encoded_bytes());
         match self {
             Entry::Link(target, contents) => {
@@ -109,7 +109,7 @@ impl Entry {
 /// Visits the entries of a folder that count, sorted by name, each by its path below `folder`.
 pub(super) fn walk(
     folder: &Path,
-    counts: Counts,
+    counts: CountedFiles,
     visit: &mut dyn FnMut(&Path, &Entry),
 ) -> io::Result<()> {
     let entered = BTreeSet::from([folder.canonicalize()?]);
@@ -119,7 +119,7 @@ pub(super) fn walk(
 
 struct Walk<'a> {
     folder: &'a Path,
-    counts: Counts,
+    counts: CountedFiles,
     /// Folders that are not entered through a link: a link may lead back.
     entered: BTreeSet<PathBuf>,
     linked_left: usize,
@@ -138,7 +138,7 @@ impl Walk<'_> {
             // The settings of the definition are hashed without its comments.
             let is_definition =
                 [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
-            let is_its = self.counts == Counts::Its;
+            let is_its = self.counts == CountedFiles::Its;
             let is_left_there = is_its && (!is_own_file(kind) || is_written_by_servers(&name));
             if is_definition || (is_left_there && !kind.is_dir()) {
                 continue;

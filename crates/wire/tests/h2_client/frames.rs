@@ -315,7 +315,7 @@ fn our_frames() {
                 Head(1, 204),
                 End(1),
                 sent_get(3),
-                Seen::Sent(Sent::Reset(3, Code::Cancel)),
+                Seen::Sent(Sent::Reset(3, ErrorCode::Cancel)),
                 sent_get(5),
             ],
         )

@@ -332,7 +332,7 @@ fn our_window_of_the_connection() {
                 data(1, [0; 16_384], 0),
                 data(1, [0; 16_384], 0),
             ],
-            [Seen::Sent(Sent::Reset(1, Code::Cancel)), sent_window(0, 32_768)],
+            [Seen::Sent(Sent::Reset(1, ErrorCode::Cancel)), sent_window(0, 32_768)],
         )
         .own(own(1 << 20, 65_535)),
         case(

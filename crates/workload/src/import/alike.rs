@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use dyno_archive::plan::{Body, Expect, Request};
 
-use super::Imported;
+use super::ImportedRequest;
 use crate::template::{literal, literal_text};
 use crate::typed::request;
 
@@ -16,7 +16,7 @@ pub enum Braces {
     Placeholders,
 }
 
-impl Imported {
+impl ImportedRequest {
     /// Returns the request for `path`, which is path and query of its URL. The recorded status is
     /// expected.
     #[must_use]
@@ -51,12 +51,12 @@ fn identity(r: &Request) -> Identity {
 /// Requests in the order of their first occurrence. A repeated request adds to the weight of the
 /// first.
 #[derive(Debug, Default)]
-pub struct Alike {
+pub struct UniqueRequests {
     requests: Vec<Request>,
     seen: HashMap<Identity, usize>,
 }
 
-impl Alike {
+impl UniqueRequests {
     pub fn add(&mut self, request: Request) {
         let next = self.requests.len();
         let known = *self.seen.entry(identity(&request)).or_insert(next);
@@ -81,13 +81,16 @@ impl Alike {
 mod tests {
     use super::*;
 
-    fn imported(path: &str, status: Option<u16>) -> Imported {
-        Imported { status, ..Imported::new("line 1".into(), "GET", &format!("http://h{path}")) }
+    fn imported(path: &str, status: Option<u16>) -> ImportedRequest {
+        ImportedRequest {
+            status,
+            ..ImportedRequest::new("line 1".into(), "GET", &format!("http://h{path}"))
+        }
     }
 
     #[test]
     fn equal_requests_add_weight_and_expect_the_common_status() {
-        let mut alike = Alike::default();
+        let mut alike = UniqueRequests::default();
         for (path, status) in [
             ("/a", Some(200)),
             ("/b", Some(200)),

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use serde::Deserialize;
 
-use super::{BASE64, Changes, Imported, Imports, ReadFile, json_error, load, method_and_url, some};
+use super::{
+    BASE64, Changes, ImportedRequest, Imports, ReadFile, json_error, load, method_and_url, some,
+};
 
 /// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of
 /// `METHOD URL`, headers and `@body-file`. `Err`: a line is wrong, a body cannot be read, or there
@@ -24,7 +26,7 @@ pub fn vegeta(text: &str, read: ReadFile) -> Result<Imports, String> {
     )
 }
 
-fn http(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
+fn http(text: &str, read: ReadFile) -> Result<Vec<ImportedRequest>, String> {
     let (mut done, mut open) = (Vec::new(), None);
     for (i, line) in
         text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.starts_with('#'))
@@ -40,7 +42,7 @@ fn http(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
         }
     }
     done.extend(open);
-    done.into_iter().map(Imported::checked).collect()
+    done.into_iter().map(ImportedRequest::normalize).collect()
 }
 
 fn begins_with_method(line: &str) -> bool {
@@ -49,7 +51,7 @@ fn begins_with_method(line: &str) -> bool {
 }
 
 /// Adds a header, or the body.
-fn add(target: &mut Imported, line: &str, read: ReadFile) -> Result<(), String> {
+fn add(target: &mut ImportedRequest, line: &str, read: ReadFile) -> Result<(), String> {
     if let Some(path) = line.strip_prefix('@') {
         if target.body.is_some() {
             return Err(format!("this is the second body of a target; take @{path} out"));
@@ -73,12 +75,12 @@ fn add(target: &mut Imported, line: &str, read: ReadFile) -> Result<(), String> 
     Ok(())
 }
 
-fn json(text: &str) -> Result<Vec<Imported>, String> {
+fn json(text: &str) -> Result<Vec<ImportedRequest>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| {
             let place = format!("line {}", i + 1);
-            json_target(&place, line).map_err(|error| format!("{place}: {error}"))?.checked()
+            json_target(&place, line).map_err(|error| format!("{place}: {error}"))?.normalize()
         })
         .collect()
 }
@@ -93,13 +95,13 @@ struct Target {
     body: Option<String>,
 }
 
-fn json_target(place: &str, line: &str) -> Result<Imported, String> {
+fn json_target(place: &str, line: &str) -> Result<ImportedRequest, String> {
     let wrong = |error| {
         let like = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
         format!("this is not a target ({}); write one a line, like {like}", json_error(&error))
     };
     let target: Target = serde_json::from_str(line).map_err(wrong)?;
-    let mut imported = Imported::new(place.into(), &target.method, &target.url);
+    let mut imported = ImportedRequest::new(place.into(), &target.method, &target.url);
     let headers = target.header.unwrap_or_default().into_iter();
     imported.headers = headers
         .flat_map(|(name, values)| values.into_iter().map(move |v| (name.clone(), v)))
@@ -121,7 +123,7 @@ mod tests {
     }
 
     fn shown(text: &str) -> Vec<String> {
-        let show = |r: Imported| {
+        let show = |r: ImportedRequest| {
             let headers: String = r.headers.iter().map(|(n, v)| format!(" {n}={v}")).collect();
             format!("{}: {} {}{headers} {:?}", r.place, r.method, r.url, r.body)
         };

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{
-    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, Seen, State, ThreadUse,
+    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, SchedulerRecord, ThreadState,
+    ThreadUse,
 };
 use dyno_archive::{LoadRecord, Sample};
 
 use super::{TICKS_S, UNSEEN_BIRTHS};
 use crate::fixture::{self, MS};
-use crate::server::watch::watched;
+use crate::server::watch::watch_record;
 use crate::server::{ServerUse, server_use};
 
 const TICK: u64 = 10 * MS;
@@ -180,7 +181,7 @@ fn children_of_a_process_that_ignores_them_are_uncounted() {
         for (sample, births) in samples.iter_mut().zip([7, 7 + births]) {
             sample.host = Some(HostUse { births: Some(births), ..HostUse::default() });
         }
-        let look = watched(0, &samples[0], &samples[1]).unwrap();
+        let look = watch_record(0, &samples[0], &samples[1]).unwrap();
         (look.cpus, look.page_faults_per_s, look.context_switches_per_s, used(samples).cpus)
     };
     for (births, ignores) in [(9, true), (50, false)] {
@@ -222,7 +223,7 @@ fn compiler_threads_that_probes_see_end_leave_counters_known() {
 /// threads that served and ended.
 fn states_next_to(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64> {
     let mut lives = thread(1, 1, 100);
-    let mut seen = Seen { wakeups: 100, ..Seen::default() };
+    let mut seen = SchedulerRecord { wakeups: 100, ..SchedulerRecord::default() };
     (seen.states.lock_ns, seen.states.running_ns) = (900 * MS, 100 * MS);
     lives.seen = Some(seen);
     let mut samples = vec![
@@ -239,7 +240,7 @@ fn states_next_to(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f6
     let is_empty =
         server.unread_counters.is_some_and(|unread| unread.unknown.contains(&"thread states"));
     assert_eq!(server.working.is_none(), is_empty);
-    server.working.map(|working| working.share(State::Lock))
+    server.working.map(|working| working.share(ThreadState::Lock))
 }
 
 #[test]
@@ -279,7 +280,7 @@ fn watched_time_is_split_as_that_of_reaped_children() {
         let main = ProcessUse { children_user_ns: children_ms * MS, ..process(1, 100, 0) };
         sample(at_ms, vec![thread(1, 1, 100)], vec![main], None)
     };
-    let seen = watched(0, &at(0, 0), &at(1000, 600)).unwrap();
+    let seen = watch_record(0, &at(0, 0), &at(1000, 600)).unwrap();
     assert_eq!((seen.cpus_user, seen.cpus_sys), (Some(0.6), Some(0.0)));
 }
 
@@ -418,7 +419,7 @@ fn random_ends_give_the_truth_or_nothing() {
             }
         }
         let truth_s = (server.used_ms - before_ms) as f64 / 1e3;
-        let processes = samples[4].of(Party::SUBJECT).unwrap().each.len();
+        let processes = samples[4].party_use(Party::SUBJECT).unwrap().each.len();
         // Totals are in ticks; each process has four totals.
         let blur_s = if is_grouped { 0.001 } else { 2.0 * TICKS_S * (processes + 1) as f64 };
         let least_s = truth_s * 0.98 - blur_s;

@@ -1,10 +1,10 @@
 //! Cases: what a step's limiter is where others took CPU time from the server or the generator.
 
 use dyno_archive::machine::OtherUse;
-use dyno_archive::sample::State;
+use dyno_archive::sample::ThreadState;
 
 use super::limiter::Case;
-use super::world::{MS, S, World};
+use super::world::{JudgedWorld, MS, S};
 use crate::verdict::{Confidence, Resource};
 
 pub(super) const CASES: &[Case] = &[
@@ -15,11 +15,11 @@ pub(super) const CASES: &[Case] = &[
         says: "A disk: the server's thread that serves was waiting for one for 50 % of its time",
         evidence: "{}",
         trips: |w| {
-            w.spend(1, State::Disk, 500);
+            w.spend(1, ThreadState::Disk, 500);
             w.generate(&[(300 * MS, 50 * MS + 1)]);
         },
         just_not: |w| {
-            w.spend(1, State::Disk, 500);
+            w.spend(1, ThreadState::Disk, 500);
             w.generate(&[(300 * MS, 50 * MS)]);
         },
         otherwise: (Resource::Disk, Confidence::High),
@@ -31,13 +31,13 @@ pub(super) const CASES: &[Case] = &[
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Sleep, 900);
+            w.spend(8, ThreadState::Sleep, 900);
             w.sleep_each();
             w.generate(&[(300 * MS, 50 * MS + 1)]);
         },
         just_not: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Sleep, 900);
+            w.spend(8, ThreadState::Sleep, 900);
             w.sleep_each();
             w.generate(&[(300 * MS, 50 * MS)]);
         },
@@ -51,12 +51,12 @@ pub(super) const CASES: &[Case] = &[
         evidence: "{}",
         trips: |w| {
             w.hold(8 * S);
-            w.spend(8, State::Lock, 875);
+            w.spend(8, ThreadState::Lock, 875);
             steal(w, 250 * MS - 1);
         },
         just_not: |w| {
             w.hold(8 * S);
-            w.spend(8, State::Lock, 875);
+            w.spend(8, ThreadState::Lock, 875);
             steal(w, 250 * MS);
         },
         otherwise: (Resource::Unknown, Confidence::Low),
@@ -248,14 +248,14 @@ pub(super) const CASES: &[Case] = &[
 
 /// Sets how much of four CPU seconds the hypervisor took.
 /// A thread works half of the time, and how long it waited for CPUs was not read.
-fn serve_unread(w: &mut World, others_ns: u64) {
+fn serve_unread(w: &mut JudgedWorld, others_ns: u64) {
     w.serve_by(&[(500 * MS, 0)], others_ns);
     for used in w.each_used() {
         used.threads.iter_mut().for_each(|thread| thread.run_delay_ns = None);
     }
 }
 
-fn steal(w: &mut World, steal_ns: u64) {
+fn steal(w: &mut JudgedWorld, steal_ns: u64) {
     let host = w.sample().host.as_mut().expect("a machine");
     host.steal_ns = steal_ns;
     host.idle_ns = 4 * S - host.busy_ns - steal_ns;
@@ -268,7 +268,7 @@ fn programs() -> Vec<OtherUse> {
 }
 
 /// Other programs use so much of the generator's CPU.
-fn crowd(w: &mut World, others_ns: u64) {
+fn crowd(w: &mut JudgedWorld, others_ns: u64) {
     let cpu = &mut w.machine().cpus[0];
     cpu.busy_ns += others_ns;
     cpu.idle_ns = cpu.idle_ns.saturating_sub(others_ns);

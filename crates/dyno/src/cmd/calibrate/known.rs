@@ -6,7 +6,7 @@ use std::path::Path;
 use dyno_analysis::trial::StepResult;
 use dyno_analysis::validation::User;
 use dyno_analysis::verdict::Resource;
-use dyno_testkit::{At, Behaviour, Load, Program, Runtime};
+use dyno_testkit::{Behaviour, ExpectedVerdict, LoadLevel, Program, Runtime};
 
 /// The name of the back end in a suite.
 const BACK_END: &str = "backend";
@@ -125,14 +125,14 @@ fn limits(behaviour: &Behaviour, cpus: &[u32]) -> String {
 }
 
 /// Closed loops and rates are workloads of their own: only steps of one kind are compared.
-fn workloads(loads: &[Load]) -> String {
-    let connections = |load: &Load| match load.at {
-        At::Connections(n) => Some(n),
-        At::Rate(_) => None,
+fn workloads(loads: &[ExpectedVerdict]) -> String {
+    let connections = |load: &ExpectedVerdict| match load.at {
+        LoadLevel::Connections(n) => Some(n),
+        LoadLevel::Rate(_) => None,
     };
-    let rate = |load: &Load| match load.at {
-        At::Connections(_) => None,
-        At::Rate(n) => Some(n),
+    let rate = |load: &ExpectedVerdict| match load.at {
+        LoadLevel::Connections(_) => None,
+        LoadLevel::Rate(n) => Some(n),
     };
     let closed: Vec<u32> = loads.iter().filter_map(connections).collect();
     let open: Vec<u32> = loads.iter().filter_map(rate).collect();
@@ -153,25 +153,25 @@ fn workloads(loads: &[Load]) -> String {
 }
 
 /// The load of the table that a step is of.
-pub fn load_of(behaviour: &Behaviour, step: &StepResult) -> Option<&'static Load> {
+pub fn load_of(behaviour: &Behaviour, step: &StepResult) -> Option<&'static ExpectedVerdict> {
     behaviour.loads.iter().find(|load| match load.at {
-        At::Connections(n) => step.rate.is_none() && step.connections == n,
-        At::Rate(n) => step.rate == Some(f64::from(n)),
+        LoadLevel::Connections(n) => step.rate.is_none() && step.connections == n,
+        LoadLevel::Rate(n) => step.rate == Some(f64::from(n)),
     })
 }
 
 /// A load in words.
-pub fn load_in_words(at: At) -> String {
+pub fn load_in_words(at: LoadLevel) -> String {
     match at {
-        At::Connections(1) => "1 connection".into(),
-        At::Connections(n) => format!("{n} connections"),
-        At::Rate(n) => format!("{n} requests/s"),
+        LoadLevel::Connections(1) => "1 connection".into(),
+        LoadLevel::Connections(n) => format!("{n} connections"),
+        LoadLevel::Rate(n) => format!("{n} requests/s"),
     }
 }
 
 /// The verdicts that are right under a load. An ordinary user cannot see what threads wait for:
 /// that requests queue at one is all that can be named.
-pub fn right(load: &Load, user: User) -> Vec<Resource> {
+pub fn right(load: &ExpectedVerdict, user: User) -> Vec<Resource> {
     let resource = |name: &&str| Resource::ALL.into_iter().find(|r| r.name() == *name);
     let mut right: Vec<Resource> = load.right.iter().filter_map(resource).collect();
     let is_hidden =

@@ -10,12 +10,12 @@ use anyhow::Context as _;
 use dyno_analysis::report::Report;
 use dyno_analysis::validation::{KnownStep, NotRun, User, Validation};
 use dyno_archive::RunDir;
-use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder::{make, user};
 use dyno_launch::guard::Guard;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{Answer, Ending, Tool};
+use dyno_launch::tool::{ToolAnswer, ToolCommand, ToolEnd};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::may_make_groups;
 use dyno_report::validation;
@@ -26,7 +26,7 @@ use crate::calibration::machine;
 use crate::cli::{CalibrateArgs, PlanFormat};
 use crate::cmd::report::write_out;
 use crate::exit::{Exit, bad};
-use crate::terminal::{self, Third, quoted};
+use crate::terminal::{self, ThirdInterrupt, quote};
 
 /// The user and group ID of an account without rights.
 const UNPRIVILEGED: u32 = 65_534;
@@ -41,7 +41,8 @@ const TMPFS: u64 = 0x0102_1994;
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let chosen = choose(&args.only)?;
     let source = source_tree()?;
-    let interrupts = terminal::catch_interrupts("ending early; there is no result", Third::Ends)?;
+    let interrupts =
+        terminal::catch_interrupts("ending early; there is no result", ThirdInterrupt::Ends)?;
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = super::super::cache_folder(args.cache.as_deref())?;
@@ -147,7 +148,7 @@ impl Bench<'_> {
     }
 
     fn environment(&self, temporary: &Path) -> Environment {
-        Environment::of_tool(&Ours::read(), &[], temporary)
+        Environment::of_tool(&DynoVariables::read(), &[], temporary)
     }
 
     /// Runs a command of a shell. `Err`: how it failed, with what it printed.
@@ -159,12 +160,12 @@ impl Bench<'_> {
         deadline: Duration,
     ) -> anyhow::Result<Result<(), String>> {
         let log = Log::anonymous()?;
-        let tool = Tool { command, folder, environment, deadline };
+        let tool = ToolCommand { command, folder, environment, deadline };
         Ok(match tool.run(&log, &self.supervision, &mut |_| {})? {
-            Ending::Ended { status, .. } if status.success() => Ok(()),
-            Ending::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
-            Ending::Interrupted => anyhow::bail!("--verdicts: interrupted"),
-            Ending::Late | Ending::Talkative => Err(format!("did not end: {}", log.tail(5))),
+            ToolEnd::Ended { status, .. } if status.success() => Ok(()),
+            ToolEnd::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
+            ToolEnd::Interrupted => anyhow::bail!("--verdicts: interrupted"),
+            ToolEnd::Late | ToolEnd::Talkative => Err(format!("did not end: {}", log.tail(5))),
         })
     }
 
@@ -176,7 +177,7 @@ impl Bench<'_> {
         terminal::say("calibrate: building the servers");
         let command = format!(
             "cargo build --quiet --locked --release -p dyno-testkit --bin testkit --target-dir {}",
-            quoted(&target.display().to_string())
+            quote(&target.display().to_string())
         );
         let environment = self.environment(&self.folder);
         self.shell(&command, &self.source, &environment, BUILD_DEADLINE)?.map_err(|problem| {
@@ -196,7 +197,7 @@ impl Bench<'_> {
     /// Builds the servers of other runtimes. Returns the runtimes that are missing, and why.
     fn build_servers(&self, chosen: &[&Behaviour]) -> anyhow::Result<Vec<(Runtime, String)>> {
         let servers = self.source.join("crates/testkit/servers");
-        let programs = quoted(&self.programs().display().to_string());
+        let programs = quote(&self.programs().display().to_string());
         let mut missing = Vec::new();
         for runtime in [Runtime::Java, Runtime::Go, Runtime::Node, Runtime::Python] {
             if !chosen.iter().any(|behaviour| needs(behaviour, runtime)) {
@@ -210,14 +211,14 @@ impl Bench<'_> {
             };
             let (test, hint) = known::requirement(runtime);
             let environment = self.environment(&self.folder);
-            let tool = |command| Tool {
+            let tool = |command| ToolCommand {
                 command,
                 folder: &servers,
                 environment: &environment,
                 deadline: Duration::from_secs(60),
             };
             let is_there = tool(test).ask(&self.supervision);
-            let is_there = matches!(is_there, Answer::Ended { status, .. } if status.success());
+            let is_there = matches!(is_there, ToolAnswer::Ended { status, .. } if status.success());
             if !is_there {
                 missing.push((runtime, format!("`{test}` failed. {hint}")));
             } else if let Err(problem) =
@@ -307,10 +308,10 @@ impl Bench<'_> {
     /// The shell commands of a run: companions end with the shell.
     fn script(&self, companions: &[Vec<String>], user: User) -> String {
         let line =
-            |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+            |words: &[String]| words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
         let background: String =
             companions.iter().map(|words| format!("{} >/dev/null 2>&1 &\n", line(words))).collect();
-        let dyno = quoted(&self.programs().join("dyno").display().to_string());
+        let dyno = quote(&self.programs().join("dyno").display().to_string());
         let drop = match user == User::Ordinary && is_root() {
             true => {
                 format!("setpriv --reuid {UNPRIVILEGED} --regid {UNPRIVILEGED} --clear-groups ")

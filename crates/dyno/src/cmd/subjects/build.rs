@@ -10,11 +10,11 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::{Chosen, INTERRUPTED, Subject, show_output};
 use crate::exit::Exit;
-use crate::terminal::{Third, catch_interrupts, say};
+use crate::terminal::{ThirdInterrupt, catch_interrupts, say};
 
 /// Builds all that are chosen; prints a row for each.
 pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
-    let interrupts = catch_interrupts("ending the build", Third::Ends)?;
+    let interrupts = catch_interrupts("ending the build", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let here = Prerequisites::new(&supervision);
     let mut exit = chosen.tell_wrong();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use dyno_archive::dir::{Header, Run};
+use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::start::FailureKind;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, RunDir, StartRecord};
@@ -14,7 +14,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_report::terminal::line;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
-use dyno_runner::run::{Ended, Event, Runner};
+use dyno_runner::run::{RunEnd, RunEvent, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_subject::definition::{Definition, ReadyBy};
@@ -22,11 +22,12 @@ use dyno_workload::text::FileError;
 
 use super::{Chosen, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
-use crate::terminal::{Third, catch_interrupts, print_text, say};
+use crate::terminal::{ThirdInterrupt, catch_interrupts, print_text, say};
 
 /// Checks all that are chosen, one after the other, and prints a table of them at the end.
 pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
-    let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
+    let interrupts =
+        catch_interrupts("ending after this subject is taken down", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let here = Prerequisites::new(&supervision);
     let mut exit = chosen.tell_wrong();
@@ -108,8 +109,8 @@ fn check(
         }
     };
     let builds = prepare(&mut planned, cache, supervision, &mut |event| match event {
-        Event::Printed { name, line } => show_output(name, line),
-        Event::Built { name, result: Ok(built) } => {
+        RunEvent::Printed { name, line } => show_output(name, line),
+        RunEvent::Built { name, result: Ok(built) } => {
             show_output(name, &build::words(built));
         }
         _ => {}
@@ -120,8 +121,8 @@ fn check(
         (None, Some(why)) => Seen::NotBuilt(why.clone()),
         (None, None) => {
             let (ended, run) = walk(&planned, &builds, supervision)?;
-            let answered = answered(&run);
-            let start = run.starts.into_iter().next().filter(|_| ended == Ended::Complete);
+            let answered = answering_protocols(&run);
+            let start = run.starts.into_iter().next().filter(|_| ended == RunEnd::Complete);
             start.map_or(Seen::Nothing, |start| Seen::Started(Started { start, answered }))
         }
     };
@@ -156,8 +157,8 @@ fn walk(
     planned: &Planned,
     builds: &dyno_runner::prepare::Builds,
     supervision: &Supervision<'_>,
-) -> anyhow::Result<(Ended, Run)> {
-    let header = Header {
+) -> anyhow::Result<(RunEnd, Run)> {
+    let header = RunHeader {
         schema: dyno_archive::run::SCHEMA.into(),
         id: "check".into(),
         started: String::new(),
@@ -168,8 +169,8 @@ fn walk(
     };
     let place = dyno_launch::folder::make("check", supervision.guard)?;
     let dir = RunDir::create(&place, &header)?;
-    let mut on = |event: Event<'_>| {
-        if let Event::Printed { name, line } = event {
+    let mut on = |event: RunEvent<'_>| {
+        if let RunEvent::Printed { name, line } = event {
             show_output(name, line);
         }
     };
@@ -269,7 +270,7 @@ fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
 
 /// The protocols over which the short loads got any response, correct or not. A protocol that the
 /// server declined to switch to is not among them.
-fn answered(run: &Run) -> BTreeSet<Protocol> {
+fn answering_protocols(run: &Run) -> BTreeSet<Protocol> {
     let spoke = |load: &LoadRecord| {
         let mut outcomes = load.intervals.iter().flat_map(|interval| interval.outcomes.iter());
         let declined =

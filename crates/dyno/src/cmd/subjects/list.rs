@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_report::terminal::shown;
+use dyno_report::terminal::escape_controls;
 use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::{Chosen, Subject};
@@ -23,13 +23,13 @@ pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
         let state = chosen.folders.lack(d, &here).map_or("yes".into(), |why| format!("no: {why}"));
         let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
         let words = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
-        let _ = writeln!(table, "{}", shown(&words));
+        let _ = writeln!(table, "{}", escape_controls(&words));
     }
     for (name, error) in &chosen.wrong {
         let _ = writeln!(
             table,
             "{}",
-            shown(&format!("{name:<width$} {:<12} {:<30} no: {}", "", "", error.message))
+            escape_controls(&format!("{name:<width$} {:<12} {:<30} no: {}", "", "", error.message))
         );
     }
     print_text(&table)?;

@@ -7,20 +7,20 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_analysis::server::watch::{Watched, watched};
+use dyno_analysis::server::watch::{WatchRecord, watch_record};
 use dyno_archive::Party;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::{Counting, Watching};
+use dyno_observer::inside::{CallCounter, Watching};
 use dyno_observer::monotonic_ns;
 use dyno_report::watch as page;
 
-use super::load::Served;
+use super::load::MetricsPage;
 use super::report::write_out;
 use crate::cli::{PlanFormat, WatchArgs};
 use crate::exit::{Exit, bad};
 use crate::result_file;
-use crate::terminal::{self, Third};
-use server::Server;
+use crate::terminal::{self, ThirdInterrupt};
+use server::WatchedServer;
 
 /// How often it is looked whether the user wants an end.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -32,10 +32,10 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     if args.report.as_deref() == Some(Path::new("-")) {
         return Err(bad("--report needs the name of a file; standard output has the looks"));
     }
-    let mut server = Server::find(args)?;
+    let mut server = WatchedServer::find(args)?;
     let page = args.report.as_deref().map(Page::begin).transpose()?;
-    let served = args.metrics.map(|addr| Served::begin(addr, "# EOF\n".into())).transpose()?;
-    let interrupts = terminal::catch_interrupts("ending", Third::Ends)?;
+    let served = args.metrics.map(|addr| MetricsPage::begin(addr, "# EOF\n".into())).transpose()?;
+    let interrupts = terminal::catch_interrupts("ending", ThirdInterrupt::Ends)?;
     let inside = if args.outside { None } else { server.look_inside() };
     server.tell_gaps(inside.as_ref().is_some_and(|watching| watching.inside().refusal().is_none()));
     if args.format == PlanFormat::Text {
@@ -60,7 +60,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
 fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
     let mut wait =
         |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
-    let counting = inside.and_then(|inside| Counting::new(vec![vec![inside]]));
+    let counting = inside.and_then(|inside| CallCounter::new(vec![vec![inside]]));
     if let Some(Err(why)) = counting.map(|mut counting| counting.run(&|_| None, &mut wait)) {
         terminal::say(&format!("system calls are counted no more: {why}"));
     }
@@ -69,15 +69,15 @@ fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
 /// All that was seen.
 #[derive(Default)]
 struct Seen {
-    whole: Option<Watched>,
+    whole: Option<WatchRecord>,
     /// For the page, if there is to be one.
-    looks: Vec<Watched>,
+    looks: Vec<WatchRecord>,
     /// The server was gone before it was to end.
     is_gone: bool,
 }
 
 impl Seen {
-    fn add(&mut self, look: Watched, is_for_page: bool) {
+    fn add(&mut self, look: WatchRecord, is_for_page: bool) {
         self.whole = Some(match self.whole.take() {
             Some(whole) => whole.and(&look),
             None => look.clone(),
@@ -97,11 +97,11 @@ impl Seen {
 
 /// Looks at the server until its end, or that of the time, or until the user wants no more.
 fn watch(
-    server: &mut Server,
+    server: &mut WatchedServer,
     seen: &mut Seen,
     args: &WatchArgs,
     inside: Option<&Watching>,
-    served: Option<&Served>,
+    served: Option<&MetricsPage>,
     interrupts: &Interrupts,
 ) -> anyhow::Result<()> {
     let first = server.look(inside);
@@ -117,11 +117,11 @@ fn watch(
             );
         }
         let now = server.look(inside);
-        seen.is_gone = now.of(Party::SUBJECT).is_none_or(|used| used.processes == 0);
+        seen.is_gone = now.party_use(Party::SUBJECT).is_none_or(|used| used.processes == 0);
         if seen.is_gone {
             return Ok(());
         }
-        if let Some(look) = watched(began_ns, &last, &now) {
+        if let Some(look) = watch_record(began_ns, &last, &now) {
             let printed = print_look(args, &look, served);
             seen.add(look, args.report.is_some());
             printed?;
@@ -168,7 +168,11 @@ impl Page<'_> {
 }
 
 /// Prints a look, and shows it at `/metrics`.
-fn print_look(args: &WatchArgs, look: &Watched, served: Option<&Served>) -> anyhow::Result<()> {
+fn print_look(
+    args: &WatchArgs,
+    look: &WatchRecord,
+    served: Option<&MetricsPage>,
+) -> anyhow::Result<()> {
     if let Some(served) = served {
         served.show(page::openmetrics(look));
     }
@@ -203,11 +207,11 @@ mod tests {
     #[test]
     fn of_many_looks_two_become_one() {
         let mut seen = Seen::default();
-        let look = |i: usize| Watched {
+        let look = |i: usize| WatchRecord {
             start_s: i as f64,
             end_s: i as f64 + 1.0,
             cpus: Some(0.5),
-            ..Watched::default()
+            ..WatchRecord::default()
         };
         (0..=MOST_LOOKS).for_each(|i| seen.add(look(i), true));
         assert_eq!((seen.looks.len(), seen.looks[0].end_s), (MOST_LOOKS / 2 + 1, 2.0));

@@ -22,7 +22,7 @@ pub(super) struct Scale {
 
 impl Scale {
     /// The least scale that holds all values.
-    pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Scale> {
+    pub(super) fn from_values(values: impl Iterator<Item = f64>) -> Option<Scale> {
         let (low, high) = values.fold(None, |range: Option<(f64, f64)>, v| {
             Some(range.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
         })?;

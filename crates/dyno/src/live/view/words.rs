@@ -5,7 +5,7 @@ use std::time::Duration;
 use dyno_report::format::{count, micros, number, or_dash};
 
 use crate::clock::clock;
-use crate::live::model::Wait;
+use crate::live::model::LiveResponseTime;
 
 pub(super) fn finite(x: f64) -> Option<f64> {
     Some(x).filter(|x| x.is_finite())
@@ -58,16 +58,16 @@ pub(super) fn whole(n: u64) -> String {
     }
 }
 
-pub(super) fn waited(wait: Option<Wait>) -> String {
+pub(super) fn response_time_text(wait: Option<LiveResponseTime>) -> String {
     match wait {
-        Some(Wait::Beyond(us)) => bounded(Some(us), true),
-        Some(Wait::At(us)) => time(Some(us)),
+        Some(LiveResponseTime::Beyond(us)) => time_text(Some(us), true),
+        Some(LiveResponseTime::At(us)) => time(Some(us)),
         None => time(None),
     }
 }
 
 /// A time in microseconds; `> 1.20 s` if it is only a lower bound.
-pub(super) fn bounded(us: Option<f64>, beyond: bool) -> String {
+pub(super) fn time_text(us: Option<f64>, beyond: bool) -> String {
     if beyond && us.is_some() { format!("> {}", time(us)) } else { time(us) }
 }
 

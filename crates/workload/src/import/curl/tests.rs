@@ -2,7 +2,7 @@
 
 use super::options::OptionKind;
 use super::*;
-use crate::import::Imported;
+use crate::import::ImportedRequest;
 use crate::import::curl::form::BOUNDARY;
 
 fn read(path: &str) -> Result<Vec<u8>, String> {
@@ -15,7 +15,7 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
 
 /// Returns all requests, each as `METHOD URL | Name: value | … | body`.
 fn shown(command: &str) -> String {
-    let show = |r: Imported| {
+    let show = |r: ImportedRequest| {
         let mut parts = vec![format!("{} {}", r.method, r.url)];
         parts.extend(r.headers.iter().map(|(n, v)| format!("{n}: {v}")));
         parts.extend(r.body.map(|body| String::from_utf8_lossy(&body).into_owned()));
