@@ -13,7 +13,7 @@ use crate::cell::{CellKey, Shape};
 use crate::compare::{self, ArmComparison, ComparisonAnswer, ComparisonRow};
 use crate::design::Design;
 use crate::grid::Grid;
-use crate::leaves::differing;
+use crate::json_difference::differing;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::{RepeatValue, Series};

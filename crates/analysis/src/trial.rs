@@ -11,11 +11,11 @@ use serde::Serialize;
 use crate::backend::{self, BackendUse};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::{CellKey, Shape};
+use crate::counted_window;
 use crate::duet::{self, CoRunners, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse, strays};
-use crate::stable;
 use crate::steadiness::{self, Steadiness};
 use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Context, Limiter, TrialContext, limiter};
@@ -294,14 +294,14 @@ impl<'a> Judge<'a> {
         let from_ns = steadiness
             .as_ref()
             .filter(|_| self.turns.is_none())
-            .and_then(|seen| stable::counts_from(&whole, party, (&load, &server), seen));
+            .and_then(|seen| counted_window::counts_from(&whole, party, (&load, &server), seen));
         let steadiness = steadiness.map(|seen| seen.counting_from(from_ns));
         let Some(from_ns) = from_ns else {
             return Counted { own: whole, load, server, steadiness };
         };
-        let later = stable::with_later_window(&whole, from_ns);
+        let later = counted_window::with_later_window(&whole, from_ns);
         let server = used(&later);
-        let load = stable::result_in_window(load, self.load(&later, &server));
+        let load = counted_window::result_in_window(load, self.load(&later, &server));
         Counted { own: Cow::Owned(later), load, server, steadiness }
     }
 

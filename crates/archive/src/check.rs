@@ -4,7 +4,7 @@
 
 mod books;
 mod counters;
-pub(crate) mod planned;
+pub(crate) mod plan_check;
 
 use std::collections::BTreeSet;
 
@@ -117,7 +117,7 @@ fn indices(plan: &Plan) -> FileCheck {
         workloads(at(), trial.workload)?;
         check_index(&at(), "step", trial.step, plan.load.steps.len())?;
     }
-    planned::check_blocks(plan)?;
+    plan_check::check_blocks(plan)?;
     for (i, not) in plan.not_served.iter().enumerate() {
         subjects(format!("entry {i} of `not_served`"), not.subject)?;
         workloads(format!("entry {i} of `not_served`"), not.workload)?;
@@ -211,10 +211,10 @@ pub(crate) fn trial(
     }
     positive("`throughput_rps` of its ceiling", trial.ceiling.as_ref().map(|c| c.throughput_rps))?;
     load(&trial.load, version >= FIRST_WITH_AGES)?;
-    planned::load(plan, planned, &trial.load)?;
+    plan_check::load(plan, planned, &trial.load)?;
     // A run may be resumed on another machine, and the facts are those of the first.
     if header.resumptions.is_empty() {
-        planned::possible(&header.facts, &trial.load)
+        plan_check::possible(&header.facts, &trial.load)
     } else {
         Ok(())
     }
@@ -271,7 +271,7 @@ pub(crate) fn search(trials: usize, search: &SearchRecord) -> FileCheck {
             return Err(format!("a rate of its loads is {}", one.rate));
         }
         load(&one.load, true)?;
-        planned::check_search(one)?;
+        plan_check::check_search(one)?;
     }
     Ok(())
 }

@@ -254,7 +254,7 @@ impl RunDir {
             self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
         let twice = check::no_two_alike("trials", all.iter().map(|t| t.trial));
         holds_together(&self.path.join(folder), twice)?;
-        holds_together(&self.path.join(folder), check::planned::together(&all))?;
+        holds_together(&self.path.join(folder), check::plan_check::together(&all))?;
         all.sort_by_key(|t| t.trial);
         Ok(all)
     }

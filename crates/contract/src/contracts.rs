@@ -18,7 +18,7 @@ use dyno_workload::text::{FileError, nearest};
 use dyno_workload::workloads::RawRequest;
 
 use crate::bytes::{self, ByteCheck};
-use crate::life::{LifecyclePromise, PromiseKind};
+use crate::lifecycle::{LifecyclePromise, PromiseKind};
 use crate::limits::{BODY_BYTES, STREAMS, TIMES};
 
 /// The promised responses of a server.

@@ -7,9 +7,9 @@ use dyno_archive::trial::CheckResult;
 use crate::bytes;
 use crate::client::{BodyRetention, ProbeClient};
 use crate::contracts::Check;
-use crate::life::LifecyclePromise;
+use crate::description;
+use crate::lifecycle::LifecyclePromise;
 use crate::limits::CHECK;
-use crate::words;
 
 /// Why a check failed.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub enum Problem {
 impl Problem {
     /// Classifies an error of a connection.
     pub(crate) fn from_io(error: &io::Error, during: &str) -> Problem {
-        let words = format!("{during}: {}", words::cause(error));
+        let words = format!("{during}: {}", description::cause(error));
         match error.kind() {
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Problem::Late(words),
             io::ErrorKind::InvalidData | io::ErrorKind::Other => Problem::Wrong(words),
@@ -79,7 +79,7 @@ pub fn result(
 }
 
 fn request_text(check: &Check, client: &ProbeClient) -> String {
-    let all: Vec<String> = check.requests.iter().map(words::request_text).collect();
+    let all: Vec<String> = check.requests.iter().map(description::request_text).collect();
     let how = check.bytes.map(|bytes| format!(", {}", bytes.request_text())).unwrap_or_default();
     let times = if check.times > 1 {
         format!(", {} times on one connection", check.times)
@@ -103,8 +103,11 @@ fn expectation_text(check: &Check) -> String {
     if let Some(bytes) = check.bytes {
         return bytes.expectation_text().into();
     }
-    let mut all: Vec<String> =
-        check.requests.iter().map(|request| words::expectation_text(&request.expect)).collect();
+    let mut all: Vec<String> = check
+        .requests
+        .iter()
+        .map(|request| description::expectation_text(&request.expect))
+        .collect();
     all.dedup();
     all.extend(
         check.life.as_ref().map(LifecyclePromise::promise_text).filter(|words| !words.is_empty()),
@@ -135,7 +138,7 @@ fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
         fault.map_err(|fault| {
             Problem::Wrong(format!("{}: {fault}:\n{}", during(), answer.to_text()))
         })?;
-        last = words::got(&answer);
+        last = description::got(&answer);
     }
     Ok(if check.times > 1 { format!("each time {last}") } else { last })
 }

@@ -9,9 +9,9 @@ use dyno_launch::process::Process;
 use dyno_observer::{monotonic_ns, proc};
 
 use crate::client::{Answer, BodyRetention, ProbeClient};
+use crate::description;
 use crate::limits::{ATTEMPT, COMMAND_POLL, CONNECT, POLL};
 use crate::ports::connect_to_another;
-use crate::words;
 
 /// Sign that a part is ready.
 #[allow(missing_debug_implementations)] // It holds a closure.
@@ -273,7 +273,7 @@ impl Problem {
     fn words(&self, path: &str) -> String {
         match self {
             Problem::NoAnswer(error) => {
-                format!("GET {path} was never answered ({})", words::cause(error))
+                format!("GET {path} was never answered ({})", description::cause(error))
             }
             Problem::Wrong(answer) => format!(
                 "GET {path} was never answered with a status that `[ready]` takes (its `path` and \

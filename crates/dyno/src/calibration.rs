@@ -10,7 +10,7 @@ use dyno_archive::dir::write_whole;
 use dyno_observer::facts::read_facts;
 use serde::{Deserialize, Serialize};
 
-use crate::here::{self, default_cache_folder};
+use crate::this_machine::{self, default_cache_folder};
 
 const FILE: &str = "calibration.json";
 
@@ -45,8 +45,8 @@ impl CalibrationFile {
 
 /// The name of this machine, which a calibration is true of.
 pub fn machine() -> String {
-    let facts = read_facts(here::VERSION, here::COMMIT);
-    here::machine_name(&facts)
+    let facts = read_facts(this_machine::VERSION, this_machine::COMMIT);
+    this_machine::machine_name(&facts)
 }
 
 /// The kept ceiling to compare a load with, if there is one.

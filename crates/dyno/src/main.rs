@@ -11,13 +11,13 @@ mod clock;
 mod cmd;
 mod exit;
 mod habits;
-mod here;
 mod inputs;
 mod live;
+mod other_programs;
 mod progress;
-mod quiet;
 mod result_file;
 mod terminal;
+mod this_machine;
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ use crate::terminal::{progress_style, style};
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     if words.get(1).is_some_and(|word| word == dyno_launch::guard::ARGUMENT) {
-        dyno_launch::aftermath::main(std::io::stdin().lock());
+        dyno_launch::guard_process::main(std::io::stdin().lock());
         return ExitCode::SUCCESS;
     }
     match cli::Cli::read(&words) {

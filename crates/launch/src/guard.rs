@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use crate::own::own_program;
+use crate::self_exec::own_program;
 use crate::{children, folder, lock};
 
 /// The argument by which dyno knows that it is to be a guard.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
 
-use crate::inside::{CallCounting, ObservationChoice, ProcessObserver, Watching};
 use crate::kernel::Refusal;
+use crate::kernel_probes::{CallCounting, ObservationChoice, ProcessObserver, Watching};
 use crate::stacks;
 
 /// Programs of a run's probes, loaded once.

@@ -5,7 +5,7 @@ use dyno_archive::sample::{Party, PartyUse, ProcessUse, Sample};
 use crate::cgroup::Group;
 use crate::clock::monotonic_ns;
 use crate::files::Files;
-use crate::inside::Watching;
+use crate::kernel_probes::Watching;
 use crate::{host, network, proc};
 
 /// Sources of one party's counters.

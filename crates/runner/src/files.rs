@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::Plan;
 use dyno_launch::folder::resolve_within;
-use dyno_workload::inside::{RelativePath, Stray};
+use dyno_workload::relative_path::{RelativePath, Stray};
 use sha2::{Digest as _, Sha256};
 
 /// A folder whose names cannot lead out of it.

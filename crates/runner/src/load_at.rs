@@ -13,7 +13,7 @@ use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
 use dyno_engine::{Http2, SpinPolicy, Traffic};
 use dyno_launch::network;
-use dyno_workload::{compile, own};
+use dyno_workload::{compile, request_values};
 
 use crate::files::Folder;
 use crate::{limits, load};
@@ -69,7 +69,7 @@ impl LoadPoint<'_> {
     ) -> Result<load::LoadSpec, String> {
         let LoadPoint { workload, load, step, seed } = self;
         let Conditions { placement, observe, .. } = conditions;
-        let sent = own::fill_placeholders(workload, &conditions.request);
+        let sent = request_values::fill_placeholders(workload, &conditions.request);
         let traffic = compile::compile(&sent, &listener.host(), &load.http2, read)?;
         let stamps = stamps(observe, load.driver)?;
         let base = once(listener, traffic, load.http2);

@@ -6,10 +6,10 @@ use std::thread;
 
 use dyno_archive::probe::PriceSlice;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::{CallCounter, Watching};
+use dyno_observer::kernel_probes::{CallCounter, Watching};
 use dyno_observer::monotonic_ns;
 
-use crate::beside::{IsEnded, count, loaded};
+use crate::background_load::{IsEnded, count, loaded};
 use crate::limits::{PRICE_PAIRS, PRICE_SETTLES, PRICE_SLICE};
 use crate::load::{AnswerCounts, LoadSpec};
 

@@ -7,7 +7,7 @@ use dyno_launch::supervision::Interrupts;
 use dyno_observer::monotonic_ns;
 use dyno_observer::stacks::Sampling;
 
-use crate::beside::loaded;
+use crate::background_load::loaded;
 use crate::limits::PROFILE;
 use crate::load::LoadSpec;
 

@@ -1,15 +1,15 @@
 //! A run: executes its plan, launch by launch, and records the results.
 
 mod canary;
-mod first;
+mod first_start;
 mod judge;
+mod lifecycle_check;
 mod price;
 mod profile;
-mod rehearsal;
+mod running_parts;
 pub mod search;
 mod start;
 mod trial;
-mod up;
 mod walk;
 pub(crate) mod warm;
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use dyno_launch::folder;
-use dyno_workload::inside::RelativePath;
+use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text::parse_string;
 use serde::{Deserialize, Deserializer};
 

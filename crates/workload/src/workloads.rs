@@ -13,9 +13,9 @@ use serde::de::{self, IntoDeserializer as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::compile::{CompileError, Field};
-use crate::inside::RelativePath;
 use crate::mistake::{Mistake, all_positive, mistake};
-use crate::{ReadFile, compile, limits, own};
+use crate::relative_path::RelativePath;
+use crate::{ReadFile, compile, limits, request_values};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -219,7 +219,7 @@ pub struct OwnSteps {
 pub const NO_REQUESTS: &str = "a connection serves at least 1 request";
 
 /// A subject's name, and the values of its placeholders.
-pub type SubjectValues<'a> = (String, &'a own::Values);
+pub type SubjectValues<'a> = (String, &'a request_values::Values);
 
 /// Checks the workloads of a suite. `asked`: at least one subject.
 pub fn check_workloads(
@@ -297,7 +297,7 @@ impl RawWorkload {
             if of[..i].iter().any(|(_, others)| others == values) {
                 continue;
             }
-            let sent = own::fill_placeholders(&workload, values);
+            let sent = request_values::fill_placeholders(&workload, values);
             compile::check(&sent, &read).map_err(|wrong| {
                 let mistake = locate(wrong, &origins).about(refused.take());
                 if has_values { mistake.with_prefix(name) } else { mistake }
@@ -387,8 +387,12 @@ impl RawWorkload {
 
 /// Checks that no expectation contains a placeholder without a value: no later step would report
 /// it.
-fn check_expected(workload: &Workload, subject: &str, values: &own::Values) -> Result<(), Mistake> {
-    match own::names(workload).iter().find(|name| !values.contains_key(*name)) {
+fn check_expected(
+    workload: &Workload,
+    subject: &str,
+    values: &request_values::Values,
+) -> Result<(), Mistake> {
+    match request_values::names(workload).iter().find(|name| !values.contains_key(*name)) {
         None => Ok(()),
         Some(name) => {
             let message = format!(

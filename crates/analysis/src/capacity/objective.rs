@@ -6,8 +6,8 @@ use crate::LoadResult;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::place::PercentilePlace;
 use crate::load::{Percentiles, SAMPLES_BEYOND};
+use crate::number_format::percent;
 use crate::verdict::MOST_LOST;
-use crate::words::percent;
 
 /// Percentiles that conditions may name.
 const QUANTILES: [(&str, f64); 8] = [

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Side, environment};
-use crate::leaves::differing;
+use crate::json_difference::differing;
 
 /// Memory may differ by this share between two boots of one machine.
 const MEMORY: f64 = 0.01;

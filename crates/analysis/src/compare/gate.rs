@@ -8,8 +8,8 @@ use super::repeats::{Failures, beyond, excused_share, p_of_failures, unrecorded_
 use super::verdict::although;
 use super::{CellRepeats, ComparisonRow, RunDifference, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
+use crate::number_format::percent;
 use crate::stats::{ALPHA, Estimate, PairUnit, holm};
-use crate::words::percent;
 
 /// Short names that gates may use.
 const SHORT: [(&str, &str); 7] = [

@@ -4,7 +4,7 @@
 mod differences;
 mod environment;
 mod gate;
-mod lack;
+mod no_ratio;
 mod notes;
 mod order;
 mod repeats;
@@ -20,7 +20,7 @@ use serde::Serialize;
 
 pub use differences::RunDifference;
 pub use gate::{Gate, GateResult, GateState, metric};
-pub use lack::NoRatioReason;
+pub use no_ratio::NoRatioReason;
 pub use repeats::{Cause, CellRepeats, NotCounted, SideRepeats};
 pub use verdict::Verdict;
 

@@ -3,9 +3,9 @@ use dyno_archive::plan::{Arrivals, Backend, Launch, Subject, Trial};
 use super::order::Confounding;
 use super::*;
 use crate::fixture::{self, trial_record};
+use crate::number_format::percent;
 use crate::report::report;
 use crate::series::{RepeatValue, Series};
-use crate::words::percent;
 
 mod gates;
 

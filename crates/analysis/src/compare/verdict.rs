@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ComparisonRow, NoRatioReason, RunDifference};
+use crate::number_format::percent;
 use crate::stats::{ALPHA, Estimate, PairUnit};
-use crate::words::percent;
 
 /// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -19,10 +19,10 @@ use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
 use super::waits::asleep_threads;
 use crate::caveat::Code;
+use crate::number_format::percent;
 use crate::server::ServerUse;
 use crate::stats::median;
 use crate::trial::TrialResult;
-use crate::words::percent;
 
 /// Least ratio of the requests in flight of two steps from which one says anything about the other.
 const APART: f64 = 1.5;

@@ -18,8 +18,8 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::load::offered::rate_of;
 use crate::machine::MachineResult;
+use crate::number_format::{cpus, percent};
 use crate::server::ServerUse;
-use crate::words::{cpus, percent};
 
 /// From this many requests in flight on, an idle server is not short of requests: something else
 /// holds it up.

@@ -14,8 +14,8 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{Explained, MachineDrops};
 use crate::load::offered::rate_of;
 use crate::load::{InFlight, LoadResult, at_quantile, response_times};
+use crate::number_format::percent;
 use crate::trial::sort_by_gravity;
-use crate::words::percent;
 
 /// Every reason to distrust this result, the gravest first.
 pub(super) fn caveats(

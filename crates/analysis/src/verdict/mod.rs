@@ -39,11 +39,11 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::duet::{self, DuetResult};
 use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
+use crate::number_format::percent;
 use crate::server::{ServerUse, SplitBy};
 use crate::steadiness::Steadiness;
 use crate::trial::sort_by_gravity;
 use crate::turns::TurnsResult;
-use crate::words::percent;
 
 /// Inputs of the judgement of a load, besides its own record.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::thresholds::PAUSE_NS;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
-use crate::words::percent;
+use crate::number_format::percent;
 
 /// Share of the window from which on a pause counts.
 const SHARE: f64 = 0.01;

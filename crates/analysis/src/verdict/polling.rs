@@ -9,8 +9,8 @@ use super::limiter::{Limiter, verdict};
 use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_FULL};
 use crate::load::LoadResult;
+use crate::number_format::percent;
 use crate::server::{Call, CallRates, ServerUse};
-use crate::words::percent;
 
 /// Calls per response that asked for something to do and got nothing, from which on a server polls:
 /// one that reads until nothing is left asks once too often.

@@ -10,8 +10,8 @@ use super::server::{MOST_WAITING, starved_seconds};
 use super::thresholds::{SERVER_BUSY, STEAL};
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
+use crate::number_format::percent;
 use crate::server::ServerUse;
-use crate::words::percent;
 
 /// Share of what was used of the generator's CPUs from which on other programs filled them.
 const MOSTLY_OTHERS: f64 = 0.5;

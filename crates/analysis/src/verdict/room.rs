@@ -8,7 +8,7 @@ use super::Context;
 use super::thresholds::GENERATOR_BUSY;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
-use crate::words::percent;
+use crate::number_format::percent;
 
 /// Share of the generator's CPUs in use, polling left out, from which on there is no room.
 const CPUS_FULL: f64 = 0.95;

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::thresholds::{SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use crate::caveat::{Caveat, Code, Severity, info};
+use crate::number_format::{cpus, percent};
 use crate::server::{RuntimeMetrics, ServerUse, strays};
-use crate::words::{cpus, percent};
 
 /// Longest time that all threads together may wait for a CPU, as a share of the allowed CPU time.
 pub(super) const MOST_WAITING: f64 = 0.1;

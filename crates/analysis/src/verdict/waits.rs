@@ -8,8 +8,8 @@ use super::limiter::{Limiter, is_disturbed, is_robbed, verdict};
 use super::resource::{Confidence, Resource};
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
+use crate::number_format::percent;
 use crate::server::{Call, ServerUse, ServingThreads};
-use crate::words::percent;
 
 /// Share of their time that threads wait for one thing from which on that is what holds requests
 /// up.

@@ -10,10 +10,10 @@ use super::server::OTHERS;
 use super::thresholds::{JIT_SHARE, SERVER_FULL, STEAL};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{IntervalResult, LoadResult};
+use crate::number_format::percent;
 use crate::server::{Call, CallRates, ServerUse};
 use crate::stats::median;
 use crate::steady::{self, WarmUpEvidence, WarmUpState};
-use crate::words::percent;
 
 /// Growth (median of the window's last third ÷ that of its first) from which on a server counts as
 /// warming up, in windows of six intervals or more.

@@ -1,7 +1,7 @@
 //! `dyno calibrate`: measures against controls what the generator itself can do on this machine,
 //! and how late it is.
 
-mod known;
+mod known_bottlenecks;
 mod verdicts;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::report::{is_standard_output, write_out};
 use crate::calibration::{CalibrationFile, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
 use crate::exit::{self, Exit, first_error};
-use crate::quiet;
+use crate::other_programs;
 use crate::terminal::{self, ThirdInterrupt};
 
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
@@ -41,7 +41,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let kept = args.save.as_ref().map(begin).transpose()?;
     let interrupts =
         terminal::catch_interrupts("ending early; no ceilings are kept", ThirdInterrupt::Ends)?;
-    quiet::warn_before_calibration();
+    other_programs::warn_before_calibration();
     let ended = calibrate::run(&placement, asked, kept.as_ref(), &interrupts, &mut say);
     let is_kept = matches!(
         &ended,

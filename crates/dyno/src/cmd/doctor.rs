@@ -18,8 +18,8 @@ use dyno_workload::text::FileError;
 
 use crate::cli::SubjectsPlace;
 use crate::exit::Exit;
-use crate::here;
 use crate::terminal::{self, print_text};
+use crate::this_machine;
 
 /// One finding.
 struct Finding {
@@ -31,7 +31,7 @@ struct Finding {
 }
 
 pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
-    let facts = read_facts(here::VERSION, here::COMMIT);
+    let facts = read_facts(this_machine::VERSION, this_machine::COMMIT);
     if !subjects.named_folders().is_empty() {
         subjects.find(None)?;
     }
@@ -48,8 +48,8 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     };
     print_text(&format!(
         "dyno {} on {}\n\n{lines}\n{end}\n",
-        here::VERSION,
-        here::machine_name(&facts)
+        this_machine::VERSION,
+        this_machine::machine_name(&facts)
     ))?;
     Ok(Exit::Valid)
 }

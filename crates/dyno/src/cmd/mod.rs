@@ -23,7 +23,7 @@ use dyno_subject::definition::find::Folders;
 
 use crate::cli::{Choices, Cli, Command, FolderOptions, SubjectsPlace};
 use crate::exit::{Exit, bad};
-use crate::{here, terminal};
+use crate::{terminal, this_machine};
 
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
@@ -138,7 +138,7 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
             },
         );
     }
-    let folder = here::default_cache_folder();
+    let folder = this_machine::default_cache_folder();
     dyno_launch::folder::make_own(&folder).map_err(|error| {
         anyhow::anyhow!(
             "{} cannot be made: {error}; name another folder with `--cache`",
@@ -175,7 +175,7 @@ fn header(plan: &Plan) -> RunHeader {
         started,
         command: command_line(),
         plan: plan.clone(),
-        facts: dyno_observer::facts::read_facts(here::VERSION, here::COMMIT),
+        facts: dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT),
         resumptions: Vec::new(),
     }
 }

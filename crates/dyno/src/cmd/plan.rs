@@ -24,8 +24,8 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 use crate::cli::{Ns, PlanArgs, PlanFormat};
 use crate::clock::clock;
 use crate::exit::Exit;
-use crate::here::usable_cpus;
 use crate::terminal::{print, print_text};
+use crate::this_machine::usable_cpus;
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite, &args.choices.profile, usable_cpus())?;

@@ -18,8 +18,8 @@ use dyno_subject::definition::Definition;
 use super::prepare::{PreparedRun, build_all};
 use crate::cli::RunArgs;
 use crate::exit::bad;
-use crate::here;
 use crate::progress::Progress;
+use crate::this_machine;
 
 /// Whether a run may be resumed although something has changed since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(super) fn resume(
     check_resumable(path, &run)?;
     let mut planned = Planned::again(run.header.plan.clone())?;
     let back = bring_back_those_behind(&mut planned.plan);
-    let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);
+    let facts = dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT);
     // Everything that needs no build is compared first, so that a refusal comes without a wait.
     let mut differences = of_facts(&run.header.facts, &facts);
     let files = hash_files(&planned.plan);

@@ -24,10 +24,10 @@ use super::report::{RunCompleteness, exit, show, work_of, write_all};
 use super::resume::{Mixing, resume};
 use crate::cli::{Ns, RunArgs};
 use crate::exit::Exit;
-use crate::here::usable_cpus;
+use crate::other_programs;
 use crate::progress::Progress;
-use crate::quiet;
 use crate::terminal::{self, ThirdInterrupt};
+use crate::this_machine::usable_cpus;
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts(
@@ -105,7 +105,7 @@ fn begin(
 /// Looks at the other programs of this machine, and waits for them where that is asked.
 fn settle(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Result<()> {
     let is_interrupted = || supervision.interrupts.count() > 0;
-    quiet::settle(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
+    other_programs::settle(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
 }
 
 /// Starts of each subject in the run that measures capacities: they only place the rates.

@@ -6,8 +6,8 @@
 //! small worlds. The archive under `tests/golden/hello/run` is also the fixture of the format
 //! `dyno.run/5`: it must open for ever.
 
-mod kept;
 mod machine;
+mod stored_output;
 mod worlds;
 
 use std::fs;
@@ -45,7 +45,7 @@ const MS: u64 = 1_000_000;
 const BEGAN_NS: u64 = 5_000 * MS;
 
 fn golden(name: &str) -> PathBuf {
-    kept::folder("hello").join(name)
+    stored_output::folder("hello").join(name)
 }
 
 const SEED: u64 = 7;
@@ -507,7 +507,7 @@ fn run() -> Run {
 /// The archive that is kept; written anew, once, when updating.
 fn kept() -> Run {
     static WRITTEN: Once = Once::new();
-    if kept::updating() {
+    if stored_output::updating() {
         WRITTEN.call_once(|| {
             let run = run();
             let _ = fs::remove_dir_all(golden("run"));
@@ -535,7 +535,7 @@ fn the_simulated_world_gives_the_archive_that_is_kept() {
 fn the_archive_gives_every_form_of_the_report_byte_for_byte() {
     let run = kept();
     let report = dyno_analysis::report::report(&run);
-    kept::hold_every_form("hello", &report);
+    stored_output::hold_every_form("hello", &report);
 }
 
 /// The golden run without probes inside servers, as before version 6.
@@ -570,7 +570,7 @@ fn without_lags(mut run: Run) -> Run {
 
 /// A run of an earlier version of the format.
 fn earlier(folder: &str, schema: &str) -> Run {
-    let run = RunDir::open(kept::folder(folder)).unwrap().read().unwrap();
+    let run = RunDir::open(stored_output::folder(folder)).unwrap().read().unwrap();
     assert_eq!(run.header.schema, schema);
     without_lags(run)
 }

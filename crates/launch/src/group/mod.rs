@@ -1,7 +1,7 @@
 //! Control groups of subjects: creates them, limits them, reads the limits back and removes them.
 
 mod limit;
-mod ours;
+mod owner;
 #[cfg(test)]
 mod tests;
 mod v2;
@@ -18,7 +18,7 @@ use crate::guard::Guard;
 use crate::limits::{GROUP_GLANCE, SWEEP};
 use crate::lock;
 use crate::sys;
-use ours::{GroupOwner, make_dir, ours_below};
+use owner::{GroupOwner, make_dir, ours_below};
 use v2::GroupChanges;
 
 pub use limit::limit;

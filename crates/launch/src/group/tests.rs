@@ -6,7 +6,7 @@ use dyno_observer::cgroup::V2;
 
 use super::v2::{controllers, hand_down, leave_what_is_left, move_all, prepare};
 use super::*;
-use crate::aftermath::end_all;
+use crate::guard_process::end_all;
 use crate::limits::GROUP;
 use crate::minder::{self, Descendants};
 use crate::reasons::not_run;

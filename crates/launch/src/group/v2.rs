@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use dyno_observer::cgroup::V2;
 use dyno_observer::monotonic_ns;
 
-use super::ours::{GroupOwner, make_dir, others_live};
+use super::owner::{GroupOwner, make_dir, others_live};
 use crate::guard::Guard;
 use crate::limits::MOVES;
 use crate::lock;

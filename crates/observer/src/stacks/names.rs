@@ -10,7 +10,7 @@ use blazesym::{MaybeDefault, Pid};
 use dyno_archive::profile::{Frame, FrameKind};
 
 use super::unwind::Unwinder;
-use crate::kept;
+use crate::runtime_files;
 
 /// Functions of addresses: a function and those inlined into it, the outermost first.
 pub(super) type FunctionNames = HashMap<u64, Vec<Frame>>;
@@ -129,7 +129,7 @@ pub(super) fn cut(name: &str) -> String {
 
 /// The list of code that a process has compiled.
 fn perf_map(pid: u32) -> Option<String> {
-    let bytes = kept::bytes(&kept::list_of(pid)?, pid, MOST_BYTES)?;
+    let bytes = runtime_files::bytes(&runtime_files::list_of(pid)?, pid, MOST_BYTES)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

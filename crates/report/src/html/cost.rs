@@ -13,7 +13,7 @@ use dyno_analysis::trial::TrialResult;
 use dyno_archive::plan::Cost;
 use maud::{Markup, html};
 
-use super::of::PartScope;
+use super::part_scope::PartScope;
 use super::table::{Column, TableCell, cell, table_of, text, value};
 use super::{count_cell, figure, noise, note, repeats_of, step_table, swatch, trial_table};
 use crate::format::{bytes, micros, number, or_dash, percent, quantity};

@@ -8,7 +8,7 @@ use super::table::{Column, TableCell, TableRow, table, table_of, text, value};
 use super::{figure, note};
 use crate::compare::{HEAD, cells};
 use crate::format::{or_dash, ratio};
-use crate::html::of::PartScope;
+use crate::html::part_scope::PartScope;
 use crate::overview::label_in_words;
 
 /// The section; empty without an experiment, without twins and without servers that were loaded at

@@ -9,8 +9,8 @@ use dyno_analysis::trial::TrialResult;
 use dyno_archive::Phase;
 use maud::{Markup, html};
 
-use super::of::PartScope;
 use super::overview::marks;
+use super::part_scope::PartScope;
 use super::table::{Column, TableCell, TableRow, cell, table, table_of, text, value};
 use super::{
     Varied, count_cell, figure, noise, note, repeats_of, step_table, telling, trial_table, valid,

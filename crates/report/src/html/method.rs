@@ -13,9 +13,9 @@ use dyno_analysis::{Code, Severity};
 use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
 use maud::{Markup, PreEscaped, html};
 
-use super::of::PartScope;
+use super::limiters::step_in_words;
+use super::part_scope::PartScope;
 use super::table::{Column, TableRow, table, text, value};
-use super::why::step_in_words;
 use super::{count_cell, figure, more, note, trial_table};
 use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases};
 use crate::methodology::{self, Section, anchor};

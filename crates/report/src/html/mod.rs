@@ -7,16 +7,16 @@
 mod cost;
 mod document;
 mod experiment;
-mod inside;
-mod life;
+mod lifecycle;
+mod limiters;
 mod load;
 mod method;
-mod of;
 mod overview;
+mod part_scope;
 mod policy;
+mod probe_results;
 mod profile;
 mod table;
-mod why;
 mod wire;
 
 use dyno_analysis::metric::METRICS;
@@ -29,7 +29,7 @@ use dyno_analysis::{Caveat, Severity};
 use maud::{Markup, html};
 
 pub(crate) use self::document::{Viewer, document};
-use self::of::PartScope;
+use self::part_scope::PartScope;
 pub(crate) use self::profile::figure_of;
 use self::table::{Column, TableCell, table_of, text, value};
 use crate::format::{count, number, or_dash, percent, plural};
@@ -56,9 +56,9 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
         (section("load", "Under load", &load::under_load(report)))
         (section("response", "Response time", &load::response(report)))
         (section("cost", "Cost", &cost::cost(report)))
-        (section("why", "Why", &why::why(report)))
+        (section("why", "Why", &limiters::why(report)))
         (section("wire", "On the wire", &wire::wire(report)))
-        (section("life", "Start-up, stop, checks, build", &life::life(report)))
+        (section("life", "Start-up, stop, checks, build", &lifecycle::life(report)))
         (section("explorer", "Explorer", &method::explorer(report)))
         (section("method", "Method", &method::method(report, shared.withheld)))
     };

@@ -5,7 +5,7 @@ use dyno_analysis::report::Report;
 use dyno_analysis::summary::StepCaveat;
 use maud::{Markup, html};
 
-use super::of::PartScope;
+use super::part_scope::PartScope;
 use super::table::{TableCell, TableRow, cell, table, text, value};
 use super::{caveat_list, note, prose, severity, spread, swatch};
 use crate::format::{bar_end, bytes, count, micros, millis, number, percent, plural};

@@ -5,9 +5,9 @@ use dyno_analysis::profile::{Flame, ProfileResult, SampleKind};
 use dyno_analysis::report::Report;
 use maud::{Markup, html};
 
-use super::of::PartScope;
+use super::limiters::step_in_words;
+use super::part_scope::PartScope;
 use super::table::{TableRow, table, text, value};
-use super::why::step_in_words;
 use super::{more, note, swatch};
 use crate::format::{count, micros, percent, seconds};
 

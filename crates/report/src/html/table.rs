@@ -3,7 +3,7 @@
 
 use maud::{Markup, Render, html};
 
-use super::of::PartScope;
+use super::part_scope::PartScope;
 use crate::format::{css_percent, or_dash, part};
 
 /// A table. Columns whose name begins with `#` hold numbers.

@@ -12,7 +12,7 @@ use dyno_archive::Protocol;
 use dyno_archive::load::TlsUse;
 use maud::{Markup, html};
 
-use super::of::PartScope;
+use super::part_scope::PartScope;
 use super::table::{Column, TableCell, table_of, text, value};
 use super::{count_cell, more, note, trial_table};
 use crate::format::{count, micros, number, percent};

@@ -5,10 +5,10 @@
 //! module runs them with a real clock, `simulated` with a simulated one.
 
 mod agent;
-mod beside;
 mod control;
 mod preflight;
 mod record;
+mod shared_use;
 mod simulated;
 
 use std::sync::{Arc, mpsc};
@@ -31,9 +31,9 @@ use control::Control;
 use record::{LoadControl, assemble};
 
 pub use agent::AnswerCounts;
-pub use beside::see_each_other;
 pub(crate) use preflight::spare_files;
 pub use preflight::{Mismatch, preflight};
+pub use shared_use::see_each_other;
 pub use simulated::{CounterReader, simulate};
 
 /// The specification of one load: server, traffic, step and conditions.

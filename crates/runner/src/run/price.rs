@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use dyno_archive::probe::{PriceSlice, Probe, ProbePrice};
 use dyno_archive::start::PartStart;
-use dyno_observer::inside::Watching;
+use dyno_observer::kernel_probes::Watching;
 use dyno_observer::probes::Probes;
 
 use super::Runner;
-use super::up::{Launched, listener};
+use super::running_parts::{Launched, listener};
 use super::warm::reference_trial;
 use crate::limits::PRICE_PAIRS;
 use crate::load_at;

@@ -3,7 +3,7 @@
 use dyno_archive::probe::Probe;
 use dyno_archive::profile::ProfileRecord;
 
-use super::up::{Launched, listener};
+use super::running_parts::{Launched, listener};
 use super::{RunEvent, Runner};
 use crate::load_at;
 use crate::profile::ProfiledServer;

@@ -12,7 +12,7 @@ use dyno_archive::{LoadRecord, Protocol, TrialRecord};
 use dyno_observer::Files;
 
 use super::judge::{harness, interrupted_failure};
-use super::up::{Launched, MonitoredProcesses, listener};
+use super::running_parts::{Launched, MonitoredProcesses, listener};
 use super::walk::{Start, StartAbort};
 use super::warm::WarmUpWatch;
 use super::{RunEvent, Runner};

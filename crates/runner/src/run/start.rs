@@ -29,7 +29,7 @@ use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
 use dyno_launch::{folder, open_files_hard};
-use dyno_observer::inside::Watching;
+use dyno_observer::kernel_probes::Watching;
 use dyno_observer::probes::Probes;
 use dyno_observer::proc;
 use dyno_subject::build;
@@ -40,7 +40,7 @@ use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::{OF_PROFILE, Placeholders};
 
 use super::judge::{harness, interrupted_failure, memory_first};
-use super::up::{AliveCheck, CheckedListener, RunningPart};
+use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
 use super::{RunEvent, Runner};
 use crate::drops::DropWatch;
 use crate::limits::{OUTPUT_GLANCE, READY_COMMAND};

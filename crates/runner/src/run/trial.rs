@@ -12,13 +12,13 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
 use dyno_contract::exchange::Business;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::{CallCounter, Watching};
+use dyno_observer::kernel_probes::{CallCounter, Watching};
 use dyno_observer::probes::Probes;
 use dyno_observer::{Files, Reads};
 
-use super::up::{CheckedListener, Launched, MonitoredProcesses, listener};
+use super::running_parts::{CheckedListener, Launched, MonitoredProcesses, listener};
 use super::{RunEvent, Runner};
-use crate::beside::count;
+use crate::background_load::count;
 use crate::load::{self, AnswerCounts, Edge, LoadStopReason, Watch};
 use crate::load_at;
 

@@ -23,9 +23,9 @@ use dyno_subject::definition::Definition;
 
 use super::canary;
 use super::judge::{harness, interrupted_failure};
+use super::running_parts::{self, Launched, RunningPart};
 use super::search;
 use super::start::RunSetup;
-use super::up::{self, Launched, RunningPart};
 use super::{BuiltBackend, RunEnd, RunError, RunEvent, Runner};
 use crate::drops::DropWatch;
 
@@ -285,7 +285,9 @@ impl Runner<'_> {
         let interrupts = self.interrupts;
         let Start { record, pending, to_search, refused, up } = start;
         if let Err(failure) = self.start(record, setup, network, lived, up) {
-            return Err(up::backend_failure(up, Some(&failure)).unwrap_or(failure).into());
+            return Err(running_parts::backend_failure(up, Some(&failure))
+                .unwrap_or(failure)
+                .into());
         }
         let mut launched = Launched::new(up);
         // A start without completed checks is started anew when the run is resumed.

@@ -18,7 +18,7 @@ use dyno_launch::supervision::Interrupts;
 use dyno_observer::{Files, monotonic_ns};
 
 use super::judge::{harness, interrupted_failure};
-use super::up::{Launched, MonitoredProcesses, RunningPart, listener};
+use super::running_parts::{Launched, MonitoredProcesses, RunningPart, listener};
 use super::{RunEvent, Runner};
 use crate::limits::{
     GLANCE, LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, REST, SLICE_NS,

@@ -9,7 +9,7 @@ use dyno_subject::limits_keys::{self, RawLimits};
 use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::nearest;
-use dyno_workload::{own, units};
+use dyno_workload::{request_values, units};
 use serde::Deserialize;
 
 use super::SuiteFile;
@@ -319,8 +319,10 @@ pub(crate) fn check_varied(
     for name in arms.iter().flat_map(|arm| arm.request.keys()) {
         let values: BTreeSet<Option<&String>> =
             arms.iter().map(|arm| arm.request.get(name)).collect();
-        let silent =
-            suite.workloads.iter().position(|workload| !own::names(workload).contains(name));
+        let silent = suite
+            .workloads
+            .iter()
+            .position(|workload| !request_values::names(workload).contains(name));
         if let Some(place) = silent.filter(|_| values.len() > 1) {
             let message = format!(
                 "{{request.{name}}} is varied, but workload {:?} does not use it, so that nothing \

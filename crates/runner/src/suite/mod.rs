@@ -3,11 +3,11 @@
 //! Each part is read as it is written (`Raw…`), then checked and completed with defaults for the
 //! planner: `workloads` has the requests, `load` their number and schedule.
 
-mod asked;
 pub(crate) mod duet;
 pub(crate) mod experiment;
 mod load;
 pub mod profile;
+mod reading;
 pub(crate) mod stop;
 mod subjects;
 pub(crate) mod turns;
@@ -29,16 +29,16 @@ use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::FileError;
 use dyno_workload::workloads::{CheckedWorkload, RawWorkload, check_workloads};
-use dyno_workload::{own, units};
+use dyno_workload::{request_values, units};
 use serde::Deserialize;
 
 use crate::files::Folder;
 use crate::observe::RawObserve;
-pub use asked::AcrossRevisions;
-use asked::SuiteReading;
 use experiment::RawExperiment;
 use load::RawLoad;
 pub use load::SuiteLoad;
+pub use reading::AcrossRevisions;
+use reading::SuiteReading;
 use stop::RawStop;
 use subjects::RawSubject;
 pub use subjects::SuiteSubject;
@@ -463,7 +463,7 @@ fn check_values(
     workloads: &[CheckedWorkload],
 ) -> Result<(), Mistake> {
     let said: BTreeSet<String> =
-        workloads.iter().flat_map(|shaped| own::names(&shaped.workload)).collect();
+        workloads.iter().flat_map(|shaped| request_values::names(&shaped.workload)).collect();
     let values =
         subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
     if let Some((subject, name)) = values.into_iter().find(|(_, name)| !said.contains(*name)) {
@@ -484,7 +484,7 @@ fn check_values(
     match workloads
         .iter()
         .enumerate()
-        .find_map(|(i, shaped)| Some((i, own::secret_by_place(&shaped.workload)?)))
+        .find_map(|(i, shaped)| Some((i, request_values::secret_by_place(&shaped.workload)?)))
     {
         None => Ok(()),
         Some((i, (name, place))) => {

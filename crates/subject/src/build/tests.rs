@@ -1,6 +1,6 @@
 //! Builds with small programs.
 
-use dyno_workload::inside::RelativePath;
+use dyno_workload::relative_path::RelativePath;
 
 use super::*;
 

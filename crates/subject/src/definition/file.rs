@@ -10,9 +10,9 @@ use dyno_contract::ready::Status;
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_launch::folder::{read_regular, read_within};
 use dyno_launch::process::Signal;
-use dyno_workload::inside::RelativePath;
 use dyno_workload::keys::{self, Keys};
 use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text::{FileError, nearest};
 
 use super::spec::{

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dyno_contract::ready::Status;
 use dyno_launch::environment::{DynoVariables, Environment, Inherit};
 use dyno_launch::process::{LOG, OWN, Signal};
-use dyno_workload::inside::RelativePath;
+use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text;
 use dyno_workload::units;
 use serde::{Deserialize, Deserializer};

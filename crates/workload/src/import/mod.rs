@@ -5,20 +5,20 @@
 //! and listed ([`Changes`]). Errors are sentences that name the line or the entry and end with what
 //! to do next.
 
-mod alike;
 mod changes;
 mod curl;
 mod format;
 mod har;
 mod har_body;
+mod unique_requests;
 mod urls;
 mod vegeta;
 
-pub use alike::{Braces, UniqueRequests};
 pub use changes::{ChangeKind, Changes};
 pub use curl::curl;
 pub use format::ImportFormat;
 pub use har::har;
+pub use unique_requests::{Braces, UniqueRequests};
 pub use urls::urls;
 pub use vegeta::vegeta;
 

@@ -6,7 +6,7 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 
 use super::world::{JudgedWorld, MS, S};
-use super::{missing_in, others, polling, waits};
+use super::{missing_in, other_programs, polling, waits};
 use crate::backend::BackendUse;
 use crate::server::ServerUse;
 use crate::verdict::{Confidence, Limiter, Resource};
@@ -505,7 +505,7 @@ const CASES: &[Case] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Case> {
-    [CASES, others::CASES, polling::CASES, waits::CASES].into_iter().flatten()
+    [CASES, other_programs::CASES, polling::CASES, waits::CASES].into_iter().flatten()
 }
 
 /// A back end that used this part of its CPU.

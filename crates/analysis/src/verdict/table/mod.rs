@@ -6,7 +6,7 @@ mod generator;
 mod levels;
 mod limiter;
 mod load;
-mod others;
+mod other_programs;
 mod pauses;
 mod polling;
 mod run;

@@ -21,7 +21,7 @@ use dyno_observer::facts::may_make_groups;
 use dyno_report::validation;
 use dyno_testkit::{Behaviour, Need, Runtime, behaviours};
 
-use super::known;
+use super::known_bottlenecks;
 use crate::calibration::machine;
 use crate::cli::{CalibrateArgs, PlanFormat};
 use crate::cmd::report::write_out;
@@ -209,7 +209,7 @@ impl Bench<'_> {
                 Runtime::Node => format!("install -m 644 server.js {programs}"),
                 Runtime::Python => format!("install -m 644 server.py {programs}"),
             };
-            let (test, hint) = known::requirement(runtime);
+            let (test, hint) = known_bottlenecks::requirement(runtime);
             let environment = self.environment(&self.folder);
             let tool = |command| ToolCommand {
                 command,
@@ -277,16 +277,29 @@ impl Bench<'_> {
         let back_end = behaviour.back_end.and_then(|back| dyno_testkit::find(back.behaviour));
         let is_monitored = behaviour.back_end.is_some_and(|back| back.is_monitored);
         let port = (back_end.is_some() && !is_monitored).then(free_port).transpose()?;
-        write_subject(&place, behaviour.name, &known::subject(behaviour, &programs, port))?;
+        write_subject(
+            &place,
+            behaviour.name,
+            &known_bottlenecks::subject(behaviour, &programs, port),
+        )?;
         if let Some(back_end) = back_end.filter(|_| is_monitored) {
-            write_subject(&place, back_end.name, &known::subject(back_end, &programs, None))?;
+            write_subject(
+                &place,
+                back_end.name,
+                &known_bottlenecks::subject(back_end, &programs, None),
+            )?;
         }
         let cpus = dyno_launch::allowed_cpus();
-        fs::write(place.join("suite.toml"), known::suite(behaviour, &cpus))?;
+        fs::write(place.join("suite.toml"), known_bottlenecks::suite(behaviour, &cpus))?;
         fs::create_dir(place.join("tmp"))?;
         let mut companions = Vec::new();
         if let Some((back_end, port)) = back_end.zip(port) {
-            companions.push(known::command(back_end, &programs, &port.to_string(), None));
+            companions.push(known_bottlenecks::command(
+                back_end,
+                &programs,
+                &port.to_string(),
+                None,
+            ));
         }
         if behaviour.conditions.is_machine_busy {
             let testkit = programs.join("testkit").display().to_string();
@@ -377,9 +390,15 @@ fn read_report(runs: &Path) -> anyhow::Result<Option<Report>> {
 /// The verdicts of a run next to the right ones. `Err`: why the server was not measured.
 fn judge(behaviour: &'static Behaviour, user: User, report: &Report) -> Measurement {
     let step = |trial: &dyno_analysis::trial::TrialResult| {
-        let load = known::load_of(behaviour, &trial.step)?;
-        let words = known::load_in_words(load.at);
-        let step = KnownStep::new(trial, behaviour.name, words, user, known::right(load, user));
+        let load = known_bottlenecks::load_of(behaviour, &trial.step)?;
+        let words = known_bottlenecks::load_in_words(load.at);
+        let step = KnownStep::new(
+            trial,
+            behaviour.name,
+            words,
+            user,
+            known_bottlenecks::right(load, user),
+        );
         Some(KnownStep { is_of_machine: behaviour.conditions.is_machine_busy, ..step })
     };
     let steps: Vec<KnownStep> = report.trials.iter().filter_map(step).collect();

@@ -22,10 +22,10 @@ use super::super::run::{RunContext, walk};
 use super::{exit, write};
 use crate::cli::CompareArgs;
 use crate::exit::{Exit, bad};
-use crate::here::usable_cpus;
 use crate::inputs::Inputs;
 use crate::progress::Progress;
 use crate::terminal::{self, ThirdInterrupt};
+use crate::this_machine::usable_cpus;
 
 /// Repeats where neither the command line nor the suite asks for as many: a verdict takes so many.
 const REPEATS: u32 = 5;

@@ -15,7 +15,7 @@ use dyno_analysis::load::LoadConfig;
 use dyno_archive::Interval;
 use dyno_launch::pipe_to_a_reader;
 use dyno_report::{intervals, openmetrics};
-use dyno_workload::typed;
+use dyno_workload::command_line;
 
 use super::requests::ReadableFiles;
 use crate::cli::LoadArgs;
@@ -60,7 +60,7 @@ fn inputs(args: &LoadArgs, reach: &ReadableFiles) -> Inputs {
     let inputs = RefCell::new(inputs);
     for text in &args.mix {
         // Once more, for the names of the bodies alone.
-        let _ = typed::parse_mix_entry(text, &|name| {
+        let _ = command_line::parse_mix_entry(text, &|name| {
             inputs.borrow_mut().add(Path::new(name));
             Ok(Vec::new())
         });

@@ -11,7 +11,7 @@ use dyno_runner::files::Folder;
 use dyno_workload::import::{
     self, Braces, ChangeKind, Changes, ImportFormat, ImportedRequest, Imports, UniqueRequests,
 };
-use dyno_workload::{header, typed, workloads};
+use dyno_workload::{command_line, header, workloads};
 
 use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
@@ -58,7 +58,7 @@ pub fn read_requests(
             request.expect = Expect { status: expect.status.or(recorded), ..expect.clone() };
         }
     }
-    typed::name_apart(&mut requests);
+    command_line::name_apart(&mut requests);
     let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
     let workload =
@@ -83,7 +83,7 @@ fn leave_out_uncarried(requests: &mut [Request], protocol: Protocol, changes: &m
 fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, String)>> {
     let checked = |text: &String| {
         let at = |why: String| bad(format!("-H {text:?}: {why}"));
-        let (name, value) = typed::header(text).map_err(at)?;
+        let (name, value) = command_line::header(text).map_err(at)?;
         match header::fault(protocol, &name, &value) {
             Some(why) => Err(at(why)),
             None => Ok((name, value)),
@@ -219,7 +219,7 @@ fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)>
     let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(bad)?;
     if !args.mix.is_empty() {
         let mixed = |text: &String| {
-            typed::parse_mix_entry(text, &read_file)
+            command_line::parse_mix_entry(text, &read_file)
                 .map_err(|error| bad(format!("--request {text:?}: {error}")))
         };
         return Ok((url, args.mix.iter().map(mixed).collect::<anyhow::Result<_>>()?));
@@ -230,7 +230,7 @@ fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)>
     };
     let method =
         args.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.into());
-    let mut requests = vec![typed::request(&method, &url.target, Vec::new(), body)];
+    let mut requests = vec![command_line::request(&method, &url.target, Vec::new(), body)];
     for text in &args.resources {
         requests.extend(
             workloads::resources(text).map_err(|error| bad(format!("--resource: {error}")))?,
@@ -470,12 +470,17 @@ fn seconds(one: &ImportedRequest, value: &str) -> anyhow::Result<Option<Ns>> {
 
 fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
     let json = |text: &String| {
-        typed::expected_json(text).map_err(|error| bad(format!("--expect-json {text:?}: {error}")))
+        command_line::expected_json(text)
+            .map_err(|error| bad(format!("--expect-json {text:?}: {error}")))
     };
     Ok(Expect {
         status: args.expect_status,
         body: args.expect_body.clone().map(|text| Body(text.into_bytes())),
-        headers: args.expect_header.iter().map(|text| typed::expected_header(text)).collect(),
+        headers: args
+            .expect_header
+            .iter()
+            .map(|text| command_line::expected_header(text))
+            .collect(),
         body_sha256: args.expect_sha256.clone(),
         body_contains: args.expect_contains.clone(),
         json: args.expect_json.iter().map(json).collect::<anyhow::Result<_>>()?,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use dyno_analysis::server::watch::{WatchRecord, watch_record};
 use dyno_archive::Party;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::{CallCounter, Watching};
+use dyno_observer::kernel_probes::{CallCounter, Watching};
 use dyno_observer::monotonic_ns;
 use dyno_report::watch as page;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dyno_archive::{Party, Sample};
 use dyno_observer::cgroup::Group;
-use dyno_observer::inside::{CallCounting, ObservationChoice, ProcessObserver, Watching};
+use dyno_observer::kernel_probes::{CallCounting, ObservationChoice, ProcessObserver, Watching};
 use dyno_observer::{Files, Processes, Reads, Sampler, Scope, proc, sample, sockets};
 use dyno_report::terminal::line;
 

@@ -8,8 +8,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 use ratatui::widgets::canvas::{self, Canvas};
 
+use super::numbers::{finite, positive, rate, rate_label, time_label, whole};
 use super::scale::{ROUND_S, Scale, nice_step, time_ticks};
-use super::words::{finite, positive, rate, rate_label, time_label, whole};
 use super::{BOLD, FAINT, View, row};
 use crate::live::model::{Bins, LiveModel, LivePoint, larger};
 

@@ -4,9 +4,9 @@
 //! `scale`; `side` shows connections, generator and errors; `words` formats numbers.
 
 mod charts;
+mod numbers;
 mod scale;
 mod side;
-mod words;
 
 use dyno_report::format::or_dash;
 use ratatui::Frame;
@@ -18,7 +18,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
 use super::model::{LiveModel, LivePhase};
-use words::{finite, rate, response_time_text, seconds, time_text, whole};
+use numbers::{finite, rate, response_time_text, seconds, time_text, whole};
 
 /// Columns and rows that panels need. A smaller screen has one line instead.
 const LEAST: (u16, u16) = (80, 24);

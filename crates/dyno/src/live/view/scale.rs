@@ -2,7 +2,7 @@
 
 use dyno_report::format::number;
 
-use super::words::trimmed;
+use super::numbers::trimmed;
 use crate::live::model::widened;
 
 /// The least ratio between the ends of the axis of response times, so that noise does not fill it.
@@ -87,7 +87,7 @@ pub(super) fn nice_step(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::{rate_label, time_label};
+    use super::super::numbers::{rate_label, time_label};
     use super::*;
 
     #[test]

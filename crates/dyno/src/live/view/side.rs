@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
-use super::words::{finite, time, whole, whole_percent};
+use super::numbers::{finite, time, whole, whole_percent};
 use super::{BOLD, FAINT, View, row, strip};
 use crate::live::model::LivePhase;
 

@@ -20,14 +20,14 @@ use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
-use dyno_observer::inside::Watching;
+use dyno_observer::kernel_probes::Watching;
 use dyno_observer::{Files, Reads, Scope, sockets};
 use dyno_subject::definition::Definition;
 
 use super::judge::{LastEvent, judge, memory_first};
+use crate::contract_check;
 use crate::drops::{self, DropWatch};
 use crate::limits::ALIVE;
-use crate::proof;
 use crate::runtime::SampledRuntime;
 
 /// All parts of a start.
@@ -405,6 +405,6 @@ impl CheckedListener {
 
     pub(super) fn run(&self, check: &Check, business: Business) -> CheckResult {
         let waived = check.is_among(&self.waive, self.listener().protocol);
-        CheckResult { waived, ..proof::run(check, &self.client, business) }
+        CheckResult { waived, ..contract_check::run(check, &self.client, business) }
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::CallCounter;
+use dyno_observer::kernel_probes::CallCounter;
 
 use crate::limits::{ANSWERS_GLANCE, ANSWERS_GLANCES};
 use crate::load::{self, AnswerCounts, LoadSpec, LoadStopReason, Watch};

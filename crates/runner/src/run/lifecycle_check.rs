@@ -17,7 +17,7 @@ use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::{Check, life_of};
 use dyno_contract::exchange::{self, Business, Problem};
-use dyno_contract::life::{LifecyclePromise, PromiseKind, Sighting};
+use dyno_contract::lifecycle::{LifecyclePromise, PromiseKind, Sighting};
 use dyno_contract::limits::{CHECK, HELD, PRINTED, SETTLED};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
@@ -31,8 +31,8 @@ use regex::bytes::Regex;
 
 use super::Runner;
 use super::judge::{harness, interrupted_failure};
+use super::running_parts::{CheckedListener, RunningPart};
 use super::start::{Ports, Recipe, RunSetup, Spawned};
-use super::up::{CheckedListener, RunningPart};
 
 /// Interval between checks of an awaited condition. The cost is negligible, and nothing is measured
 /// meanwhile.

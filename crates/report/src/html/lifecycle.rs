@@ -7,7 +7,7 @@ use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
 use dyno_archive::start::Binary;
 use maud::{Markup, html};
 
-use super::of::PartScope;
+use super::part_scope::PartScope;
 use super::table::{TableCell, TableRow, cell, table, table_of, text, value};
 use super::{figure, noise, note, repeats_of, swatch};
 use crate::format::{bytes, millis, number, percent, seconds};

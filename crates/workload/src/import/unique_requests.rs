@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use dyno_archive::plan::{Body, Expect, Request};
 
 use super::ImportedRequest;
+use crate::command_line::request;
 use crate::template::{literal, literal_text};
-use crate::typed::request;
 
 /// How braces in an imported request are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

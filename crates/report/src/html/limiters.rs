@@ -11,9 +11,9 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 use maud::{Markup, html};
 
-use super::inside::{inside, machine, use_table};
-use super::of::PartScope;
 use super::overview::resource;
+use super::part_scope::PartScope;
+use super::probe_results::{inside, machine, use_table};
 use super::profile::profiles;
 use super::swatch;
 use super::table::{TableCell, TableRow, table, text, value};

@@ -9,7 +9,7 @@ use dyno_archive::{Party, Sample};
 use dyno_observer::{Files, Reads, binary};
 
 use super::Runner;
-use super::up::{Launched, MonitoredProcesses};
+use super::running_parts::{Launched, MonitoredProcesses};
 use crate::limits::IDLE;
 
 impl Runner<'_> {

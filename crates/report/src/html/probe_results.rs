@@ -1,8 +1,8 @@
 //! Probe results from inside a server, for its card: system calls by name, and its threads by role.
 
-use dyno_analysis::inside::{CallSummary, InsideSummary, RoleSummary, RuntimeSummary};
 use dyno_analysis::machine::{MachineResult, OtherCpu};
 use dyno_analysis::metric::Unit;
+use dyno_analysis::probe_results::{CallSummary, InsideSummary, RoleSummary, RuntimeSummary};
 use dyno_analysis::use_table::{UseCell, UseRow};
 use maud::{Markup, html};
 
@@ -91,7 +91,7 @@ fn calls(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Mar
         .chain(there.as_deref())
         .chain(["#Returned"])
         .collect();
-    let row = |call: &dyno_analysis::inside::CallPair<'_>| -> TableRow {
+    let row = |call: &dyno_analysis::probe_results::CallPair<'_>| -> TableRow {
         let mut cells = vec![text(call.name), often(call.here)];
         if reference.is_some() {
             cells.push(often(call.there));
